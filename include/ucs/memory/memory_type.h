@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Kinds of memory that a buffer can lie in.
+ * Callers: users of ucp_request_param_t::memory_type, ucp_mem_map_params_t and the query calls (OPA-11, MEM-10, CTX-30).
+ */
+#ifndef UCS_MEMORY_TYPE_H
+#define UCS_MEMORY_TYPE_H
+
+#include <ucs/sys/compiler_def.h>
+
+BEGIN_C_DECLS
+
+/** Kind of memory. A bit mask over these numbers has bit (1 << type). */
+typedef enum ucs_memory_type {
+    UCS_MEMORY_TYPE_HOST,         /**< Ordinary memory of the process. */
+    UCS_MEMORY_TYPE_CUDA,         /**< NVIDIA device memory. */
+    UCS_MEMORY_TYPE_CUDA_MANAGED, /**< NVIDIA memory that migrates between host and device. */
+    UCS_MEMORY_TYPE_ROCM,         /**< AMD device memory. */
+    UCS_MEMORY_TYPE_ROCM_MANAGED, /**< AMD memory that migrates between host and device. */
+    UCS_MEMORY_TYPE_RDMA,         /**< Memory on the network adapter. */
+    UCS_MEMORY_TYPE_LAST,         /**< Number of kinds. */
+    UCS_MEMORY_TYPE_UNKNOWN = UCS_MEMORY_TYPE_LAST /**< To be found out from the address. */
+} ucs_memory_type_t;
+
+/** Bit mask of the kinds that the processor can always read and write directly. */
+#define UCS_MEMORY_TYPES_CPU_ACCESSIBLE (UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_ROCM_MANAGED))
+
+/** Loop head: @a mem_type (a ucs_memory_type_t variable) takes each kind in turn. */
+#define ucs_memory_type_for_each(mem_type) \
+    for ((mem_type) = UCS_MEMORY_TYPE_HOST; (mem_type) < UCS_MEMORY_TYPE_LAST; \
+         (mem_type) = (ucs_memory_type_t)((mem_type) + 1))
+
+/** Short names by kind ("host", "cuda", ...), one for UCS_MEMORY_TYPE_UNKNOWN, then NULL. */
+extern const char *ucs_memory_type_names[];
+
+/** Descriptions for people by kind, one for UCS_MEMORY_TYPE_UNKNOWN; no NULL at the end. */
+extern const char *ucs_memory_type_descs[];
+
+END_C_DECLS
+
+#endif
