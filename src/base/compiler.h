@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Branch hints, the pause of a spin loop, and the size of a cache line. The only place for such attributes.
+ */
+#ifndef CW_BASE_COMPILER_H
+#define CW_BASE_COMPILER_H
+
+#define cw_likely(x)   __builtin_expect(!!(x), 1)
+#define cw_unlikely(x) __builtin_expect(!!(x), 0)
+
+#define CW_CACHE_LINE 64
+
+static inline void cw_cpu_relax(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield");
+#endif
+}
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Time. cw_clock_ns is the monotonic clock; cw_clock_ticks is a few cycles' worth of a free-running counter for pacing only: its rate is
+ * not known beyond "between 10 MHz and 10 GHz".
+ */
+#ifndef CW_OS_CLOCK_H
+#define CW_OS_CLOCK_H
+
+#include <stdint.h>
+#include <time.h>
+
+static inline uint64_t cw_clock_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline uint64_t cw_clock_ticks(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t value;
+    __asm__ __volatile__("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+#else
+    return cw_clock_ns();
+#endif
+}
+
+/* Ticks that pass in about a microsecond or two. */
+#if defined(__aarch64__)
+#define CW_CLOCK_TICKS_SHORT 64u
+#else
+#define CW_CLOCK_TICKS_SHORT 4096u
+#endif
+
+#endif

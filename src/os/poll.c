@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The poller of os/poll.h on epoll and eventfd. The eventfd is registered with a NULL pointer so that a dispatch can tell it from items.
+ * Items removed in the middle of a dispatch are struck out of the batch that is being worked through.
+ */
+#include "os/poll.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+#define BATCH 16
+
+struct cw_poller {
+    int epoll_fd;
+    int signal_fd;
+    int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a dispatch */
+    int batch_count;
+    struct epoll_event batch[BATCH];
+};
+
+static uint32_t to_epoll(unsigned events)
+{
+    return ((events & CW_POLL_READ) ? (uint32_t)EPOLLIN : 0u) | ((events & CW_POLL_WRITE) ? (uint32_t)EPOLLOUT : 0u);
+}
+
+static unsigned from_epoll(uint32_t events)
+{
+    return ((events & EPOLLIN) ? CW_POLL_READ : 0u) | ((events & EPOLLOUT) ? CW_POLL_WRITE : 0u) |
+           ((events & (EPOLLERR | EPOLLHUP)) ? CW_POLL_HANGUP : 0u);
+}
+
+ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
+    struct cw_poller *poller = calloc(1, sizeof(*poller));
+
+    if (poller == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    poller->signal_fd = -1;
+    poller->epoll_fd  = epoll_create1(EPOLL_CLOEXEC);
+    if (poller->epoll_fd < 0) {
+        goto fail;
+    }
+    if (signal) {
+        poller->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        if (poller->signal_fd < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
+            goto fail;
+        }
+    }
+    *poller_p = poller;
+    return UCS_OK;
+
+fail:
+    cw_error("cannot create the descriptors of a worker's event set: %m; raise the limit of open files (ulimit -n) if it is too low");
+    cw_poller_free(poller);
+    return UCS_ERR_IO_ERROR;
+}
+
+void cw_poller_free(struct cw_poller *poller)
+{
+    if (poller == NULL) {
+        return;
+    }
+    if (poller->signal_fd >= 0) {
+        close(poller->signal_fd);
+    }
+    if (poller->epoll_fd >= 0) {
+        close(poller->epoll_fd);
+    }
+    free(poller);
+}
+
+int cw_poller_fd(const struct cw_poller *poller)
+{
+    return poller->epoll_fd;
+}
+
+int cw_poller_signal_fd(const struct cw_poller *poller)
+{
+    return poller->signal_fd;
+}
+
+ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, unsigned events)
+{
+    struct epoll_event event = {.events = to_epoll(events), .data.ptr = item};
+
+    item->events = events;
+    if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, item->fd, &event) < 0) {
+        cw_error("cannot watch descriptor %d: %m", item->fd);
+        return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsigned events)
+{
+    struct epoll_event event = {.events = to_epoll(events), .data.ptr = item};
+
+    if (item->events == events) {
+        return;
+    }
+    item->events = events;
+    if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_MOD, item->fd, &event) < 0) {
+        cw_error("cannot change what descriptor %d is watched for: %m", item->fd);
+    }
+}
+
+void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item)
+{
+    int i;
+
+    (void)epoll_ctl(poller->epoll_fd, EPOLL_CTL_DEL, item->fd, NULL);
+    for (i = poller->batch_next; i < poller->batch_count; i++) {
+        if (poller->batch[i].data.ptr == item) {
+            poller->batch[i].data.ptr = NULL;
+        }
+    }
+}
+
+unsigned cw_poller_dispatch(struct cw_poller *poller)
+{
+    struct cw_poll_item *item;
+    unsigned done = 0;
+    uint32_t events;
+    int count;
+
+    count = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+    if (count <= 0) {
+        return 0;
+    }
+    poller->batch_count = count;
+    poller->batch_next  = 0;
+    while (poller->batch_next < poller->batch_count) {
+        item   = poller->batch[poller->batch_next].data.ptr;
+        events = poller->batch[poller->batch_next].events;
+        poller->batch_next++;
+        if (item != NULL) {
+            done += item->ready(item, from_epoll(events));
+        }
+    }
+    return done;
+}
+
+int cw_poller_check(struct cw_poller *poller)
+{
+    struct epoll_event events[BATCH];
+    uint64_t value;
+    int count, i;
+
+    count = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    for (i = 0; i < count; i++) {
+        if (events[i].data.ptr == NULL) {
+            (void)!read(poller->signal_fd, &value, sizeof(value));
+        }
+    }
+    return count > 0;
+}
+
+ucs_status_t cw_poller_signal(struct cw_poller *poller)
+{
+    const uint64_t one = 1;
+    int saved          = errno;
+    ssize_t ret;
+
+    do {
+        ret = write(poller->signal_fd, &one, sizeof(one));
+    } while (ret < 0 && errno == EINTR);
+    /* EAGAIN: the counter is at its end, so the descriptor is readable already */
+    ret   = (ret < 0 && errno != EAGAIN) ? -1 : 0;
+    errno = saved;
+    return (ret < 0) ? UCS_ERR_IO_ERROR : UCS_OK;
+}
+
+ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
+{
+    struct pollfd fd = {.fd = poller->epoll_fd, .events = POLLIN};
+    int ret;
+
+    do {
+        ret = poll(&fd, 1, timeout_ms);
+    } while (ret < 0 && errno == EINTR);
+    if (ret < 0) {
+        cw_error("cannot wait for events of a worker: %m");
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = user_data};
+
+    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
+        cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll descriptor", epoll_fd);
+        return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+void cw_poller_detach(struct cw_poller *poller, int epoll_fd)
+{
+    (void)epoll_ctl(epoll_fd, EPOLL_CTL_DEL, poller->epoll_fd, NULL);
+}

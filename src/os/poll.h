@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A set of descriptors with a callback each, on epoll. One per worker: transports register here, the worker dispatches, and its descriptor
+ * is what a sleeping program polls (WAK-2). Not thread safe: called with the worker entered, except cw_poller_signal.
+ */
+#ifndef CW_OS_POLL_H
+#define CW_OS_POLL_H
+
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+enum cw_poll_events {
+    CW_POLL_READ  = 1,
+    CW_POLL_WRITE = 2,
+    CW_POLL_HANGUP = 4 /* reported always, asked for never */
+};
+
+/* Embedded in its owner; must stay at its place while registered. */
+struct cw_poll_item {
+    int fd;
+    unsigned events; /* what is asked for now */
+    /* Returns the number of things done, for the worker's count. May remove its own or any other item. */
+    unsigned (*ready)(struct cw_poll_item *item, unsigned events);
+};
+
+struct cw_poller;
+
+/* Two descriptors: the epoll instance and, with `signal`, an eventfd for cw_poller_signal; both close-on-exec. */
+ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p);
+void cw_poller_free(struct cw_poller *poller);
+
+/* The descriptor that becomes readable when any registered one is ready or a signal is pending. */
+int cw_poller_fd(const struct cw_poller *poller);
+/* The eventfd behind cw_poller_signal, to be handed to local peers as a doorbell; -1 without `signal`. */
+int cw_poller_signal_fd(const struct cw_poller *poller);
+
+/* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR. */
+ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
+void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
+/* Safe inside a dispatch, also for an item whose turn is still to come in it. Call before the descriptor is closed. */
+void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
+
+/* Runs the callbacks of whatever is ready now, without waiting; returns the sum of what they returned. Consumes no signal. */
+unsigned cw_poller_dispatch(struct cw_poller *poller);
+
+/* Whether something is ready. A pending signal counts and is consumed; descriptors stay ready until their callbacks have run (WAK-9). */
+int cw_poller_check(struct cw_poller *poller);
+
+/* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */
+ucs_status_t cw_poller_signal(struct cw_poller *poller);
+
+/* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried (WAK-11, ABU-28). */
+ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);
+
+/* Adds the poller to somebody else's epoll descriptor with this data pointer (WAK-3), or takes it out again. */
+ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data);
+void cw_poller_detach(struct cw_poller *poller, int epoll_fd);
+
+#endif
