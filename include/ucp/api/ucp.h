@@ -10,6 +10,7 @@
 #include <ucs/config/types.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 enum ucp_params_field {
     UCP_PARAM_FIELD_FEATURES = 1,
@@ -649,6 +650,7 @@ static inline ucs_status_t ucp_init(const ucp_params_t *params, const ucp_config
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, context_p);
 }
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

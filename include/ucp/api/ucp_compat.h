@@ -5,6 +5,7 @@
 #include <ucp/api/ucp_def.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 typedef enum {
     UCP_ATOMIC_POST_OP_ADD = 0,
@@ -116,6 +117,7 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
 
 ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned int flags, ucp_send_callback_t cb);
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 /** How much is logged; each level contains the ones before it (UCX_LOG_LEVEL). */
 typedef enum {
@@ -122,6 +123,7 @@ typedef struct ucs_log_component_config {
     const char     *file_filter; /**< Pattern of source files whose records are wanted. */
 } ucs_log_component_config_t;
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

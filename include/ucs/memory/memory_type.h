@@ -9,6 +9,7 @@
 #include <ucs/sys/compiler_def.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 /** Kind of memory. A bit mask over these numbers has bit (1 << type). */
 typedef enum ucs_memory_type {
@@ -36,6 +37,7 @@ extern const char *ucs_memory_type_names[];
 /** Descriptions for people by kind, one for UCS_MEMORY_TYPE_UNKNOWN; no NULL at the end. */
 extern const char *ucs_memory_type_descs[];
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

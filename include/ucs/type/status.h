@@ -10,6 +10,7 @@
 #include <ucs/sys/compiler_def.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 /** Result of an operation. Statuses marked "internal" are never returned by a public call. */
 typedef enum {
@@ -91,6 +92,7 @@ typedef void *ucs_status_ptr_t;
  */
 const char *ucs_status_string(ucs_status_t status);
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

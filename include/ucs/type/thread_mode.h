@@ -9,6 +9,7 @@
 #include <ucs/sys/compiler_def.h>
 
 BEGIN_C_DECLS
+#pragma GCC visibility push(default)
 
 /** Promise of the program about its threads; each value allows what the ones before it allow. */
 typedef enum {
@@ -21,6 +22,7 @@ typedef enum {
 /** Names by mode, UCS_THREAD_MODE_LAST entries: "single", "serialized", "multi". */
 extern const char *ucs_thread_mode_names[];
 
+#pragma GCC visibility pop
 END_C_DECLS
 
 #endif

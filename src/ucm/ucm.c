@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * libucm: the memory-event calls that MPI libraries make (R28, APP-1).
+ * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
+ * Invariants: no call of libc, no lock, no state. Causeway patches no allocator and keeps no cache that depends on being
+ * told of unmapped memory, so there is nothing to install, and every question "would I be told?" is answered with yes.
+ */
+#include <ucm/api/ucm.h>
+
+void ucm_set_external_event(int events)
+{
+    (void)events;
+}
+
+ucs_status_t ucm_test_events(int events)
+{
+    (void)events;
+    return UCS_OK;
+}
+
+ucs_status_t ucm_test_external_events(int events)
+{
+    (void)events;
+    return UCS_OK;
+}
+
+void ucm_vm_munmap(void *addr, size_t length)
+{
+    (void)addr;
+    (void)length;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Arrays of names that programs read by index.
+ * Callers: programs and libucp.
+ * Invariants: programs compiled with copy relocations have these sizes built in, so the number of entries, the closing
+ * NULL included, is part of the ABI (rows "var" of the interface facts, checked by the assertions below).
+ */
+#include <ucs/config/types.h>
+#include <ucs/memory/memory_type.h>
+#include <ucs/type/thread_mode.h>
+
+const char *ucs_memory_type_names[] = {
+    [UCS_MEMORY_TYPE_HOST] = "host",
+    [UCS_MEMORY_TYPE_CUDA] = "cuda",
+    [UCS_MEMORY_TYPE_CUDA_MANAGED] = "cuda-managed",
+    [UCS_MEMORY_TYPE_ROCM] = "rocm",
+    [UCS_MEMORY_TYPE_ROCM_MANAGED] = "rocm-managed",
+    [UCS_MEMORY_TYPE_RDMA] = "rdma",
+    [UCS_MEMORY_TYPE_UNKNOWN] = "unknown",
+    [UCS_MEMORY_TYPE_UNKNOWN + 1] = NULL,
+};
+
+const char *ucs_memory_type_descs[] = {
+    [UCS_MEMORY_TYPE_HOST] = "System memory",
+    [UCS_MEMORY_TYPE_CUDA] = "NVIDIA GPU memory",
+    [UCS_MEMORY_TYPE_CUDA_MANAGED] = "NVIDIA GPU managed/unified memory",
+    [UCS_MEMORY_TYPE_ROCM] = "AMD/ROCm GPU memory",
+    [UCS_MEMORY_TYPE_ROCM_MANAGED] = "AMD/ROCm GPU managed memory",
+    [UCS_MEMORY_TYPE_RDMA] = "RDMA device memory",
+    [UCS_MEMORY_TYPE_UNKNOWN] = "unknown",
+};
+
+const char *ucs_async_mode_names[] = {
+    [UCS_ASYNC_MODE_SIGNAL] = "signal",
+    [UCS_ASYNC_MODE_THREAD_SPINLOCK] = "thread_spinlock",
+    [UCS_ASYNC_MODE_THREAD_MUTEX] = "thread_mutex",
+    [UCS_ASYNC_MODE_POLL] = "poll",
+    [UCS_ASYNC_MODE_LAST] = NULL,
+};
+
+const char *ucs_thread_mode_names[] = {
+    [UCS_THREAD_MODE_SINGLE] = "single",
+    [UCS_THREAD_MODE_SERIALIZED] = "serialized",
+    [UCS_THREAD_MODE_MULTI] = "multi",
+};
+
+_Static_assert(sizeof(ucs_memory_type_names) == 8 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_memory_type_descs) == 7 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_async_mode_names) == 5 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_thread_mode_names) == 3 * sizeof(char *), "size is ABI");
