@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the process is and where it runs: environment, host, user, program, library file; and plain files, as the log
+ * and the configuration need them. Thread safe unless said otherwise; nothing blocks except for the disk. errno is
+ * only meaningful where a contract says so.
+ */
+#ifndef CW_OS_ENV_H
+#define CW_OS_ENV_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+/* As getenv: NULL when unset. Borrowed; changed by setenv of the program. */
+const char *cw_env_get(const char *name);
+/* The "NAME=value" strings, NULL at the end; NULL when there is no environment. Same caution. */
+char *const *cw_env_all(void);
+
+int cw_env_pid(void);
+/* 0 for the thread that asked first, then 1, 2 ...; stable for the life of a thread. */
+unsigned cw_env_thread_number(void);
+int cw_env_cpu(void);
+uint64_t cw_env_wall_time_us(void);
+
+/* Each writes a NUL-terminated text, cut to fit, "?" when it cannot be found out. size > 0. */
+void cw_env_host(char *text, size_t size);
+void cw_env_user(char *text, size_t size);
+void cw_env_program(char *text, size_t size);
+
+/* The file from which this library was loaded (or the program, when linked in). UCS_ERR_NO_ELEM when unknown or too
+ * long. */
+ucs_status_t cw_env_library_path(char *path, size_t size);
+
+/* The whole of a regular file, NUL-terminated, in *text_p to be freed by the caller. UCS_ERR_NO_ELEM: missing,
+ * unreadable or no regular file; UCS_ERR_EXCEEDS_LIMIT: longer than `max`; UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p);
+
+/* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
+int cw_file_open_append(const char *path, uint64_t *size_p);
+/* As often as needed, EINTR included (ABU-28). 0, or -1 and errno. */
+int cw_file_write_all(int fd, const void *data, size_t length);
+int cw_file_truncate(int fd);
+int cw_file_rename(const char *from, const char *to);
+void cw_file_close(int fd);
+
+/* Between the two calls a write of this thread to a pipe without reader fails with EPIPE instead of killing the
+ * process (ABU-27). */
+struct cw_sigpipe_hold {
+    sigset_t old_mask;
+    int was_pending;
+};
+void cw_sigpipe_hold(struct cw_sigpipe_hold *hold);
+void cw_sigpipe_release(const struct cw_sigpipe_hold *hold);
+
+#endif
