@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The number table of base/idmap.h. A number is generation << 32 | slot index; generations start at 1 and skip 0.
+ */
+#include "base/idmap.h"
+
+#include <stdlib.h>
+
+#define FIRST_SIZE 16u
+
+void cw_idmap_init(struct cw_idmap *map)
+{
+    *map = (struct cw_idmap){0};
+}
+
+void cw_idmap_cleanup(struct cw_idmap *map)
+{
+    free(map->slots);
+    cw_idmap_init(map);
+}
+
+static ucs_status_t grow(struct cw_idmap *map)
+{
+    uint32_t size = (map->size == 0) ? FIRST_SIZE : map->size * 2, i;
+    struct cw_idmap_slot *slots;
+
+    slots = (size <= map->size) ? NULL : realloc(map->slots, size * sizeof(*slots));
+    if (slots == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (i = map->size; i < size; i++) {
+        slots[i] = (struct cw_idmap_slot){.generation = 1, .next_free = i + 1};
+    }
+    map->first_free = map->size;
+    map->slots      = slots;
+    map->size       = size;
+    return UCS_OK;
+}
+
+ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p)
+{
+    struct cw_idmap_slot *slot;
+
+    if (map->first_free == map->size && grow(map) != UCS_OK) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    slot            = &map->slots[map->first_free];
+    *id_p           = ((uint64_t)slot->generation << 32) | map->first_free;
+    map->first_free = slot->next_free;
+    slot->object    = object;
+    return UCS_OK;
+}
+
+static struct cw_idmap_slot *find(const struct cw_idmap *map, uint64_t id)
+{
+    uint32_t index = (uint32_t)id;
+
+    if (index >= map->size || map->slots[index].generation != (uint32_t)(id >> 32) || map->slots[index].object == NULL) {
+        return NULL;
+    }
+    return &map->slots[index];
+}
+
+void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)
+{
+    const struct cw_idmap_slot *slot = find(map, id);
+
+    return (slot == NULL) ? NULL : slot->object;
+}
+
+void cw_idmap_remove(struct cw_idmap *map, uint64_t id)
+{
+    struct cw_idmap_slot *slot = find(map, id);
+
+    if (slot == NULL) {
+        return;
+    }
+    slot->object = NULL;
+    slot->generation++;
+    if (slot->generation == 0) {
+        slot->generation = 1;
+    }
+    slot->next_free = map->first_free;
+    map->first_free = (uint32_t)id;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Numbers for things that a peer will name back to us: a slot and a generation in 64 bits, so that a stale or forged number finds nothing.
+ * Grows by doubling, reuses slots; number 0 is never given out.
+ */
+#ifndef CW_BASE_IDMAP_H
+#define CW_BASE_IDMAP_H
+
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+struct cw_idmap_slot {
+    void *object;           /* NULL: free */
+    uint32_t generation;
+    uint32_t next_free;
+};
+
+struct cw_idmap {
+    struct cw_idmap_slot *slots;
+    uint32_t size;
+    uint32_t first_free;    /* index, or `size` */
+};
+
+void cw_idmap_init(struct cw_idmap *map);
+void cw_idmap_cleanup(struct cw_idmap *map);
+/* UCS_ERR_NO_MEMORY leaves *id_p alone. */
+ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p);
+/* NULL for any number that is not in use now. */
+void *cw_idmap_get(const struct cw_idmap *map, uint64_t id);
+void cw_idmap_remove(struct cw_idmap *map, uint64_t id);
+
+#endif

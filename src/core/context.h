@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The context: what ucp_init was told, the configuration, and the devices that the configuration leaves usable. Read-only after creation,
+ * hence free of locks; workers and memory handles point to it.
+ */
+#ifndef CW_CORE_CONTEXT_H
+#define CW_CORE_CONTEXT_H
+
+#include "core/config.h"
+#include "transport/transport.h"
+#include "ucp/api/ucp.h"
+
+#define CW_NAME_MAX 32 /* with the NUL (CTX-5) */
+
+/* One transport on one device. */
+struct cw_resource {
+    const struct cw_transport *transport;
+    struct cw_device device;
+};
+
+struct ucp_context {
+    uint64_t features;
+    size_t request_size;
+    ucp_request_init_callback_t request_init;
+    ucp_request_cleanup_callback_t request_cleanup;
+    uint64_t tag_sender_mask;
+    int mt_workers_shared;
+    char name[CW_NAME_MAX];
+    struct cw_config *config;           /* owned copy */
+    struct cw_resource *resources;      /* grouped by transport */
+    unsigned num_resources;
+};
+
+/* params are read under their mask only (GEN-2). config NULL: the default configuration (CTX-1). Errors: CTX-9. */
+ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
+void cw_context_free(struct ucp_context *context);
+
+/* The text of ucp_context_print_info (CTX-31). */
+void cw_context_print(const struct ucp_context *context, FILE *stream);
+
+/* A name given by the user, cut to fit, or the textual value of the handle. */
+void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle);
+
+#endif

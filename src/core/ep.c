@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Life of an endpoint as drawn in core/ep.h: creation, adoption, the queue of pending operations, failure, and the end. Flush and close are
+ * in ep_close.c. Nothing here sends a packet by itself.
+ */
+#include "core/ep.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
+{
+    struct cw_hash_link *link = cw_hash_find(&worker->peers, uid);
+    struct cw_peer *peer      = (link == NULL) ? NULL : cw_container_of(link, struct cw_peer, link);
+    struct cw_peer *known     = peer;
+    struct ucp_ep *ep;
+
+    if (peer != NULL && (peer->address_length > 0 || address_length == 0)) {
+        return peer;
+    }
+    peer = malloc(sizeof(*peer) + address_length);
+    if (peer == NULL) {
+        return NULL;
+    }
+    *peer = (struct cw_peer){.address_length = (uint32_t)address_length};
+    if (address_length > 0) {
+        memcpy(peer->address, address, address_length);
+    }
+    if (known != NULL) { /* it dialled us first, and only now we learn its address */
+        peer->references  = known->references;
+        peer->next_number = known->next_number;
+        cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+            ep->peer = (ep->peer == known) ? peer : ep->peer;
+        }
+        cw_hash_remove(&worker->peers, &known->link);
+        free(known);
+    }
+    cw_hash_add(&worker->peers, &peer->link, uid);
+    return peer;
+}
+
+struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number)
+{
+    struct cw_hash_link *link;
+    struct ucp_ep *ep;
+
+    for (link = cw_hash_find(&worker->ep_index, cw_ep_key(peer_uid, number)); link != NULL; link = cw_hash_next(link)) {
+        ep = cw_container_of(link, struct ucp_ep, index_link);
+        if (ep->number == number && cw_ep_peer_uid(ep) == peer_uid) {
+            return ep;
+        }
+    }
+    return NULL;
+}
+
+struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number)
+{
+    struct ucp_ep *ep = malloc(sizeof(*ep));
+
+    if (ep == NULL) {
+        return NULL;
+    }
+    *ep = (struct ucp_ep){.worker = worker, .peer = peer, .number = number, .state = CW_EP_IDLE};
+    cw_list_init(&ep->pending);
+    cw_list_init(&ep->inflight);
+    cw_list_init(&ep->receiving);
+    cw_list_init(&ep->reap_link);
+    cw_list_add_tail(&worker->eps, &ep->link);
+    cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
+    peer->references++;
+    return ep;
+}
+
+static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
+{
+    uint64_t mask = params->field_mask;
+
+    ep->user = 1;
+    if (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
+        ep->err_cb    = params->err_handler.cb;
+        ep->user_data = params->err_handler.arg;
+    }
+    if (mask & UCP_EP_PARAM_FIELD_USER_DATA) {
+        ep->user_data = params->user_data;
+    }
+    if (mask & UCP_EP_PARAM_FIELD_FLAGS) {
+        ep->flags = params->flags;
+    }
+}
+
+static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint8_t err_mode)
+{
+    if (ep->err_mode != err_mode) {
+        cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with mode %u; use the "
+                 "same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep), err_mode, ep->err_mode);
+        return UCS_ERR_UNSUPPORTED;
+    }
+    set_params(ep, params);
+    if (ep->state == CW_EP_FAILED) {
+        cw_ep_reap_later(ep); /* the new owner is to be told, from progress */
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
+                          const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+{
+    uint8_t err_mode = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? (uint8_t)params->err_mode :
+                                                                                     (uint8_t)UCP_ERR_HANDLING_MODE_NONE;
+    struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
+    ucs_status_t status;
+    struct ucp_ep *ep;
+
+    if (peer == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ep = cw_ep_find(worker, peer_uid, peer->next_number);
+    if (ep != NULL) {
+        status = adopt(ep, params, err_mode);
+        if (status != UCS_OK) {
+            return status;
+        }
+    } else {
+        ep = cw_ep_new(worker, peer, peer->next_number);
+        if (ep == NULL) {
+            if (peer->references == 0) {
+                cw_hash_remove(&worker->peers, &peer->link);
+                free(peer);
+            }
+            return UCS_ERR_NO_MEMORY;
+        }
+        ep->err_mode = err_mode;
+        set_params(ep, params);
+    }
+    peer->next_number++;
+    *ep_p = ep;
+    return UCS_OK;
+}
+
+void cw_ep_drain(struct ucp_ep *ep)
+{
+    struct cw_request *request;
+    ucs_status_t status;
+
+    while (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending)) {
+        request = cw_list_head(&ep->pending, struct cw_request, link);
+        status  = request->send(request);
+        if (status == CW_AGAIN) {
+            return;
+        }
+        cw_list_remove(&request->link);
+        if (status == UCS_INPROGRESS) {
+            cw_list_add_tail(&ep->inflight, &request->link);
+        } else {
+            cw_request_complete(request, status);
+        }
+    }
+}
+
+void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
+{
+    ucs_status_t status;
+
+    cw_list_add_tail(&ep->pending, &request->link);
+    if (ep->state == CW_EP_IDLE) {
+        cw_worker_poll_soon(ep->worker);
+        status = ep->worker->handlers->ep_connect(ep);
+        if (status != UCS_OK) {
+            cw_ep_fail(ep, status);
+        }
+    }
+}
+
+void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    ep->conn  = conn;
+    ep->state = CW_EP_OPEN;
+    cw_ep_drain(ep);
+}
+
+void cw_ep_reap_later(struct ucp_ep *ep)
+{
+    if (cw_list_empty(&ep->reap_link)) {
+        cw_list_add_tail(&ep->worker->reap, &ep->reap_link);
+    }
+}
+
+void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
+{
+    if (ep->state == CW_EP_FAILED) {
+        return;
+    }
+    ep->state  = CW_EP_FAILED;
+    ep->status = status;
+    cw_ep_reap_later(ep);
+}
+
+static void end_requests(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
+{
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(list)) != NULL) {
+        cw_request_complete(cw_container_of(link, struct cw_request, link), status);
+    }
+    (void)ep;
+}
+
+static void close_conn(struct cw_conn **conn_p)
+{
+    struct cw_conn *conn = *conn_p;
+
+    if (conn != NULL) {
+        *conn_p = NULL;
+        conn->iface->transport->close_conn(conn); /* completes what the transport still held */
+    }
+}
+
+static void close_conns(struct ucp_ep *ep)
+{
+    close_conn(&ep->conn);
+    close_conn(&ep->loop_conn);
+    close_conn(&ep->old_conn);
+}
+
+/* ERR-4, ERR-5: once, from progress, not after close. In mode NONE the orderly end of the peer is no error (ERR-20). */
+static void report_failure(struct ucp_ep *ep)
+{
+    int expected = ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE;
+
+    if (ep->error_reported || !ep->user || expected) {
+        return;
+    }
+    ep->error_reported = 1;
+    if (ep->err_cb != NULL) {
+        ep->err_cb(ep->user_data, ep, ep->status);
+        return;
+    }
+    cw_log((ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_DIAG,
+           "endpoint %p to worker %016llx failed: %s; this will not be handled since no error callback is installed", (void *)ep,
+           (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status));
+}
+
+/* Nobody holds the handle and nothing can come from the peer that the program would see. */
+static int is_done(const struct ucp_ep *ep)
+{
+    return !ep->user && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) && cw_list_empty(&ep->receiving) &&
+           (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || (ep->peer_closed && ep->close_sent));
+}
+
+static void ep_free(struct ucp_ep *ep)
+{
+    struct ucp_worker *worker = ep->worker;
+    struct cw_peer *peer      = ep->peer;
+
+    close_conns(ep);
+    worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
+    cw_hash_remove(&worker->ep_index, &ep->index_link);
+    cw_list_remove(&ep->link);
+    cw_list_remove(&ep->reap_link);
+    /* a peer is kept while numbers were given out, so that a later endpoint to it goes on counting (CLS-15) */
+    if (--peer->references == 0 && peer->next_number == 0) {
+        cw_hash_remove(&worker->peers, &peer->link);
+        free(peer);
+    }
+    free(ep);
+}
+
+/* Callbacks in here may close the endpoint: it is only freed by a later round. */
+static void reap(struct ucp_ep *ep)
+{
+    if (ep->old_conn != NULL) {
+        close_conn(&ep->old_conn);
+    }
+    if (ep->state == CW_EP_FAILED) {
+        close_conns(ep);
+        end_requests(ep, &ep->pending, ep->status);
+        end_requests(ep, &ep->inflight, ep->status);
+        ep->worker->handlers->ep_lost(ep, ep->status);
+        report_failure(ep);
+    }
+    if (is_done(ep)) {
+        ep_free(ep);
+    }
+}
+
+unsigned cw_ep_reap_all(struct ucp_worker *worker)
+{
+    struct cw_list todo, *link;
+    unsigned count = 0;
+
+    cw_list_init(&todo);
+    cw_list_splice_tail(&todo, &worker->reap);
+    while ((link = cw_list_pop_head(&todo)) != NULL) {
+        reap(cw_container_of(link, struct ucp_ep, reap_link));
+        count++;
+    }
+    return count;
+}
+
+void cw_ep_destroy(struct ucp_ep *ep)
+{
+    ep->user   = 0;
+    ep->state  = CW_EP_FAILED;
+    ep->status = UCS_ERR_CANCELED;
+    end_requests(ep, &ep->pending, UCS_ERR_CANCELED);
+    close_conns(ep);
+    end_requests(ep, &ep->inflight, UCS_ERR_CANCELED);
+    ep_free(ep);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the n-th that B makes to A
+ * are the two ends of one connection (EP-7). It connects when the first operation needs it.
+ *
+ *      IDLE --first operation--> DIALING --accepted--> OPEN --peer gone, protocol error--> FAILED
+ *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
+ *        +--peer's hello--------------------------------------------------------> OPEN
+ *
+ * Independent of that state: `user` tells whether the program holds a handle. Without one the endpoint was made by a peer's hello and waits
+ * to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
+ */
+#ifndef CW_CORE_EP_H
+#define CW_CORE_EP_H
+
+#include "base/hash.h"
+#include "base/list.h"
+#include "core/worker.h"
+
+enum cw_ep_state { CW_EP_IDLE, CW_EP_DIALING, CW_EP_WAITING, CW_EP_OPEN, CW_EP_FAILED };
+
+/* Another worker, as known by its address. Shared by all endpoints to it. */
+struct cw_peer {
+    struct cw_hash_link link;           /* worker->peers, key: uid */
+    uint32_t references;                /* endpoints */
+    uint32_t next_number;               /* of the next endpoint that our program creates to it */
+    uint32_t address_length;            /* 0: known from its hello only */
+    uint8_t address[];
+};
+
+struct ucp_ep {
+    struct ucp_worker *worker;
+    struct cw_conn *conn;               /* NULL unless DIALING or OPEN */
+    struct cw_list pending;             /* requests that wait for the connection or for room, in order */
+    struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
+    uint8_t state;
+    uint8_t user;                       /* the program holds the handle */
+    uint8_t err_mode;
+    uint8_t peer_closed;                /* the other side closed its end */
+    uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
+    uint8_t close_sent;
+    uint8_t error_reported;
+    ucs_status_t status;                /* why FAILED */
+    uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
+    uint32_t next_message_id;
+    uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
+    struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
+    struct cw_conn *old_conn;           /* a dial that lost against the peer's; to be closed */
+    struct cw_peer *peer;
+    ucp_err_handler_cb_t err_cb;
+    void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
+    struct cw_list link;                /* worker->eps */
+    struct cw_list reap_link;           /* worker->reap */
+    struct cw_hash_link index_link;     /* worker->ep_index */
+    struct cw_list receiving;           /* op/: messages of which parts are missing or which must be answered */
+};
+
+static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
+{
+    return cw_hash_mix(peer_uid) + number;
+}
+
+static inline uint64_t cw_ep_peer_uid(const struct ucp_ep *ep)
+{
+    return ep->peer->link.key;
+}
+
+/* Finds or makes the record of another worker; the address is copied when there was none (EP-3). NULL: no memory. */
+struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length);
+
+/* The endpoint of that number to that peer, or NULL. */
+struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t number);
+
+/* Makes an endpoint; no system call, no message. Takes a reference on the peer. NULL: no memory. */
+struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
+
+/* ucp_ep_create for a worker address that was decoded: adopts what the peer opened already, or makes an idle endpoint (EP-7, EP-8, EP-9). */
+ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
+                          const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+
+/* Puts a request behind everything that was posted before and starts to connect if need be. */
+void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
+
+/* True when a send may go to the transport at once. */
+static inline int cw_ep_ready(const struct ucp_ep *ep)
+{
+    return ep->state == CW_EP_OPEN && cw_list_empty(&ep->pending);
+}
+
+/* Runs pending requests as far as the transport takes them. */
+void cw_ep_drain(struct ucp_ep *ep);
+
+/* The connection is there, or is gone. */
+void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
+/* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
+void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
+
+/* Puts the endpoint on the worker's list of those to be looked after by progress. */
+void cw_ep_reap_later(struct ucp_ep *ep);
+/* Closes failed or abandoned connections, frees endpoints that nobody needs. Called by progress, outside of upcalls. Returns work done. */
+unsigned cw_ep_reap_all(struct ucp_worker *worker);
+/* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
+void cw_ep_destroy(struct ucp_ep *ep);
+
+/* Flush and close, core/ep_close.c. NULL, request handle or error pointer. */
+ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
+ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);
+ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);
+
+#endif

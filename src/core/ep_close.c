@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flush and close. A flush is an operation in the endpoint's queue like any other, so it completes after what was posted before and before
+ * what comes later (FLU-3). A close is a flush that also tells the peer; it needs no answer (CLS-19). What the endpoint may still receive
+ * from the peer after our close is delivered to the worker (CLS-14), so the connection stays until both ends were closed.
+ */
+#include "core/ep.h"
+
+#include <assert.h>
+
+#include "base/log.h"
+#include "wire/packet.h"
+
+struct flush_state {
+    struct cw_completion completion;
+    struct cw_request *request;
+};
+
+_Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static void flush_done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct flush_state *state = cw_container_of(completion, struct flush_state, completion);
+
+    cw_list_remove(&state->request->link);
+    cw_request_complete(state->request, status);
+}
+
+static ucs_status_t conn_flush(struct ucp_ep *ep, struct cw_completion *completion)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+
+    return (transport->flush == NULL) ? UCS_OK : transport->flush(ep->conn, completion);
+}
+
+static ucs_status_t flush_send(struct cw_request *request)
+{
+    struct flush_state *state = cw_request_state(request);
+
+    return conn_flush(request->ep, &state->completion);
+}
+
+static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
+{
+    return ep->conn->iface->transport->send_short(ep->conn, (uint8_t)id, 0, NULL, 0);
+}
+
+static ucs_status_t close_send(struct cw_request *request)
+{
+    struct ucp_ep *ep = request->ep;
+    ucs_status_t status;
+
+    if (!ep->close_sent) {
+        status = send_notice(ep, CW_PACKET_CLOSE);
+        if (status != UCS_OK) {
+            return status;
+        }
+        ep->close_sent = 1;
+        if (ep->peer_closed) {
+            cw_ep_reap_later(ep);
+        }
+    }
+    return flush_send(request);
+}
+
+/* Tries at once when nothing is queued; otherwise, or when the transport is not through, puts the request to its place. */
+static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param, ucs_status_t (*send)(struct cw_request *))
+{
+    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    struct flush_state *state;
+    ucs_status_t status = CW_AGAIN;
+
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    state                  = cw_request_state(request);
+    state->request         = request;
+    state->completion.done = flush_done;
+    request->ep            = ep;
+    request->send          = send;
+    if (cw_ep_ready(ep)) {
+        status = send(request);
+    }
+    if (status == CW_AGAIN) {
+        cw_ep_queue(ep, request);
+    } else if (status == UCS_INPROGRESS) {
+        cw_list_add_tail(&ep->inflight, &request->link);
+    } else {
+        cw_request_put(request);
+        return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
+    }
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)
+{
+    if (ep->state == CW_EP_FAILED) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    if (cw_list_empty(&ep->pending) && (ep->state != CW_EP_OPEN || ep->conn->iface->transport->flush == NULL)) {
+        return NULL;
+    }
+    return start(ep, param, flush_send);
+}
+
+static ucs_status_ptr_t close_force(struct ucp_ep *ep)
+{
+    struct cw_list *link;
+
+    if (ep->err_mode != UCP_ERR_HANDLING_MODE_PEER) {
+        cw_error("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with a flush", (void *)ep);
+        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    }
+    ep->user = 0;
+    cw_ep_fail(ep, UCS_ERR_CANCELED);
+    while ((link = cw_list_pop_head(&ep->pending)) != NULL) {
+        cw_request_complete(cw_container_of(link, struct cw_request, link), UCS_ERR_CANCELED);
+    }
+    cw_ep_reap_later(ep);
+    return NULL;
+}
+
+ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force)
+{
+    ucs_status_ptr_t result;
+
+    if (!ep->user) {
+        cw_error("endpoint %p is closed already", (void *)ep);
+        return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
+    }
+    if (force) {
+        return close_force(ep);
+    }
+    ep->user = 0;
+    if (ep->state == CW_EP_FAILED) {
+        /* the orderly end of a peer in mode NONE was not reported as a failure, so it is none here (R23) */
+        result = (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ? NULL : UCS_STATUS_PTR(ep->status);
+        cw_ep_reap_later(ep);
+    } else if (ep->state == CW_EP_IDLE) {
+        result = NULL;
+        cw_ep_reap_later(ep);
+    } else {
+        result = start(ep, param, close_send);
+    }
+    return result;
+}
+
+struct worker_flush_state {
+    size_t waiting; /* endpoint flushes under way, and 1 while they are being started */
+};
+
+static void worker_flush_step(struct cw_request *request)
+{
+    struct worker_flush_state *state = cw_request_state(request);
+
+    if (--state->waiting == 0) {
+        cw_request_complete(request, UCS_OK);
+    }
+}
+
+/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others. */
+static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
+{
+    (void)handle;
+    if (status != UCS_OK) {
+        cw_diag("flush of one endpoint ended with: %s", ucs_status_string(status));
+    }
+    worker_flush_step(user_data);
+}
+
+ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param)
+{
+    struct cw_request *request      = NULL;
+    struct worker_flush_state *state = NULL;
+    ucp_request_param_t ep_param    = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                       .cb.send      = ep_flushed};
+    ucs_status_ptr_t result;
+    struct ucp_ep *ep;
+
+    cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+        if (cw_list_empty(&ep->pending) && ep->state != CW_EP_OPEN) {
+            continue;
+        }
+        if (request == NULL) {
+            request = cw_request_get(worker, param, CW_REQUEST_SEND);
+            if (request == NULL) {
+                return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+            }
+            state          = cw_request_state(request);
+            state->waiting = 1;
+        }
+        ep_param.user_data = request;
+        result             = cw_ep_flush(ep, &ep_param);
+        if (UCS_PTR_IS_PTR(result)) {
+            state->waiting++;
+            cw_request_release(cw_request_of(result), 1);
+        }
+    }
+    if (request == NULL) {
+        return NULL;
+    }
+    if (state->waiting == 1) {
+        cw_request_put(request);
+        return NULL;
+    }
+    state->waiting--;
+    return cw_request_handle(request);
+}

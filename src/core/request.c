@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The request pool and the one place where operations complete.
+ */
+#include "core/request.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "core/context.h"
+#include "core/worker.h"
+
+#define FIRST_CHUNK_OBJECTS 8u
+#define MAX_CHUNK_OBJECTS   256u
+
+_Static_assert(CW_REQUEST_SIZE <= 256, "programs reserve 256 bytes for a request (R7)");
+_Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only (CTX-22)");
+_Static_assert(sizeof(struct cw_request) % 8 == 0, "the state of an operation follows the head");
+
+struct cw_request_chunk {
+    struct cw_request_chunk *next;
+    size_t count;
+    _Alignas(16) char objects[];
+};
+
+void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
+{
+    *pool = (struct cw_request_pool){0};
+    /* 8 spare bytes: some bindings store a status through the handle without having asked for room (CTX-28) */
+    pool->object_size   = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
+    pool->chunk_objects = FIRST_CHUNK_OBJECTS;
+}
+
+void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_context *context)
+{
+    struct cw_request_chunk *chunk;
+    size_t i;
+
+    while (pool->chunks != NULL) {
+        chunk        = pool->chunks;
+        pool->chunks = chunk->next;
+        for (i = 0; context->request_cleanup != NULL && i < chunk->count; i++) {
+            context->request_cleanup(chunk->objects + i * pool->object_size + CW_REQUEST_SIZE);
+        }
+        free(chunk);
+    }
+    pool->free = NULL;
+}
+
+static int pool_grow(struct ucp_worker *worker)
+{
+    struct cw_request_pool *pool = &worker->requests;
+    struct cw_request_chunk *chunk;
+    struct cw_request *request;
+    size_t i;
+
+    chunk = aligned_alloc(16, sizeof(*chunk) + pool->object_size * pool->chunk_objects);
+    if (chunk == NULL) {
+        return 0;
+    }
+    chunk->next   = pool->chunks;
+    chunk->count  = pool->chunk_objects;
+    pool->chunks  = chunk;
+    for (i = chunk->count; i-- > 0;) {
+        request = (struct cw_request *)(void *)(chunk->objects + i * pool->object_size);
+        *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL, .link.next = (void *)pool->free};
+        pool->free = request;
+        if (worker->context->request_init != NULL) {
+            worker->context->request_init(cw_request_handle(request));
+        }
+    }
+    if (pool->chunk_objects < MAX_CHUNK_OBJECTS) {
+        pool->chunk_objects *= 2;
+    }
+    return 1;
+}
+
+struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param, enum cw_request_kind kind)
+{
+    uint32_t mask = (param == NULL) ? 0 : param->op_attr_mask;
+    struct cw_request *request;
+
+    if (mask & UCP_OP_ATTR_FIELD_REQUEST) {
+        request         = cw_request_of(param->request);
+        request->worker = worker;
+        request->flags  = CW_REQUEST_USER_MEMORY;
+    } else {
+        if (cw_unlikely(worker->requests.free == NULL) && !pool_grow(worker)) {
+            return NULL;
+        }
+        request               = worker->requests.free;
+        worker->requests.free = (struct cw_request *)(void *)request->link.next;
+        worker->requests.in_use++;
+        request->flags = 0;
+    }
+    cw_list_init(&request->link);
+    request->ep      = NULL;
+    request->send    = NULL;
+    request->release = NULL;
+    request->status  = UCS_INPROGRESS;
+    request->kind    = (uint8_t)kind;
+    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+        request->flags  |= CW_REQUEST_CALLBACK;
+        request->cb.send = param->cb.send;
+    }
+    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
+    return request;
+}
+
+void cw_request_put(struct cw_request *request)
+{
+    struct cw_request_pool *pool = &request->worker->requests;
+
+    if (request->flags & CW_REQUEST_USER_MEMORY) {
+        return;
+    }
+    assert(!(request->flags & CW_REQUEST_IN_POOL));
+    request->flags    |= CW_REQUEST_IN_POOL;
+    request->link.next = (void *)pool->free;
+    pool->free         = request;
+    pool->in_use--;
+}
+
+static void run_callback(struct cw_request *request)
+{
+    void *handle = cw_request_handle(request);
+
+    switch (request->kind) {
+    case CW_REQUEST_SEND:
+        request->cb.send(handle, request->status, request->user_data);
+        break;
+    case CW_REQUEST_TAG_RECV:
+        request->cb.tag_recv(handle, request->status, &request->info, request->user_data);
+        break;
+    default:
+        assert(0);
+    }
+}
+
+void cw_request_complete(struct cw_request *request, ucs_status_t status)
+{
+    assert(!(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)));
+    if (request->release != NULL) {
+        request->release(request);
+    }
+    request->flags |= CW_REQUEST_COMPLETED;
+    /* another thread may poll the status without the lock (ucp_request_check_status): results first */
+    __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
+    if (request->flags & CW_REQUEST_CALLBACK) {
+        if (request->flags & CW_REQUEST_USER_MEMORY) {
+            run_callback(request); /* which may reuse or free the memory: not to be touched afterwards */
+            return;
+        }
+        request->flags |= CW_REQUEST_IN_CALLBACK;
+        run_callback(request);
+        request->flags &= (uint16_t)~CW_REQUEST_IN_CALLBACK;
+    }
+    if (request->flags & CW_REQUEST_RELEASED) {
+        cw_request_put(request);
+    }
+}
+
+void cw_request_release(struct cw_request *request, int keep_callback)
+{
+    if (request->flags & (CW_REQUEST_USER_MEMORY | CW_REQUEST_RELEASED | CW_REQUEST_IN_POOL)) {
+        return; /* not ours to free (ABU-20), or given back already (R5) */
+    }
+    request->flags |= CW_REQUEST_RELEASED;
+    if (!(request->flags & CW_REQUEST_COMPLETED)) {
+        request->flags &= (uint16_t)(keep_callback ? ~0 : ~CW_REQUEST_CALLBACK);
+    } else if (!(request->flags & CW_REQUEST_IN_CALLBACK)) {
+        cw_request_put(request);
+    }
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker: everything that progresses together. Calls come in through the door (src/abi), which enters the worker; functions here and in
+ * op/ and connect/ expect it entered. The layers above reach the core through a table of handlers given at creation, so that the core
+ * depends on none of them.
+ */
+#ifndef CW_CORE_WORKER_H
+#define CW_CORE_WORKER_H
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "base/list.h"
+#include "core/context.h"
+#include "core/request.h"
+#include "os/clock.h"
+#include "os/lock.h"
+#include "transport/transport.h"
+
+#define CW_MAX_IFACES 4
+
+/* What the layers above do for the core. */
+struct cw_worker_handlers {
+    const struct cw_upcalls *upcalls;
+    /* State of op/ that hangs on the worker; create may fail with UCS_ERR_NO_MEMORY. */
+    ucs_status_t (*worker_init)(struct ucp_worker *worker);
+    void (*worker_cleanup)(struct ucp_worker *worker);
+    /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
+    ucs_status_t (*ep_connect)(struct ucp_ep *ep);
+    /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the endpoint's own lists are
+     * the core's business. */
+    void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
+};
+
+struct ucp_worker {
+    struct ucp_context *context;
+    struct cw_iface *ifaces[CW_MAX_IFACES];
+    unsigned num_ifaces;
+    unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
+    uint64_t last_poll_ticks;
+    int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
+    struct cw_poller *poller;
+    struct cw_request_pool requests;
+    struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from progress */
+    int mt;                             /* the door takes the lock */
+    struct cw_lock lock;
+
+    const struct cw_worker_handlers *handlers;
+    void *op_state;                     /* owned by op/ through worker_init and worker_cleanup */
+    uint64_t uid;                       /* random: names the worker in addresses and hellos */
+    struct cw_list eps;                 /* all endpoints, also those without a handle */
+    struct cw_hash peers;               /* struct cw_peer by uid */
+    struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */
+    struct cw_idmap ids;                /* requests that a peer will name back */
+    ucs_thread_mode_t thread_mode;
+    unsigned flags;
+    unsigned events;
+    size_t am_alignment;
+    uint64_t client_id;
+    int user_epoll_fd;                  /* -1: none */
+    char name[CW_NAME_MAX];
+};
+
+ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
+                           const struct cw_worker_handlers *handlers, struct ucp_worker **worker_p);
+/* Ends every endpoint as by a forced close without notification (WRK-26); callbacks run inside. */
+void cw_worker_free(struct ucp_worker *worker);
+
+/* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
+unsigned cw_worker_progress(struct ucp_worker *worker);
+
+/* Dispatches descriptors at the next progress whatever the time; used when connections are under way. */
+static inline void cw_worker_poll_soon(struct ucp_worker *worker)
+{
+    worker->last_poll_ticks = 0;
+}
+
+/* Wake-up, core/wakeup.c. UCS_ERR_BUSY: call progress (WAK-4). */
+ucs_status_t cw_worker_arm(struct ucp_worker *worker);
+ucs_status_t cw_worker_wait(struct ucp_worker *worker);
+
+void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
+
+static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
+{
+    return (worker->context->features & feature) != 0;
+}
+
+static inline void cw_worker_enter(struct ucp_worker *worker)
+{
+    if (cw_unlikely(worker->mt)) {
+        cw_lock_enter(&worker->lock);
+    }
+}
+
+static inline void cw_worker_leave(struct ucp_worker *worker)
+{
+    if (cw_unlikely(worker->mt)) {
+        cw_lock_leave(&worker->lock);
+    }
+}
+
+#endif

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The datatype cursors of op/datatype.h. A handle keeps its class in the low three bits; those of generic types point to struct
+ * cw_dt_generic, which malloc aligns well enough to leave these bits free.
+ */
+#include "op/datatype.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CLASS_DONE 0xff /* finished cursor */
+
+static const struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
+{
+    return (const struct cw_dt_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
+}
+
+static size_t iov_length(const ucp_dt_iov_t *iov, size_t count)
+{
+    size_t length = 0, i;
+
+    for (i = 0; i < count; i++) {
+        length += iov[i].length;
+    }
+    return length;
+}
+
+ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
+                         enum cw_dt_direction direction)
+{
+    const struct cw_dt_generic *type;
+
+    *cursor = (struct cw_dt_cursor){.class_id = (uint8_t)(datatype & UCP_DATATYPE_CLASS_MASK)};
+    switch (cursor->class_id) {
+    case UCP_DATATYPE_CONTIG:
+        cursor->length = cw_dt_contig_length(datatype, count);
+        cursor->contig = (char *)buffer;
+        return UCS_OK;
+    case UCP_DATATYPE_IOV:
+        cursor->vec.iov = buffer;
+        cursor->length  = iov_length(buffer, count);
+        return UCS_OK;
+    case UCP_DATATYPE_GENERIC:
+        type                  = generic_of(datatype);
+        cursor->generic.type  = type;
+        cursor->generic.state = (direction == CW_DT_SEND) ? type->ops.start_pack(type->context, buffer, count) :
+                                                            type->ops.start_unpack(type->context, (void *)buffer, count);
+        cursor->length        = type->ops.packed_size(cursor->generic.state);
+        return UCS_OK;
+    default:
+        return UCS_ERR_INVALID_PARAM;
+    }
+}
+
+ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
+{
+    size_t left = cursor->length - cursor->offset, bytes = 0, count = 0;
+    const ucp_dt_iov_t *from;
+    ucp_dt_iov_t *copy;
+
+    if (cursor->class_id != UCP_DATATYPE_IOV || cursor->owns_iov || left == 0) {
+        return UCS_OK;
+    }
+    from = cursor->vec.iov + cursor->vec.entry;
+    while (bytes < left + cursor->vec.entry_offset) {
+        bytes += from[count++].length;
+    }
+    copy = malloc(count * sizeof(*copy));
+    if (copy == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(copy, from, count * sizeof(*copy));
+    cursor->vec.iov   = copy;
+    cursor->vec.entry = 0;
+    cursor->owns_iov  = 1;
+    return UCS_OK;
+}
+
+void cw_dt_finish(struct cw_dt_cursor *cursor)
+{
+    if (cursor->class_id == UCP_DATATYPE_GENERIC) {
+        cursor->generic.type->ops.finish(cursor->generic.state);
+    } else if (cursor->owns_iov) {
+        free((void *)cursor->vec.iov);
+    }
+    cursor->class_id = CLASS_DONE;
+    cursor->owns_iov = 0;
+}
+
+/* Copies between the iov and flat memory, whichever way; moves the cursor. */
+static void copy_iov(struct cw_dt_cursor *cursor, char *flat, size_t length, int to_iov)
+{
+    const ucp_dt_iov_t *iov;
+    size_t part;
+    char *place;
+
+    while (length > 0) {
+        iov  = &cursor->vec.iov[cursor->vec.entry];
+        part = iov->length - cursor->vec.entry_offset;
+        part = (part < length) ? part : length;
+        if (part > 0) {
+            place = (char *)iov->buffer + cursor->vec.entry_offset;
+            memcpy(to_iov ? place : flat, to_iov ? flat : place, part);
+        }
+        flat                     += part;
+        length                   -= part;
+        cursor->vec.entry_offset += part;
+        if (cursor->vec.entry_offset == iov->length) {
+            cursor->vec.entry++;
+            cursor->vec.entry_offset = 0;
+        }
+    }
+}
+
+/* DT-7: a short count is not the end of the data. A type that makes no progress at all is cut off instead of looping for ever. */
+static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
+{
+    size_t done = 0, part;
+
+    while (done < max) {
+        part = cursor->generic.type->ops.pack(cursor->generic.state, cursor->offset + done, dest + done, max - done);
+        if (part == 0 || part > max - done) {
+            memset(dest + done, 0, max - done);
+            return max;
+        }
+        done += part;
+    }
+    return done;
+}
+
+size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
+{
+    size_t left = cursor->length - cursor->offset;
+
+    max = (max < left) ? max : left;
+    if (max == 0) {
+        return 0;
+    }
+    if (cursor->class_id == UCP_DATATYPE_CONTIG) {
+        memcpy(dest, cursor->contig + cursor->offset, max);
+    } else if (cursor->class_id == UCP_DATATYPE_IOV) {
+        copy_iov(cursor, dest, max, 0);
+    } else {
+        pack_generic(cursor, dest, max);
+    }
+    cursor->offset += max;
+    return max;
+}
+
+ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length)
+{
+    ucs_status_t status = UCS_OK;
+
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (cursor->class_id == UCP_DATATYPE_CONTIG) {
+        memcpy(cursor->contig + cursor->offset, src, length);
+    } else if (cursor->class_id == UCP_DATATYPE_IOV) {
+        copy_iov(cursor, (char *)src, length, 1);
+    } else {
+        status = cursor->generic.type->ops.unpack(cursor->generic.state, cursor->offset, src, length);
+    }
+    cursor->offset += length;
+    return status;
+}
+
+ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p)
+{
+    struct cw_dt_generic *type = malloc(sizeof(*type));
+
+    if (type == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    type->ops     = *ops;
+    type->context = context;
+    *datatype_p   = (ucp_datatype_t)(uintptr_t)type | UCP_DATATYPE_GENERIC;
+    return UCS_OK;
+}
+
+void cw_dt_destroy(ucp_datatype_t datatype)
+{
+    if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
+        free((void *)generic_of(datatype));
+    }
+}
+
+ucs_status_t cw_dt_packed_size(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *size_p)
+{
+    struct cw_dt_cursor cursor;
+    ucs_status_t status;
+
+    if (cw_dt_is_contig(datatype)) {
+        *size_p = cw_dt_contig_length(datatype, count);
+        return UCS_OK;
+    }
+    if (buffer == NULL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    status = cw_dt_start(&cursor, datatype, buffer, count, CW_DT_SEND);
+    if (status == UCS_OK) {
+        *size_p = cursor.length;
+        cw_dt_finish(&cursor);
+    }
+    return status;
+}

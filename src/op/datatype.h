@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A cursor over user memory of any datatype: contiguous, iov, generic (spec section 13). Senders read it front to back with cw_dt_pack,
+ * receivers write it front to back with cw_dt_unpack. Embedded in requests; generic types have a state that must be finished exactly once
+ * (DT-9), whatever happens.
+ */
+#ifndef CW_OP_DATATYPE_H
+#define CW_OP_DATATYPE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucp/api/ucp.h"
+
+struct cw_dt_cursor {
+    size_t length;                /* bytes in all: of the message to send, or the capacity of a receive */
+    size_t offset;                /* bytes done */
+    union {
+        char *contig;
+        struct {
+            const ucp_dt_iov_t *iov;
+            size_t entry;         /* current entry ... */
+            size_t entry_offset;  /* ... and the bytes of it that are done */
+        } vec;
+        struct {
+            const struct cw_dt_generic *type;
+            void *state;
+        } generic;
+    };
+    uint8_t class_id;             /* ucp_dt_type */
+    uint8_t owns_iov;             /* the array is our copy */
+};
+
+/* What a generic datatype handle points to. */
+struct cw_dt_generic {
+    ucp_generic_dt_ops_t ops;
+    void *context;
+};
+
+enum cw_dt_direction { CW_DT_SEND, CW_DT_RECV };
+
+static inline int cw_dt_is_contig(ucp_datatype_t datatype)
+{
+    return (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG;
+}
+
+static inline size_t cw_dt_contig_length(ucp_datatype_t datatype, size_t count)
+{
+    return (size_t)(datatype >> UCP_DATATYPE_SHIFT) * count;
+}
+
+/* Begins a transfer; generic types are started here. UCS_ERR_INVALID_PARAM for classes that do not exist (DT-5). */
+ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
+                         enum cw_dt_direction direction);
+
+/* The request outlives the call: copies the iov array, which the user may reuse (OPA-19). UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor);
+
+/* Ends a transfer; nothing happens the second time. */
+void cw_dt_finish(struct cw_dt_cursor *cursor);
+
+/* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
+size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
+
+/* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack (DT-12). */
+ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length);
+
+ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);
+void cw_dt_destroy(ucp_datatype_t datatype);
+/* The packed size of `count` elements (DT-17). */
+ucs_status_t cw_dt_packed_size(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *size_p);
+
+#endif
