@@ -102,6 +102,20 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);
 
+/* Sends a packet of 8 header bytes in its turn; the endpoint fails if it cannot. For answers that the protocol owes. */
+void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, uint64_t header);
+
+/* The peer closed its end, or its worker is being destroyed; ep_close.c. */
+void cw_ep_peer_closed(struct ucp_ep *ep);
+void cw_ep_peer_ended(struct ucp_ep *ep);
+/* Something that kept an endpoint without handle alive is gone. */
+static inline void cw_ep_unused(struct ucp_ep *ep)
+{
+    if (!ep->user) {
+        cw_ep_reap_later(ep);
+    }
+}
+
 /* Flush and close, core/ep_close.c. NULL, request handle or error pointer. */
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);

@@ -145,6 +145,26 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
     return result;
 }
 
+void cw_ep_peer_closed(struct ucp_ep *ep)
+{
+    ucs_status_ptr_t result;
+
+    ep->peer_closed = 1;
+    if (!ep->user && !ep->close_sent && ep->state == CW_EP_OPEN) {
+        /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
+        result = start(ep, NULL, close_send);
+        if (UCS_PTR_IS_PTR(result)) {
+            cw_request_release(cw_request_of(result), 0);
+        }
+    }
+    cw_ep_unused(ep);
+}
+
+void cw_ep_peer_ended(struct ucp_ep *ep)
+{
+    ep->peer_ended = 1;
+}
+
 struct worker_flush_state {
     size_t waiting; /* endpoint flushes under way, and 1 while they are being started */
 };

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dispatch of arrived packets and the life of op/'s state in a worker.
+ */
+#include "op/op.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "op/tag.h"
+#include "os/random.h"
+#include "wire/packet.h"
+
+typedef ucs_status_t (*packet_fn)(struct ucp_ep *ep, const void *data, size_t length);
+
+static ucs_status_t peer_closed(struct ucp_ep *ep, const void *data, size_t length)
+{
+    (void)data;
+    (void)length;
+    cw_ep_peer_closed(ep);
+    return UCS_OK;
+}
+
+static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t length)
+{
+    (void)data;
+    (void)length;
+    cw_ep_peer_ended(ep);
+    return UCS_OK;
+}
+
+static const packet_fn handlers[CW_PACKET_COUNT] = {
+    [CW_PACKET_CLOSE]     = peer_closed,
+    [CW_PACKET_END]       = peer_ended,
+    [CW_PACKET_TAG_EAGER] = cw_tag_on_eager,
+    [CW_PACKET_TAG_SYNC]  = cw_tag_on_sync,
+    [CW_PACKET_TAG_FIRST] = cw_tag_on_first,
+    [CW_PACKET_TAG_NEXT]  = cw_tag_on_next,
+    [CW_PACKET_TAG_ACK]   = cw_tag_on_ack,
+};
+
+void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    static struct cw_log_limit limit;
+    struct ucp_ep *ep   = conn->user;
+    ucs_status_t status = UCS_ERR_IO_ERROR;
+
+    if (ep->state == CW_EP_FAILED) {
+        return;
+    }
+    if (cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL)) {
+        status = handlers[id](ep, data, length);
+    }
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
+                           id, length, (unsigned long long)cw_ep_peer_uid(ep),
+                           (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
+        cw_ep_fail(ep, status);
+    }
+}
+
+ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
+{
+    struct cw_op_state *state = calloc(1, sizeof(*state));
+
+    if (state == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_tag_matcher_init(&state->tags, cw_random_u64());
+    worker->op_state = state;
+    return UCS_OK;
+}
+
+void cw_op_worker_cleanup(struct ucp_worker *worker)
+{
+    struct cw_op_state *state = cw_op_state(worker);
+
+    cw_tag_drop_all(worker);
+    cw_tag_matcher_cleanup(&state->tags);
+    free(state);
+    worker->op_state = NULL;
+}
+
+void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+{
+    cw_tag_ep_lost(ep, status);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Posting tag receives, probing, receiving probed messages, cancelling.
+ */
+#include "op/tag.h"
+
+#include "op/op.h"
+
+static void tag_recv_release(struct cw_request *request)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    cw_dt_finish(&state->cursor);
+}
+
+static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
+                                struct cw_request **request_p)
+{
+    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    struct cw_tag_recv_state *state;
+    struct cw_request *request;
+    ucs_status_t status;
+
+    request = cw_request_get(worker, param, CW_REQUEST_TAG_RECV);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    state            = cw_request_state(request);
+    state->status    = UCS_OK;
+    request->release = tag_recv_release;
+    request->info    = (ucp_tag_recv_info_t){0};
+    cw_tag_recv_init(&state->match);
+    status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return status;
+    }
+    *request_p = request;
+    return UCS_OK;
+}
+
+static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
+{
+    tag_recv_release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+/* The whole message is here. Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is marked complete as
+ * well, because programs look there and drop what the call returns (R7). */
+static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+    ucs_status_t status             = state->status;
+
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        cw_request_complete(request, status);
+        return cw_request_handle(request);
+    }
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) && status == UCS_OK) {
+        *param->recv_info.tag_info = request->info;
+    }
+    request->flags |= CW_REQUEST_COMPLETED;
+    request->status = status;
+    return give_up(request, status);
+}
+
+/* Gives a message that is in no queue any more to a receive. */
+static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv_desc *desc, const ucp_request_param_t *param)
+{
+    struct cw_tag_chunk *chunk;
+
+    cw_tag_begin(request, desc->match.tag, desc->total);
+    for (chunk = desc->chunks; chunk != NULL; chunk = chunk->next) {
+        cw_tag_store(request, chunk->data, chunk->length);
+    }
+    cw_tag_acknowledge(desc);
+    if (desc->received == desc->total) {
+        cw_tag_desc_detach(desc);
+        cw_tag_desc_free(desc);
+        return complete_now(request, param);
+    }
+    if (desc->lost) {
+        cw_tag_desc_free(desc);
+        ((struct cw_tag_recv_state *)cw_request_state(request))->status = UCS_ERR_CONNECTION_RESET;
+        return complete_now(request, param);
+    }
+    desc->request = request;
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
+                             const ucp_request_param_t *param)
+{
+    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_message *message;
+    struct cw_tag_recv_state *state;
+    struct ucp_recv_desc *desc;
+    struct cw_request *request;
+    ucs_status_t status;
+
+    status = new_receive(worker, buffer, count, param, &request);
+    if (status != UCS_OK) {
+        return UCS_STATUS_PTR(status);
+    }
+    state   = cw_request_state(request);
+    message = cw_tag_matcher_post(matcher, &state->match, tag, mask);
+    if (message != NULL) {
+        desc         = cw_container_of(message, struct ucp_recv_desc, match);
+        desc->queued = 0;
+        return take_message(request, desc, param);
+    }
+    if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
+        cw_tag_matcher_cancel(matcher, &state->match);
+        return give_up(request, UCS_ERR_NO_RESOURCE);
+    }
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count, struct ucp_recv_desc *message,
+                                     const ucp_request_param_t *param)
+{
+    struct cw_request *request;
+    ucs_status_t status;
+
+    status = new_receive(worker, buffer, count, param, &request);
+    if (status != UCS_OK) {
+        return UCS_STATUS_PTR(status);
+    }
+    return take_message(request, message, param);
+}
+
+struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
+                                   ucp_tag_recv_info_t *info)
+{
+    struct cw_tag_message *message = cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, remove != 0);
+    struct ucp_recv_desc *desc;
+
+    if (message == NULL) {
+        return NULL;
+    }
+    desc             = cw_container_of(message, struct ucp_recv_desc, match);
+    info->sender_tag = desc->match.tag;
+    info->length     = desc->total;
+    if (remove) {
+        desc->queued = 0;
+    }
+    return desc;
+}
+
+void cw_tag_cancel(struct cw_request *request)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    if (request->kind == CW_REQUEST_TAG_RECV && !(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)) &&
+        cw_tag_matcher_cancel(&cw_op_state(request->worker)->tags, &state->match)) {
+        cw_request_complete(request, UCS_ERR_CANCELED);
+    }
+}
