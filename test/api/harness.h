@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared ground of the API conformance programs: they see the library only through its public headers, so that the same
+ * program runs against this library and against any other one with the same interface.
+ *
+ * UCX_TLS chooses the transport. With "self" alone both sides of a pair are one and the same worker.
+ * CW_TEST_REFERENCE=1 says that the library under test is the reference of an older API level: statements in which it is
+ * known to differ are then skipped, each with its reason.
+ * Nothing here waits for ever: a wait that exceeds CW_WAIT_S fails the test with a sentence; a library call that does not
+ * return within CW_HANG_S ends the program. Every parameter structure is filled with 0xff first (GEN-2).
+ */
+#ifndef CW_API_HARNESS_H
+#define CW_API_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <cmocka.h>
+#include <ucp/api/ucp.h>
+
+enum {
+    CW_WAIT_S = 10,
+    CW_HANG_S = 120,
+    CW_GUARD_BYTES = 64,
+    CW_GUARD_VALUE = 0xa5,
+    CW_SETTLE_ROUNDS = 200
+};
+
+#define CW_TAG_ALL UINT64_MAX
+
+/* One context with one worker and, usually, one endpoint to the other side. */
+struct cw_side {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+};
+
+/* Two sides in one process; with self there is one side and tx == rx. tx->ep leads to rx and rx->ep back. */
+struct cw_pair {
+    struct cw_side sides[2];
+    int count;
+    struct cw_side *tx;
+    struct cw_side *rx;
+};
+
+/* All zero means: TAG feature, SINGLE threads, no request area, endpoints both ways, default events. */
+struct cw_pair_config {
+    uint64_t features;
+    size_t request_size;
+    ucp_request_init_callback_t request_init;
+    ucp_request_cleanup_callback_t request_cleanup;
+    ucs_thread_mode_t thread_mode;
+    bool no_endpoints;
+    bool peer_mode;
+    unsigned events;
+};
+
+/* What one operation did: filled by its callback and by cw_op_started. */
+struct cw_op {
+    ucs_status_ptr_t result;
+    int calls;
+    int calls_inside;
+    bool inside;
+    bool free_inside;
+    ucs_status_t status;
+    ucs_status_t checked;
+    void *request;
+    ucp_tag_recv_info_t info;
+};
+
+/* A buffer with CW_GUARD_BYTES of known bytes on both sides. */
+struct cw_buffer {
+    char *base;
+    char *data;
+    size_t length;
+};
+
+/* A second process of the same program, connected by a stream socket. */
+struct cw_remote {
+    pid_t pid;
+    int fd;
+};
+
+struct cw_role {
+    const char *name;
+    int (*run)(int fd, const char *argument);
+};
+
+/* Set-up and tear-down of each test: *state becomes a zeroed struct cw_pair; what the test left open is destroyed. */
+int cw_test_setup(void **state);
+int cw_test_teardown(void **state);
+/* If argv asks for the role of a second process, runs it and returns true with its exit code in *code. */
+bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t count, int *code);
+/* Skips the running test when the library under test is the reference. */
+void cw_test_skip_reference(const char *why);
+bool cw_test_reference(void);
+/* UCX_TLS names nothing but self. */
+bool cw_test_self_only(void);
+/* Skips the running test unless two workers (two processes) can reach each other with this UCX_TLS. */
+void cw_test_need_two_workers(void);
+void cw_test_need_two_processes(void);
+/* A slower machine or a sanitizer may lower counts: CW_TEST_SCALE=n divides by n. At least 1. */
+long cw_test_scaled(long count);
+
+double cw_time_now_s(void);
+uint64_t cw_random_next(uint64_t *state);
+/* Open descriptors of the process; resident memory in kilobytes. */
+int cw_process_fds(void);
+long cw_process_rss_kb(void);
+
+/* Each returns after success and otherwise fails the test. config NULL means all zero. */
+void cw_side_open(struct cw_side *side, const struct cw_pair_config *config);
+/* Destroys worker and context, whatever state they are in. */
+void cw_side_destroy(struct cw_side *side);
+ucp_ep_h cw_side_connect(struct cw_side *side, ucp_worker_h target, const struct cw_pair_config *config);
+/* Returns a malloc'ed copy of the worker's address at its length. */
+void *cw_worker_address(ucp_worker_h worker, size_t *length);
+void cw_pair_open(struct cw_pair *pair, const struct cw_pair_config *config);
+/* Closes the endpoints in flush mode, both at once, then destroys everything. */
+void cw_pair_close(struct cw_pair *pair);
+unsigned cw_pair_progress(struct cw_pair *pair);
+/* Progresses a fixed number of rounds, for "and nothing more happens". */
+void cw_pair_settle(struct cw_pair *pair);
+/* Progresses until *counter >= target. what: the sentence's subject if it does not come. */
+void cw_pair_wait_count(struct cw_pair *pair, const volatile int *counter, int target, const char *what);
+/* Waits for a result of any op and frees its request; returns the final status (also of NULL and error pointers). */
+ucs_status_t cw_pair_wait(struct cw_pair *pair, ucs_status_ptr_t result, const char *what);
+/* As cw_pair_wait, of one worker alone. */
+ucs_status_t cw_worker_wait_request(ucp_worker_h worker, ucs_status_ptr_t result, const char *what);
+/* Waits until a message that matches lies unexpected at rx, without removing it. */
+void cw_pair_wait_probe(struct cw_pair *pair, ucp_tag_t tag, ucp_tag_t mask, ucp_tag_recv_info_t *info);
+
+/* Parameters whose unmasked fields are garbage. With an op: callback and user data that fill it; marks it "inside". */
+ucp_request_param_t cw_param_none(void);
+ucp_request_param_t cw_param_send(struct cw_op *op);
+ucp_request_param_t cw_param_recv(struct cw_op *op);
+/* Notes what the starting call returned. */
+void cw_op_started(struct cw_op *op, ucs_status_ptr_t result);
+/* Waits for completion, checks REQ-1..7 on the way, frees the request; returns the final status. */
+ucs_status_t cw_op_wait(struct cw_pair *pair, struct cw_op *op, const char *what);
+
+void cw_op_send(struct cw_op *op, ucp_ep_h ep, const void *data, size_t length, ucp_tag_t tag);
+/* Receives with RECV_INFO: op->info is valid after cw_op_wait in every case of success. */
+void cw_op_recv(struct cw_op *op, ucp_worker_h worker, void *data, size_t length, ucp_tag_t tag, ucp_tag_t mask);
+
+void cw_pattern_fill(void *data, size_t length, uint64_t seed);
+/* Fails the test with the offset of the first wrong byte. */
+void cw_pattern_check(const void *data, size_t length, uint64_t seed);
+/* Offset of the first wrong byte, or -1: for threads and second processes. */
+ssize_t cw_pattern_find(const void *data, size_t length, uint64_t seed);
+
+struct cw_buffer cw_buffer_new(size_t length);
+void cw_buffer_check(const struct cw_buffer *buffer);
+void cw_buffer_free(struct cw_buffer *buffer);
+
+/*
+ * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to 8 bytes and
+ * not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
+ */
+struct cw_user_request {
+    char *base;
+    size_t size;
+    char *handle;
+};
+
+struct cw_user_request cw_user_request_new(ucp_context_h context);
+void cw_user_request_check(const struct cw_user_request *request);
+void cw_user_request_free(struct cw_user_request *request);
+
+/* Starts this program again in the given role. The role gets the other end of the socket as its fd. */
+void cw_remote_start(struct cw_remote *remote, const char *role, const char *argument);
+/* Waits for its end and fails unless it exited with 0. */
+void cw_remote_join(struct cw_remote *remote);
+/* Progresses (if worker is not NULL) while waiting; fails after CW_WAIT_S. */
+void cw_fd_write(int fd, const void *data, size_t length);
+void cw_fd_read(int fd, void *data, size_t length, ucp_worker_h worker);
+/* Both sides call it; returns when both have. */
+void cw_fd_barrier(int fd, ucp_worker_h worker);
+/* Sends own address, receives the other's and makes an endpoint to it. */
+ucp_ep_h cw_fd_connect(int fd, struct cw_side *side, const struct cw_pair_config *config);
+
+#endif

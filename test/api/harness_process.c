@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Second processes of the API conformance programs: the same program is executed again with a role, and the two talk
+ * out of band over a stream socket. Every read has a time-out; a role that fails exits with a status other than 0.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define ROLE_OPTION "--role"
+
+bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t count, int *code)
+{
+    if (argc < 5 || strcmp(argv[1], ROLE_OPTION) != 0) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (strcmp(argv[2], roles[i].name) == 0) {
+            alarm(CW_HANG_S);
+            *code = roles[i].run(atoi(argv[3]), argv[4]);
+            return true;
+        }
+    }
+    fprintf(stderr, "No role is called %s.\n", argv[2]);
+    *code = 2;
+    return true;
+}
+
+void cw_remote_start(struct cw_remote *remote, const char *role, const char *argument)
+{
+    int fds[2];
+    char number[16];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    snprintf(number, sizeof(number), "%d", fds[1]);
+    fflush(NULL);
+    remote->pid = fork();
+    assert_true(remote->pid >= 0);
+    if (remote->pid == 0) {
+        int inherited = dup(fds[1]); /* dup drops close-on-exec */
+
+        snprintf(number, sizeof(number), "%d", inherited);
+        execl("/proc/self/exe", "role", ROLE_OPTION, role, number, argument == NULL ? "" : argument, (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    remote->fd = fds[0];
+}
+
+void cw_remote_join(struct cw_remote *remote)
+{
+    double deadline = cw_time_now_s() + CW_WAIT_S;
+    int status = 0;
+    pid_t done;
+
+    while ((done = waitpid(remote->pid, &status, WNOHANG)) == 0) {
+        if (cw_time_now_s() > deadline) {
+            kill(remote->pid, SIGKILL);
+            waitpid(remote->pid, &status, 0);
+            close(remote->fd);
+            fail_msg("The second process did not end within %d s", CW_WAIT_S);
+        }
+        usleep(500);
+    }
+    close(remote->fd);
+    assert_int_equal(done, remote->pid);
+    if (WIFSIGNALED(status)) {
+        fail_msg("The second process died of signal %d", WTERMSIG(status));
+    }
+    if (WEXITSTATUS(status) != 0) {
+        fail_msg("The second process failed with status %d", WEXITSTATUS(status));
+    }
+}
+
+void cw_fd_write(int fd, const void *data, size_t length)
+{
+    const char *bytes = data;
+
+    while (length > 0) {
+        ssize_t done = send(fd, bytes, length, MSG_NOSIGNAL);
+
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            fail_msg("The other process is gone: %s", strerror(errno));
+        }
+        bytes += done;
+        length -= (size_t)done;
+    }
+}
+
+void cw_fd_read(int fd, void *data, size_t length, ucp_worker_h worker)
+{
+    double deadline = cw_time_now_s() + CW_WAIT_S;
+    char *bytes = data;
+
+    while (length > 0) {
+        struct pollfd item = {.fd = fd, .events = POLLIN};
+        ssize_t done;
+
+        if (worker != NULL) {
+            ucp_worker_progress(worker);
+        }
+        if (poll(&item, 1, worker == NULL ? 100 : 0) <= 0) {
+            if (cw_time_now_s() > deadline) {
+                fail_msg("The other process said nothing for %d s", CW_WAIT_S);
+            }
+            continue;
+        }
+        done = recv(fd, bytes, length, MSG_DONTWAIT);
+        if (done == 0) {
+            fail_msg("The other process ended early");
+        }
+        if (done > 0) {
+            bytes += done;
+            length -= (size_t)done;
+        }
+    }
+}
+
+void cw_fd_barrier(int fd, ucp_worker_h worker)
+{
+    char byte = 'b';
+
+    cw_fd_write(fd, &byte, 1);
+    cw_fd_read(fd, &byte, 1, worker);
+    if (byte != 'b') {
+        fail_msg("The other process is at another place than this one");
+    }
+}
