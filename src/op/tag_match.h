@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tag matching: posted receives against arrived (unexpected) messages, one matcher per worker. A pure structure: no I/O,
- * no locks, no logging. Used by the tag operations and by the worker's clean-up; the worker must be entered.
+ * Tag matching: posted receives against arrived (unexpected) messages, one matcher per worker. A pure structure: no
+ * I/O, no locks, no logging. Used by the tag operations and by the worker's clean-up; the worker must be entered.
  * Both structures are embedded in objects of the caller; the matcher owns nothing but its hash tables.
  *
  * Invariants: a receive and a message that match each other are never queued at the same time (TAG-7). Receives are
@@ -17,8 +17,9 @@
 
 #include "base/compiler.h"
 #include "base/list.h"
+#include "op/tag_table.h"
 
-/* More masks than this with posted receives at one time: receives with the further masks are found by an ordered scan. */
+/* With more masks than this in posted receives at one time, receives with the further masks are found by scanning. */
 #define CW_TAG_MAX_CLASSES 64
 
 /* More masks than this kept as index over the unexpected messages: the least recently asked one is dropped. */
@@ -26,13 +27,6 @@
 
 struct cw_tag_class;
 struct cw_tag_entry;
-
-/* Element of a hash table of this file. Private to the matcher. */
-struct cw_tag_node {
-    uint64_t            key;   /* tag & mask of the table */
-    struct cw_tag_node *chain; /* next key of the same bucket; meaningful in the first element of a ring only */
-    struct cw_list      ring;  /* elements of the same key, oldest first; without a head of its own */
-};
 
 /* A posted receive, embedded in the request. Must be zeroed or passed to cw_tag_recv_init() before its first use. */
 struct cw_tag_recv {
@@ -55,14 +49,13 @@ struct cw_tag_matcher {
     uint64_t              busy;    /* bit i: classes[i] has receives */
     uint64_t              indexed; /* bit i: classes[i] has an index over the unexpected messages */
     struct cw_tag_class  *recent;  /* class of the last receive or probe, NULL if none */
-    struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until the first receive */
+    struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until first needed */
     unsigned              num_classes;
     struct cw_list        unexpected; /* all unexpected messages, oldest first */
     struct cw_list        leftover;   /* receives for which there is no class, oldest first */
     uint64_t              sequence;   /* of the last posted receive */
     uint64_t              clock;      /* orders classes by their last use */
-    uint64_t              hash_xor;
-    uint64_t              hash_mul;
+    uint64_t              seed;
 };
 
 _Static_assert(sizeof(struct cw_tag_recv) <= 48, "part of every tag receive request");
@@ -114,8 +107,8 @@ static inline void cw_tag_matcher_remove_message(struct cw_tag_matcher *matcher,
 }
 
 /*
- * Finds the earliest arrived unexpected message that matches (TAG-6, TPR-8), NULL if none. With `remove` it is taken out
- * and becomes the caller's; without it stays queued and must not be freed by the caller.
+ * Finds the earliest arrived unexpected message that matches (TAG-6, TPR-8), NULL if none. With `remove` it is taken
+ * out and becomes the caller's; without it stays queued (TPR-3) and must not be freed by the caller.
  */
 static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask,
                                                           bool remove)
@@ -153,9 +146,9 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
 }
 
 /*
- * A message arrived. Returns the earliest posted matching receive over all masks, taken out and now the caller's (TAG-4).
- * Returns NULL if there is none: the caller then stores the message with cw_tag_matcher_add_unexpected() before any other
- * call on this matcher.
+ * A message arrived. Returns the earliest posted matching receive over all masks, taken out and now the caller's
+ * (TAG-4). Returns NULL if there is none: the caller then stores the message with cw_tag_matcher_add_unexpected()
+ * before any other call on this matcher.
  */
 static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *matcher, uint64_t tag)
 {
@@ -194,7 +187,8 @@ void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
 /* The oldest unexpected message, NULL if none. It stays queued. */
 static inline struct cw_tag_message *cw_tag_matcher_first_message(const struct cw_tag_matcher *matcher)
 {
-    return cw_list_empty(&matcher->unexpected) ? NULL : cw_list_head(&matcher->unexpected, struct cw_tag_message, order);
+    return cw_list_empty(&matcher->unexpected) ? NULL :
+           cw_list_head(&matcher->unexpected, struct cw_tag_message, order);
 }
 
 /* The message that arrived after `message` among those queued, NULL if it is the last. */
@@ -208,7 +202,7 @@ static inline struct cw_tag_message *cw_tag_matcher_next_message(const struct cw
 /* Memory held by the tables, in bytes, without the matcher itself. */
 size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher);
 
-/* Checks every invariant; for tests, cost linear in everything queued. NULL if all hold, else what is wrong. */
+/* Checks every invariant; for tests: cost quadratic in what is queued. NULL if all hold, else what is wrong. */
 const char *cw_tag_matcher_check(const struct cw_tag_matcher *matcher);
 
 #endif
