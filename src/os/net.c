@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/net.h on Linux sockets.
+ */
+#include "os/net.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <limits.h>
+#include <linux/sockios.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union socket_address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+static socklen_t to_socket_address(const struct cw_net_address *address, union socket_address *to)
+{
+    memset(to, 0, sizeof(*to));
+    if (address->family == CW_NET_IPV4) {
+        to->v4.sin_family = AF_INET;
+        to->v4.sin_port   = htons(address->port);
+        memcpy(&to->v4.sin_addr, address->bytes, 4);
+        return sizeof(to->v4);
+    }
+    to->v6.sin6_family = AF_INET6;
+    to->v6.sin6_port   = htons(address->port);
+    memcpy(&to->v6.sin6_addr, address->bytes, 16);
+    return sizeof(to->v6);
+}
+
+/* IPv4 addresses in the clothes of IPv6 come out as what they are. family CW_NET_NONE: something else. */
+static void from_socket_address(const struct sockaddr *from, struct cw_net_address *address)
+{
+    const struct sockaddr_in *v4  = (const struct sockaddr_in *)(const void *)from;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
+
+    memset(address, 0, sizeof(*address));
+    if (from->sa_family == AF_INET) {
+        address->family = CW_NET_IPV4;
+        address->port   = ntohs(v4->sin_port);
+        memcpy(address->bytes, &v4->sin_addr, 4);
+    } else if (from->sa_family == AF_INET6) {
+        address->port = ntohs(v6->sin6_port);
+        if (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr)) {
+            address->family = CW_NET_IPV4;
+            memcpy(address->bytes, v6->sin6_addr.s6_addr + 12, 4);
+        } else {
+            address->family = CW_NET_IPV6;
+            memcpy(address->bytes, &v6->sin6_addr, 16);
+        }
+    }
+}
+
+static unsigned mask_bits(const struct sockaddr *mask)
+{
+    struct cw_net_address bytes;
+    unsigned bits = 0, i;
+
+    if (mask == NULL) {
+        return 0;
+    }
+    from_socket_address(mask, &bytes);
+    for (i = 0; i < sizeof(bytes.bytes); i++) {
+        bits += (unsigned)__builtin_popcount(bytes.bytes[i]);
+    }
+    return bits;
+}
+
+unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max)
+{
+    const unsigned usable = IFF_UP | IFF_RUNNING;
+    struct ifaddrs *all, *each;
+    struct cw_net_interface *entry;
+    unsigned count = 0;
+
+    if (getifaddrs(&all) < 0) {
+        return 0;
+    }
+    for (each = all; each != NULL && count < max; each = each->ifa_next) {
+        if (each->ifa_addr == NULL || (each->ifa_flags & usable) != usable) {
+            continue;
+        }
+        entry = &list[count];
+        from_socket_address(each->ifa_addr, &entry->address);
+        if (entry->address.family == CW_NET_NONE ||
+            (entry->address.family == CW_NET_IPV6 && entry->address.bytes[0] == 0xfe && (entry->address.bytes[1] & 0xc0) == 0x80)) {
+            continue;
+        }
+        snprintf(entry->name, sizeof(entry->name), "%s", each->ifa_name);
+        entry->loopback    = (each->ifa_flags & IFF_LOOPBACK) != 0;
+        entry->prefix_bits = mask_bits(each->ifa_netmask);
+        count++;
+    }
+    freeifaddrs(all);
+    return count;
+}
+
+int cw_net_is_bridge(const char *interface_name)
+{
+    char path[sizeof("/sys/class/net//bridge") + CW_NET_NAME_MAX];
+
+    snprintf(path, sizeof(path), "/sys/class/net/%.*s/bridge", CW_NET_NAME_MAX - 1, interface_name);
+    return access(path, F_OK) == 0;
+}
+
+int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits)
+{
+    const unsigned bytes = bits / 8;
+    const unsigned rest  = bits % 8;
+
+    if (left->family != right->family || bits > ((left->family == CW_NET_IPV4) ? 32u : 128u)) {
+        return 0;
+    }
+    return memcmp(left->bytes, right->bytes, bytes) == 0 &&
+           (rest == 0 || ((left->bytes[bytes] ^ right->bytes[bytes]) >> (8 - rest)) == 0);
+}
+
+int cw_net_is_loopback(const struct cw_net_address *address)
+{
+    static const uint8_t v6[16] = {[15] = 1};
+
+    return (address->family == CW_NET_IPV4) ? address->bytes[0] == 127 : memcmp(address->bytes, v6, sizeof(v6)) == 0;
+}
+
+void cw_net_format(const struct cw_net_address *address, char text[CW_NET_TEXT_MAX])
+{
+    char name[INET6_ADDRSTRLEN] = "?";
+
+    inet_ntop((address->family == CW_NET_IPV4) ? AF_INET : AF_INET6, address->bytes, name, sizeof(name));
+    snprintf(text, CW_NET_TEXT_MAX, (address->family == CW_NET_IPV4) ? "%s:%u" : "[%s]:%u", name, address->port);
+}
+
+void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX])
+{
+    struct cw_net_address address;
+    union socket_address peer;
+    socklen_t length = sizeof(peer);
+
+    if (getpeername(fd, &peer.any, &length) < 0) {
+        snprintf(text, CW_NET_TEXT_MAX, "an unknown address");
+        return;
+    }
+    from_socket_address(&peer.any, &address);
+    cw_net_format(&address, text);
+}
+
+static void set_option(int fd, int level, int option, size_t value)
+{
+    int number = (value > INT_MAX) ? INT_MAX : (int)value;
+
+    /* Every one of these is a wish; a system that lacks it still moves bytes. */
+    (void)setsockopt(fd, level, option, &number, sizeof(number));
+}
+
+static void set_options(int fd, const struct cw_net_options *options)
+{
+    if (options->nodelay) {
+        set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
+    }
+    if (options->sndbuf != 0) {
+        set_option(fd, SOL_SOCKET, SO_SNDBUF, options->sndbuf);
+    }
+    if (options->rcvbuf != 0) {
+        set_option(fd, SOL_SOCKET, SO_RCVBUF, options->rcvbuf);
+    }
+    if (options->syn_retries != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_SYNCNT, options->syn_retries);
+    }
+    if (!options->keepalive) {
+        return;
+    }
+    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    if (options->keepalive_idle_s != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle_s);
+    }
+    if (options->keepalive_interval_s != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval_s);
+    }
+    if (options->keepalive_count != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count);
+    }
+}
+
+static int new_socket(const struct cw_net_address *address)
+{
+    int fd = socket((address->family == CW_NET_IPV4) ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+    return (fd < 0) ? -errno : fd;
+}
+
+int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options, uint16_t *port_p)
+{
+    struct cw_net_address bound;
+    union socket_address name;
+    socklen_t length = to_socket_address(address, &name);
+    int fd           = new_socket(address);
+    const int off    = 0;
+    int error;
+
+    if (fd < 0) {
+        return fd;
+    }
+    if (reuse) {
+        set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+    }
+    set_options(fd, options);
+    if (address->family == CW_NET_IPV6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) {
+        goto fail;
+    }
+    if (bind(fd, &name.any, length) < 0 || listen(fd, SOMAXCONN) < 0) {
+        goto fail;
+    }
+    length = sizeof(name);
+    if (getsockname(fd, &name.any, &length) < 0) {
+        goto fail;
+    }
+    from_socket_address(&name.any, &bound);
+    *port_p = bound.port;
+    return fd;
+
+fail:
+    error = -errno;
+    close(fd);
+    return error;
+}
+
+int cw_net_accept(int fd)
+{
+    int new_fd;
+
+    for (;;) {
+        new_fd = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (new_fd >= 0) {
+            return new_fd;
+        }
+        switch (errno) {
+        case EINTR:
+        case ECONNABORTED:
+        case EPROTO:
+        case ENETDOWN:
+        case ENOPROTOOPT:
+        case EHOSTDOWN:
+        case ENONET:
+        case EHOSTUNREACH:
+        case ENETUNREACH:
+            continue; /* Linux hands up errors of the waiting connection, which is then gone */
+        default:
+            return -errno;
+        }
+    }
+}
+
+int cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected)
+{
+    union socket_address name;
+    const socklen_t length = to_socket_address(address, &name);
+    const int fd           = new_socket(address);
+    int error;
+
+    if (fd < 0) {
+        return fd;
+    }
+    set_options(fd, options);
+    if (connect(fd, &name.any, length) == 0) {
+        *connected = 1;
+        return fd;
+    }
+    if (errno == EINPROGRESS || errno == EINTR) {
+        *connected = 0;
+        return fd;
+    }
+    error = -errno;
+    close(fd);
+    return error;
+}
+
+int cw_net_connect_result(int fd)
+{
+    struct pollfd item = {.fd = fd, .events = POLLOUT};
+    int error          = 0;
+    socklen_t length   = sizeof(error);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0) {
+        return -errno;
+    }
+    if (error != 0) {
+        return -error;
+    }
+    return (poll(&item, 1, 0) == 1) ? 0 : -EINPROGRESS;
+}
+
+static ssize_t answer(ssize_t ret)
+{
+    if (ret >= 0) {
+        return ret;
+    }
+    return (errno == ENOBUFS || errno == ENOMEM || errno == EWOULDBLOCK) ? -EAGAIN : -errno;
+}
+
+ssize_t cw_net_send(int fd, const void *data, size_t length)
+{
+    ssize_t ret;
+
+    do {
+        ret = send(fd, data, length, MSG_NOSIGNAL);
+    } while (ret < 0 && errno == EINTR);
+    return answer(ret);
+}
+
+ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+    ssize_t ret;
+
+    do {
+        ret = sendmsg(fd, &message, MSG_NOSIGNAL);
+    } while (ret < 0 && errno == EINTR);
+    return answer(ret);
+}
+
+ssize_t cw_net_recv(int fd, void *data, size_t length)
+{
+    ssize_t ret;
+
+    do {
+        ret = recv(fd, data, length, 0);
+    } while (ret < 0 && errno == EINTR);
+    return answer(ret);
+}
+
+ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
+    ssize_t ret;
+
+    do {
+        ret = recvmsg(fd, &message, 0);
+    } while (ret < 0 && errno == EINTR);
+    return answer(ret);
+}
+
+void cw_net_finish(int fd)
+{
+    (void)shutdown(fd, SHUT_WR);
+}
+
+int cw_net_discard(int fd, size_t max)
+{
+    char bytes[4096];
+    size_t done = 0;
+    ssize_t ret;
+
+    while (done < max) {
+        ret = cw_net_recv(fd, bytes, sizeof(bytes));
+        if (ret <= 0) {
+            return ret != -EAGAIN;
+        }
+        done += (size_t)ret;
+    }
+    return 0;
+}
+
+size_t cw_net_unacknowledged(int fd)
+{
+    int bytes = 0;
+
+    return (ioctl(fd, SIOCOUTQ, &bytes) < 0 || bytes < 0) ? 0 : (size_t)bytes;
+}
+
+void cw_net_wait_readable(int fd, int timeout_ms)
+{
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+
+    (void)poll(&item, 1, timeout_ms);
+}
+
+void cw_net_close(int fd)
+{
+    close(fd);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Internet sockets and interfaces. Every socket is non-blocking and close-on-exec; no call waits, EINTR is retried (ABU-28) and SIGPIPE never
+ * raised (ABU-27). Functions that can fail for a reason of the system answer a negative errno value. Thread safe as the system calls are.
+ */
+#ifndef CW_OS_NET_H
+#define CW_OS_NET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#define CW_NET_NAME_MAX 16 /* interface name with NUL */
+#define CW_NET_TEXT_MAX 64 /* "[address]:port" with NUL */
+
+enum cw_net_family { CW_NET_NONE = 0, CW_NET_IPV4 = 4, CW_NET_IPV6 = 6 };
+
+struct cw_net_address {
+    uint8_t family;    /* enum cw_net_family */
+    uint16_t port;     /* host byte order */
+    uint8_t bytes[16]; /* network byte order; the first four of IPv4 */
+};
+
+/* One address of an interface that is up and running. */
+struct cw_net_interface {
+    char name[CW_NET_NAME_MAX];
+    int loopback;
+    unsigned prefix_bits;
+    struct cw_net_address address; /* port 0; never link-local IPv6, which means nothing without its interface */
+};
+
+struct cw_net_options {
+    int nodelay;
+    size_t sndbuf;              /* bytes; 0: as the system chooses, here and below */
+    size_t rcvbuf;
+    unsigned syn_retries;
+    int keepalive;
+    unsigned keepalive_idle_s;
+    unsigned keepalive_interval_s;
+    unsigned keepalive_count;
+};
+
+/* Lists addresses in the system's order, at most `max`; returns how many, 0 also on failure. Interfaces without a carrier are left out. */
+unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max);
+int cw_net_is_bridge(const char *interface_name);
+
+/* Whether the first `bits` bits agree. */
+int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits);
+int cw_net_is_loopback(const struct cw_net_address *address);
+/* "10.0.0.5:4711", "[fe80::1]:4711". */
+void cw_net_format(const struct cw_net_address *address, char text[CW_NET_TEXT_MAX]);
+/* The other end of a connected socket; "an unknown address" when it is gone. */
+void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX]);
+
+/*
+ * A listening socket on that address and port (0: any free one); family CW_NET_IPV6 with an all-zero address takes IPv4 connections, too. The
+ * port goes to *port_p. `reuse` allows a port in TIME_WAIT. Accepted sockets inherit the options. Returns the descriptor or -errno.
+ */
+int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options, uint16_t *port_p);
+/* The next connection; -EAGAIN: none. Connections that failed while they waited are skipped. */
+int cw_net_accept(int fd);
+/* Starts to connect. *connected tells whether it is established already; otherwise the descriptor becomes writable. */
+int cw_net_connect(const struct cw_net_address *address, const struct cw_net_options *options, int *connected);
+/* 0 or -errno of a finished attempt; -EINPROGRESS. */
+int cw_net_connect_result(int fd);
+
+/* Bytes moved, or -errno. Shortage of system memory reads as -EAGAIN. 0 from recv: the peer sends no more. */
+ssize_t cw_net_send(int fd, const void *data, size_t length);
+ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count);
+ssize_t cw_net_recv(int fd, void *data, size_t length);
+ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count);
+
+/* No more will be sent. */
+void cw_net_finish(int fd);
+/* Throws away what can be received, at most `max` bytes. 1: the peer ended the connection; 0: it may send more. */
+int cw_net_discard(int fd, size_t max);
+/* Bytes that the peer's system has not acknowledged yet. */
+size_t cw_net_unacknowledged(int fd);
+/* Sleeps until the descriptor can be read or timeout_ms passed. */
+void cw_net_wait_readable(int fd, int timeout_ms);
+void cw_net_close(int fd);
+
+#endif
