@@ -1,0 +1,658 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The slots of the transport "sim". A packet that is taken becomes an event at the other end: at once, or, when the fault SHORT strikes,
+ * after it left piece by piece, with the payload of a zcopy read in between.
+ *
+ * The simulated network is strict with the core where a real one would be lenient: sends beyond the limits or before `opened`, close_conn
+ * from inside an upcall, and an interface closed over its connections are assertions.
+ */
+#include "transport/sim/sim_transport.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/sim/sim_world.h"
+
+#define ADDRESS_LENGTH 16
+#define ADDRESS_MAGIC  0x316d6973u
+
+struct address {
+    uint32_t magic;
+    uint32_t number;
+    uint64_t seed;
+};
+
+_Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
+
+static struct cw_sim_iface *sim_iface(struct cw_iface *iface)
+{
+    return cw_container_of(iface, struct cw_sim_iface, iface);
+}
+
+static struct cw_sim_conn *sim_conn(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct cw_sim_conn, conn);
+}
+
+static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    (void)config;
+    if (cw_sim_world_get() == NULL) {
+        return 0;
+    }
+    if (max > 0) {
+        snprintf(devices[0].name, sizeof(devices[0].name), "sim0");
+    }
+    return 1;
+}
+
+static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    struct cw_sim_world *world = cw_sim_world_get();
+    struct cw_sim_iface *iface;
+
+    if (world == NULL) {
+        cw_error("cannot open the simulated network: no test has made one in this process");
+        return UCS_ERR_NO_DEVICE;
+    }
+    iface = cw_sim_chance(world, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*iface));
+    if (iface == NULL) {
+        cw_error("cannot open the simulated network: out of memory");
+        return UCS_ERR_NO_MEMORY;
+    }
+    *iface = (struct cw_sim_iface){
+        .iface  = {.transport = &cw_sim_transport,
+                   .upcalls   = params->upcalls,
+                   .owner     = params->owner,
+                   .limits    = {.max_short     = world->knobs.max_short,
+                                 .max_bcopy     = world->knobs.max_bcopy,
+                                 .max_zcopy     = world->knobs.max_zcopy,
+                                 .max_iov       = world->knobs.max_iov,
+                                 .latency_ns    = (double)world->knobs.delay_min_ns,
+                                 .bandwidth_bps = 1e9,
+                                 .overhead_ns   = (double)world->knobs.step_ns}},
+        .world  = world,
+        .poller = params->poller,
+        .number = world->num_ifaces++,
+    };
+    cw_list_add_tail(&world->ifaces, &iface->link);
+    *iface_p = &iface->iface;
+    return UCS_OK;
+}
+
+static void iface_close(struct cw_iface *base)
+{
+    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_link *link;
+
+    assert(!iface->upcall && iface->num_conns == 0);
+    cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
+    cw_list_for_each(link, &iface->world->links, struct cw_sim_link, link) {
+        link->ifaces[0] = (link->ifaces[0] == iface) ? NULL : link->ifaces[0];
+        link->ifaces[1] = (link->ifaces[1] == iface) ? NULL : link->ifaces[1];
+    }
+    cw_list_remove(&iface->link);
+    free(iface);
+}
+
+static size_t iface_address(struct cw_iface *base, void *buffer, size_t max)
+{
+    const struct cw_sim_iface *iface = sim_iface(base);
+    const struct address address     = {ADDRESS_MAGIC, iface->number, iface->world->seed};
+
+    if (max < ADDRESS_LENGTH) {
+        return 0;
+    }
+    memcpy(buffer, &address, ADDRESS_LENGTH);
+    return ADDRESS_LENGTH;
+}
+
+static int reachable(struct cw_iface *base, const void *bytes, size_t length, const char **why)
+{
+    struct address address;
+
+    if (length != ADDRESS_LENGTH) {
+        *why = "the address has a wrong length";
+        return 0;
+    }
+    memcpy(&address, bytes, ADDRESS_LENGTH);
+    if (address.magic != ADDRESS_MAGIC || address.seed != sim_iface(base)->world->seed) {
+        *why = "the address belongs to another simulated network";
+        return 0;
+    }
+    return 1;
+}
+
+static ucs_status_t arm(struct cw_iface *base)
+{
+    struct cw_sim_iface *iface = sim_iface(base);
+
+    if (iface->heap != NULL) {
+        return UCS_ERR_BUSY;
+    }
+    iface->armed = 1;
+    return UCS_OK;
+}
+
+static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_link *link, unsigned side)
+{
+    struct cw_sim_conn *conn = cw_sim_chance(iface->world, CW_SIM_NO_MEMORY) ? NULL : malloc(sizeof(*conn));
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    *conn = (struct cw_sim_conn){
+        .conn  = {.iface = &iface->iface},
+        .link  = link,
+        .side  = (uint8_t)side,
+        .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
+    };
+    link->ends[side] = conn;
+    cw_sim_link_get(link);
+    iface->num_conns++;
+    return conn;
+}
+
+static void conn_free(struct cw_sim_conn *conn)
+{
+    sim_iface(conn->conn.iface)->num_conns--;
+    conn->link->ends[conn->side] = NULL;
+    cw_sim_link_put(conn->link);
+    free(conn);
+}
+
+static struct cw_sim_iface *find_listener(struct cw_sim_world *world, const struct address *address)
+{
+    struct cw_sim_iface *iface;
+
+    cw_list_for_each(iface, &world->ifaces, struct cw_sim_iface, link) {
+        if (iface->number == address->number) {
+            return iface;
+        }
+    }
+    return NULL;
+}
+
+/* Sends the hello on its way, or lets the dial fail later. */
+static void start_dial(struct cw_sim_world *world, struct cw_sim_link *link)
+{
+    struct cw_sim_iface *listener = link->ifaces[1];
+
+    if (listener == NULL || listener->death == CW_SIM_KILLED || cw_sim_chance(world, CW_SIM_DIAL_REFUSED)) {
+        link->opened.status = UCS_ERR_UNREACHABLE;
+        cw_sim_schedule(&link->opened, world->now_ns + cw_sim_delay_ns(world));
+    } else if (listener->death == CW_SIM_SILENT || cw_sim_chance(world, CW_SIM_DIAL_LOST)) {
+        link->opened.status = UCS_ERR_TIMED_OUT;
+        cw_sim_schedule(&link->opened, world->now_ns + world->knobs.dial_timeout_ns);
+    } else {
+        cw_sim_launch(&link->hello);
+    }
+}
+
+static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_world *world = iface->world;
+    struct cw_sim_link *link;
+    struct cw_sim_conn *conn;
+    struct address address;
+    const char *why;
+
+    assert(hello_length <= CW_HELLO_MAX);
+    if (!reachable(base, bytes, address_length, &why)) {
+        cw_error("cannot dial over the simulated network: %s", why);
+        return UCS_ERR_INVALID_ADDR;
+    }
+    memcpy(&address, bytes, ADDRESS_LENGTH);
+    link = cw_sim_link_new(world);
+    if (link == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    conn = conn_new(iface, link, 0);
+    cw_sim_link_put(link);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    conn->conn.user    = user;
+    link->ifaces[0]    = iface;
+    link->ifaces[1]    = find_listener(world, &address);
+    link->hello_length = hello_length;
+    memcpy(link->hello_data, hello, hello_length);
+    start_dial(world, link);
+    *conn_p = &conn->conn;
+    return UCS_OK;
+}
+
+/* What was taken has left: it arrives, unless the connection breaks under it. */
+static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
+{
+    struct cw_sim_world *world = sim_iface(conn->conn.iface)->world;
+    struct cw_sim_link *link   = conn->link;
+
+    if (link->channels[conn->side].cut) {
+        free(packet);
+    } else if (cw_sim_chance(world, CW_SIM_RESET)) {
+        free(packet);
+        cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
+        cw_sim_link_end(link, conn->side, UCS_ERR_CONNECTION_RESET);
+    } else if (cw_sim_chance(world, CW_SIM_GARBAGE)) {
+        free(packet);
+        cw_sim_link_end(link, 1 - conn->side, UCS_ERR_IO_ERROR);
+    } else {
+        cw_sim_launch(packet);
+    }
+}
+
+/* Fills the packet up to `gone` from the sender's memory. */
+static void copy_payload(struct cw_sim_send *send)
+{
+    struct iovec *iov;
+    size_t length;
+
+    while (send->copied < send->gone) {
+        iov    = &send->iov[0];
+        length = (iov->iov_len < send->gone - send->copied) ? iov->iov_len : send->gone - send->copied;
+        memcpy(send->packet->data + send->copied, iov->iov_base, length);
+        send->copied += length;
+        iov->iov_base = (char *)iov->iov_base + length;
+        iov->iov_len -= length;
+        if (iov->iov_len == 0) {
+            send->iov_count--;
+            memmove(&send->iov[0], &send->iov[1], send->iov_count * sizeof(send->iov[0]));
+        }
+    }
+}
+
+/* The first entry of the queue ends. Its completion may send again or free what it is embedded in. */
+static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int leaves, ucs_status_t status)
+{
+    struct cw_completion *completion = send->completion;
+
+    cw_list_remove(&send->link);
+    if (send->packet != NULL && leaves) {
+        depart(conn, send->packet);
+    } else {
+        free(send->packet);
+    }
+    free(send);
+    if (completion != NULL) {
+        completion->done(completion, status);
+    }
+}
+
+/* Ends everything in the queue: it leaves all at once, or is dropped. */
+static void finish_all(struct cw_sim_conn *conn, int leaves, ucs_status_t status)
+{
+    struct cw_list *queue = &conn->link->channels[conn->side].queue;
+    struct cw_sim_send *send;
+
+    while (!cw_list_empty(queue)) {
+        send = cw_list_head(queue, struct cw_sim_send, link);
+        if (leaves && send->packet != NULL) {
+            send->gone = send->total;
+            copy_payload(send);
+        }
+        finish_send(conn, send, leaves, status);
+    }
+}
+
+static void close_conn(struct cw_conn *base)
+{
+    struct cw_sim_conn *conn   = sim_conn(base);
+    struct cw_sim_iface *iface = sim_iface(base->iface);
+    struct cw_sim_link *link   = conn->link;
+    int leaves                 = conn->state == CW_SIM_OPEN && !iface->death;
+
+    assert(!iface->upcall);
+    finish_all(conn, leaves, UCS_ERR_CANCELED);
+    if (!iface->death) {
+        cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
+    }
+    conn_free(conn);
+}
+
+static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_conn *conn)
+{
+    cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns + cw_sim_delay_ns(world));
+    world->stats.again++;
+    return CW_AGAIN;
+}
+
+/* Whether the channel takes a packet of `total` bytes; if so *packet_p is the empty packet. */
+static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, struct cw_sim_event **packet_p)
+{
+    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
+    struct cw_sim_link *link       = conn->link;
+    struct cw_sim_channel *channel = &link->channels[conn->side];
+    struct cw_sim_event *packet;
+
+    assert(conn->state != CW_SIM_DIALING);
+    if (conn->state == CW_SIM_BROKEN) {
+        return conn->status;
+    }
+    if (channel->taken > 0 && channel->taken + total > world->knobs.window) {
+        channel->blocked = 1;
+        world->stats.again++;
+        return CW_AGAIN;
+    }
+    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
+        return refuse_for_now(world, conn);
+    }
+    packet = malloc(sizeof(*packet) + total);
+    if (packet == NULL) {
+        return refuse_for_now(world, conn);
+    }
+    *packet = (struct cw_sim_event){
+        .link   = link,
+        .side   = 1 - conn->side,
+        .kind   = CW_SIM_EVENT_PACKET,
+        .id     = id,
+        .length = total,
+        .data   = (char *)(packet + 1),
+    };
+    *packet_p = packet;
+    return UCS_OK;
+}
+
+/* Puts a packet, of which `copied` bytes are filled, or a flush (packet NULL) behind what waits already. */
+static ucs_status_t enqueue(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
+                            const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+{
+    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
+    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
+    struct cw_sim_send *send       = malloc(sizeof(*send));
+
+    if (send == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *send = (struct cw_sim_send){
+        .packet = packet, .completion = completion, .copied = copied, .iov_count = iov_count,
+        .total  = (packet != NULL) ? packet->length : 0,
+    };
+    if (iov_count > 0) {
+        memcpy(send->iov, iov, iov_count * sizeof(*iov));
+    }
+    cw_list_add_tail(&channel->queue, &send->link);
+    if (conn->state == CW_SIM_OPEN) {
+        cw_sim_schedule(&channel->pump, world->now_ns + cw_sim_delay_ns(world) / 8);
+    }
+    return UCS_OK;
+}
+
+/* Sends a filled packet, or a packet of which the rest is still in iov. */
+static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied, const struct iovec *iov,
+                           unsigned iov_count, struct cw_completion *completion)
+{
+    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
+    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
+    const size_t total             = packet->length;
+    unsigned i;
+
+    if (conn->state != CW_SIM_OPEN || !cw_list_empty(&channel->queue) || cw_sim_chance(world, CW_SIM_SHORT)) {
+        if (enqueue(conn, packet, copied, iov, iov_count, completion) != UCS_OK) {
+            free(packet);
+            return refuse_for_now(world, conn);
+        }
+    } else {
+        for (i = 0; i < iov_count; i++) {
+            memcpy(packet->data + copied, iov[i].iov_base, iov[i].iov_len);
+            copied += iov[i].iov_len;
+        }
+        completion = NULL;
+        depart(conn, packet);
+    }
+    channel->taken += total;
+    if (cw_sim_chance(world, CW_SIM_SPURIOUS_ROOM)) {
+        cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
+    }
+    return (completion == NULL) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t send_short(struct cw_conn *base, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_event *packet;
+    ucs_status_t status;
+
+    assert(length <= base->iface->limits.max_short);
+    status = take(conn, id, sizeof(header) + length, &packet);
+    if (status != UCS_OK) {
+        return status;
+    }
+    memcpy(packet->data, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(packet->data + sizeof(header), payload, length);
+    }
+    return submit(conn, packet, packet->length, NULL, 0, NULL);
+}
+
+static ucs_status_t send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_event *packet;
+    ucs_status_t status;
+
+    assert(max <= base->iface->limits.max_bcopy);
+    status = take(conn, id, max, &packet);
+    if (status != UCS_OK) {
+        return status;
+    }
+    packet->length = pack(packet->data, max, arg);
+    assert(packet->length <= max);
+    return submit(conn, packet, packet->length, NULL, 0, NULL);
+}
+
+static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+    size_t total             = header_length;
+    struct cw_sim_event *packet;
+    ucs_status_t status;
+    unsigned i;
+
+    assert(iov_count <= base->iface->limits.max_iov);
+    for (i = 0; i < iov_count; i++) {
+        total += iov[i].iov_len;
+    }
+    assert(total <= base->iface->limits.max_zcopy);
+    status = take(conn, id, total, &packet);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (header_length > 0) {
+        memcpy(packet->data, header, header_length);
+    }
+    return submit(conn, packet, header_length, iov, iov_count, completion);
+}
+
+static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+
+    if (conn->state == CW_SIM_BROKEN) {
+        return conn->status;
+    }
+    if (cw_list_empty(&conn->link->channels[conn->side].queue)) {
+        return UCS_OK;
+    }
+    return (enqueue(conn, NULL, 0, NULL, 0, completion) == UCS_OK) ? UCS_INPROGRESS : UCS_ERR_NO_MEMORY;
+}
+
+/* Somebody dials: makes this end, asks the core and sends the answer back. */
+static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
+{
+    struct cw_sim_conn *conn = conn_new(iface, link, 1);
+    size_t reply_length      = CW_HELLO_MAX;
+    ucs_status_t status;
+
+    if (conn == NULL) {
+        link->opened.status = UCS_ERR_CONNECTION_RESET;
+        cw_sim_launch(&link->opened);
+        return 0;
+    }
+    status = iface->iface.upcalls->accept(iface->iface.owner, &conn->conn, link->hello_data, link->hello_length,
+                                          link->reply_data, &reply_length);
+    assert(reply_length <= CW_HELLO_MAX);
+    link->reply_length  = reply_length;
+    link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
+    cw_sim_launch(&link->opened);
+    if (status != UCS_OK) {
+        finish_all(conn, 0, UCS_ERR_CANCELED);
+        conn_free(conn);
+        return 1;
+    }
+    conn->state = CW_SIM_OPEN;
+    if (!cw_list_empty(&link->channels[1].queue)) {
+        cw_sim_schedule(&link->channels[1].pump, iface->world->now_ns);
+    }
+    return 1;
+}
+
+static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, ucs_status_t status)
+{
+    struct cw_sim_link *link = conn->link;
+    const int answered       = status == UCS_OK || status == UCS_ERR_REJECTED;
+
+    if (conn->state != CW_SIM_DIALING) {
+        return 0;
+    }
+    conn->state  = (status == UCS_OK) ? CW_SIM_OPEN : CW_SIM_BROKEN;
+    conn->status = status;
+    iface->iface.upcalls->opened(&conn->conn, status, answered ? link->reply_data : NULL, answered ? link->reply_length : 0);
+    return 1;
+}
+
+static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
+{
+    struct cw_sim_world *world     = iface->world;
+    struct cw_sim_channel *channel = &link->channels[1 - packet->side];
+    struct cw_sim_conn *conn       = link->ends[packet->side];
+
+    channel->taken -= packet->length;
+    if (channel->blocked) {
+        channel->blocked = 0;
+        cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
+    }
+    if (conn == NULL || conn->state != CW_SIM_OPEN) {
+        return 0;
+    }
+    world->stats.packets++;
+    iface->iface.upcalls->packet(&conn->conn, packet->id, packet->data, packet->length);
+    return 1;
+}
+
+static unsigned on_closed(struct cw_sim_iface *iface, struct cw_sim_conn *conn, ucs_status_t status)
+{
+    if (conn->state == CW_SIM_DIALING) {
+        return on_opened(iface, conn, status);
+    }
+    if (conn->state != CW_SIM_OPEN) {
+        return 0;
+    }
+    conn->state  = CW_SIM_BROKEN;
+    conn->status = status;
+    finish_all(conn, 0, status);
+    iface->iface.upcalls->closed(&conn->conn, status);
+    return 1;
+}
+
+/* Hands over a piece of random size; what is left waits for the next time. */
+static unsigned on_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
+{
+    struct cw_sim_world *world     = iface->world;
+    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
+    size_t piece                   = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
+    struct cw_sim_send *send;
+    unsigned done = 0;
+    size_t length;
+
+    world->stats.pieces++;
+    while (conn->state == CW_SIM_OPEN && !cw_list_empty(&channel->queue)) {
+        send   = cw_list_head(&channel->queue, struct cw_sim_send, link);
+        length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
+        send->gone += length;
+        piece      -= length;
+        if (send->packet != NULL) {
+            copy_payload(send);
+        }
+        if (send->gone < send->total) {
+            cw_sim_schedule(&channel->pump, world->now_ns + 1 + cw_sim_delay_ns(world) / 4);
+            break;
+        }
+        done += send->completion != NULL;
+        finish_send(conn, send, 1, UCS_OK);
+    }
+    return done;
+}
+
+static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
+{
+    struct cw_sim_conn *conn = event->link->ends[event->side];
+
+    switch ((enum cw_sim_event_kind)event->kind) {
+    case CW_SIM_EVENT_HELLO:
+        return on_hello(iface, event->link);
+    case CW_SIM_EVENT_PACKET:
+        return on_packet(iface, event->link, event);
+    case CW_SIM_EVENT_OPENED:
+        return (conn != NULL) ? on_opened(iface, conn, event->status) : 0;
+    case CW_SIM_EVENT_CLOSED:
+        return (conn != NULL) ? on_closed(iface, conn, event->status) : 0;
+    case CW_SIM_EVENT_PUMP:
+        return (conn != NULL) ? on_pump(iface, conn) : 0;
+    case CW_SIM_EVENT_ROOM:
+        if (conn == NULL || conn->state != CW_SIM_OPEN) {
+            return 0;
+        }
+        iface->iface.upcalls->room(&conn->conn);
+        return 1;
+    }
+    return 0;
+}
+
+static unsigned progress(struct cw_iface *base)
+{
+    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_event *event;
+    unsigned done = 0;
+    uint64_t budget;
+
+    assert(!iface->upcall);
+    iface->armed = 0;
+    if (iface->death) {
+        return 0;
+    }
+    cw_sim_tick(iface);
+    budget        = 1 + cw_sim_below(iface->world, iface->world->knobs.budget);
+    iface->upcall = 1;
+    while (budget-- > 0 && (event = cw_sim_pop_due(iface)) != NULL) {
+        done += deliver(iface, event);
+        cw_sim_event_put(event);
+    }
+    iface->upcall = 0;
+    return done;
+}
+
+const struct cw_transport cw_sim_transport = {
+    .name          = "sim",
+    .wire_id       = 4,
+    .device_class  = CW_DEVICE_NET,
+    .query_devices = query_devices,
+    .open          = iface_open,
+    .close         = iface_close,
+    .address       = iface_address,
+    .reachable     = reachable,
+    .progress      = progress,
+    .arm           = arm,
+    .dial          = dial,
+    .close_conn    = close_conn,
+    .send_short    = send_short,
+    .send_bcopy    = send_bcopy,
+    .send_zcopy    = send_zcopy,
+    .flush         = flush,
+};

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of the simulated network, shared by sim.c (the transport's slots) and sim_world.c (clock, events, chance).
+ *
+ * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one end of a link at a
+ * time; each interface keeps the events of its ends in a heap, ordered by time and then by age. Events hold a reference on their link; all
+ * but packets are embedded in it, so that bad news never needs memory.
+ */
+#ifndef CW_TRANSPORT_SIM_WORLD_H
+#define CW_TRANSPORT_SIM_WORLD_H
+
+#include "base/list.h"
+#include "transport/sim/sim.h"
+#include "transport/transport.h"
+
+enum cw_sim_event_kind {
+    CW_SIM_EVENT_HELLO,         /* a dial arrives */
+    CW_SIM_EVENT_OPENED,        /* its answer */
+    CW_SIM_EVENT_PACKET,
+    CW_SIM_EVENT_CLOSED,
+    CW_SIM_EVENT_PUMP,          /* the sender can hand over a further piece */
+    CW_SIM_EVENT_ROOM
+};
+
+struct cw_sim_link;
+
+struct cw_sim_event {
+    struct cw_sim_event *child;     /* pairing heap */
+    struct cw_sim_event *sibling;
+    uint64_t time_ns;
+    uint64_t age;
+    struct cw_sim_link *link;
+    uint8_t side;                   /* of the link, where it happens */
+    uint8_t kind;
+    uint8_t queued;
+    uint8_t id;                     /* PACKET */
+    ucs_status_t status;            /* OPENED, CLOSED */
+    size_t length;
+    char *data;                     /* PACKET: behind the event, same allocation */
+};
+
+/* A packet or (packet NULL) a flush that was taken and has not left yet. */
+struct cw_sim_send {
+    struct cw_list link;
+    struct cw_sim_event *packet;
+    struct cw_completion *completion;   /* NULL: none */
+    size_t total;
+    size_t gone;                        /* bytes that left */
+    size_t copied;                      /* bytes of packet->data that are filled; the rest is still in iov */
+    unsigned iov_count;
+    struct iovec iov[CW_SIM_MAX_IOV];
+};
+
+struct cw_sim_channel {
+    struct cw_list queue;               /* struct cw_sim_send, in order */
+    uint64_t last_arrival_ns;
+    size_t taken;                       /* bytes taken and not delivered */
+    uint8_t blocked;                    /* the sender was told CW_AGAIN and waits for the window */
+    uint8_t cut;                        /* nothing more gets through */
+    struct cw_sim_event pump;           /* at the sender */
+    struct cw_sim_event room;           /* at the sender */
+};
+
+struct cw_sim_conn;
+struct cw_sim_iface;
+
+struct cw_sim_link {
+    struct cw_list link;                /* world->links */
+    unsigned references;                /* ends and queued events */
+    struct cw_sim_iface *ifaces[2];     /* NULL once closed */
+    struct cw_sim_conn *ends[2];        /* 0: the dialler; NULL before accept and after close */
+    struct cw_sim_channel channels[2];
+    struct cw_sim_event hello;
+    struct cw_sim_event opened;
+    struct cw_sim_event closed[2];
+    size_t hello_length;
+    size_t reply_length;
+    char hello_data[CW_HELLO_MAX];
+    char reply_data[CW_HELLO_MAX];
+};
+
+enum cw_sim_conn_state { CW_SIM_DIALING, CW_SIM_ACCEPTING, CW_SIM_OPEN, CW_SIM_BROKEN };
+
+struct cw_sim_conn {
+    struct cw_conn conn;
+    struct cw_sim_link *link;
+    uint8_t side;
+    uint8_t state;
+    ucs_status_t status;                /* why BROKEN */
+};
+
+struct cw_sim_iface {
+    struct cw_iface iface;
+    struct cw_list link;                /* world->ifaces */
+    struct cw_sim_world *world;
+    struct cw_poller *poller;
+    struct cw_sim_event *heap;
+    unsigned number;
+    unsigned num_conns;
+    uint8_t armed;
+    uint8_t upcall;                     /* inside progress() */
+    uint8_t death;                      /* 0 or enum cw_sim_death */
+};
+
+struct cw_sim_world {
+    struct cw_sim_knobs knobs;
+    uint64_t seed;
+    uint64_t random[4];
+    uint64_t now_ns;
+    uint64_t next_age;
+    unsigned num_ifaces;
+    struct cw_list ifaces;
+    struct cw_list links;
+    struct cw_sim_stats stats;
+};
+
+/* The world of this process, or NULL. */
+struct cw_sim_world *cw_sim_world_get(void);
+
+/* Whether this fault strikes now. */
+int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
+/* 0 .. limit - 1; limit > 0. */
+uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit);
+uint64_t cw_sim_delay_ns(struct cw_sim_world *world);
+
+/* Lets an event happen at its side of its link; wakes an armed interface. An event for an interface that is closed or dead is dropped (and
+ * freed if it is a packet). Embedded events that wait already stay as they are. */
+void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
+/* As cw_sim_schedule, but with a random delay and never before what went the same way earlier. */
+void cw_sim_launch(struct cw_sim_event *event);
+/* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with cw_sim_event_put. */
+struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
+void cw_sim_event_put(struct cw_sim_event *event);
+/* Lets time pass for one progress() of that interface. */
+void cw_sim_tick(struct cw_sim_iface *iface);
+
+/* Empties the heap of an interface that ends; diallers who wait for its answer get `status` after delay_ns. */
+void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns);
+
+struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world);
+void cw_sim_link_get(struct cw_sim_link *link);
+void cw_sim_link_put(struct cw_sim_link *link);
+/* The end at `side` learns that the connection is over, after all that is under way to it. */
+void cw_sim_link_end(struct cw_sim_link *link, unsigned side, ucs_status_t status);
+
+#endif
