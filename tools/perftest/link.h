@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One side of a UCP connection under test: context, worker, endpoint, and the waiting loop with its time-outs.
+ *
+ * Callers: run.c (open, close), the test families (progress, fail).
+ * Single-threaded. A link that has failed stays failed: cw_link_progress() returns -1 from then on.
+ */
+#ifndef CW_PERF_LINK_H
+#define CW_PERF_LINK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <ucp/api/ucp.h>
+
+#include "oob.h"
+
+struct cw_link_config {
+    uint64_t features;
+    ucs_thread_mode_t thread_mode;
+    bool sleep;
+    bool error_handling;
+    unsigned timeout_s;
+};
+
+struct cw_link {
+    struct cw_link_config config;
+    struct cw_oob *oob; /* NULL in loopback */
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+    int event_fd;
+    bool oob_waits;      /* a message of the peer waits out of band: it has finished its part */
+    uint64_t moved;      /* grows whenever a test gets ahead; what the time-out looks at */
+    uint64_t moved_seen;
+    uint64_t moved_ns;
+    uint64_t checked_ns;
+    unsigned calls;
+    bool failed;
+    char error[512];
+};
+
+/* Creates context and worker, exchanges addresses, creates the endpoint. 0, or -1 with `link->error`. */
+int cw_link_open(struct cw_link *link, const struct cw_link_config *config, struct cw_oob *oob);
+
+/*
+ * Closes the endpoint (flushed when the link has not failed, else by force) and frees everything. Out of band it
+ * meets the peer before the worker goes. 0, or -1 with `link->error`; everything is freed in either case.
+ */
+int cw_link_close(struct cw_link *link);
+
+/* Meets the peer out of band while the worker is kept in progress. */
+int cw_link_barrier(struct cw_link *link);
+
+/* Marks the link as failed, keeps the first sentence; always returns -1. */
+int cw_link_fail(struct cw_link *link, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The part of cw_link_progress() that sleeps and looks at peer and clock. */
+int cw_link_idle(struct cw_link *link, bool nothing_done);
+
+/* Waits a little for progress, spinning or asleep. 0, or -1 when the link has failed or timed out. */
+static inline int cw_link_progress(struct cw_link *link)
+{
+    bool nothing_done = ucp_worker_progress(link->worker) == 0;
+
+    if (__builtin_expect(link->failed, 0)) {
+        return -1;
+    }
+    if ((nothing_done && link->config.sleep) || __builtin_expect((++link->calls & 1023) == 0, 0)) {
+        return cw_link_idle(link, nothing_done);
+    }
+    return 0;
+}
+
+/* Lets the worker get on without waiting: for loops whose operations all finish at once. */
+static inline int cw_link_touch(struct cw_link *link)
+{
+    ucp_worker_progress(link->worker);
+    if (__builtin_expect((++link->calls & 1023) == 0, 0) && cw_link_idle(link, false) != 0) {
+        return -1;
+    }
+    return link->failed ? -1 : 0;
+}
+
+#endif

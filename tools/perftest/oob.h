@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Out-of-band connection between client and server of the performance tool: one TCP connection that carries
+ * parameters, worker addresses, barriers and the reason of a failure. Every wait has a deadline.
+ *
+ * Message: type (4 bytes), payload length (4 bytes), payload; all numbers little-endian. The first message of
+ * either side is CW_OOB_HELLO with magic and protocol version, so that a stranger is recognised at once.
+ *
+ * Callers: main.c, run.c, link.c. All functions return 0 or -1; after -1 cw_oob_error() is a sentence.
+ */
+#ifndef CW_PERF_OOB_H
+#define CW_PERF_OOB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CW_OOB_VERSION     1
+#define CW_OOB_MAX_PAYLOAD (1u << 20)
+
+enum cw_oob_type {
+    CW_OOB_HELLO = 1, /* magic (8), version (4) */
+    CW_OOB_PARAMS,    /* see options.h */
+    CW_OOB_ADDRESS,   /* worker address */
+    CW_OOB_BARRIER,   /* empty */
+    CW_OOB_ERROR,     /* a sentence */
+    CW_OOB_END        /* empty: no further test */
+};
+
+struct cw_oob {
+    int fd;
+    int timeout_ms; /* of every single wait; -1: none */
+    void (*idle)(void *arg); /* NULL, or called again and again while a message is awaited */
+    void *idle_arg;
+};
+
+/* Listens on `port` of all addresses of the family and waits for one client. Prints the two lines of PRF-4. */
+int cw_oob_accept(struct cw_oob *oob, int family, unsigned port, int wait_timeout_ms, int timeout_ms);
+
+/* Connects to a server; tries each address of the name once. */
+int cw_oob_connect(struct cw_oob *oob, int family, const char *host, unsigned port, int timeout_ms);
+
+void cw_oob_close(struct cw_oob *oob);
+
+int cw_oob_send(struct cw_oob *oob, enum cw_oob_type type, const void *payload, size_t length);
+
+/*
+ * Waits for the next message. Any type but those in `types` (bits 1 << type) is an error; CW_OOB_ERROR makes
+ * the peer's sentence the error. The payload is the caller's (free()), zero-terminated beyond its length.
+ */
+int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void **payload, size_t *length);
+
+/* Sends and awaits a barrier message. */
+int cw_oob_barrier(struct cw_oob *oob);
+
+/*
+ * Looks, without blocking, whether the peer is gone or has reported an error: -1 then. `*readable` tells whether
+ * some message waits.
+ */
+int cw_oob_check(struct cw_oob *oob, bool *readable);
+
+/* Tells the peer why this side gives up, and lets the text arrive before the connection is closed (<= 1 s). */
+void cw_oob_give_up(struct cw_oob *oob, const char *sentence);
+
+/* Sentence of the last failure in this process. */
+const char *cw_oob_error(void);
+
+#endif

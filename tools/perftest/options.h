@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Command line of the performance tool (PRF-10 to PRF-14), batch files (PRF-25), and the parameters of one test
+ * in the form in which the client sends them to the server (PRF-3).
+ *
+ * Callers: main.c; all other files read the structures.
+ */
+#ifndef CW_PERF_OPTIONS_H
+#define CW_PERF_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ucp/api/ucp.h>
+
+#define CW_PERF_MAX_BATCH  32
+#define CW_PERF_TEST_NAME  32
+#define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * 8)
+
+/* Exit statuses of PRF-5. */
+#define CW_PERF_EXIT_USAGE   129
+#define CW_PERF_EXIT_FAILURE 255
+
+/* What both sides must agree on. */
+struct cw_perf_params {
+    char test[CW_PERF_TEST_NAME]; /* empty: none given */
+    uint64_t size;
+    uint64_t iterations;
+    uint64_t warmup;
+    uint64_t window; /* 0: the test's own choice */
+    ucs_thread_mode_t thread_mode;
+    bool wildcard_tag;
+    bool probe_first;
+    bool sleep;
+    bool verify;
+};
+
+struct cw_perf_options {
+    struct cw_perf_params params;
+    const char *host; /* NULL: server or loopback */
+    bool loopback;
+    bool help;
+    bool show_library;
+    int family; /* AF_INET or AF_INET6 */
+    unsigned port;
+    const char *cpus; /* NULL: not bound */
+    bool error_handling;
+    double rank;
+    bool thousands;
+    bool final_only;
+    bool csv;
+    bool percentiles;
+    bool quiet;
+    unsigned timeout_s;
+    bool wait_limited; /* --timeout given: a server waits for its client no longer than that */
+    const char *batch[CW_PERF_MAX_BATCH];
+    unsigned batches;
+};
+
+/* Fills `options` with defaults. */
+void cw_options_init(struct cw_perf_options *options);
+
+/*
+ * Reads a command line over what `options` holds. `in_batch` refuses what a line of a batch file cannot change.
+ * Returns false after an error line (the caller prints the usage text and exits with CW_PERF_EXIT_USAGE).
+ */
+bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bool in_batch);
+
+/* Prints the usage text on stdout. */
+void cw_options_usage(const char *program);
+
+/* One line of a batch file. */
+struct cw_perf_line {
+    char *name;
+    struct cw_perf_params params;
+};
+
+/*
+ * Reads a batch file: each line is a name and options over those of `base`. Returns the number of lines and an
+ * allocated array, or -1 after an error line.
+ */
+int cw_options_read_batch(const struct cw_perf_options *base, const char *path, struct cw_perf_line **lines);
+void cw_options_free_batch(struct cw_perf_line *lines, int count);
+
+/* Parameters as bytes for the peer, and back; decode returns false when they cannot be right. */
+void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF_WIRE_BYTES]);
+bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_t length);
+
+#endif

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Output of the performance tool.
+ *
+ * Callers: main.c, run.c.
+ * Widths and names of columns are what scripts read (PRF-20 to PRF-24): they never change.
+ */
+#define _GNU_SOURCE
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Inner widths of the nine columns. */
+static const int widths[] = {14, 14, 10, 9, 9, 10, 10, 11, 11};
+#define COLUMNS   ((int)(sizeof(widths) / sizeof(widths[0])))
+#define BOX_WIDTH 106
+
+/* A rule of dashes with a cross at each column, or at each group of columns; `name` is written into its start. */
+static void print_rule(const char *name, bool grouped)
+{
+    static const int group_ends[] = {1, 1, 0, 0, 1, 0, 1, 0, 1};
+    char line[BOX_WIDTH + 4];
+    int at = 0;
+
+    line[at++] = '+';
+    for (int column = 0; column < COLUMNS; column++) {
+        memset(line + at, '-', (size_t)widths[column]);
+        at += widths[column];
+        line[at++] = !grouped || group_ends[column] ? '+' : '-';
+    }
+    line[at] = '\0';
+    if (name != NULL) {
+        size_t length = strnlen(name, BOX_WIDTH - 2);
+        memcpy(line + 1, name, length);
+    }
+    printf("%s\n", line);
+}
+
+static void print_box_rule(void)
+{
+    char dashes[BOX_WIDTH + 1];
+
+    memset(dashes, '-', BOX_WIDTH);
+    dashes[BOX_WIDTH] = '\0';
+    printf("+%s+\n", dashes);
+}
+
+static void print_box_line(const char *key, const char *value)
+{
+    printf("| %-14s%-*s|\n", key, BOX_WIDTH - 15, value);
+}
+
+void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params *params, bool loopback)
+{
+    char number[32];
+
+    print_box_rule();
+    print_box_line("API:", "protocol layer");
+    print_box_line("Test:", test->description);
+    print_box_line("Data layout:", "(automatic)");
+    print_box_line("Send memory:", "host");
+    print_box_line("Recv memory:", "host");
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)params->size);
+    print_box_line("Message size:", number);
+    snprintf(number, sizeof(number), "%llu", (unsigned long long)(params->window ? params->window : test->window));
+    print_box_line("Window size:", number);
+    if (!loopback) {
+        print_box_rule();
+    }
+    fflush(stdout);
+}
+
+static void print_csv_header(const struct cw_perf_options *options)
+{
+    for (unsigned i = 0; i < options->batches; i++) {
+        printf("%s,", basename(options->batch[i]));
+    }
+    printf("iterations,%.1f_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n", options->rank);
+    fflush(stdout);
+}
+
+void cw_report_header(const struct cw_report *report, const struct cw_perf_test *test)
+{
+    const struct cw_perf_options *options = report->options;
+    char rank[16];
+
+    if (options->csv) {
+        print_csv_header(options);
+        return;
+    }
+    snprintf(rank, sizeof(rank), "%.1f%%ile", options->rank);
+    print_rule(NULL, true);
+    printf("|%14s|%14s|%-30s|   bandwidth (MB/s)  |  message rate (msg/s) |\n", "", "",
+           test != NULL && test->latency ? "        latency (usec)" : "       overhead (usec)");
+    print_rule(NULL, false);
+    printf("|%9s%5s| # iterations |%9s | average | overall |  average |  overall |  average  |  overall  |\n",
+           options->final_only ? "Test" : "Stage", "", rank);
+    print_rule(NULL, false);
+    fflush(stdout);
+}
+
+void cw_report_test_name(const struct cw_report *report)
+{
+    char all[BOX_WIDTH] = "";
+
+    for (unsigned i = 0; i < report->options->batches; i++) {
+        size_t used = strlen(all);
+        snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : "/", report->names[i]);
+    }
+    print_rule(all, false);
+    fflush(stdout);
+}
+
+/* A number with `decimals` digits behind the point, in groups of three when asked for. */
+static const char *number_text(char text[48], double value, int decimals, bool grouped)
+{
+    char plain[40];
+    int length = snprintf(plain, sizeof(plain), "%.*f", decimals, value);
+    int digits = (int)strspn(plain, "0123456789");
+    int at = 0;
+
+    if (!grouped) {
+        snprintf(text, 48, "%s", plain);
+        return text;
+    }
+    for (int i = 0; i < length && at < 46; i++) {
+        if (i > 0 && i < digits && (digits - i) % 3 == 0) {
+            text[at++] = ',';
+        }
+        text[at++] = plain[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static void print_csv_row(const struct cw_report *report, const struct cw_meter_row *row)
+{
+    for (unsigned i = 0; i < report->options->batches; i++) {
+        printf("%s,", report->names[i]);
+    }
+    printf("%4llu,%.3f,%.3f,%.3f,%.2f,%.2f,%.0f,%.0f\n", (unsigned long long)row->iterations, row->percentile_usec,
+           row->average_usec, row->overall_usec, row->average_mbps, row->overall_mbps, row->average_rate,
+           row->overall_rate);
+}
+
+static void print_label(const struct cw_report *report, bool final)
+{
+    const struct cw_perf_options *options = report->options;
+
+    if (!options->final_only) {
+        printf("%-10s", final ? "Final:" : "[thread 0]");
+    } else if (options->batches > 0) {
+        printf("%10s", report->names[options->batches - 1]);
+    } else {
+        printf("%10s", "");
+    }
+}
+
+void cw_report_row(const struct cw_report *report, const struct cw_meter_row *row, bool final)
+{
+    bool grouped = report->options->thousands;
+    char texts[5][48];
+
+    if (!final && report->options->final_only) {
+        return;
+    }
+    if (report->options->csv) {
+        print_csv_row(report, row);
+    } else {
+        print_label(report, final);
+        printf("%18s %10.3f %9.3f %9.3f %11s %10s %11s %11s\n",
+               number_text(texts[0], (double)row->iterations, 0, grouped), row->percentile_usec, row->average_usec,
+               row->overall_usec, number_text(texts[1], row->average_mbps, 2, grouped),
+               number_text(texts[2], row->overall_mbps, 2, grouped),
+               number_text(texts[3], row->average_rate, 0, grouped),
+               number_text(texts[4], row->overall_rate, 0, grouped));
+    }
+    fflush(stdout);
+}
+
+void cw_report_percentiles(const struct cw_meter *meter)
+{
+    printf("# percentiles (usec): p50 %.3f p90 %.3f p99 %.3f p99.9 %.3f min %.3f max %.3f\n",
+           cw_meter_percentile(meter, 50), cw_meter_percentile(meter, 90), cw_meter_percentile(meter, 99),
+           cw_meter_percentile(meter, 99.9), cw_meter_percentile(meter, 0), cw_meter_percentile(meter, 100));
+    fflush(stdout);
+}

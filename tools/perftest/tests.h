@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of tests of the performance tool. A family of tests (tag, later am, stream, rma, atomics) is one file
+ * that defines an array of entries and is named in tests.c; nothing else knows about it.
+ *
+ * Callers: options.c (names), run.c (runs).
+ */
+#ifndef CW_PERF_TESTS_H
+#define CW_PERF_TESTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link.h"
+#include "meter.h"
+#include "options.h"
+
+enum cw_perf_role { CW_ROLE_SERVER, CW_ROLE_CLIENT, CW_ROLE_LOOPBACK };
+
+/* Everything a running test uses. */
+struct cw_perf_run {
+    enum cw_perf_role role;
+    const struct cw_perf_test *test;
+    struct cw_perf_params params; /* window filled in */
+    struct cw_link *link;
+    struct cw_meter *meter; /* started by the test after warm-up; unused at the server */
+    uint64_t verified;      /* messages checked byte by byte */
+};
+
+struct cw_perf_test {
+    const char *name;        /* as given to -t */
+    const char *description; /* as in the information box */
+    const char *help;        /* as in the usage text */
+    uint64_t features;       /* UCP_FEATURE_*; CW_PERF_NOT_YET when this version cannot run it */
+    bool latency;            /* latency test: half of the round trip is reported */
+    unsigned window;         /* bound on unfinished sends when -O is not given */
+    /* Runs warm-up and measurement. 0, or -1 after cw_link_fail(). */
+    int (*run)(struct cw_perf_run *run);
+};
+
+#define CW_PERF_NOT_YET UINT64_C(0)
+
+/* The entry of a name, or NULL. */
+const struct cw_perf_test *cw_test_find(const char *name);
+
+/* The index-th entry in the order of the usage text, or NULL beyond the last. */
+const struct cw_perf_test *cw_test_at(unsigned index);
+
+extern const struct cw_perf_test cw_tag_tests[];
+extern const unsigned cw_tag_test_count;
+
+#endif

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Shared by the tests of the tools. $1 of each test is the folder with the programs.
+
+bindir=$1
+perftest=$bindir/ucx_perftest
+work=$(mktemp -d) || exit 77
+pids=
+trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; rm -rf "$work"' EXIT
+failures=0
+
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+
+# A program that cannot load its libraries cannot be tested: skipped, not passed.
+need_perftest() {
+    if ! "$perftest" --library >"$work/library" 2>&1; then
+        echo "skipped: $perftest does not run here"
+        cat "$work/library"
+        exit 77
+    fi
+    echo "library: $(cat "$work/library")"
+}
+
+# One message through the given transport in one process; otherwise the test is skipped.
+need_transport() {
+    if ! UCX_TLS=$1 "$perftest" -l -t tag_lat -n 10 -w 0 --timeout 5 >"$work/need" 2>&1; then
+        echo "skipped: the library at hand does not carry messages over UCX_TLS=$1 yet"
+        cat "$work/need"
+        exit 77
+    fi
+}
+
+# A TCP port that was free a moment ago. The server reports one that is taken meanwhile.
+free_port() {
+    python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])' 2>/dev/null ||
+        echo $((20000 + $$ % 20000))
+}
+
+# Runs a command, compares its exit status.
+expect_status() {
+    wanted=$1
+    shift
+    "$@" >"$work/out" 2>"$work/err"
+    got=$?
+    if [ "$got" != "$wanted" ]; then
+        fail "status $got instead of $wanted: $*"
+        cat "$work/out" "$work/err"
+        return 1
+    fi
+}
+
+# Starts a server in the background with the given options; $server is its id.
+start_server() {
+    port=$(free_port)
+    "$perftest" -p "$port" "$@" >"$work/server.out" 2>"$work/server.err" &
+    server=$!
+    pids="$pids $server"
+    tries=0
+    while ! grep -q 'Waiting for connection' "$work/server.out"; do
+        tries=$((tries + 1))
+        if [ $tries -gt 100 ]; then
+            fail "the server does not wait"
+            cat "$work/server.err"
+            return 1
+        fi
+        sleep 0.05
+    done
+}
+
+finish() {
+    if [ $failures -ne 0 ]; then
+        echo "$failures failures"
+        exit 1
+    fi
+    echo "passed"
+    exit 0
+}

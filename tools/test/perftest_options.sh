@@ -1,0 +1,65 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Wrong options of ucx_perftest end with a sentence and status 129, failures of set-up with 255 (PRF-5).
+. "$(dirname "$0")/lib.sh"
+need_perftest
+
+refused() {
+    expect_status 129 "$perftest" "$@" || return
+    grep -q 'ERROR' "$work/err" || fail "no error sentence: $*"
+    grep -q 'Usage:' "$work/out" || fail "no usage text: $*"
+}
+
+expect_status 0 "$perftest" -h
+grep -q 'tag_lat' "$work/out" || fail "the usage text does not name tag_lat"
+expect_status 0 "$perftest" --library
+
+refused -Z
+refused --no-such-option
+refused -n
+refused -t nothing -l
+refused -t am_lat -l
+refused -t ucp_am_lat -l
+refused -t tag_lat -l -n 0
+refused -t tag_lat -l -n ten
+refused -t tag_lat -l -n -5
+refused -t tag_lat -l -s 8x
+refused -t tag_lat -l -s 8,
+refused -t tag_lat -l -s 99999999999999999999999
+refused -t tag_lat -l -O 99999999
+refused -t tag_lat -l -R 101
+refused -t tag_lat -l -R half
+refused -t tag_lat -l -E doze
+refused -t tag_lat -l -M many
+refused -t tag_lat -l -T 2
+refused -t tag_lat -l -D iov
+refused -t tag_lat -l -z
+refused -t tag_lat -l -m cuda
+refused -t tag_lat -l -p 0
+refused -t tag_lat -l -p 65536
+refused -t tag_lat -l --timeout 0
+refused -t tag_lat -l localhost
+refused -t tag_lat localhost another
+
+# Neither test nor batch file: set-up fails (PRF-10).
+expect_status 255 "$perftest" -l
+grep -q 'missing test name' "$work/err" || fail "no sentence on the missing test name"
+expect_status 255 "$perftest" -t tag_lat -l -c 0-
+expect_status 255 "$perftest" -t tag_lat -l -c 1023
+expect_status 255 "$perftest" -l -b "$work/none"
+grep -q "batch file" "$work/err" || fail "no sentence on the missing batch file"
+printf '# nothing\n\n' >"$work/empty"
+expect_status 255 "$perftest" -l -b "$work/empty"
+printf 'one -t tag_lat -s 8 -p 3\n' >"$work/port"
+expect_status 255 "$perftest" -l -b "$work/port"
+
+# -q keeps errors quiet, the status stays.
+expect_status 255 "$perftest" -q -l
+[ -s "$work/err" ] && fail "-q printed an error"
+
+# Nobody listens: refused at once, status 255.
+port=$(free_port)
+expect_status 255 "$perftest" -t tag_lat -p "$port" 127.0.0.1
+grep -q 'client failed' "$work/err" || fail "no sentence on the refused connection"
+expect_status 255 "$perftest" -t tag_lat no-such-host.invalid
+finish

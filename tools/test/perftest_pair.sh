@@ -1,0 +1,90 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Two processes: every tag test over shared memory and TCP, spinning and asleep, every byte checked; then peers that
+# vanish, stop, or speak something else: a sentence and status 255 within the time limit, never a hang.
+. "$(dirname "$0")/lib.sh"
+need_perftest
+need_transport tcp
+
+pair() {
+    start_server --timeout 20 || return
+    expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 -f --verify "$@" || cat "$work/server.err"
+    wait "$server" || {
+        fail "server status $?: $*"
+        cat "$work/server.out" "$work/server.err"
+    }
+}
+
+for transport in tcp shm; do
+    export UCX_TLS=$transport
+    for test in tag_lat tag_bw tag_sync_lat tag_sync_bw; do
+        pair -t $test -s 0 -n 200 -w 10
+        pair -t $test -s 8 -n 500 -w 10
+        pair -t $test -s 20000 -n 100 -w 10
+        pair -t $test -s 8 -n 200 -w 10 -E sleep
+        pair -t $test -s 3000000 -n 5 -w 1 -E sleep
+    done
+    pair -t tag_lat -n 200 -w 10 -U
+    pair -t tag_bw -n 200 -w 10 -U -O 3
+    pair -t tag_lat -n 200 -w 10 -C
+    pair -t tag_bw -n 200 -w 10 -C
+done
+export UCX_TLS=tcp
+pair -t tag_lat -n 200 -w 10 -e
+grep -q '^Accepted connection from 127.0.0.1:[0-9]*$' "$work/server.out" || fail "the server does not name its client"
+
+# The server dies in the middle.
+export UCX_TLS=tcp
+start_server
+"$perftest" -p "$port" 127.0.0.1 -t tag_lat -n 100000000 --timeout 20 >"$work/out" 2>"$work/err" &
+client=$!
+pids="$pids $client"
+sleep 0.7
+kill -9 "$server"
+wait "$client"
+[ $? = 255 ] || fail "the client of a dead server does not end with 255"
+grep -q ERROR "$work/err" || fail "no sentence about the dead server"
+
+# The server stops (but lives): the time limit ends the client.
+start_server
+"$perftest" -p "$port" 127.0.0.1 -t tag_lat -n 100000000 --timeout 2 >"$work/out" 2>"$work/err" &
+client=$!
+pids="$pids $client"
+sleep 0.7
+kill -STOP "$server"
+wait "$client"
+[ $? = 255 ] || fail "the client of a stopped server does not end with 255"
+kill -9 "$server"
+
+# The client dies: the server ends too.
+start_server
+"$perftest" -p "$port" 127.0.0.1 -t tag_bw -s 100000 -n 100000000 >"$work/out" 2>"$work/err" &
+client=$!
+pids="$pids $client"
+sleep 0.7
+kill -9 "$client"
+wait "$server"
+[ $? = 255 ] || fail "the server of a dead client does not end with 255"
+
+# Nobody comes.
+expect_status 255 "$perftest" -p "$(free_port)" --timeout 1
+
+# A stranger speaks.
+if command -v python3 >/dev/null; then
+    start_server
+    python3 - "$port" <<'EOF'
+import socket, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+s.settimeout(15)
+try:
+    while s.recv(1000):
+        pass
+except OSError:
+    pass
+EOF
+    wait "$server"
+    [ $? = 255 ] || fail "the server does not refuse a stranger with 255"
+    grep -q 'does not speak' "$work/server.err" || fail "no sentence about the stranger"
+fi
+finish
