@@ -234,7 +234,7 @@ static void test_posted_before_stored(void **state)
     check();
 }
 
-/* REQ-24, REQ-26: cancel takes out any posted receive, first, middle or last of its key; a second time it does nothing. */
+/* REQ-24, REQ-26: cancel takes out any posted receive, first, middle or last of its key; twice is harmless. */
 static void test_cancel(void **state)
 {
     static const unsigned order[] = {2, 0, 4, 1, 3};
@@ -550,6 +550,68 @@ static void test_take_everything(void **state)
     assert_null(message);
 }
 
+/* Taking out may be interrupted by new receives. */
+static void test_take_and_post(void **state)
+{
+    unsigned taken = 0;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 1000; i++) {
+        post(i, i, EXACT);
+        if ((i % 2) == 1) {
+            assert_non_null(cw_tag_matcher_take_recv(&matcher));
+            taken++;
+        }
+    }
+    while (cw_tag_matcher_take_recv(&matcher) != NULL) {
+        taken++;
+        check();
+    }
+    assert_int_equal(taken, 1000);
+}
+
+/* A class with an index keeps it when another class is given back. */
+static void test_index_survives_other_classes(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 40; i++) {
+        post(i, 1, ((uint64_t)i << 8) | 1);
+    }
+    for (i = 0; i < 50; i++) {
+        arrive(i, 2 * i);
+    }
+    for (i = 0; i < 5; i++) {
+        assert_null(cw_tag_matcher_probe(&matcher, 98 * 2, EXACT, false));
+    }
+    assert_int_equal(__builtin_popcountll(matcher.indexed), 1);
+    for (i = 0; i < 40; i++) {
+        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i]));
+        check();
+    }
+    assert_int_equal(__builtin_popcountll(matcher.indexed), 1);
+    assert_ptr_equal(cw_tag_matcher_probe(&matcher, 98, EXACT, true), &messages[49]);
+}
+
+/* Clean-up with everything still queued and indexed leaves no memory (checked by the tear-down). */
+static void test_cleanup_of_full_queues(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 100; i++) {
+        post(i, 2 * i + 1, (i & 1) ? EXACT : 0xffff);
+        arrive(i, 2 * i);
+    }
+    for (i = 0; i < 5; i++) {
+        assert_null(cw_tag_matcher_probe(&matcher, MANY, EXACT, false));
+    }
+    assert_int_not_equal(matcher.indexed, 0);
+    check();
+}
+
 /* Number of keys that share a bucket with an earlier one, of 4096 keys in 4096 buckets; about 1507 if all is random. */
 static unsigned count_collisions(uint64_t seed, uint64_t (*key)(unsigned i))
 {
@@ -630,6 +692,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_memory_no_storm, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_index_without_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_take_everything, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_take_and_post, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_index_survives_other_classes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_cleanup_of_full_queues, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hash_spreads, set_up, tear_down),
     };
 
