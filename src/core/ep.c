@@ -178,7 +178,7 @@ void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 {
     ep->conn  = conn;
     ep->state = CW_EP_OPEN;
-    cw_ep_drain(ep);
+    cw_ep_reap_later(ep);
 }
 
 void cw_ep_reap_later(struct ucp_ep *ep)
@@ -218,11 +218,34 @@ static void close_conn(struct cw_conn **conn_p)
     }
 }
 
+static void close_old_conns(struct ucp_ep *ep)
+{
+    unsigned i;
+
+    for (i = 0; i < sizeof(ep->old_conns) / sizeof(ep->old_conns[0]); i++) {
+        close_conn(&ep->old_conns[i]);
+    }
+}
+
 static void close_conns(struct ucp_ep *ep)
 {
     close_conn(&ep->conn);
     close_conn(&ep->loop_conn);
-    close_conn(&ep->old_conn);
+    close_old_conns(ep);
+}
+
+void cw_ep_drop_conn(struct ucp_ep *ep)
+{
+    unsigned i = 0;
+
+    /* each interface is dialled once at most, so a free place is always found */
+    while (ep->old_conns[i] != NULL) {
+        i++;
+        assert(i < sizeof(ep->old_conns) / sizeof(ep->old_conns[0]));
+    }
+    ep->old_conns[i] = ep->conn;
+    ep->conn         = NULL;
+    cw_ep_reap_later(ep);
 }
 
 /* ERR-4, ERR-5: once, from progress, not after close. In mode NONE the orderly end of the peer is no error (ERR-20). */
@@ -271,10 +294,10 @@ static void ep_free(struct ucp_ep *ep)
 /* Callbacks in here may close the endpoint: it is only freed by a later round. */
 static void reap(struct ucp_ep *ep)
 {
-    if (ep->old_conn != NULL) {
-        close_conn(&ep->old_conn);
-    }
-    if (ep->state == CW_EP_FAILED) {
+    close_old_conns(ep);
+    if (ep->state == CW_EP_OPEN) {
+        cw_ep_drain(ep);
+    } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
         end_requests(ep, &ep->pending, ep->status);
         end_requests(ep, &ep->inflight, ep->status);

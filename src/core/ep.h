@@ -40,12 +40,13 @@ struct ucp_ep {
     uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
     uint8_t close_sent;
     uint8_t error_reported;
+    uint8_t tried_ifaces;               /* bit i: worker->ifaces[i] was dialled */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t next_message_id;
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
-    struct cw_conn *old_conn;           /* a dial that lost against the peer's; to be closed */
+    struct cw_conn *old_conns[CW_MAX_IFACES + 1]; /* dials that failed or lost against the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
     void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
@@ -90,10 +91,13 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 /* Runs pending requests as far as the transport takes them. */
 void cw_ep_drain(struct ucp_ep *ep);
 
-/* The connection is there, or is gone. */
+/* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
 /* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
+
+/* The current connection attempt is over: its connection is closed by the next reap. Safe in upcalls. */
+void cw_ep_drop_conn(struct ucp_ep *ep);
 
 /* Puts the endpoint on the worker's list of those to be looked after by progress. */
 void cw_ep_reap_later(struct ucp_ep *ep);

@@ -38,6 +38,7 @@ struct ucp_worker {
     unsigned num_ifaces;
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t last_poll_ticks;
+    unsigned busy_rounds;
     int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;
@@ -75,9 +76,8 @@ static inline void cw_worker_poll_soon(struct ucp_worker *worker)
     worker->last_poll_ticks = 0;
 }
 
-/* Wake-up, core/wakeup.c. UCS_ERR_BUSY: call progress (WAK-4). */
+/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
-ucs_status_t cw_worker_wait(struct ucp_worker *worker);
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 

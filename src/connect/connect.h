@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meeting a peer: the worker's own address, what can be reached of somebody else's, and wireup of endpoints. Called by the door and, through
+ * the upcall table, by transports; worker entered.
+ */
+#ifndef CW_CONNECT_CONNECT_H
+#define CW_CONNECT_CONNECT_H
+
+#include "core/ep.h"
+#include "wire/address.h"
+
+/* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. `net_only`: network transports only (ADR-3). */
+size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffer);
+
+/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system call. */
+ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
+
+/* Starts to connect an idle endpoint by the best interface that was not tried yet. Outcomes come by upcalls. */
+ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
+
+/* Upcalls of transports, see transport/transport.h. */
+ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
+                              size_t *reply_length);
+void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+void cw_wireup_room(struct cw_conn *conn);
+void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status);
+
+#endif

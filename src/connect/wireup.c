@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Wireup: an endpoint that has something to send dials its peer; both may dial at once, then the connection of the worker with the smaller
+ * uid is used and the other one dropped. The states are drawn in core/ep.h. Nothing is sent on a connection before it was accepted, so
+ * no message can be lost or doubled by the race.
+ */
+#include "connect/connect.h"
+
+#include "base/log.h"
+#include "plan/choose.h"
+#include "wire/hello.h"
+
+/* Which of our endpoints a peer's endpoint of that number is joined to. */
+static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_uid, uint32_t number, int no_loopback)
+{
+    return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number; /* EP-12 */
+}
+
+static int candidate_usable(struct cw_iface *iface, const struct cw_address *address, const char **why)
+{
+    const void *entry;
+    size_t length;
+
+    entry = cw_address_find(address, iface->transport->wire_id, &length);
+    if (entry == NULL) {
+        *why = "the peer's address has no entry for it";
+        return 0;
+    }
+    return iface->transport->reachable(iface, entry, length, why);
+}
+
+static int choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried, int complain)
+{
+    struct cw_plan_candidate candidates[CW_MAX_IFACES];
+    const char *why = NULL;
+    struct cw_iface *iface;
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        iface         = worker->ifaces[i];
+        candidates[i] = (struct cw_plan_candidate){.latency_ns    = iface->limits.latency_ns,
+                                                   .bandwidth_bps = iface->limits.bandwidth_bps,
+                                                   .usable        = candidate_usable(iface, address, &why)};
+        if (tried & (1u << i)) {
+            candidates[i].usable = 0;
+        } else if (complain && !candidates[i].usable) {
+            cw_error("worker %016llx cannot be reached by %s: %s", (unsigned long long)address->uid, iface->transport->name, why);
+        }
+    }
+    return cw_plan_choose(candidates, worker->num_ifaces);
+}
+
+ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address)
+{
+    if (choose(worker, address, 0, 0) >= 0) {
+        return UCS_OK;
+    }
+    (void)choose(worker, address, 0, 1);
+    cw_error("no transport reaches worker %016llx; check that UCX_TLS allows one that both sides have", (unsigned long long)address->uid);
+    return UCS_ERR_UNREACHABLE;
+}
+
+ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
+{
+    struct ucp_worker *worker = ep->worker;
+    struct cw_hello hello     = {.source_uid = worker->uid,
+                                 .target_uid = cw_ep_peer_uid(ep),
+                                 .number     = ep->number,
+                                 .err_mode   = ep->err_mode,
+                                 .flags      = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ? CW_HELLO_NO_LOOPBACK : 0};
+    ucs_status_t status       = UCS_ERR_UNREACHABLE;
+    uint8_t bytes[CW_HELLO_LENGTH];
+    struct cw_address address;
+    struct cw_iface *iface;
+    const void *entry;
+    size_t length;
+    int i;
+
+    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    cw_hello_encode(&hello, bytes);
+    while ((i = choose(worker, &address, ep->tried_ifaces, 0)) >= 0) {
+        ep->tried_ifaces |= (uint8_t)(1u << i);
+        iface             = worker->ifaces[i];
+        entry             = cw_address_find(&address, iface->transport->wire_id, &length);
+        status            = iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn);
+        if (status == UCS_OK) {
+            ep->state = CW_EP_DIALING;
+            return UCS_OK;
+        }
+        cw_diag("cannot dial worker %016llx by %s: %s", (unsigned long long)address.uid, iface->transport->name,
+                ucs_status_string(status));
+    }
+    return status;
+}
+
+/* When both dial for one endpoint. */
+static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
+{
+    uint64_t uid = ep->worker->uid;
+
+    return uid < hello->source_uid || (uid == hello->source_uid && ep->number < hello->number);
+}
+
+static void accept_on(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    conn->user = ep;
+    cw_ep_opened(ep, conn);
+}
+
+static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
+{
+    switch (ep->state) {
+    case CW_EP_IDLE:
+    case CW_EP_WAITING:
+        accept_on(ep, conn);
+        return CW_HELLO_ACCEPTED;
+    case CW_EP_DIALING:
+        if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
+            conn->user    = ep; /* it dialled itself: this is its receiving end */
+            ep->loop_conn = conn;
+            return CW_HELLO_ACCEPTED;
+        }
+        if (our_dial_wins(ep, hello)) {
+            return CW_HELLO_LOST;
+        }
+        cw_ep_drop_conn(ep);
+        accept_on(ep, conn);
+        return CW_HELLO_ACCEPTED;
+    case CW_EP_OPEN:
+        return our_dial_wins(ep, hello) ? CW_HELLO_LOST : CW_HELLO_REFUSED;
+    default:
+        return CW_HELLO_REFUSED;
+    }
+}
+
+/* The peer created its endpoint first, or ours was closed and freed already: nobody holds a handle to it now. */
+static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello, uint32_t number)
+{
+    struct cw_peer *peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
+    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, number);
+
+    if (ep == NULL) {
+        cw_error("no memory for the endpoint that worker %016llx wants to connect to", (unsigned long long)hello->source_uid);
+        return CW_HELLO_REFUSED;
+    }
+    ep->err_mode = hello->err_mode;
+    accept_on(ep, conn);
+    return CW_HELLO_ACCEPTED;
+}
+
+ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply, size_t *reply_length)
+{
+    static struct cw_log_limit limit;
+    struct ucp_worker *worker   = owner;
+    enum cw_hello_answer answer = CW_HELLO_WRONG_WORKER;
+    struct cw_hello hello;
+    struct ucp_ep *ep;
+    uint32_t number;
+
+    if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
+                           conn->iface->transport->name, length);
+        *reply_length = 0;
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (hello.target_uid == worker->uid) {
+        number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
+        ep     = cw_ep_find(worker, hello.source_uid, number);
+        answer = (ep != NULL) ? accept_known(ep, conn, &hello) : accept_new(worker, conn, &hello, number);
+    }
+    cw_hello_reply_encode(answer, reply);
+    *reply_length = CW_HELLO_REPLY_LENGTH;
+    return (answer == CW_HELLO_ACCEPTED) ? UCS_OK : UCS_ERR_REJECTED;
+}
+
+/* The dial did not succeed: another interface may. */
+static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
+{
+    cw_ep_drop_conn(ep);
+    if (cw_wireup_connect(ep) != UCS_OK) {
+        cw_diag("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(status));
+        cw_ep_fail(ep, status);
+    }
+}
+
+void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    enum cw_hello_answer answer = CW_HELLO_REFUSED;
+    struct ucp_ep *ep           = conn->user;
+
+    if (ep->conn != conn || ep->state != CW_EP_DIALING) {
+        return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this one */
+    }
+    if (reply != NULL && cw_hello_reply_decode(reply, reply_length, &answer) != UCS_OK) {
+        answer = CW_HELLO_REFUSED;
+        status = UCS_ERR_IO_ERROR;
+    }
+    if (status == UCS_OK && answer == CW_HELLO_ACCEPTED) {
+        cw_ep_opened(ep, conn);
+    } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
+        cw_ep_drop_conn(ep);
+        ep->state = CW_EP_WAITING;
+    } else {
+        dial_failed(ep, (status == UCS_ERR_REJECTED || status == UCS_OK) ? UCS_ERR_UNREACHABLE : status);
+    }
+}
+
+void cw_wireup_room(struct cw_conn *conn)
+{
+    struct ucp_ep *ep = conn->user;
+
+    if (ep->conn == conn) {
+        cw_ep_drain(ep);
+    }
+}
+
+void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
+{
+    struct ucp_ep *ep = conn->user;
+
+    if (conn == ep->conn || conn == ep->loop_conn) {
+        cw_ep_fail(ep, status);
+    }
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Creating a context: parameters, configuration, and the list of usable devices with the warnings about names that lead nowhere (CFG-40).
+ */
+#include "core/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "plan/tls.h"
+#include "transport/registry.h"
+
+#define MAX_DEVICES 64
+
+/* One transport's devices on this machine, before the configuration filters them. */
+struct found {
+    const struct cw_transport *transport;
+    struct cw_device devices[MAX_DEVICES];
+    unsigned count;
+};
+
+static int tls_allows(const struct cw_allow_list *tls, const char *transport)
+{
+    unsigned i;
+
+    if (tls->mode == CW_LIST_ALL) {
+        return 1;
+    }
+    for (i = 0; i < tls->list.count; i++) {
+        if (tls->mode == CW_LIST_ALLOW && cw_plan_tls_selects(tls->list.names[i], transport)) {
+            return 1;
+        }
+        if (tls->mode == CW_LIST_EXCEPT && cw_plan_tls_excludes(tls->list.names[i], transport)) {
+            return 0;
+        }
+    }
+    return tls->mode == CW_LIST_EXCEPT;
+}
+
+static const struct cw_name_list *device_list(const struct cw_config *config, enum cw_device_class class_id)
+{
+    return (class_id == CW_DEVICE_NET) ? &config->net_devices :
+           (class_id == CW_DEVICE_SHM) ? &config->shm_devices : &config->self_devices;
+}
+
+static int list_has(const struct cw_name_list *list, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < list->count; i++) {
+        if (strcmp(list->names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int device_allowed(const struct cw_config *config, enum cw_device_class class_id, const char *name)
+{
+    const struct cw_name_list *list = device_list(config, class_id);
+
+    return list_has(list, "all") || list_has(list, name);
+}
+
+/* The text behind "please use one or more of:"; ends with NUL whatever the length. */
+struct names_text {
+    char text[512];
+    size_t length;
+};
+
+static void names_add(struct names_text *names, const char *format, const char *a, const char *b)
+{
+    char one[96];
+    int length = snprintf(one, sizeof(one), format, a, b);
+
+    if (length > 0 && names->length + (size_t)length + 3 < sizeof(names->text)) {
+        names->length += (size_t)snprintf(names->text + names->length, sizeof(names->text) - names->length, "%s%s",
+                                          (names->length == 0) ? "" : ", ", one);
+    }
+}
+
+static void warn_devices(const struct cw_config *config, const struct found *found, unsigned count, enum cw_device_class class_id,
+                         const char *type)
+{
+    const struct cw_name_list *list = device_list(config, class_id);
+    struct names_text have          = {.text = ""};
+    unsigned i, j, k, known;
+
+    for (j = 0; j < count; j++) {
+        for (k = 0; found[j].transport->device_class == class_id && k < found[j].count; k++) {
+            names_add(&have, "'%s'(%s)", found[j].devices[k].name, found[j].transport->name);
+        }
+    }
+    for (i = 0; i < list->count; i++) {
+        known = (strcmp(list->names[i], "all") == 0);
+        for (j = 0; j < count; j++) {
+            for (k = 0; found[j].transport->device_class == class_id && k < found[j].count; k++) {
+                known |= (strcmp(list->names[i], found[j].devices[k].name) == 0);
+            }
+        }
+        if (!known) {
+            cw_warn("%s device '%s' is not available, please use one or more of: %s", type, list->names[i], have.text);
+        }
+        for (j = 0; j < i; j++) {
+            if (strcmp(list->names[i], list->names[j]) == 0) {
+                cw_warn("%s device '%s' is specified multiple times", type, list->names[i]);
+                break;
+            }
+        }
+    }
+}
+
+static void warn_transports(const struct cw_allow_list *tls, const struct found *found, unsigned count)
+{
+    struct names_text have = {.text = ""};
+    unsigned i, j, known;
+
+    for (j = 0; j < count; j++) {
+        names_add(&have, "%s%s", cw_plan_tls_aliases(found[j].transport->name), "");
+    }
+    for (i = 0; tls->mode == CW_LIST_ALLOW && i < tls->list.count; i++) {
+        known = 0;
+        for (j = 0; j < count; j++) {
+            known |= (unsigned)(cw_plan_tls_selects(tls->list.names[i], found[j].transport->name) ||
+                                cw_plan_tls_covered(tls->list.names[i], found[j].transport->name));
+        }
+        if (!known) {
+            cw_warn("transport '%s' is not available, please use one or more of: %s", tls->list.names[i], have.text);
+        }
+    }
+}
+
+static void warn_unavailable(const struct cw_config *config, const struct found *found, unsigned count)
+{
+    if (!config->warn_invalid_config) {
+        return;
+    }
+    warn_devices(config, found, count, CW_DEVICE_NET, "network");
+    warn_devices(config, found, count, CW_DEVICE_SHM, "intra-node");
+    warn_devices(config, found, count, CW_DEVICE_SELF, "loopback");
+    warn_transports(&config->tls, found, count);
+}
+
+static unsigned find_devices(const struct cw_config *config, struct found *found)
+{
+    unsigned count = 0, i;
+
+    for (i = 0; i < cw_num_transports; i++) {
+        found[count].transport = cw_transports[i];
+        found[count].count     = cw_transports[i]->query_devices(config, found[count].devices, MAX_DEVICES);
+        if (found[count].count > MAX_DEVICES) {
+            found[count].count = MAX_DEVICES;
+        }
+        count += (found[count].count > 0);
+    }
+    return count;
+}
+
+static void complain_no_device(const struct cw_config *config)
+{
+    struct names_text tls = {.text = ""}, devices = {.text = ""};
+    unsigned i;
+
+    for (i = 0; i < config->tls.list.count; i++) {
+        names_add(&tls, "%s%s", (config->tls.mode == CW_LIST_EXCEPT && i == 0) ? "^" : "", config->tls.list.names[i]);
+    }
+    for (i = 0; i < config->net_devices.count; i++) {
+        names_add(&devices, "%s%s", config->net_devices.names[i], "");
+    }
+    cw_error("no usable transport is left of UCX_TLS=%s with UCX_NET_DEVICES=%s; allow at least one of self, shm, tcp",
+             (config->tls.mode == CW_LIST_ALL) ? "all" : tls.text, devices.text);
+}
+
+static ucs_status_t find_resources(struct ucp_context *context)
+{
+    const struct cw_config *config = context->config;
+    struct found *found;
+    ucs_status_t status = UCS_OK;
+    unsigned count, i, j;
+
+    if ((config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 0) ||
+        (config->net_devices.count == 0 && config->shm_devices.count == 0 && config->acc_devices.count == 0 &&
+         config->self_devices.count == 0)) {
+        cw_error("the list of transports or all lists of devices are empty; set UCX_TLS and UCX_NET_DEVICES or leave them alone");
+        return UCS_ERR_NO_ELEM;
+    }
+    found = malloc(cw_num_transports * sizeof(*found));
+    if (found == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    count = find_devices(config, found);
+    warn_unavailable(config, found, count);
+    context->resources = calloc(cw_num_transports * MAX_DEVICES, sizeof(*context->resources));
+    if (context->resources == NULL) {
+        status = UCS_ERR_NO_MEMORY;
+        goto out;
+    }
+    for (i = 0; i < count; i++) {
+        for (j = 0; tls_allows(&config->tls, found[i].transport->name) && j < found[i].count; j++) {
+            if (device_allowed(config, found[i].transport->device_class, found[i].devices[j].name)) {
+                context->resources[context->num_resources++] =
+                    (struct cw_resource){.transport = found[i].transport, .device = found[i].devices[j]};
+            }
+        }
+    }
+    if (context->num_resources == 0) {
+        complain_no_device(config);
+        status = UCS_ERR_NO_DEVICE;
+    }
+out:
+    free(found);
+    return status;
+}
+
+void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle)
+{
+    if (given != NULL) {
+        snprintf(name, CW_NAME_MAX, "%s", given);
+    } else {
+        snprintf(name, CW_NAME_MAX, "%p", handle);
+    }
+}
+
+static void set_params(struct ucp_context *context, const ucp_params_t *params)
+{
+    uint64_t mask = params->field_mask;
+
+    context->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
+    context->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
+    context->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
+    context->request_cleanup   = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? params->request_cleanup : NULL;
+    context->tag_sender_mask   = (mask & UCP_PARAM_FIELD_TAG_SENDER_MASK) ? params->tag_sender_mask : 0;
+    context->mt_workers_shared = (mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED) ? params->mt_workers_shared : 0;
+    cw_name_set(context->name, (mask & UCP_PARAM_FIELD_NAME) ? params->name : NULL, context);
+    if (context->features == 0) {
+        cw_warn("the context is created with an empty set of features; no communication will be possible");
+    }
+}
+
+ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p)
+{
+    struct ucp_context *context = calloc(1, sizeof(*context));
+    ucs_status_t status;
+
+    if (context == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = (config == NULL) ? cw_config_read(NULL, NULL, &context->config) : cw_config_clone(config, &context->config);
+    if (status != UCS_OK) {
+        goto fail;
+    }
+    status = cw_config_validate(context->config);
+    if (status != UCS_OK) {
+        goto fail;
+    }
+    set_params(context, params);
+    status = find_resources(context);
+    if (status != UCS_OK) {
+        goto fail;
+    }
+    *context_p = context;
+    return UCS_OK;
+
+fail:
+    cw_context_free(context);
+    return status;
+}
+
+void cw_context_free(struct ucp_context *context)
+{
+    free(context->resources);
+    cw_config_free(context->config);
+    free(context);
+}
+
+void cw_context_print(const struct ucp_context *context, FILE *stream)
+{
+    const struct cw_transport *last = NULL;
+    unsigned i, md = 0;
+
+    fprintf(stream, "#\n# UCP context\n#\n");
+    for (i = 0; i < context->num_resources; i++) {
+        if (context->resources[i].transport != last) {
+            last = context->resources[i].transport;
+            fprintf(stream, "#     component %-2u :  %s\n#            md %-2u :  component %-2u %s\n", md, last->name, md, md, last->name);
+            md++;
+        }
+    }
+    fprintf(stream, "#\n");
+    last = NULL;
+    md   = 0;
+    for (i = 0; i < context->num_resources; i++) {
+        if (context->resources[i].transport != last) {
+            md  += (last != NULL);
+            last = context->resources[i].transport;
+        }
+        fprintf(stream, "#      resource %-2u :  md %-2u dev %-2u flags -- %s/%s\n", i, md, i, last->name,
+                context->resources[i].device.name);
+    }
+    fprintf(stream, "#\n");
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker: creation and destruction in a fixed order, progress, and the sleep protocol (spec section 6).
+ */
+#include "core/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "os/random.h"
+#include "wire/packet.h"
+
+/* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost shared memory its
+ * latency (docs/decisions/progress.md). */
+#define BUSY_ROUNDS_PER_POLL 64u
+
+#define EVENTS_DEFAULT (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
+
+static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_params_t *params)
+{
+    uint64_t mask = params->field_mask;
+
+    worker->thread_mode = (mask & UCP_WORKER_PARAM_FIELD_THREAD_MODE) ? params->thread_mode : UCS_THREAD_MODE_SINGLE;
+    if ((unsigned)worker->thread_mode >= UCS_THREAD_MODE_LAST) {
+        cw_error("thread mode %d does not exist", (int)worker->thread_mode);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    worker->mt            = (worker->thread_mode == UCS_THREAD_MODE_MULTI);
+    worker->events        = (mask & UCP_WORKER_PARAM_FIELD_EVENTS) ? params->events : EVENTS_DEFAULT;
+    worker->flags         = (mask & UCP_WORKER_PARAM_FIELD_FLAGS) ? (unsigned)params->flags : 0;
+    worker->client_id     = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
+    worker->am_alignment  = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
+    worker->user_epoll_fd = (mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) ? params->event_fd : -1;
+    if (worker->am_alignment == 0 || (worker->am_alignment & (worker->am_alignment - 1)) != 0) {
+        cw_error("am_alignment %zu is not a power of two", worker->am_alignment);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cw_name_set(worker->name, (mask & UCP_WORKER_PARAM_FIELD_NAME) ? params->name : NULL, worker);
+    return UCS_OK;
+}
+
+static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resource *resources, unsigned count)
+{
+    struct cw_device *devices = malloc(count * sizeof(*devices));
+    struct cw_iface_params params = {.config      = worker->context->config,
+                                     .upcalls     = worker->handlers->upcalls,
+                                     .owner       = worker,
+                                     .poller      = worker->poller,
+                                     .devices     = devices,
+                                     .num_devices = count,
+                                     .worker_uid  = worker->uid,
+                                     .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP)};
+    ucs_status_t status;
+    unsigned i;
+
+    if (devices == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (i = 0; i < count; i++) {
+        devices[i] = resources[i].device;
+    }
+    status = resources[0].transport->open(&params, &worker->ifaces[worker->num_ifaces]);
+    if (status == UCS_OK) {
+        worker->num_ifaces++;
+    } else {
+        cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name, ucs_status_string(status));
+    }
+    free(devices);
+    return status;
+}
+
+/* One interface per transport. A transport that fails is done without, as long as another one is left. */
+static ucs_status_t open_ifaces(struct ucp_worker *worker)
+{
+    const struct ucp_context *context = worker->context;
+    ucs_status_t status = UCS_OK, last = UCS_ERR_NO_DEVICE;
+    unsigned first, next;
+
+    for (first = 0; first < context->num_resources && worker->num_ifaces < CW_MAX_IFACES; first = next) {
+        for (next = first + 1; next < context->num_resources && context->resources[next].transport == context->resources[first].transport;
+             next++) {
+        }
+        status = open_iface(worker, &context->resources[first], next - first);
+        last   = (status == UCS_OK) ? last : status;
+    }
+    return (worker->num_ifaces > 0) ? UCS_OK : last;
+}
+
+static ucs_status_t attach_user_epoll(struct ucp_worker *worker, const ucp_worker_params_t *params)
+{
+    void *user_data = (params->field_mask & UCP_WORKER_PARAM_FIELD_USER_DATA) ? params->user_data : NULL;
+    ucs_status_t status;
+
+    if (worker->user_epoll_fd < 0) {
+        return UCS_OK;
+    }
+    status = cw_poller_attach(worker->poller, worker->user_epoll_fd, user_data);
+    if (status != UCS_OK) {
+        worker->user_epoll_fd = -1;
+    }
+    return status;
+}
+
+static void free_peers(struct ucp_worker *worker)
+{
+    struct cw_hash_link *link;
+    size_t i;
+
+    for (i = 0; worker->peers.count > 0 && i <= worker->peers.mask; i++) {
+        while ((link = (worker->peers.buckets == NULL) ? worker->peers.first : worker->peers.buckets[i]) != NULL) {
+            cw_hash_remove(&worker->peers, link);
+            free(cw_container_of(link, struct cw_peer, link));
+        }
+    }
+}
+
+/* Lets go of what creation took, in reverse order; also of a half-made worker. */
+static void release(struct ucp_worker *worker)
+{
+    if (worker->user_epoll_fd >= 0) {
+        cw_poller_detach(worker->poller, worker->user_epoll_fd);
+    }
+    while (worker->num_ifaces > 0) {
+        worker->num_ifaces--;
+        worker->ifaces[worker->num_ifaces]->transport->close(worker->ifaces[worker->num_ifaces]);
+    }
+    if (worker->op_state != NULL) {
+        worker->handlers->worker_cleanup(worker);
+    }
+    free_peers(worker);
+    cw_hash_cleanup(&worker->peers);
+    cw_hash_cleanup(&worker->ep_index);
+    cw_idmap_cleanup(&worker->ids);
+    cw_request_pool_cleanup(&worker->requests, worker->context);
+    cw_poller_free(worker->poller);
+    cw_lock_cleanup(&worker->lock);
+    free(worker);
+}
+
+ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
+                           const struct cw_worker_handlers *handlers, struct ucp_worker **worker_p)
+{
+    struct ucp_worker *worker;
+    ucs_status_t status;
+
+    worker = aligned_alloc(CW_CACHE_LINE, (sizeof(*worker) + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1));
+    if (worker == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memset(worker, 0, sizeof(*worker));
+    worker->context  = context;
+    worker->handlers = handlers;
+    status           = set_params(worker, params);
+    if (status == UCS_OK) {
+        status = cw_lock_init(&worker->lock);
+    }
+    if (status != UCS_OK) {
+        free(worker);
+        return status;
+    }
+    worker->uid = cw_random_u64();
+    cw_list_init(&worker->eps);
+    cw_list_init(&worker->reap);
+    cw_hash_init(&worker->peers, cw_random_u64());
+    cw_hash_init(&worker->ep_index, cw_random_u64());
+    cw_idmap_init(&worker->ids);
+    cw_request_pool_init(&worker->requests, context->request_size);
+    status = cw_poller_new(cw_worker_has(worker, UCP_FEATURE_WAKEUP), &worker->poller);
+    if (status == UCS_OK) {
+        status = handlers->worker_init(worker);
+    }
+    if (status == UCS_OK) {
+        status = open_ifaces(worker);
+    }
+    if (status == UCS_OK) {
+        status = attach_user_epoll(worker, params);
+    } else {
+        worker->user_epoll_fd = -1;
+    }
+    if (status != UCS_OK) {
+        release(worker);
+        return status;
+    }
+    cw_config_warn_unused(context->config);
+    cw_config_warn_unconsumed_modify(context->config);
+    *worker_p = worker;
+    return UCS_OK;
+}
+
+static void say_goodbye(struct ucp_ep *ep)
+{
+    if (ep->state == CW_EP_OPEN) {
+        (void)ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);
+    }
+}
+
+void cw_worker_free(struct ucp_worker *worker)
+{
+    size_t leaked;
+
+    worker->progress_depth++; /* callbacks that call progress must not find a half-destroyed worker */
+    while (!cw_list_empty(&worker->eps)) {
+        say_goodbye(cw_list_head(&worker->eps, struct ucp_ep, link));
+        cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
+    }
+    worker->handlers->worker_cleanup(worker);
+    worker->op_state = NULL;
+    leaked           = worker->requests.in_use;
+    if (leaked > 0 && !(worker->flags & UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK)) {
+        cw_warn("worker %s is destroyed while %zu of its requests were never freed (each was not returned to mpool)", worker->name, leaked);
+    }
+    release(worker);
+}
+
+static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
+{
+    uint64_t now;
+
+    if (count > 0) {
+        if (++worker->busy_rounds % BUSY_ROUNDS_PER_POLL != 0) {
+            return count;
+        }
+    } else if (!worker->poll_always) {
+        now = cw_clock_ticks();
+        if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {
+            return 0;
+        }
+        worker->last_poll_ticks = now;
+    }
+    return count + cw_poller_dispatch(worker->poller);
+}
+
+unsigned cw_worker_progress(struct ucp_worker *worker)
+{
+    unsigned count = 0, i;
+
+    if (cw_unlikely(worker->progress_depth > 0)) {
+        return 0;
+    }
+    worker->progress_depth = 1;
+    for (i = 0; i < worker->num_ifaces; i++) {
+        count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
+    }
+    count = poll_descriptors(worker, count);
+    if (cw_unlikely(!cw_list_empty(&worker->reap))) {
+        count += cw_ep_reap_all(worker);
+    }
+    worker->progress_depth = 0;
+    return count;
+}
+
+ucs_status_t cw_worker_arm(struct ucp_worker *worker)
+{
+    unsigned i;
+
+    worker->poll_always = 1;
+    if (!cw_list_empty(&worker->reap)) {
+        return UCS_ERR_BUSY;
+    }
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (worker->ifaces[i]->transport->arm != NULL && worker->ifaces[i]->transport->arm(worker->ifaces[i]) != UCS_OK) {
+            return UCS_ERR_BUSY;
+        }
+    }
+    return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
+}
+
+void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)
+{
+    unsigned i;
+
+    fprintf(stream, "#\n# UCP worker '%s'\n#\n#                 address: %zu bytes\n", worker->name, address_length);
+    for (i = 0; i < worker->num_ifaces; i++) {
+        fprintf(stream, "#               transport: %s\n", worker->ifaces[i]->transport->name);
+    }
+    fprintf(stream, "#\n");
+}

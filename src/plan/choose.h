@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which interface serves a peer: a pure function of plain numbers.
+ */
+#ifndef CW_PLAN_CHOOSE_H
+#define CW_PLAN_CHOOSE_H
+
+struct cw_plan_candidate {
+    double latency_ns;
+    double bandwidth_bps;
+    int usable;             /* the peer can be reached by it and it was not tried in vain */
+};
+
+/* The index of the best usable candidate: lowest latency, then highest bandwidth, then first in the list; -1: none. */
+int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count);
+
+/* Seconds that a message of this size takes (EP-36): half an overhead on each side, latency, and the bytes. Finite and growing with the size. */
+double cw_plan_estimate(double latency_ns, double overhead_ns, double bandwidth_bps, double bytes);
+
+#endif

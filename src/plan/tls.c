@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The alias table of UCX_TLS.
+ */
+#include "plan/tls.h"
+
+#include <string.h>
+
+/* Only aliases with a member that exists here; the others (ib, rc, cuda ...) select nothing. */
+static const struct {
+    const char *alias;
+    const char *members[6];
+} aliases[] = {
+    {"sm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
+    {"shm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
+    {"mm", {"posix", "sysv", "xpmem", NULL}},
+};
+
+static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
+
+static int listed(const char *name, const char *const *list)
+{
+    for (; *list != NULL; list++) {
+        if (strcmp(name, *list) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A leading backslash keeps a name from being an alias; what is auxiliary only carries no messages. */
+static int stands_for(const char *entry, const char *transport)
+{
+    size_t i;
+
+    if (entry[0] == '\\') {
+        return strcmp(entry + 1, transport) == 0;
+    }
+    for (i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++) {
+        if (strcmp(entry, aliases[i].alias) == 0 && listed(transport, aliases[i].members)) {
+            return 1;
+        }
+    }
+    return strcmp(entry, transport) == 0;
+}
+
+int cw_plan_tls_selects(const char *entry, const char *transport)
+{
+    return stands_for(entry, transport) || (strcmp(transport, "posix") == 0 && stands_for(entry, "sysv"));
+}
+
+int cw_plan_tls_excludes(const char *entry, const char *transport)
+{
+    return stands_for(entry, transport);
+}
+
+int cw_plan_tls_covered(const char *entry, const char *transport)
+{
+    const char *suffix = strchr(entry, ':');
+
+    return (suffix != NULL && strcmp(suffix, ":aux") == 0) ||
+           (strcmp(transport, "posix") == 0 && listed(entry + (entry[0] == '\\'), memory_family));
+}
+
+const char *cw_plan_tls_aliases(const char *transport)
+{
+    return (strcmp(transport, "posix") == 0) ? "mm, posix, shm, sm" : transport;
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names of UCX_TLS: aliases, and which of our transports a name stands for (VAR-1 to VAR-3). Pure functions.
+ */
+#ifndef CW_PLAN_TLS_H
+#define CW_PLAN_TLS_H
+
+#include <stddef.h>
+
+/* Whether an entry of an allow-list lets the transport be used. Shared memory is one transport here: sysv selects it too. */
+int cw_plan_tls_selects(const char *entry, const char *transport);
+/* Whether an entry of a ^list takes the transport out. */
+int cw_plan_tls_excludes(const char *entry, const char *transport);
+/* Whether the entry names something that another library would add beside the transport, so that no warning is due. */
+int cw_plan_tls_covered(const char *entry, const char *transport);
+/* Writes the aliases, separated by ", ", that stand for the transport; for a warning. */
+const char *cw_plan_tls_aliases(const char *transport);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One line per transport.
+ */
+#include "transport/registry.h"
+
+#include "transport/self/self_transport.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/sim/sim_transport.h"
+#include "transport/tcp/tcp_transport.h"
+
+const struct cw_transport *const cw_transports[] = {
+    &cw_self_transport,
+    &cw_shm_transport,
+    &cw_tcp_transport,
+    &cw_sim_transport,
+};
+
+const unsigned cw_num_transports = sizeof(cw_transports) / sizeof(cw_transports[0]);

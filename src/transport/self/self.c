@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The self transport. Both ends of a connection live in one iface; what one end sends waits in the iface's queue until progress, so that a
+ * callback never runs inside somebody's send (GEN-6). The queue is bounded: a sender is told CW_AGAIN and gets `room` later.
+ */
+#include "transport/self/self_transport.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define QUEUE_MAX_BYTES (1u << 20)
+#define MAX_SHORT       1024u
+#define MAX_BCOPY       (32u << 10)
+
+enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
+
+struct self_conn {
+    struct cw_conn super;
+    struct self_conn *peer;     /* NULL before the accept and after the peer's close */
+    struct cw_list link;        /* iface->conns */
+    int blocked;                /* was told CW_AGAIN */
+};
+
+struct event {
+    struct cw_list link;        /* iface->queue */
+    struct self_conn *target;
+    size_t length;
+    uint8_t kind;
+    uint8_t id;
+    char data[];
+};
+
+struct self_iface {
+    struct cw_iface super;
+    struct cw_list queue;
+    struct cw_list conns;
+    size_t queued_bytes;
+    int blocked;                /* some connection waits for room */
+    uint64_t uid;
+};
+
+static struct self_iface *iface_of(const struct cw_conn *conn)
+{
+    return cw_container_of(conn->iface, struct self_iface, super);
+}
+
+static struct self_conn *self_conn_of(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct self_conn, super);
+}
+
+static unsigned self_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    (void)config;
+    if (max > 0) {
+        strcpy(devices[0].name, "memory");
+    }
+    return 1;
+}
+
+static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    struct self_iface *iface = malloc(sizeof(*iface));
+
+    if (iface == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *iface = (struct self_iface){
+        .super = {.transport = &cw_self_transport,
+                  .upcalls   = params->upcalls,
+                  .owner     = params->owner,
+                  .limits    = {.max_short     = MAX_SHORT,
+                                .max_bcopy     = MAX_BCOPY,
+                                .latency_ns    = 20,
+                                .bandwidth_bps = 10e9,
+                                .overhead_ns   = 20}},
+        .uid = params->worker_uid};
+    cw_list_init(&iface->queue);
+    cw_list_init(&iface->conns);
+    *iface_p = &iface->super;
+    return UCS_OK;
+}
+
+static void self_close(struct cw_iface *super)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(&iface->queue)) != NULL) {
+        free(cw_container_of(link, struct event, link));
+    }
+    free(iface);
+}
+
+static size_t self_address(struct cw_iface *super, void *buffer, size_t max)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+
+    if (max < sizeof(iface->uid)) {
+        return 0;
+    }
+    memcpy(buffer, &iface->uid, sizeof(iface->uid));
+    return sizeof(iface->uid);
+}
+
+static int self_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+
+    *why = "it is another worker";
+    return length == sizeof(iface->uid) && memcmp(address, &iface->uid, length) == 0;
+}
+
+/* Appends an event with room for `max` bytes of data; NULL: no memory. */
+static struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind, size_t max)
+{
+    struct event *event = malloc(sizeof(*event) + max);
+
+    if (event != NULL) {
+        event->target = target;
+        event->kind   = (uint8_t)kind;
+        event->length = 0;
+        cw_list_add_tail(&iface->queue, &event->link);
+    }
+    return event;
+}
+
+static struct self_conn *conn_new(struct self_iface *iface, void *user, struct self_conn *peer)
+{
+    struct self_conn *conn = malloc(sizeof(*conn));
+
+    if (conn != NULL) {
+        *conn = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer};
+        cw_list_add_tail(&iface->conns, &conn->link);
+    }
+    return conn;
+}
+
+static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                              size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+    struct self_conn *conn;
+    struct event *event;
+    const char *why;
+
+    if (!self_reachable(super, address, address_length, &why) || hello_length > CW_HELLO_MAX) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    conn = conn_new(iface, user, NULL);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    event = event_new(iface, conn, EVENT_HELLO, hello_length);
+    if (event == NULL) {
+        cw_list_remove(&conn->link);
+        free(conn);
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(event->data, hello, hello_length);
+    event->length = hello_length;
+    *conn_p       = &conn->super;
+    return UCS_OK;
+}
+
+static void self_close_conn(struct cw_conn *super)
+{
+    struct self_conn *conn   = self_conn_of(super);
+    struct self_iface *iface = iface_of(super);
+    struct event *event, *next;
+
+    cw_list_for_each_safe(event, next, &iface->queue, struct event, link) {
+        if (event->target == conn) {
+            iface->queued_bytes -= (event->kind == EVENT_PACKET) ? event->length : 0;
+            cw_list_remove(&event->link);
+            free(event);
+        }
+    }
+    if (conn->peer != NULL) {
+        conn->peer->peer = NULL;
+        (void)event_new(iface, conn->peer, EVENT_CLOSED, 0);
+    }
+    cw_list_remove(&conn->link);
+    free(conn);
+}
+
+static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
+{
+    if (conn->peer == NULL) {
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    if (iface->queued_bytes >= QUEUE_MAX_BYTES) {
+        conn->blocked  = 1;
+        iface->blocked = 1;
+        return CW_AGAIN;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct self_conn *conn   = self_conn_of(super);
+    struct self_iface *iface = iface_of(super);
+    ucs_status_t status      = can_send(conn, iface);
+    struct event *event;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    event = event_new(iface, conn->peer, EVENT_PACKET, max);
+    if (event == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    event->id            = id;
+    event->length        = pack(event->data, max, arg);
+    iface->queued_bytes += event->length;
+    return UCS_OK;
+}
+
+static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct self_conn *conn   = self_conn_of(super);
+    struct self_iface *iface = iface_of(super);
+    ucs_status_t status      = can_send(conn, iface);
+    struct event *event;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    event = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
+    if (event == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    event->id     = id;
+    event->length = sizeof(header) + length;
+    memcpy(event->data, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(event->data + sizeof(header), payload, length);
+    }
+    iface->queued_bytes += event->length;
+    return UCS_OK;
+}
+
+static void take_hello(struct self_iface *iface, struct event *event)
+{
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    struct self_conn *dialler        = event->target;
+    struct self_conn *acceptor       = conn_new(iface, NULL, dialler);
+    char reply[CW_HELLO_MAX];
+    size_t reply_length = sizeof(reply);
+    ucs_status_t status;
+
+    if (acceptor == NULL) {
+        upcalls->opened(&dialler->super, UCS_ERR_NO_MEMORY, NULL, 0);
+        return;
+    }
+    status = upcalls->accept(iface->super.owner, &acceptor->super, event->data, event->length, reply, &reply_length);
+    if (status == UCS_OK) {
+        dialler->peer = acceptor;
+        upcalls->opened(&dialler->super, UCS_OK, reply, reply_length);
+    } else {
+        cw_list_remove(&acceptor->link);
+        free(acceptor);
+        upcalls->opened(&dialler->super, UCS_ERR_REJECTED, reply, reply_length);
+    }
+}
+
+static void give_room(struct self_iface *iface)
+{
+    struct self_conn *conn, *next;
+
+    iface->blocked = 0;
+    cw_list_for_each_safe(conn, next, &iface->conns, struct self_conn, link) {
+        if (conn->blocked) {
+            conn->blocked = 0;
+            iface->super.upcalls->room(&conn->super);
+        }
+    }
+}
+
+/* Only what was queued before: events that upcalls add wait for the next round, so a progress ends. */
+static unsigned self_progress(struct cw_iface *super)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+    struct cw_list *last     = iface->queue.prev;
+    struct event *event;
+    unsigned count = 0;
+    int end        = cw_list_empty(&iface->queue);
+
+    while (!end) {
+        event = cw_list_head(&iface->queue, struct event, link);
+        end   = (&event->link == last);
+        cw_list_remove(&event->link);
+        switch (event->kind) {
+        case EVENT_PACKET:
+            iface->queued_bytes -= event->length;
+            super->upcalls->packet(&event->target->super, event->id, event->data, event->length);
+            break;
+        case EVENT_HELLO:
+            take_hello(iface, event);
+            break;
+        default:
+            super->upcalls->closed(&event->target->super, UCS_ERR_CONNECTION_RESET);
+        }
+        free(event);
+        count++;
+    }
+    if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
+        give_room(iface);
+        count++;
+    }
+    return count;
+}
+
+static ucs_status_t self_arm(struct cw_iface *super)
+{
+    struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+
+    return cw_list_empty(&iface->queue) ? UCS_OK : UCS_ERR_BUSY;
+}
+
+const struct cw_transport cw_self_transport = {
+    .name          = "self",
+    .wire_id       = 1,
+    .device_class  = CW_DEVICE_SELF,
+    .query_devices = self_query_devices,
+    .open          = self_open,
+    .close         = self_close,
+    .address       = self_address,
+    .reachable     = self_reachable,
+    .progress      = self_progress,
+    .arm           = self_arm,
+    .dial          = self_dial,
+    .close_conn    = self_close_conn,
+    .send_short    = self_send_short,
+    .send_bcopy    = self_send_bcopy,
+};

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker talking to itself: packets pass through a queue and are handed up by the next progress.
+ */
+#ifndef CW_TRANSPORT_SELF_TRANSPORT_H
+#define CW_TRANSPORT_SELF_TRANSPORT_H
+
+#include "transport/transport.h"
+
+extern const struct cw_transport cw_self_transport;
+
+#endif

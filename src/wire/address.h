@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The worker address: a self-delimiting blob, the same bytes at each call (ADR-1, ADR-4). Pure encoding and decoding.
+ *
+ *   OFFSET SIZE MEANING (little endian)
+ *        0    2 magic 0x5743
+ *        2    1 version 1
+ *        3    1 number of entries
+ *        4    2 length of the whole blob
+ *        6    2 zero
+ *        8    8 worker uid
+ *       16    4 checksum of all bytes, taken with this field zero
+ *       20      entries, each: 1 transport's wire id, 1 length, then the transport's own address
+ */
+#ifndef CW_WIRE_ADDRESS_H
+#define CW_WIRE_ADDRESS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+#define CW_ADDRESS_HEADER 20u
+#define CW_ADDRESS_MAX    1024u /* R14 */
+#define CW_ADDRESS_ENTRY_MAX 255u
+
+struct cw_address_writer {
+    uint8_t *buffer;        /* CW_ADDRESS_MAX bytes */
+    size_t length;
+};
+
+void cw_address_begin(struct cw_address_writer *writer, uint8_t *buffer, uint64_t uid);
+/* Room for the next entry; NULL when the blob is full. */
+uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p);
+void cw_address_entry_done(struct cw_address_writer *writer, uint8_t wire_id, size_t length);
+/* Returns the length of the blob. */
+size_t cw_address_end(struct cw_address_writer *writer);
+
+/* A decoded blob; borrows it. */
+struct cw_address {
+    uint64_t uid;
+    const uint8_t *bytes;
+    size_t length;
+};
+
+/* Checks everything, so that the entries can be walked. The length is not known to the caller (ADR-1): the blob must be at least CW_ADDRESS_HEADER
+ * bytes, and as long as it says. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another library's or version's blob (ABU-24, ABU-25). */
+ucs_status_t cw_address_decode(const void *blob, struct cw_address *address);
+
+/* The address of a transport in the blob, or NULL. */
+const void *cw_address_find(const struct cw_address *address, uint8_t wire_id, size_t *length_p);
+
+#endif

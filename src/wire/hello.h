@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The first words on a new connection, whatever the transport: who dials whom, and for which endpoint. Pure encoding and decoding.
+ *
+ *   hello: OFFSET SIZE MEANING (little endian)      reply: OFFSET SIZE MEANING
+ *               0    4 magic "CWY1"                             0    4 magic "CWR1"
+ *               4    2 version 1                                4    1 enum cw_hello_answer
+ *               6    1 error handling mode                      5    3 zero
+ *               7    1 flags: 1 = endpoints to self pair up
+ *               8    8 uid of the dialling worker
+ *              16    8 uid of the dialled worker
+ *              24    4 number of the dialler's endpoint
+ *              28    4 zero
+ */
+#ifndef CW_WIRE_HELLO_H
+#define CW_WIRE_HELLO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+#define CW_HELLO_LENGTH       32u
+#define CW_HELLO_REPLY_LENGTH 8u
+
+#define CW_HELLO_NO_LOOPBACK 1u
+
+struct cw_hello {
+    uint64_t source_uid;
+    uint64_t target_uid;
+    uint32_t number;
+    uint8_t err_mode;
+    uint8_t flags;
+};
+
+enum cw_hello_answer {
+    CW_HELLO_ACCEPTED     = 0,
+    CW_HELLO_LOST         = 1, /* the acceptor dials for the same endpoint, and its connection is the one to be used */
+    CW_HELLO_WRONG_WORKER = 2, /* the dialled worker does not live here any more */
+    CW_HELLO_REFUSED      = 3, /* the endpoint cannot be had: it failed, or the acceptor lacks memory */
+    CW_HELLO_ANSWERS      = 4
+};
+
+void cw_hello_encode(const struct cw_hello *hello, uint8_t bytes[CW_HELLO_LENGTH]);
+/* UCS_ERR_INVALID_PARAM for anything that is not a hello of this version. */
+ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *hello);
+
+void cw_hello_reply_encode(enum cw_hello_answer answer, uint8_t bytes[CW_HELLO_REPLY_LENGTH]);
+ucs_status_t cw_hello_reply_decode(const void *bytes, size_t length, enum cw_hello_answer *answer);
+
+#endif
