@@ -4,15 +4,19 @@
  */
 #include "op/tag_table.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 static void set_buckets(struct cw_tag_table *table, struct cw_tag_node **buckets, size_t num_buckets)
 {
+    bool few = (buckets == table->few);
+
+    /* Half full at most: each further key on a chain is a cache miss once a table is large. */
     table->buckets      = buckets;
     table->num_buckets  = num_buckets;
-    table->grow_above   = num_buckets;
-    table->shrink_below = (buckets == table->few) ? 0 : num_buckets / 8;
+    table->grow_above   = few ? num_buckets : num_buckets / 2;
+    table->shrink_below = few ? 0 : num_buckets / 8;
     table->cursor       = 0;
 }
 
@@ -37,7 +41,7 @@ void cw_tag_table_resize(struct cw_tag_table *table, uint64_t seed, size_t num_k
     struct cw_tag_node **buckets = table->few;
     size_t               i;
 
-    while (size < num_keys) {
+    while (size < 2 * num_keys) {
         size *= 2;
     }
     if (size == CW_TAG_FEW_BUCKETS) {

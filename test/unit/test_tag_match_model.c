@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random operations on the matcher and on a naive model of it, which is two arrays in order, must give the same answers
- * (TAG-1, TAG-4..7, TPR-3, TPR-8, TPR-9, REQ-24). Each seed is a program of its own: tags, masks, depth of the queues and
- * how often memory is refused. Usage: test_tag_match_model [first seed [number of seeds]]
+ * (TAG-1, TAG-4..7, TPR-3, TPR-8, TPR-9, REQ-24). Each seed is a program of its own: tags, masks, depth of the queues
+ * and how often memory is refused. Usage: test_tag_match_model [first seed [number of seeds]]
  */
 #include <setjmp.h>
 #include <stdarg.h>
