@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# check_exports.sh LIBRARY LIST: LIBRARY (a shared object) exports exactly the names in LIST and has the SONAME that its
+# list file is named after. Prints each missing or extra name. Exit status: 0 agree, 1 differ, 2 could not look.
+set -eu
+
+if [ $# -ne 2 ] || [ ! -r "$1" ] || [ ! -r "$2" ]; then
+    echo "usage: check_exports.sh LIBRARY LIST (both must be readable)" >&2
+    exit 2
+fi
+
+symbols=$(nm -D --defined-only "$1") || exit 2
+dynamic=$(readelf -dW "$1") || exit 2
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+# a version node that a linker adds shows as an absolute symbol
+printf '%s\n' "$symbols" | awk 'NF && $(NF-1) != "A" { sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort -u >"$tmp/have"
+grep -v '^#' "$2" | LC_ALL=C sort -u >"$tmp/want" || [ $? -eq 1 ]
+
+LC_ALL=C comm -13 "$tmp/have" "$tmp/want" | sed 's/^/missing: /' >"$tmp/report"
+LC_ALL=C comm -23 "$tmp/have" "$tmp/want" | sed 's/^/extra: /' >>"$tmp/report"
+
+soname=$(basename "$2" .txt).so.0
+case $dynamic in
+    *"[$soname]"*) ;;
+    *) echo "SONAME is not $soname" >>"$tmp/report" ;;
+esac
+
+if [ -s "$tmp/report" ]; then
+    cat "$tmp/report"
+    exit 1
+fi
+echo "$(wc -l <"$tmp/want") names agree"
