@@ -2,7 +2,7 @@
 /*
  * One side of a UCP connection under test.
  *
- * Callers: run.c and the test families.
+ * Callers: the performance tool and the demonstration.
  * Uses only what every API level since 1.13 has, so that the tool runs on any libucp.so.0 with that interface.
  */
 #define _GNU_SOURCE
@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,9 @@ int cw_link_idle(struct cw_link *link, bool nothing_done)
 {
     if (nothing_done && link->config.sleep && sleep_once(link) != 0) {
         return -1;
+    }
+    if (nothing_done && link->config.share_cpu) {
+        sched_yield();
     }
     return check_clock(link);
 }
@@ -190,6 +194,7 @@ static int connect_peer(struct cw_link *link)
 int cw_link_open(struct cw_link *link, const struct cw_link_config *config, struct cw_oob *oob)
 {
     *link = (struct cw_link){.config = *config, .oob = oob, .event_fd = -1};
+    link->rests = config->sleep || config->share_cpu;
     if (create_context(link) != 0 || create_worker(link) != 0 || connect_peer(link) != 0) {
         return -1;
     }

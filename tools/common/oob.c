@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out-of-band connection of the performance tool.
+ * Out-of-band connection between the two sides of a tool.
  *
- * Callers: main.c, run.c, link.c.
+ * Callers: link.c, the performance tool, the demonstration.
  * The socket is non-blocking; every wait is a poll() with a deadline. Nothing that a peer sends is trusted: a
  * length beyond CW_OOB_MAX_PAYLOAD or an unexpected type ends the connection with a sentence.
  */

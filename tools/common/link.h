@@ -2,11 +2,11 @@
 /*
  * One side of a UCP connection under test: context, worker, endpoint, and the waiting loop with its time-outs.
  *
- * Callers: run.c (open, close), the test families (progress, fail).
+ * Callers: the performance tool (run.c, the test families) and the demonstration.
  * Single-threaded. A link that has failed stays failed: cw_link_progress() returns -1 from then on.
  */
-#ifndef CW_PERF_LINK_H
-#define CW_PERF_LINK_H
+#ifndef CW_TOOLS_LINK_H
+#define CW_TOOLS_LINK_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,6 +20,7 @@ struct cw_link_config {
     ucs_thread_mode_t thread_mode;
     bool sleep;
     bool error_handling;
+    bool share_cpu; /* both sides run on one processor: give it away whenever there is nothing to do */
     unsigned timeout_s;
 };
 
@@ -30,6 +31,7 @@ struct cw_link {
     ucp_worker_h worker;
     ucp_ep_h ep;
     int event_fd;
+    bool rests;          /* sleeps or yields when nothing is done */
     bool oob_waits;      /* a message of the peer waits out of band: it has finished its part */
     uint64_t moved;      /* grows whenever a test gets ahead; what the time-out looks at */
     uint64_t moved_seen;
@@ -66,7 +68,7 @@ static inline int cw_link_progress(struct cw_link *link)
     if (__builtin_expect(link->failed, 0)) {
         return -1;
     }
-    if ((nothing_done && link->config.sleep) || __builtin_expect((++link->calls & 1023) == 0, 0)) {
+    if ((nothing_done && link->rests) || __builtin_expect((++link->calls & 1023) == 0, 0)) {
         return cw_link_idle(link, nothing_done);
     }
     return 0;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Out-of-band connection between client and server of the performance tool: one TCP connection that carries
+ * Out-of-band connection between the two sides of a tool: one stream socket, mostly TCP, that carries
  * parameters, worker addresses, barriers and the reason of a failure. Every wait has a deadline.
  *
  * Message: type (4 bytes), payload length (4 bytes), payload; all numbers little-endian. The first message of
  * either side is CW_OOB_HELLO with magic and protocol version, so that a stranger is recognised at once.
  *
- * Callers: main.c, run.c, link.c. All functions return 0 or -1; after -1 cw_oob_error() is a sentence.
+ * Callers: link.c, the performance tool, the demonstration (over a socket pair). All functions return 0 or -1;
+ * after -1 cw_oob_error() is a sentence.
  */
-#ifndef CW_PERF_OOB_H
-#define CW_PERF_OOB_H
+#ifndef CW_TOOLS_OOB_H
+#define CW_TOOLS_OOB_H
 
 #include <stdbool.h>
 #include <stddef.h>
