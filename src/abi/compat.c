@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The deprecated generations, each call expressed in the current one (REQ-40..46, RMA-7, AMO-16, CLS-16, CLS-17, FLU-6).
- * Callers: programs. Every function calls current public functions, as a program would; cw_ep_worker is the one thing
- * taken from inside. Not here, for they need more than that: ucp_request_test, ucp_request_release, ucp_ep_modify_nb and
- * ucp_worker_set_am_handler.
+ * The deprecated generations, each call expressed in the current one (REQ-40..46, RMA-7, AMO-16, CLS-16, CLS-17,
+ * FLU-6). Callers: programs. Every function calls current public functions, as a program would; cw_ep_worker is the
+ * one thing taken from inside. Not here, for they need more than that: ucp_request_test, ucp_request_release,
+ * ucp_ep_modify_nb and ucp_worker_set_am_handler.
  * Invariants: an old callback travels as the user data of a current one, whose trampoline drops the argument that the
  * old form lacks; `_nb` receives ask for NO_IMM_CMPL and so never return NULL (REQ-42, R2); `_nbr` calls hand over the
  * user's request memory and have no callback (REQ-44..46). A blocking call progresses the worker until its own request
