@@ -79,10 +79,30 @@ const char *cw_text_get(const struct cw_text *text)
     return (text->data == NULL) ? "" : text->data;
 }
 
+void cw_text_clear(struct cw_text *text)
+{
+    text->length = 0;
+    text->failed = 0;
+    if (text->data != NULL) {
+        text->data[0] = '\0';
+    }
+}
+
 void cw_text_free(struct cw_text *text)
 {
     free(text->data);
     *text = (struct cw_text){0};
+}
+
+char *cw_string_dup(const char *string)
+{
+    size_t size = strlen(string) + 1;
+    char *copy  = malloc(size);
+
+    if (copy != NULL) {
+        memcpy(copy, string, size);
+    }
+    return copy;
 }
 
 void cw_string_copy(char *to, size_t size, const char *from)

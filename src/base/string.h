@@ -22,7 +22,12 @@ void cw_text_add_bytes(struct cw_text *text, const char *bytes, size_t length);
 void cw_text_addf(struct cw_text *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* "" rather than NULL. Borrowed until the next change. */
 const char *cw_text_get(const struct cw_text *text);
+/* Empties it and keeps the memory. */
+void cw_text_clear(struct cw_text *text);
 void cw_text_free(struct cw_text *text);
+
+/* As strdup. Owned by the caller; NULL: no memory. */
+char *cw_string_dup(const char *string);
 
 /* Cuts to size - 1 bytes and always terminates; size > 0. */
 void cw_string_copy(char *to, size_t size, const char *from);

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading, copying, changing and checking a configuration (core/config.h). Everything goes through the table of
+ * settings; no setting is named here except in cw_config_validate.
+ */
+#include "core/config.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/config_global.h"
+#include "core/config_source.h"
+
+#define VARIABLE_SIZE 256
+/* Most settings that one key without a transport's prefix can mean, for instance FAILURE. */
+#define KEY_MATCH_MAX 8
+
+static void *member_of(struct cw_config *config, const struct cw_setting *setting)
+{
+    return (char *)config + setting->offset;
+}
+
+static const void *const_member_of(const struct cw_config *config, const struct cw_setting *setting)
+{
+    return (const char *)config + setting->offset;
+}
+
+static void log_invalid(const struct cw_setting *setting, const char *name, const char *value)
+{
+    struct cw_text syntax = {0};
+
+    cw_value_syntax(&setting->spec, &syntax);
+    cw_error("invalid value for %s: '%.200s', expected: %s", name, value, cw_text_get(&syntax));
+    cw_text_free(&syntax);
+}
+
+/* Puts a parsed value in place of the old one. */
+static void store(struct cw_config *config, const struct cw_setting *setting, const union cw_value *value,
+                  enum cw_config_source source)
+{
+    void *member = member_of(config, setting);
+
+    cw_value_release(&setting->spec, member);
+    memcpy(member, value, cw_value_size(setting->spec.type));
+    config->sources[setting - cw_settings] = (unsigned char)source;
+}
+
+/* Applies one variable if it is set. UCS_ERR_INVALID_PARAM: malformed, and said so. */
+static ucs_status_t apply_variable(struct cw_config *config, const struct cw_setting *setting,
+                                   const struct cw_config_sources *sources, enum cw_name_form form, const char *name)
+{
+    char variable[VARIABLE_SIZE];
+    enum cw_config_source source;
+    union cw_value parsed;
+    ucs_status_t status;
+    const char *value;
+
+    if (!cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
+        return UCS_OK;
+    }
+    value = cw_config_sources_find(sources, variable, &source);
+    if (value == NULL) {
+        return UCS_OK;
+    }
+    status = cw_value_parse(&setting->spec, value, &parsed);
+    if (status == UCS_OK) {
+        store(config, setting, &parsed, source);
+    } else if (status == UCS_ERR_INVALID_PARAM) {
+        log_invalid(setting, variable, value);
+    }
+    return status;
+}
+
+/* Applies all variables that mean this setting, weakest first. */
+static ucs_status_t apply_setting(struct cw_config *config, const struct cw_setting *setting,
+                                  const struct cw_config_sources *sources)
+{
+    const struct cw_setting_alias *alias;
+    ucs_status_t result = UCS_OK;
+    ucs_status_t status;
+    char mm_name[64];
+    int form;
+
+    for (form = 0; form < CW_FORM_COUNT; ++form) {
+        if ((setting->flags & CW_SETTING_MM) != 0) {
+            cw_setting_mm_name(setting, mm_name, sizeof(mm_name));
+            status = apply_variable(config, setting, sources, (enum cw_name_form)form, mm_name);
+            result = (status == UCS_OK) ? result : status;
+        }
+        for (alias = cw_setting_aliases; alias->name != NULL; ++alias) {
+            if (strcmp(alias->target, setting->name) == 0) {
+                status = apply_variable(config, setting, sources, (enum cw_name_form)form, alias->name);
+                result = (status == UCS_OK) ? result : status;
+            }
+        }
+        status = apply_variable(config, setting, sources, (enum cw_name_form)form, setting->name);
+        result = (status == UCS_OK) ? result : status;
+    }
+    return result;
+}
+
+/* Once per process and name (CFG-21). */
+static void warn_retired(const struct cw_setting_retired *retired, const char *variable)
+{
+    static _Atomic uint64_t told;
+    uint64_t bit = UINT64_C(1) << ((retired - cw_setting_retired_names) % 64);
+
+    if (cw_config_global_warns_unused() && (atomic_fetch_or(&told, bit) & bit) == 0) {
+        cw_warn("%s is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning). %s", variable,
+                retired->reason);
+    }
+}
+
+static void warn_retired_variables(const struct cw_config_sources *sources)
+{
+    const struct cw_setting_retired *retired;
+    char variable[VARIABLE_SIZE];
+    enum cw_config_source source;
+    int form;
+
+    for (retired = cw_setting_retired_names; retired->name != NULL; ++retired) {
+        for (form = 0; form < CW_FORM_COUNT; ++form) {
+            if (cw_config_variable_name((enum cw_name_form)form, sources->prefix, retired->name, variable,
+                                        sizeof(variable)) &&
+                cw_config_sources_find(sources, variable, &source) != NULL) {
+                warn_retired(retired, variable);
+            }
+        }
+    }
+}
+
+/* A configuration of defaults. */
+static ucs_status_t config_new(const char *prefix, const char *filename, struct cw_config **config_p)
+{
+    struct cw_config *config;
+    union cw_value value;
+    ucs_status_t status;
+    size_t i;
+
+    config = calloc(1, sizeof(*config)); /* zeros release as nothing */
+    if (config == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status           = UCS_ERR_NO_MEMORY;
+    config->prefix   = cw_string_dup(prefix);
+    config->filename = cw_string_dup(filename);
+    if (config->prefix == NULL || config->filename == NULL) {
+        goto err_free;
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        status = cw_value_parse(&cw_settings[i].spec, cw_settings[i].spec.default_text, &value);
+        if (status != UCS_OK) {
+            goto err_free;
+        }
+        store(config, &cw_settings[i], &value, CW_SOURCE_DEFAULT);
+    }
+    *config_p = config;
+    return UCS_OK;
+err_free:
+    cw_config_free(config);
+    return status;
+}
+
+ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct cw_config **config_p)
+{
+    struct cw_config_sources sources = {0};
+    struct cw_config *config         = NULL;
+    struct cw_text problems          = {0};
+    ucs_status_t result;
+    ucs_status_t status;
+    size_t i;
+
+    status = cw_config_global_init();
+    if (status != UCS_OK) {
+        return status;
+    }
+    env_prefix = (env_prefix == NULL) ? "" : env_prefix;
+    filename   = (filename == NULL) ? "" : filename;
+    status     = cw_config_sources_open(&sources, env_prefix, filename, &problems);
+    if (problems.length > 0) {
+        cw_warn("%s", cw_text_get(&problems));
+    }
+    if (status != UCS_OK) {
+        goto out;
+    }
+    status = config_new(env_prefix, filename, &config);
+    if (status != UCS_OK) {
+        goto out;
+    }
+    /* All malformed values are reported, not only the first. */
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        result = apply_setting(config, &cw_settings[i], &sources);
+        status = (result == UCS_OK) ? status : result;
+    }
+    if (status != UCS_OK) {
+        cw_config_free(config);
+        goto out;
+    }
+    warn_retired_variables(&sources);
+    *config_p = config;
+out:
+    cw_config_sources_close(&sources);
+    cw_text_free(&problems);
+    return status;
+}
+
+/* Adds a pair at the end or replaces the value of an earlier one. */
+static ucs_status_t remember_pair(struct cw_config *config, const char *name, const char *value)
+{
+    struct cw_config_pair **link = &config->pairs;
+    struct cw_config_pair *pair;
+    char *copy;
+
+    copy = cw_string_dup(value);
+    if (copy == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (; *link != NULL; link = &(*link)->next) {
+        if (strcmp((*link)->name, name) == 0) {
+            free((*link)->value);
+            (*link)->value = copy;
+            return UCS_OK;
+        }
+    }
+    pair = malloc(sizeof(*pair));
+    if (pair == NULL) {
+        goto err_free_copy;
+    }
+    pair->name = cw_string_dup(name);
+    if (pair->name == NULL) {
+        goto err_free_pair;
+    }
+    pair->value = copy;
+    pair->next  = NULL;
+    *link       = pair;
+    return UCS_OK;
+err_free_pair:
+    free(pair);
+err_free_copy:
+    free(copy);
+    return UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t cw_config_clone(const struct cw_config *config, struct cw_config **clone_p)
+{
+    const struct cw_config_pair *pair;
+    struct cw_config *clone;
+    union cw_value value;
+    ucs_status_t status;
+    size_t i;
+
+    status = config_new(config->prefix, config->filename, &clone);
+    if (status != UCS_OK) {
+        return status;
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        status = cw_value_copy(&cw_settings[i].spec, const_member_of(config, &cw_settings[i]), &value);
+        if (status != UCS_OK) {
+            goto err_free;
+        }
+        store(clone, &cw_settings[i], &value, (enum cw_config_source)config->sources[i]);
+    }
+    for (pair = config->pairs; pair != NULL; pair = pair->next) {
+        status = remember_pair(clone, pair->name, pair->value);
+        if (status != UCS_OK) {
+            goto err_free;
+        }
+    }
+    *clone_p = clone;
+    return UCS_OK;
+err_free:
+    cw_config_free(clone);
+    return status;
+}
+
+void cw_config_free(struct cw_config *config)
+{
+    struct cw_config_pair *pair;
+    size_t i;
+
+    if (config == NULL) {
+        return;
+    }
+    while (config->pairs != NULL) {
+        pair          = config->pairs;
+        config->pairs = pair->next;
+        free(pair->name);
+        free(pair->value);
+        free(pair);
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        cw_value_release(&cw_settings[i].spec, member_of(config, &cw_settings[i]));
+    }
+    free(config->prefix);
+    free(config->filename);
+    free(config);
+}
+
+static ucs_status_t modify_option(struct cw_config *config, const struct cw_setting *setting, const char *name,
+                                  const char *value)
+{
+    union cw_value parsed;
+    ucs_status_t status;
+
+    status = cw_value_parse(&setting->spec, value, &parsed);
+    if (status == UCS_OK) {
+        store(config, setting, &parsed, CW_SOURCE_MODIFY);
+    } else if (status == UCS_ERR_INVALID_PARAM) {
+        log_invalid(setting, name, value);
+    }
+    return status;
+}
+
+/* Sets every transport's setting that has this key, or none of them, and remembers the pair in any case (CFG-17). */
+static ucs_status_t modify_transports(struct cw_config *config, const char *name, const char *value)
+{
+    const struct cw_setting *matches[KEY_MATCH_MAX];
+    union cw_value parsed[KEY_MATCH_MAX];
+    ucs_status_t status = UCS_OK;
+    unsigned count      = 0;
+    unsigned used       = 0;
+    size_t i;
+
+    for (i = 0; i < CW_SETTING_COUNT && count < KEY_MATCH_MAX; ++i) {
+        if (cw_settings[i].group != CW_GROUP_CONTEXT && cw_setting_has_key(&cw_settings[i], name)) {
+            matches[count++] = &cw_settings[i];
+        }
+    }
+    for (; used < count; ++used) {
+        status = cw_value_parse(&matches[used]->spec, value, &parsed[used]);
+        if (status != UCS_OK) {
+            break;
+        }
+    }
+    if (status == UCS_ERR_INVALID_PARAM) {
+        log_invalid(matches[used], name, value);
+    }
+    if (status == UCS_OK) {
+        status = remember_pair(config, name, value);
+    }
+    for (i = 0; i < used; ++i) {
+        if (status == UCS_OK) {
+            store(config, matches[i], &parsed[i], CW_SOURCE_MODIFY);
+        } else {
+            cw_value_release(&matches[i]->spec, &parsed[i]);
+        }
+    }
+    return status;
+}
+
+ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const char *value)
+{
+    const struct cw_setting_retired *retired;
+    const struct cw_setting *setting;
+    ucs_status_t status;
+
+    if (name == NULL || value == NULL) {
+        cw_error("cannot modify the configuration: the %s is NULL", (name == NULL) ? "name" : "value");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    setting = cw_setting_find(name);
+    if (setting != NULL && setting->group == CW_GROUP_CONTEXT) {
+        return modify_option(config, setting, name, value);
+    }
+    setting = cw_setting_find_global(name);
+    if (setting != NULL && (setting->flags & CW_SETTING_READ_ONLY) == 0) {
+        status = cw_config_global_set(setting, value);
+        if (status == UCS_ERR_INVALID_PARAM) {
+            log_invalid(setting, name, value);
+        }
+        return status;
+    }
+    retired = cw_setting_find_retired(name);
+    if (retired != NULL) {
+        warn_retired(retired, name);
+        return UCS_OK;
+    }
+    return modify_transports(config, name, value);
+}
+
+static ucs_status_t refuse(const char *name, const char *value, const char *expected)
+{
+    cw_error("invalid value for UCX_%s: '%s', expected: %s", name, value, expected);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+static int is_allocation_method(const char *name)
+{
+    static const char *const methods[] = {"thp", "huge", "mmap", "heap"};
+    size_t i;
+
+    for (i = 0; i < sizeof(methods) / sizeof(methods[0]); ++i) {
+        if (strcmp(name, methods[i]) == 0) {
+            return 1;
+        }
+    }
+    return cw_string_starts(name, "md:") && name[3] != '\0';
+}
+
+ucs_status_t cw_config_validate(const struct cw_config *config)
+{
+    unsigned i;
+
+    if (config->keepalive_interval_ns == 0) {
+        return refuse("KEEPALIVE_INTERVAL", "0", "a time above 0, or inf for no checks");
+    }
+    if (config->keepalive_num_eps == 0) {
+        return refuse("KEEPALIVE_NUM_EPS", "0", "a number above 0");
+    }
+    if (config->min_rndv_chunk_size == 0) {
+        return refuse("MIN_RNDV_CHUNK_SIZE", "0", "a size above 0");
+    }
+    if (config->connect_timeout_ns == 0) {
+        return refuse("CONNECT_TIMEOUT", "0", "a time above 0, or inf for no limit");
+    }
+    if (config->tcp_port_range.last > UINT16_MAX) {
+        return refuse("TCP_PORT_RANGE", "a port above 65535", "ports between 0 and 65535");
+    }
+    for (i = 0; i < config->alloc_prio.count; ++i) {
+        if (!is_allocation_method(config->alloc_prio.names[i])) {
+            return refuse("ALLOC_PRIO", config->alloc_prio.names[i], "md:<name>, thp, huge, mmap or heap");
+        }
+    }
+    return UCS_OK;
+}
+
+int cw_name_list_has(const struct cw_name_list *list, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < list->count; ++i) {
+        if (strcmp(list->names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The configuration of a context: one member per setting of config.def, read from files and environment, changed by
+ * ucp_config_modify, copied by ucp_init (CTX-2), and read by everybody as config->member. Settings of the process
+ * (log level and the like) are not here: see config_global.h.
+ *
+ * An object is not locked: whoever owns it lets one thread at a time change it. Different objects are independent.
+ */
+#ifndef CW_CORE_CONFIG_H
+#define CW_CORE_CONFIG_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/config_value.h"
+#include "ucs/config/types.h"
+#include "ucs/type/status.h"
+
+/* Values of settings with words, in the order of the words in config_value.c. */
+enum cw_rndv_scheme {
+    CW_RNDV_AUTO,
+    CW_RNDV_GET_ZCOPY,
+    CW_RNDV_PUT_ZCOPY,
+    CW_RNDV_GET_PPLN,
+    CW_RNDV_PUT_PPLN,
+    CW_RNDV_AM,
+    CW_RNDV_RKEY_PTR
+};
+enum cw_fence_mode { CW_FENCE_AUTO, CW_FENCE_WEAK, CW_FENCE_STRONG };
+enum cw_atomic_mode { CW_ATOMIC_CPU, CW_ATOMIC_DEVICE, CW_ATOMIC_GUESS };
+
+/* Where the value of a setting comes from; a later source beats an earlier one (CFG-3). */
+enum cw_config_source { CW_SOURCE_DEFAULT, CW_SOURCE_FILE, CW_SOURCE_ENVIRONMENT, CW_SOURCE_MODIFY };
+
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
+    CW_SETTING_##member,
+enum cw_setting_id {
+#include "core/config.def"
+    CW_SETTING_COUNT
+};
+
+/* A pair given to ucp_config_modify that is no option of the context (CFG-17). */
+struct cw_config_pair {
+    char *name;
+    char *value;
+    struct cw_config_pair *next;
+};
+
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
+struct cw_config {
+#include "core/config.def"
+    unsigned char sources[CW_SETTING_COUNT]; /* enum cw_config_source, by enum cw_setting_id */
+    char *prefix;                            /* as given to ucp_config_read; "" for none */
+    char *filename;                          /* likewise */
+    struct cw_config_pair *pairs;            /* in the order in which they were given */
+};
+
+/* What programs hold as ucp_config_t: the same object. Only src/abi goes from one to the other. */
+struct ucp_config {
+    struct cw_config settings;
+};
+
+/*
+ * Reads all settings: defaults, ucx.conf files (once per process), `filename` if it exists, environment (CFG-1 ..
+ * CFG-6). NULL or "" means no prefix, no file. May read files, otherwise does not block. UCS_ERR_INVALID_PARAM: a
+ * malformed value, with one ERROR line each; UCS_ERR_NO_MEMORY. The caller ends *config_p with cw_config_free.
+ */
+ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct cw_config **config_p);
+
+/* An independent copy, to be ended likewise. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_config_clone(const struct cw_config *config, struct cw_config **clone_p);
+
+/* NULL is fine. */
+void cw_config_free(struct cw_config *config);
+
+/*
+ * Sets what ucp_config_modify sets (CFG-15 .. CFG-21): an option of the context, a transport's (full name, or without
+ * the prefix of the transport and then of every transport that has such a key), or one of the process. Any other name
+ * is remembered and reported by cw_config_warn_unconsumed_modify. UCS_ERR_INVALID_PARAM: malformed value of a known
+ * setting, or NULL; the old value stays.
+ */
+ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const char *value);
+
+/* What each setting alone cannot tell (CTX-9): UCS_ERR_INVALID_PARAM with an ERROR line, or UCS_OK. For ucp_init. */
+ucs_status_t cw_config_validate(const struct cw_config *config);
+
+/* Prints the options of the context and the remembered pairs (CFG-25 .. CFG-32). `title` may be NULL. */
+void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags);
+
+/* The same for a set of groups (bits 1 << enum cw_config_group), CW_GROUP_GLOBAL among them; the pairs with
+ * CW_GROUP_CONTEXT. */
+enum cw_config_group {
+    CW_GROUP_CONTEXT,
+    CW_GROUP_TCP,
+    CW_GROUP_POSIX,
+    CW_GROUP_SYSV,
+    CW_GROUP_CMA,
+    CW_GROUP_SELF,
+    CW_GROUP_SIM,
+    CW_GROUP_GLOBAL,
+    CW_GROUP_COUNT
+};
+#define CW_GROUPS_ALL ((1u << CW_GROUP_COUNT) - 1)
+void cw_config_print_groups(const struct cw_config *config, FILE *stream, const char *title,
+                            ucs_config_print_flags_t flags, unsigned groups);
+
+/*
+ * For worker creation. The first lists the variables of environment and files that nothing reads, once per process
+ * and prefix, with a guess at what was meant, unless WARN_UNUSED_ENV_VARS=n (CFG-41); the second the remembered pairs
+ * that nothing reads, each time (CFG-17).
+ */
+void cw_config_warn_unused(const struct cw_config *config);
+void cw_config_warn_unconsumed_modify(const struct cw_config *config);
+
+/* Whether a list names this exactly. */
+int cw_name_list_has(const struct cw_name_list *list, const char *name);
+
+#endif

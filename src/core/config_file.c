@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx.conf files and the environment as lists of variables (core/config_file.h). Nothing is logged here: the files
+ * may say where the log goes.
+ */
+#include "core/config_file.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/env.h"
+
+#ifndef CW_SYSCONFDIR
+#define CW_SYSCONFDIR "/usr/local/etc"
+#endif
+
+#define FILE_NAME     "ucx.conf"
+#define FILE_SIZE_MAX (1024u * 1024u)
+#define PATH_SIZE     4096
+
+void cw_config_variables_free(struct cw_config_variables *variables)
+{
+    size_t i;
+
+    for (i = 0; i < variables->count; ++i) {
+        free(variables->items[i].name);
+    }
+    free(variables->items);
+    *variables = (struct cw_config_variables){0};
+}
+
+static struct cw_config_variable *find_variable(const struct cw_config_variables *variables, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < variables->count; ++i) {
+        if (strcmp(variables->items[i].name, name) == 0) {
+            return &variables->items[i];
+        }
+    }
+    return NULL;
+}
+
+const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name)
+{
+    const struct cw_config_variable *variable = find_variable(variables, name);
+
+    return (variable == NULL) ? NULL : variable->value;
+}
+
+static ucs_status_t add_variable(struct cw_config_variables *variables, const char *name, size_t name_length,
+                                 const char *value, size_t value_length)
+{
+    struct cw_config_variable variable;
+    struct cw_config_variable *items;
+    struct cw_config_variable *old;
+    size_t capacity;
+
+    variable.name = malloc(name_length + value_length + 2);
+    if (variable.name == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    variable.value = variable.name + name_length + 1;
+    memcpy(variable.name, name, name_length);
+    variable.name[name_length] = '\0';
+    memcpy(variable.value, value, value_length);
+    variable.value[value_length] = '\0';
+
+    old = find_variable(variables, variable.name);
+    if (old != NULL) {
+        free(old->name);
+        *old = variable;
+        return UCS_OK;
+    }
+    if (variables->count == variables->capacity) {
+        capacity = (variables->capacity == 0) ? 16 : 2 * variables->capacity;
+        items    = realloc(variables->items, capacity * sizeof(*items));
+        if (items == NULL) {
+            free(variable.name);
+            return UCS_ERR_NO_MEMORY;
+        }
+        variables->items    = items;
+        variables->capacity = capacity;
+    }
+    variables->items[variables->count++] = variable;
+    return UCS_OK;
+}
+
+static int is_blank(char letter)
+{
+    return letter == ' ' || letter == '\t' || letter == '\r';
+}
+
+static void trim(const char **begin, const char **end)
+{
+    while (*begin < *end && is_blank(**begin)) {
+        ++*begin;
+    }
+    while (*begin < *end && is_blank((*end)[-1])) {
+        --*end;
+    }
+}
+
+/* Where the value ends: at a comment sign at its start or behind a blank, or at the end of the line. */
+static const char *value_end(const char *value, const char *end)
+{
+    const char *position;
+
+    for (position = value; position < end; ++position) {
+        if ((*position == '#' || *position == ';') && (position == value || is_blank(position[-1]))) {
+            return position;
+        }
+    }
+    return end;
+}
+
+/* UCS_ERR_INVALID_PARAM: not a line of the format (CFG-6). */
+static ucs_status_t parse_line(const char *begin, const char *end, struct cw_config_variables *variables)
+{
+    const char *value;
+    const char *name_end;
+    const char *stop;
+    const char *position;
+
+    trim(&begin, &end);
+    if (begin == end || *begin == '#' || *begin == ';') {
+        return UCS_OK;
+    }
+    if (memchr(begin, '\0', (size_t)(end - begin)) != NULL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (*begin == '[') {
+        return (memchr(begin, ']', (size_t)(end - begin)) == NULL) ? UCS_ERR_INVALID_PARAM : UCS_OK;
+    }
+    for (name_end = begin; name_end < end && *name_end != '=' && *name_end != ':'; ++name_end) {
+    }
+    if (name_end == end) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    value = name_end + 1;
+    trim(&begin, &name_end);
+    for (position = begin; position < name_end; ++position) {
+        if (is_blank(*position)) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+    }
+    if (begin == name_end) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    while (value < end && is_blank(*value)) {
+        ++value;
+    }
+    stop = value_end(value, end);
+    trim(&value, &stop);
+    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value));
+}
+
+static ucs_status_t parse_text(const char *text, size_t length, struct cw_config_variables *variables,
+                               unsigned *bad_line)
+{
+    static const char byte_order_mark[] = "\xef\xbb\xbf";
+    const char *end                     = text + length;
+    unsigned number                     = 0;
+    const char *line_end;
+    ucs_status_t status;
+
+    *bad_line = 0;
+    if (length >= 3 && memcmp(text, byte_order_mark, 3) == 0) {
+        text += 3;
+    }
+    while (text < end) {
+        ++number;
+        line_end = memchr(text, '\n', (size_t)(end - text));
+        if (line_end == NULL) {
+            line_end = end;
+        }
+        status = parse_line(text, line_end, variables);
+        if (status == UCS_ERR_NO_MEMORY) {
+            return status;
+        }
+        if (status != UCS_OK && *bad_line == 0) {
+            *bad_line = number;
+        }
+        text = line_end + 1;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems)
+{
+    unsigned bad_line = 0;
+    ucs_status_t status;
+    size_t length;
+    char *text;
+
+    status = cw_file_read(path, FILE_SIZE_MAX, &text, &length);
+    if (status == UCS_ERR_EXCEEDS_LIMIT) {
+        cw_text_addf(problems, "%sconfiguration file '%s' is ignored: it is longer than %u bytes",
+                     (problems->length == 0) ? "" : "\n", path, FILE_SIZE_MAX);
+        return UCS_OK;
+    }
+    if (status != UCS_OK) {
+        return (status == UCS_ERR_NO_MEMORY) ? status : UCS_OK;
+    }
+    status = parse_text(text, length, variables, &bad_line);
+    free(text);
+    if (bad_line != 0) {
+        cw_text_addf(problems,
+                     "%scannot parse configuration file '%s' at line %u: expected NAME = value; the line is ignored",
+                     (problems->length == 0) ? "" : "\n", path, bad_line);
+    }
+    return status;
+}
+
+ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
+{
+    char *const *entry = cw_env_all();
+    const char *equals;
+    ucs_status_t status;
+
+    for (; entry != NULL && *entry != NULL; ++entry) {
+        if (!cw_string_starts(*entry, "UCX_") && strstr(*entry, "_UCX_") == NULL) {
+            continue;
+        }
+        equals = strchr(*entry, '=');
+        if (equals == NULL || equals == *entry) {
+            continue;
+        }
+        status = add_variable(variables, *entry, (size_t)(equals - *entry), equals + 1, strlen(equals + 1));
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    return UCS_OK;
+}
+
+/* Cuts the last component off; 0 when there is none left. */
+static int go_up(char *path)
+{
+    char *slash = strrchr(path, '/');
+
+    if (slash == NULL || slash == path) {
+        return 0;
+    }
+    *slash = '\0';
+    return 1;
+}
+
+int cw_config_library_file(const char *library_path, char *path, size_t size)
+{
+    char parent[PATH_SIZE];
+    const char *slash;
+    int length;
+
+    if (strlen(library_path) >= sizeof(parent)) {
+        return 0;
+    }
+    (void)strcpy(parent, library_path);
+    if (!go_up(parent)) {
+        return 0;
+    }
+    /* Debian puts libraries into lib/<architecture>. */
+    slash = strrchr(parent, '/');
+    if (slash != parent && !cw_string_starts(slash, "/lib")) {
+        char above[PATH_SIZE];
+
+        (void)strcpy(above, parent);
+        if (go_up(above) && cw_string_starts(strrchr(above, '/'), "/lib")) {
+            (void)strcpy(parent, above);
+        }
+    }
+    slash  = strrchr(parent, '/');
+    length = snprintf(path, size, "%.*s/etc/" FILE_NAME, (int)(slash - parent), parent);
+    return length > 0 && (size_t)length < size;
+}
+
+static ucs_status_t parse_in_directory(const char *directory, const char *below, struct cw_config_variables *variables,
+                                       struct cw_text *problems)
+{
+    char path[PATH_SIZE];
+    int length;
+
+    if (directory == NULL || directory[0] == '\0') {
+        return UCS_OK;
+    }
+    length = snprintf(path, sizeof(path), "%s%s/" FILE_NAME, directory, below);
+    if (length < 0 || (size_t)length >= sizeof(path)) {
+        return UCS_OK;
+    }
+    return cw_config_file_parse(path, variables, problems);
+}
+
+/* All files in the order of CFG-4. */
+static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
+{
+    char library[PATH_SIZE];
+    char path[PATH_SIZE];
+    ucs_status_t status;
+
+    status = parse_in_directory(CW_SYSCONFDIR, "/ucx", variables, problems);
+    if (status == UCS_OK && cw_env_library_path(library, sizeof(library)) == UCS_OK &&
+        cw_config_library_file(library, path, sizeof(path))) {
+        status = cw_config_file_parse(path, variables, problems);
+    }
+    if (status == UCS_OK) {
+        status = parse_in_directory(cw_env_get("HOME"), "", variables, problems);
+    }
+    if (status == UCS_OK) {
+        status = parse_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", variables, problems);
+    }
+    if (status == UCS_OK) {
+        status = parse_in_directory(".", "", variables, problems);
+    }
+    return status;
+}
+
+ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static struct cw_config_variables kept;
+    static int is_read;
+    ucs_status_t status = UCS_OK;
+
+    (void)pthread_mutex_lock(&lock);
+    if (!is_read) {
+        status = parse_all(&kept, problems);
+        if (status == UCS_OK) {
+            is_read = 1;
+        } else {
+            cw_config_variables_free(&kept);
+        }
+    }
+    (void)pthread_mutex_unlock(&lock);
+    if (status == UCS_OK) {
+        *variables_p = &kept;
+    }
+    return status;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where values come from: variables of ucx.conf files and of the environment as lists of name and value (CFG-2 ..
+ * CFG-6). For the config_*.c files and their tests.
+ */
+#ifndef CW_CORE_CONFIG_FILE_H
+#define CW_CORE_CONFIG_FILE_H
+
+#include <stddef.h>
+
+#include "base/string.h"
+#include "ucs/type/status.h"
+
+struct cw_config_variable {
+    char *name; /* one block of memory with the value */
+    char *value;
+};
+
+/* Starts as {0}. */
+struct cw_config_variables {
+    struct cw_config_variable *items;
+    size_t count;
+    size_t capacity;
+};
+
+void cw_config_variables_free(struct cw_config_variables *variables);
+/* NULL when there is none of that name. Borrowed. */
+const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name);
+
+/*
+ * Adds the assignments of one file, replacing earlier ones of the same name. A file that cannot be read is passed
+ * over (CFG-5). What is wrong with a file is one line appended to `problems`; its good lines count.
+ * UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems);
+
+/* A snapshot of the environment: names that begin with "UCX_" or contain "_UCX_". UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_config_environment_take(struct cw_config_variables *variables);
+
+/*
+ * The assignments of all ucx.conf files, read at the first call and kept for the life of the process. Thread safe.
+ * `problems` is filled by the call that read them. UCS_ERR_NO_MEMORY: the next call tries again.
+ */
+ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems);
+
+/* The path of the ucx.conf that belongs to a library file (CFG-4); 0 when it does not fit. Pure. */
+int cw_config_library_file(const char *library_path, char *path, size_t size);
+
+#endif

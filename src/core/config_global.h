@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Settings of the process (CFG-9): log level, destination of the log and the like. Read once, at the first call that
+ * needs them, under the prefix UCX_ alone; a malformed value is reported and the default taken (CFG-8). All functions
+ * are thread safe and do not block except for reading ucx.conf the first time.
+ */
+#ifndef CW_CORE_CONFIG_GLOBAL_H
+#define CW_CORE_CONFIG_GLOBAL_H
+
+#include "core/config_table.h"
+
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) CW_GLOBAL_##member,
+enum cw_global_id {
+#include "core/config.def"
+    CW_GLOBAL_COUNT
+};
+
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
+struct cw_global_config {
+#include "core/config.def"
+};
+
+/* Reads them if that was not done yet, and sets the log up. UCS_ERR_NO_MEMORY: try again later; defaults hold until
+ * then. */
+ucs_status_t cw_config_global_init(void);
+
+/* Sets one at once (CFG-16). UCS_ERR_INVALID_PARAM: malformed; UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_config_global_set(const struct cw_setting *setting, const char *value);
+
+/* The canonical text, and whether it was set by anything. */
+void cw_config_global_print(const struct cw_setting *setting, struct cw_text *text, int *is_set_p);
+
+/* WARN_UNUSED_ENV_VARS. */
+int cw_config_global_warns_unused(void);
+
+#endif

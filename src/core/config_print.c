@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Printing a configuration (CFG-25 .. CFG-32). Programs split the lines of UCS_CONFIG_PRINT_CONFIG at '=' into a
+ * table, so nothing may be printed that breaks this (CFG-26).
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "core/config_global.h"
+
+#define COMMENT_COLUMNS 78
+
+struct printer {
+    FILE *stream;
+    unsigned flags;
+    struct cw_text text; /* of the value at hand */
+};
+
+/* The words of a text as lines "# ...". */
+static void print_comment(FILE *stream, const char *text)
+{
+    size_t column = 0;
+
+    (void)fputs("#", stream);
+    while (*text != '\0') {
+        size_t length = strcspn(text, " ");
+
+        if (column > 0 && 2 + column + length >= COMMENT_COLUMNS) {
+            (void)fputs("\n#", stream);
+            column = 0;
+        }
+        (void)fprintf(stream, " %.*s", (int)length, text);
+        column += length + 1;
+        text += length;
+        text += (*text == ' ');
+    }
+    (void)fputs("\n", stream);
+}
+
+static void print_block(const struct printer *printer, const char *description, const struct cw_setting *setting)
+{
+    struct cw_text syntax = {0};
+
+    cw_value_syntax(&setting->spec, &syntax);
+    (void)fputs("#\n", printer->stream);
+    print_comment(printer->stream, description);
+    (void)fprintf(printer->stream, "#\n# syntax:    %s\n#\n", cw_text_get(&syntax));
+    cw_text_free(&syntax);
+}
+
+/* One assignment under `name`, which is the setting's or another one for it; the value is in printer->text. */
+static void print_assignment(const struct printer *printer, const struct cw_setting *setting, const char *name,
+                             const char *description, int is_set)
+{
+    if (printer->text.failed) {
+        return; /* no line is better than a wrong value */
+    }
+    if ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) {
+        print_block(printer, description, setting);
+    }
+    (void)fprintf(printer->stream, "%sUCX_%s=%s\n",
+                  ((printer->flags & UCS_CONFIG_PRINT_COMMENT_DEFAULT) != 0 && !is_set) ? "# " : "", name,
+                  cw_text_get(&printer->text));
+    if ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) {
+        (void)fputs("\n", printer->stream);
+    }
+}
+
+static void print_aliases(const struct printer *printer, const struct cw_setting *setting, int is_set)
+{
+    const struct cw_setting_alias *alias;
+    char description[128];
+
+    for (alias = cw_setting_aliases; alias->name != NULL; ++alias) {
+        if (strcmp(alias->target, setting->name) == 0) {
+            (void)snprintf(description, sizeof(description), "Alias of UCX_%s.", setting->name);
+            print_assignment(printer, setting, alias->name, description, is_set);
+        }
+    }
+}
+
+static void print_setting(struct printer *printer, const struct cw_config *config, const struct cw_setting *setting)
+{
+    int hidden = (printer->flags & UCS_CONFIG_PRINT_HIDDEN) != 0;
+    int is_set;
+
+    if ((setting->flags & CW_SETTING_HIDDEN) != 0 && !hidden) {
+        return;
+    }
+    cw_text_clear(&printer->text);
+    if (setting->group == CW_GROUP_GLOBAL) {
+        cw_config_global_print(setting, &printer->text, &is_set);
+    } else {
+        cw_value_print(&setting->spec, (const char *)config + setting->offset, &printer->text);
+        is_set = config->sources[setting - cw_settings] != CW_SOURCE_DEFAULT;
+    }
+    print_assignment(printer, setting, setting->name, setting->description, is_set);
+    if (hidden) {
+        print_aliases(printer, setting, is_set);
+    }
+}
+
+static void print_retired(const struct printer *printer, unsigned groups)
+{
+    const struct cw_setting_retired *retired;
+
+    for (retired = cw_setting_retired_names; retired->name != NULL; ++retired) {
+        if ((groups & (1u << retired->group)) != 0) {
+            (void)fprintf(printer->stream, "%sUCX_%s (deprecated)\n",
+                          ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) ? "# " : "", retired->name);
+        }
+    }
+}
+
+/* A pair is any text; one that would not be one line with one '=' is left out. */
+static void print_pairs(const struct printer *printer, const struct cw_config *config)
+{
+    const struct cw_config_pair *pair;
+
+    for (pair = config->pairs; pair != NULL; pair = pair->next) {
+        if (strpbrk(pair->name, "=\n\r") == NULL && strpbrk(pair->value, "=\n\r") == NULL) {
+            (void)fprintf(printer->stream, "%s=%s\n", pair->name, pair->value);
+        }
+    }
+}
+
+void cw_config_print_groups(const struct cw_config *config, FILE *stream, const char *title,
+                            ucs_config_print_flags_t flags, unsigned groups)
+{
+    struct printer printer = {.stream = stream, .flags = (unsigned)flags};
+    size_t i;
+
+    if ((printer.flags & UCS_CONFIG_PRINT_DOC) != 0) {
+        (void)fputs("# Configuration in the format of ucx.conf.\n"
+                    "# Uncomment a line to set the value in it.\n",
+                    stream);
+    }
+    if ((printer.flags & UCS_CONFIG_PRINT_HEADER) != 0) {
+        (void)fprintf(stream, "\n#\n# %s\n#\n\n", (title == NULL) ? "" : title);
+    }
+    if ((printer.flags & (UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_DOC)) != 0) {
+        for (i = 0; i < CW_GLOBAL_COUNT && (groups & (1u << CW_GROUP_GLOBAL)) != 0; ++i) {
+            print_setting(&printer, config, &cw_global_settings[i]);
+        }
+        for (i = 0; i < CW_SETTING_COUNT; ++i) {
+            if ((groups & (1u << cw_settings[i].group)) != 0) {
+                print_setting(&printer, config, &cw_settings[i]);
+            }
+        }
+        if ((printer.flags & UCS_CONFIG_PRINT_HIDDEN) != 0) {
+            print_retired(&printer, groups);
+        }
+        if ((groups & (1u << CW_GROUP_CONTEXT)) != 0) {
+            print_pairs(&printer, config);
+        }
+        cw_text_free(&printer.text);
+    }
+    if ((printer.flags & UCS_CONFIG_PRINT_HEADER) != 0) {
+        (void)fputs("\n", stream);
+    }
+}
+
+void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags)
+{
+    cw_config_print_groups(config, stream, title, flags, 1u << CW_GROUP_CONTEXT);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Names of variables and the sources in which they are looked for (core/config_source.h).
+ */
+#include "core/config_source.h"
+
+#include <stdio.h>
+#include <string.h>
+
+ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
+                                    struct cw_text *problems)
+{
+    ucs_status_t status;
+
+    sources->prefix = prefix;
+    status          = cw_config_files_get(&sources->files, problems);
+    if (status == UCS_OK && filename[0] != '\0') {
+        status = cw_config_file_parse(filename, &sources->file, problems);
+    }
+    if (status == UCS_OK) {
+        status = cw_config_environment_take(&sources->environment);
+    }
+    return status;
+}
+
+void cw_config_sources_close(struct cw_config_sources *sources)
+{
+    cw_config_variables_free(&sources->file);
+    cw_config_variables_free(&sources->environment);
+}
+
+const char *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
+                                   enum cw_config_source *source_p)
+{
+    const char *value = cw_config_variables_find(&sources->environment, variable);
+
+    if (value != NULL) {
+        *source_p = CW_SOURCE_ENVIRONMENT;
+        return value;
+    }
+    value = cw_config_variables_find(&sources->file, variable);
+    if (value == NULL) {
+        value = cw_config_variables_find(sources->files, variable);
+    }
+    if (value != NULL) {
+        *source_p = CW_SOURCE_FILE;
+    }
+    return value;
+}
+
+/* With the prefix TCP, UCX_TCP_MAX_IOV is the setting TCP_MAX_IOV and no other. */
+static int is_setting(const char *name)
+{
+    return cw_setting_find(name) != NULL || cw_setting_find_global(name) != NULL;
+}
+
+int cw_config_variable_name(enum cw_name_form form, const char *prefix, const char *name, char *variable, size_t size)
+{
+    int length;
+
+    if (form == CW_FORM_PLAIN) {
+        length = snprintf(variable, size, "UCX_%s", name);
+    } else if (prefix[0] == '\0') {
+        return 0;
+    } else if (form == CW_FORM_PREFIX_INNER) {
+        length = snprintf(variable, size, "UCX_%s_%s", prefix, name);
+        if (length > 0 && (size_t)length < size && is_setting(variable + strlen("UCX_"))) {
+            return 0;
+        }
+    } else {
+        length = snprintf(variable, size, "%s_UCX_%s", prefix, name);
+    }
+    return length > 0 && (size_t)length < size;
+}
+
+const char *cw_config_variable_split(const char *prefix, const char *variable, enum cw_name_form *form_p)
+{
+    size_t length = strlen(prefix);
+
+    if (length > 0 && cw_string_starts(variable, prefix) && cw_string_starts(variable + length, "_UCX_")) {
+        *form_p = CW_FORM_PREFIX_OUTER;
+        return variable + length + strlen("_UCX_");
+    }
+    if (!cw_string_starts(variable, "UCX_")) {
+        return NULL;
+    }
+    variable += strlen("UCX_");
+    if (length > 0 && cw_string_starts(variable, prefix) && variable[length] == '_' && !is_setting(variable)) {
+        *form_p = CW_FORM_PREFIX_INNER;
+        return variable + length + 1;
+    }
+    *form_p = CW_FORM_PLAIN;
+    return variable;
+}

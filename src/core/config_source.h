@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which variable gives a setting its value: the names that mean a setting under a prefix, and the sources in which
+ * they are looked for (CFG-2, CFG-3). For the config_*.c files.
+ */
+#ifndef CW_CORE_CONFIG_SOURCE_H
+#define CW_CORE_CONFIG_SOURCE_H
+
+#include "core/config_file.h"
+#include "core/config_table.h"
+
+/* The sources of one reading. Borrows `files`. Starts as {0}. */
+struct cw_config_sources {
+    const char *prefix;                      /* "" for none */
+    const struct cw_config_variables *files; /* all ucx.conf */
+    struct cw_config_variables file;         /* the file named by the caller */
+    struct cw_config_variables environment;
+};
+
+/* What is wrong with a file goes to `problems`, see config_file.h. UCS_ERR_NO_MEMORY. In both cases to be ended with
+ * _close. */
+ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
+                                    struct cw_text *problems);
+void cw_config_sources_close(struct cw_config_sources *sources);
+
+/* The value of exactly this variable from the strongest source, or NULL; borrowed. */
+const char *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
+                                   enum cw_config_source *source_p);
+
+/* The ways of putting UCX and the prefix in front of a name, weakest first. */
+enum cw_name_form {
+    CW_FORM_PLAIN,        /* UCX_<NAME> */
+    CW_FORM_PREFIX_INNER, /* UCX_<prefix>_<NAME> */
+    CW_FORM_PREFIX_OUTER, /* <prefix>_UCX_<NAME> */
+    CW_FORM_COUNT
+};
+
+/* Writes the variable name; 0 when there is no such form without a prefix, when it would mean another setting, or
+ * when it does not fit. */
+int cw_config_variable_name(enum cw_name_form form, const char *prefix, const char *name, char *variable, size_t size);
+
+/* The name behind UCX_ and prefix, in *form_p how it was written; NULL when the variable is none of ours. Points into
+ * `variable`. */
+const char *cw_config_variable_split(const char *prefix, const char *variable, enum cw_name_form *form_p);
+
+#endif

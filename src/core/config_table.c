@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tables that come from config.def (core/config_table.h). Looked up by linear search: a configuration is read a few
+ * times in the life of a process.
+ */
+#include "core/config_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config_global.h"
+
+#define GUESS_DISTANCE 3
+
+#define CW_VALUE_SHAPE(type, ctype) ctype shape_##type;
+struct value_shapes {
+    CW_VALUE_TYPES(CW_VALUE_SHAPE)
+};
+
+/* The C type of a member must be that of its value type. */
+#define CW_ASSERT_SHAPE(ctype, name, type)                                                                        \
+    _Static_assert(__builtin_types_compatible_p(ctype, __typeof__(((struct value_shapes *)0)->shape_##type)), name);
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
+    CW_ASSERT_SHAPE(ctype, name, type)
+#define CW_GLOBAL CW_SETTING
+#include "core/config.def"
+
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
+    {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, reason, description},
+const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
+#include "core/config.def"
+};
+
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) \
+    {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, reason, description},
+const struct cw_setting cw_global_settings[CW_GLOBAL_COUNT] = {
+#include "core/config.def"
+};
+
+#define CW_ALIAS(name, target) {name, target},
+const struct cw_setting_alias cw_setting_aliases[] = {
+#include "core/config.def"
+    {NULL, NULL}};
+
+#define CW_RETIRED(name, group, reason) {name, group, reason},
+const struct cw_setting_retired cw_setting_retired_names[] = {
+#include "core/config.def"
+    {NULL, CW_GROUP_CONTEXT, NULL}};
+
+#define CW_KNOWN(name, reason) {name, reason},
+const struct cw_setting_known cw_setting_known_names[] = {
+#include "core/config.def"
+    {NULL, NULL}};
+
+#define CW_KNOWN_KEY(name) {name, NULL},
+const struct cw_setting_known cw_setting_known_keys[] = {
+#include "core/config.def"
+    {NULL, NULL}};
+
+const char *cw_config_group_prefix(enum cw_config_group group)
+{
+    static const char *const prefixes[CW_GROUP_COUNT] = {
+        [CW_GROUP_CONTEXT] = "",    [CW_GROUP_TCP] = "TCP_",   [CW_GROUP_POSIX] = "POSIX_", [CW_GROUP_SYSV] = "SYSV_",
+        [CW_GROUP_CMA]     = "CMA_", [CW_GROUP_SELF] = "SELF_", [CW_GROUP_SIM] = "SIM_",     [CW_GROUP_GLOBAL] = ""};
+
+    return prefixes[group];
+}
+
+static const char *resolve_alias(const char *name)
+{
+    const struct cw_setting_alias *alias;
+
+    for (alias = cw_setting_aliases; alias->name != NULL; ++alias) {
+        if (strcmp(alias->name, name) == 0) {
+            return alias->target;
+        }
+    }
+    return name;
+}
+
+static const struct cw_setting *find_in(const struct cw_setting *settings, size_t count, const char *name)
+{
+    size_t i;
+
+    for (i = 0; i < count; ++i) {
+        if (strcmp(settings[i].name, name) == 0) {
+            return &settings[i];
+        }
+    }
+    return NULL;
+}
+
+const struct cw_setting *cw_setting_find(const char *name)
+{
+    return find_in(cw_settings, CW_SETTING_COUNT, resolve_alias(name));
+}
+
+const struct cw_setting *cw_setting_find_global(const char *name)
+{
+    return find_in(cw_global_settings, CW_GLOBAL_COUNT, name);
+}
+
+const struct cw_setting_retired *cw_setting_find_retired(const char *name)
+{
+    const struct cw_setting_retired *retired;
+
+    for (retired = cw_setting_retired_names; retired->name != NULL; ++retired) {
+        if (strcmp(retired->name, name) == 0) {
+            return retired;
+        }
+    }
+    return NULL;
+}
+
+void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t size)
+{
+    (void)snprintf(name, size, "MM_%s", setting->name + strlen(cw_config_group_prefix(setting->group)));
+}
+
+int cw_setting_has_key(const struct cw_setting *setting, const char *key)
+{
+    const char *prefix = cw_config_group_prefix(setting->group);
+    char mm_name[64];
+
+    if (strcmp(setting->name, key) == 0) {
+        return 1;
+    }
+    if ((setting->flags & CW_SETTING_MM) != 0) {
+        cw_setting_mm_name(setting, mm_name, sizeof(mm_name));
+        if (strcmp(mm_name, key) == 0) {
+            return 1;
+        }
+    }
+    return prefix[0] != '\0' && strcmp(setting->name + strlen(prefix), key) == 0;
+}
+
+static int known_name_matches(const struct cw_setting_known *known, const char *name)
+{
+    size_t length = strlen(known->name);
+
+    if (known->name[length - 1] == '*') {
+        return strncmp(known->name, name, length - 1) == 0 && name[length - 1] != '\0';
+    }
+    return strcmp(known->name, name) == 0;
+}
+
+int cw_setting_is_known(const char *name)
+{
+    const struct cw_setting_known *known;
+    char mm_name[64];
+    size_t i;
+
+    if (cw_setting_find(name) != NULL || cw_setting_find_global(name) != NULL ||
+        cw_setting_find_retired(name) != NULL) {
+        return 1;
+    }
+    for (known = cw_setting_known_names; known->name != NULL; ++known) {
+        if (known_name_matches(known, name)) {
+            return 1;
+        }
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        if ((cw_settings[i].flags & CW_SETTING_MM) != 0) {
+            cw_setting_mm_name(&cw_settings[i], mm_name, sizeof(mm_name));
+            if (strcmp(mm_name, name) == 0) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+int cw_setting_is_known_key(const char *key)
+{
+    const struct cw_setting *global = cw_setting_find_global(key);
+    const struct cw_setting_known *known;
+    size_t i;
+
+    if (global != NULL) {
+        return (global->flags & CW_SETTING_READ_ONLY) == 0;
+    }
+    if (cw_setting_is_known(key)) {
+        return 1;
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        if (cw_setting_has_key(&cw_settings[i], key)) {
+            return 1;
+        }
+    }
+    for (known = cw_setting_known_keys; known->name != NULL; ++known) {
+        if (strcmp(known->name, key) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Takes `candidate` for the best guess when it is nearer than the one before. */
+static void guess_nearer(const char *name, const char *candidate, unsigned *distance, const char **guess)
+{
+    unsigned now = cw_string_distance(name, candidate, GUESS_DISTANCE);
+
+    if (now < *distance) {
+        *distance = now;
+        *guess    = candidate;
+    }
+}
+
+const char *cw_setting_guess(const char *name)
+{
+    size_t length     = strlen(name);
+    unsigned distance = (length < 2 * GUESS_DISTANCE) ? (unsigned)length / 2 + 1 : GUESS_DISTANCE + 1;
+    const char *guess = NULL;
+    size_t i;
+
+    /* A short name of which half is different is another name. */
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        guess_nearer(name, cw_settings[i].name, &distance, &guess);
+    }
+    for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
+        guess_nearer(name, cw_global_settings[i].name, &distance, &guess);
+    }
+    return guess;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The tables that come from config.def, and looking names up in them. For the config_*.c files and their tests.
+ */
+#ifndef CW_CORE_CONFIG_TABLE_H
+#define CW_CORE_CONFIG_TABLE_H
+
+#include "core/config.h"
+
+enum cw_setting_flags {
+    CW_SETTING_HIDDEN    = 1, /* printed with UCS_CONFIG_PRINT_HIDDEN only */
+    CW_SETTING_READ_ONLY = 2, /* of the process, not changed by ucp_config_modify (CFG-16) */
+    CW_SETTING_MM        = 4  /* also known by MM_ in place of the group's prefix (VAR-74) */
+};
+
+struct cw_setting {
+    const char *name;
+    struct cw_value_spec spec;
+    size_t offset; /* in struct cw_config, or struct cw_global_config with CW_GROUP_GLOBAL */
+    enum cw_config_group group;
+    unsigned flags;
+    const char *reason; /* why it is accepted without effect; NULL: it has one */
+    const char *description;
+};
+
+/* Another name of a setting (CFG-21). */
+struct cw_setting_alias {
+    const char *name;
+    const char *target;
+};
+
+/* A deprecated name without effect. */
+struct cw_setting_retired {
+    const char *name;
+    enum cw_config_group group;
+    const char *reason;
+};
+
+/* A name, or with a * at its end all names that begin so, which is known and without effect. */
+struct cw_setting_known {
+    const char *name;
+    const char *reason;
+};
+
+extern const struct cw_setting cw_settings[CW_SETTING_COUNT];
+extern const struct cw_setting cw_global_settings[]; /* CW_GLOBAL_COUNT, see config_global.h */
+/* NULL names at the end. */
+extern const struct cw_setting_alias cw_setting_aliases[];
+extern const struct cw_setting_retired cw_setting_retired_names[];
+extern const struct cw_setting_known cw_setting_known_names[];
+extern const struct cw_setting_known cw_setting_known_keys[];
+
+/* "TCP_" and so on; "" for the context and the process. */
+const char *cw_config_group_prefix(enum cw_config_group group);
+
+/* By full name without UCX_, aliases included; NULL when unknown. */
+const struct cw_setting *cw_setting_find(const char *name);
+const struct cw_setting *cw_setting_find_global(const char *name);
+const struct cw_setting_retired *cw_setting_find_retired(const char *name);
+
+/* Whether this setting is meant by a key of ucp_config_modify: its full name, or its name without the prefix of its
+ * group. */
+int cw_setting_has_key(const struct cw_setting *setting, const char *key);
+/* Writes "MM_..." for a setting with CW_SETTING_MM. */
+void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t size);
+
+/* Whether UCX_<name> is nothing to warn about. */
+int cw_setting_is_known(const char *name);
+/* Whether ucp_config_modify of this key is nothing to warn about. */
+int cw_setting_is_known_key(const char *key);
+
+/* The known name that is nearest, at most 3 changes away; NULL when there is none. Borrowed from the tables. */
+const char *cw_setting_guess(const char *name);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Warnings about variables and pairs that nothing reads (CFG-17, CFG-41, CFG-42). Names of transports that UCX has
+ * and we have not are known and never warned about (CFG-43).
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/config.h"
+#include "core/config_global.h"
+#include "core/config_source.h"
+
+/* Prefixes that were dealt with in this process; kept for its life. */
+struct seen_prefix {
+    struct seen_prefix *next;
+    char prefix[];
+};
+
+static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct seen_prefix *seen;
+
+/* Whether this is the first time for a prefix. Without memory it is taken for a later one: a warning less does no
+ * harm. */
+static int is_first_time(const char *prefix)
+{
+    struct seen_prefix *entry;
+    size_t size = strlen(prefix) + 1;
+    int is_new  = 0;
+
+    (void)pthread_mutex_lock(&seen_lock);
+    for (entry = seen; entry != NULL && strcmp(entry->prefix, prefix) != 0; entry = entry->next) {
+    }
+    if (entry == NULL) {
+        entry = malloc(sizeof(*entry) + size);
+        if (entry != NULL) {
+            memcpy(entry->prefix, prefix, size);
+            entry->next = seen;
+            seen        = entry;
+            is_new      = 1;
+        }
+    }
+    (void)pthread_mutex_unlock(&seen_lock);
+    return is_new;
+}
+
+/* UCX_<prefix>_<NAME> of another part of the program that read its configuration before. */
+static int is_of_other_prefix(const char *prefix, const char *variable)
+{
+    const struct seen_prefix *entry;
+    enum cw_name_form form;
+    const char *name;
+    int found = 0;
+
+    (void)pthread_mutex_lock(&seen_lock);
+    for (entry = seen; entry != NULL && !found; entry = entry->next) {
+        name  = cw_config_variable_split(entry->prefix, variable, &form);
+        found = strcmp(entry->prefix, prefix) != 0 && name != NULL && form != CW_FORM_PLAIN && cw_setting_is_known(name);
+    }
+    (void)pthread_mutex_unlock(&seen_lock);
+    return found;
+}
+
+static void sort_variable(const char *prefix, const char *variable, struct cw_text *used, struct cw_text *unused,
+                          unsigned *unused_count)
+{
+    enum cw_name_form form;
+    const char *guess;
+    const char *name;
+
+    name = cw_config_variable_split(prefix, variable, &form);
+    if (name == NULL || is_of_other_prefix(prefix, variable)) {
+        return;
+    }
+    /* Settings of the process have no prefix. */
+    if (cw_setting_is_known(name) && (form == CW_FORM_PLAIN || cw_setting_find_global(name) == NULL)) {
+        cw_text_addf(used, "%s%s", (used->length == 0) ? "" : "; ", variable);
+        return;
+    }
+    cw_text_addf(unused, "%s%s", (*unused_count == 0) ? "" : "; ", variable);
+    guess = cw_setting_guess(name);
+    if (guess != NULL) {
+        cw_text_addf(unused, " (maybe: %.*s%s?)", (int)(name - variable), variable, guess);
+    }
+    ++*unused_count;
+}
+
+static void sort_variables(const char *prefix, const struct cw_config_variables *variables,
+                           const struct cw_config_variables *except, struct cw_text *used, struct cw_text *unused,
+                           unsigned *unused_count)
+{
+    size_t i;
+
+    for (i = 0; i < variables->count; ++i) {
+        if (except == NULL || cw_config_variables_find(except, variables->items[i].name) == NULL) {
+            sort_variable(prefix, variables->items[i].name, used, unused, unused_count);
+        }
+    }
+}
+
+void cw_config_warn_unused(const struct cw_config *config)
+{
+    struct cw_config_sources sources = {0};
+    struct cw_text problems          = {0}; /* told when the configuration was read */
+    struct cw_text unused            = {0};
+    struct cw_text used              = {0};
+    unsigned count                   = 0;
+
+    if (!is_first_time(config->prefix)) {
+        return;
+    }
+    if (cw_config_sources_open(&sources, config->prefix, config->filename, &problems) == UCS_OK) {
+        sort_variables(config->prefix, &sources.environment, NULL, &used, &unused, &count);
+        sort_variables(config->prefix, &sources.file, &sources.environment, &used, &unused, &count);
+        sort_variables(config->prefix, sources.files, &sources.environment, &used, &unused, &count);
+        if (used.length > 0 && !used.failed) {
+            cw_info("UCX_* variables used: %s", cw_text_get(&used));
+        }
+        if (count > 0 && !unused.failed && cw_config_global_warns_unused()) {
+            cw_warn("unused environment variable%s: %s\n(set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)",
+                    (count == 1) ? "" : "s", cw_text_get(&unused));
+        }
+    }
+    cw_text_free(&problems);
+    cw_text_free(&used);
+    cw_text_free(&unused);
+    cw_config_sources_close(&sources);
+}
+
+void cw_config_warn_unconsumed_modify(const struct cw_config *config)
+{
+    const struct cw_config_pair *pair;
+    struct cw_text unknown = {0};
+
+    for (pair = config->pairs; pair != NULL; pair = pair->next) {
+        if (!cw_setting_is_known_key(pair->name)) {
+            cw_text_addf(&unknown, "%s%s=%s", (unknown.length == 0) ? "" : ",", pair->name, pair->value);
+        }
+    }
+    if (unknown.length > 0 && !unknown.failed) {
+        cw_warn("invalid configuration(s): %s", cw_text_get(&unknown));
+    }
+    cw_text_free(&unknown);
+}
