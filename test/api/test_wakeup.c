@@ -1,0 +1,812 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Sleeping and being woken: WAK-1..21 for worker-address endpoints. The long run is wakeup_soak.c. */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const struct cw_pair_config wakeup_config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+
+static void open_wakeup(struct cw_pair *pair)
+{
+    if (cw_test_self_only()) {
+        cw_test_skip_reference("its self transport has no wake-up and refuses the endpoint");
+    }
+    cw_pair_open(pair, &wakeup_config);
+}
+
+static int worker_efd(ucp_worker_h worker)
+{
+    int fd = -1;
+
+    assert_int_equal(ucp_worker_get_efd(worker, &fd), UCS_OK);
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static int poll_fd(int fd, int timeout_ms)
+{
+    struct pollfd item = {.fd = fd, .events = POLLIN};
+    int count;
+
+    while ((count = poll(&item, 1, timeout_ms)) < 0 && errno == EINTR) {
+    }
+    return count;
+}
+
+/* WAK-4: to the point where sleeping is allowed. */
+static void drain_and_arm(ucp_worker_h worker)
+{
+    double deadline = cw_time_now_s() + CW_WAIT_S;
+    ucs_status_t status;
+
+    do {
+        while (ucp_worker_progress(worker) != 0) {
+        }
+        status = ucp_worker_arm(worker);
+        if (cw_time_now_s() > deadline) {
+            fail_msg("arm still says %s after %d s without any event", ucs_status_string(status), CW_WAIT_S);
+        }
+    } while (status == UCS_ERR_BUSY);
+    assert_int_equal(status, UCS_OK);
+}
+
+static void pair_drain(struct cw_pair *pair)
+{
+    for (int i = 0; i < pair->count; i++) {
+        while (ucp_worker_progress(pair->sides[i].worker) != 0) {
+        }
+    }
+}
+
+/* Sleeps once, on all workers of a drained pair; a sleep without end is what must not happen. */
+static void pair_sleep(struct cw_pair *pair, const char *what)
+{
+    struct pollfd items[2];
+    bool busy = false;
+    int count;
+
+    for (int i = 0; i < pair->count; i++) {
+        ucs_status_t status = ucp_worker_arm(pair->sides[i].worker);
+
+        assert_true(status == UCS_OK || status == UCS_ERR_BUSY);
+        busy = busy || status == UCS_ERR_BUSY;
+        items[i] = (struct pollfd){.fd = worker_efd(pair->sides[i].worker), .events = POLLIN};
+    }
+    if (busy) {
+        return;
+    }
+    count = poll(items, (nfds_t)pair->count, CW_WAIT_S * 1000);
+    if (count == 0) {
+        fail_msg("%s: everybody slept for %d s", what, CW_WAIT_S);
+    }
+}
+
+/* As cw_op_wait, but never spins. */
+static void op_sleep(struct cw_pair *pair, struct cw_op *op, const char *what)
+{
+    for (pair_drain(pair); UCS_PTR_IS_PTR(op->result) && op->calls == 0; pair_drain(pair)) {
+        pair_sleep(pair, what);
+    }
+    assert_int_equal(cw_op_wait(pair, op, what), UCS_OK);
+}
+
+static void exchange_sleeping(struct cw_pair *pair, size_t length)
+{
+    struct cw_buffer out = cw_buffer_new(length), in = cw_buffer_new(length);
+    struct cw_op send = {0}, recv = {0};
+
+    cw_pattern_fill(out.data, length, length);
+    cw_op_recv(&recv, pair->rx->worker, in.data, length, 1, CW_TAG_ALL);
+    cw_op_send(&send, pair->tx->ep, out.data, length, 1);
+    op_sleep(pair, &recv, "receive while sleeping");
+    op_sleep(pair, &send, "send while sleeping");
+    cw_pattern_check(in.data, length, length);
+    cw_buffer_free(&out);
+    cw_buffer_free(&in);
+}
+
+static void test_wak1_feature_is_needed(void **state)
+{
+    struct cw_pair *pair = *state;
+    int fd = -7;
+
+    cw_pair_open(pair, NULL);
+    assert_int_equal(ucp_worker_get_efd(pair->tx->worker, &fd), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(fd, -7);
+    assert_int_equal(ucp_worker_arm(pair->tx->worker), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(ucp_worker_wait(pair->tx->worker), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(ucp_worker_signal(pair->tx->worker), UCS_ERR_INVALID_PARAM);
+    cw_pair_close(pair);
+}
+
+static void test_wak2_efd_is_stable_and_pollable(void **state)
+{
+    struct cw_pair *pair = *state;
+    int fd, epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+
+    open_wakeup(pair);
+    fd = worker_efd(pair->tx->worker);
+    for (int i = 0; i < 3; i++) {
+        drain_and_arm(pair->tx->worker);
+        assert_int_equal(worker_efd(pair->tx->worker), fd);
+        exchange_sleeping(pair, 8);
+    }
+    assert_int_equal(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event), 0); /* R26 */
+    if (pair->rx != pair->tx) {
+        assert_int_not_equal(worker_efd(pair->rx->worker), fd);
+    }
+    close(epoll_fd);
+    cw_pair_close(pair);
+}
+
+static void test_wak9_signal_arm_sequence(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_worker_h worker;
+    int fd;
+
+    open_wakeup(pair);
+    worker = pair->tx->worker;
+    fd = worker_efd(worker);
+    cw_pair_settle(pair);
+    drain_and_arm(worker);
+    assert_int_equal(ucp_worker_arm(worker), UCS_OK); /* two in a row without event */
+    assert_int_equal(poll_fd(fd, 0), 0);
+    for (int round = 0; round < 50; round++) {
+        assert_int_equal(ucp_worker_signal(worker), UCS_OK);
+        assert_int_equal(ucp_worker_signal(worker), UCS_OK);
+        assert_int_equal(poll_fd(fd, 1000), 1);
+        assert_int_equal(ucp_worker_arm(worker), UCS_ERR_BUSY);
+        assert_int_equal(ucp_worker_arm(worker), UCS_OK);
+        assert_int_equal(poll_fd(fd, 0), 0);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_wak9_signal_survives_progress(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_worker_h worker;
+
+    open_wakeup(pair);
+    worker = pair->tx->worker;
+    cw_pair_settle(pair);
+    drain_and_arm(worker);
+    assert_int_equal(ucp_worker_signal(worker), UCS_OK);
+    for (int i = 0; i < 100; i++) {
+        ucp_worker_progress(worker); /* whether it consumes the event is free; losing it is not */
+    }
+    assert_true(poll_fd(worker_efd(worker), 0) == 1 || ucp_worker_arm(worker) != UCS_ERR_BUSY);
+    drain_and_arm(worker);
+    cw_pair_close(pair);
+}
+
+static void test_wak9_signal_saturates_without_blocking(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    open_wakeup(pair);
+    for (int i = 0; i < 100000; i++) {
+        assert_int_equal(ucp_worker_signal(pair->tx->worker), UCS_OK);
+    }
+    drain_and_arm(pair->tx->worker);
+    assert_int_equal(poll_fd(worker_efd(pair->tx->worker), 0), 0);
+    cw_pair_close(pair);
+}
+
+struct waker {
+    ucp_worker_h worker;
+    pthread_t waiting;
+    int interrupts;
+    int delay_ms;
+    int failed;
+};
+
+static void *waker_run(void *argument)
+{
+    struct waker *waker = argument;
+
+    for (int i = 0; i < waker->interrupts; i++) {
+        usleep(2000);
+        pthread_kill(waker->waiting, SIGUSR1);
+    }
+    usleep((useconds_t)waker->delay_ms * 1000);
+    waker->failed = ucp_worker_signal(waker->worker) != UCS_OK;
+    return NULL;
+}
+
+static void test_wak9_signal_from_a_thread_ends_wait(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    open_wakeup(pair);
+    cw_pair_settle(pair);
+    for (int round = 0; round < 5; round++) {
+        struct waker waker = {.worker = pair->tx->worker, .delay_ms = 50};
+        double start;
+        pthread_t thread;
+
+        drain_and_arm(pair->tx->worker);
+        start = cw_time_now_s();
+        assert_int_equal(pthread_create(&thread, NULL, waker_run, &waker), 0);
+        while (cw_time_now_s() - start < 0.045) { /* spurious returns are allowed */
+            assert_int_equal(ucp_worker_wait(pair->tx->worker), UCS_OK);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(waker.failed, 0);
+        assert_true(cw_time_now_s() - start < 5);
+    }
+    cw_pair_close(pair);
+}
+
+static volatile sig_atomic_t usr1_count;
+
+static void usr1_count_one(int number)
+{
+    (void)number;
+    usr1_count++;
+}
+
+static void test_wak11_wait_retries_eintr(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct sigaction action = {.sa_handler = usr1_count_one}, old;
+    struct waker waker = {.interrupts = 20, .delay_ms = 50};
+    pthread_t thread;
+    double start;
+
+    open_wakeup(pair);
+    cw_pair_settle(pair);
+    sigaction(SIGUSR1, &action, &old);
+    usr1_count = 0;
+    waker.worker = pair->tx->worker;
+    waker.waiting = pthread_self();
+    drain_and_arm(pair->tx->worker);
+    start = cw_time_now_s();
+    assert_int_equal(pthread_create(&thread, NULL, waker_run, &waker), 0);
+    while (cw_time_now_s() - start < 0.08) {
+        assert_int_equal(ucp_worker_wait(pair->tx->worker), UCS_OK); /* ABU-28 */
+    }
+    pthread_join(thread, NULL);
+    assert_true(usr1_count > 0);
+    sigaction(SIGUSR1, &old, NULL);
+    cw_pair_close(pair);
+}
+
+static ucp_worker_h handler_worker;
+
+static void alarm_signals_worker(int number)
+{
+    (void)number;
+    ucp_worker_signal(handler_worker);
+}
+
+static void test_wak10_signal_from_a_signal_handler(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct sigaction action = {.sa_handler = alarm_signals_worker}, old;
+    double start;
+
+    open_wakeup(pair);
+    handler_worker = pair->tx->worker;
+    sigaction(SIGUSR2, &action, &old);
+    cw_pair_settle(pair);
+    drain_and_arm(handler_worker);
+    assert_int_equal(raise(SIGUSR2), 0);
+    assert_int_equal(poll_fd(worker_efd(handler_worker), 1000), 1);
+    drain_and_arm(handler_worker);
+
+    /* Interrupts that hit anywhere inside progress and arm must neither dead-lock nor break anything. */
+    start = cw_time_now_s();
+    for (int i = 0; cw_time_now_s() - start < 0.3; i++) {
+        struct waker waker = {.waiting = pthread_self(), .worker = handler_worker};
+
+        if (i % 64 == 0) {
+            raise(SIGUSR2);
+        }
+        (void)waker;
+        ucp_worker_progress(handler_worker);
+        ucp_worker_arm(handler_worker);
+    }
+    drain_and_arm(handler_worker);
+    sigaction(SIGUSR2, &old, NULL);
+    exchange_sleeping(pair, 8);
+    cw_pair_close(pair);
+}
+
+static void test_wak12_wait_after_signal_returns_at_once(void **state)
+{
+    struct cw_pair *pair = *state;
+    double start;
+
+    open_wakeup(pair);
+    cw_pair_settle(pair);
+    drain_and_arm(pair->tx->worker);
+    start = cw_time_now_s();
+    for (int i = 0; i < 20; i++) {
+        assert_int_equal(ucp_worker_signal(pair->tx->worker), UCS_OK);
+        assert_int_equal(ucp_worker_wait(pair->tx->worker), UCS_OK);
+    }
+    assert_true(cw_time_now_s() - start < 1);
+    cw_pair_close(pair);
+}
+
+static void *store_later(void *argument)
+{
+    usleep(20000);
+    __atomic_store_n((uint64_t *)argument, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
+static void test_wak13_wait_mem_is_bounded(void **state)
+{
+    struct cw_pair *pair = *state;
+    uint64_t *word = calloc(1, sizeof(*word));
+    pthread_t thread;
+    double start = cw_time_now_s();
+
+    open_wakeup(pair);
+    assert_int_equal(pthread_create(&thread, NULL, store_later, word), 0);
+    while (__atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
+        ucp_worker_wait_mem(pair->tx->worker, word);
+    }
+    pthread_join(thread, NULL);
+    assert_true(cw_time_now_s() - start < 5);
+    free(word);
+    cw_pair_close(pair);
+}
+
+static void test_wak5_wak6_message_wakes_armed_receiver(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    char small[40] = "wake up";
+
+    cw_test_need_two_workers(); /* to itself, a message needs no event: it arrives inside the call */
+    open_wakeup(pair);
+    for (int round = 0; round < 200; round++) {
+        struct cw_op recv = {0};
+        char in[40];
+        ucs_status_ptr_t send;
+
+        if (round % 2 == 0) {
+            cw_op_recv(&recv, pair->rx->worker, in, sizeof(in), 1, CW_TAG_ALL);
+        }
+        drain_and_arm(pair->rx->worker);
+        send = ucp_tag_send_nbx(pair->tx->ep, small, sizeof(small), 1, &param);
+        for (double end = cw_time_now_s() + CW_WAIT_S; poll_fd(worker_efd(pair->rx->worker), 0) == 0;) {
+            ucp_worker_progress(pair->tx->worker); /* the receiver only sleeps */
+            if (cw_time_now_s() > end) {
+                fail_msg("Round %d: the armed receiver was not woken within %d s", round, CW_WAIT_S);
+            }
+        }
+        if (round % 2 == 1) {
+            cw_op_recv(&recv, pair->rx->worker, in, sizeof(in), 1, CW_TAG_ALL);
+        }
+        op_sleep(pair, &recv, "receive");
+        assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_wak5_no_event_between_progress_and_arm_is_lost(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    uint64_t out = 1, in;
+
+    cw_test_need_two_workers();
+    open_wakeup(pair);
+    exchange_sleeping(pair, 8);
+    for (int round = 0; round < 2000; round++) {
+        struct cw_op recv = {0};
+        ucs_status_ptr_t send;
+        ucs_status_t armed;
+
+        cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL);
+        while (cw_pair_progress(pair) != 0) {
+        }
+        /* The event falls exactly into the window: after the last progress, before arm. */
+        send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 1, &param);
+        while (ucp_worker_progress(pair->tx->worker) != 0) {
+        }
+        armed = ucp_worker_arm(pair->rx->worker);
+        assert_true(armed == UCS_ERR_BUSY || poll_fd(worker_efd(pair->rx->worker), CW_WAIT_S * 1000) == 1);
+        assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+        assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_wak8_arm_after_a_fired_fd_keeps_the_event(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    uint64_t out = 1, in;
+    struct cw_op recv = {0};
+    ucs_status_ptr_t send;
+
+    cw_test_need_two_workers();
+    open_wakeup(pair);
+    exchange_sleeping(pair, 8);
+    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL);
+    drain_and_arm(pair->rx->worker);
+    send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 1, &param);
+    ucp_worker_progress(pair->tx->worker);
+    assert_int_equal(poll_fd(worker_efd(pair->rx->worker), CW_WAIT_S * 1000), 1);
+    assert_int_equal(poll_fd(worker_efd(pair->rx->worker), 0), 1); /* level-like until consumed */
+    /* "normally" BUSY; OK is legal too as long as the fd stays readable (WAK-5), as the reference does over tcp. */
+    assert_true(ucp_worker_arm(pair->rx->worker) == UCS_ERR_BUSY || poll_fd(worker_efd(pair->rx->worker), 0) == 1);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    cw_pair_settle(pair);
+    drain_and_arm(pair->rx->worker);
+    cw_pair_close(pair);
+}
+
+static void test_wak7_all_sizes_while_only_sleeping(void **state)
+{
+    static const size_t sizes[] = {0, 8, 5000, 9000, 70000, 1000000, 5000000};
+    struct cw_pair *pair = *state;
+
+    open_wakeup(pair);
+    for (int round = 0; round < 21; round++) {
+        exchange_sleeping(pair, sizes[round % 7]);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_wak7_burst_then_sleep(void **state)
+{
+    enum { COUNT = 3000, LENGTH = 4000 };
+    struct cw_pair *pair = *state;
+    struct cw_op *sends = calloc(COUNT, sizeof(*sends)), *recvs = calloc(COUNT, sizeof(*recvs));
+    char *out = malloc(LENGTH), *in = malloc(LENGTH);
+
+    open_wakeup(pair);
+    for (int i = 0; i < COUNT; i++) { /* fills every queue on the way before anybody receives */
+        cw_op_send(&sends[i], pair->tx->ep, out, LENGTH, 1);
+    }
+    for (int i = 0; i < COUNT; i++) {
+        cw_op_recv(&recvs[i], pair->rx->worker, in, LENGTH, 1, CW_TAG_ALL);
+        op_sleep(pair, &recvs[i], "receive of a burst");
+    }
+    for (int i = 0; i < COUNT; i++) {
+        op_sleep(pair, &sends[i], "send of a burst");
+    }
+    free(sends);
+    free(recvs);
+    free(out);
+    free(in);
+    cw_pair_close(pair);
+}
+
+static void test_wak7_flush_and_close_while_sleeping(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_op flush = {0}, close_op = {0}, send = {0}, recv = {0};
+    struct cw_buffer out = cw_buffer_new(300000), in = cw_buffer_new(300000);
+    ucp_request_param_t param;
+
+    open_wakeup(pair);
+    cw_op_recv(&recv, pair->rx->worker, in.data, in.length, 1, CW_TAG_ALL);
+    cw_op_send(&send, pair->tx->ep, out.data, out.length, 1);
+    param = cw_param_send(&flush);
+    cw_op_started(&flush, ucp_worker_flush_nbx(pair->tx->worker, &param));
+    op_sleep(pair, &flush, "flush while sleeping");
+    param = cw_param_send(&close_op);
+    cw_op_started(&close_op, ucp_ep_close_nbx(pair->tx->ep, &param));
+    pair->tx->ep = NULL;
+    op_sleep(pair, &close_op, "close while sleeping");
+    op_sleep(pair, &recv, "receive");
+    op_sleep(pair, &send, "send");
+    cw_buffer_free(&out);
+    cw_buffer_free(&in);
+    cw_pair_close(pair);
+}
+
+static void open_on_epoll(struct cw_side *side, int epoll_fd, void *user_data)
+{
+    ucp_params_t params;
+    ucp_worker_params_t worker_params;
+
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = wakeup_config.features;
+    assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
+    memset(&worker_params, 0xff, sizeof(worker_params));
+    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD | UCP_WORKER_PARAM_FIELD_USER_DATA;
+    worker_params.event_fd = epoll_fd;
+    worker_params.user_data = user_data;
+    assert_int_equal(ucp_worker_create(side->context, &worker_params, &side->worker), UCS_OK);
+}
+
+static void test_wak3_workers_on_the_users_epoll(void **state)
+{
+    struct cw_pair *pair = *state;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC), fd = -7, cookies[2];
+    struct epoll_event events[8];
+    ucp_request_param_t param = cw_param_none();
+    uint64_t value = 3;
+
+    cw_test_need_two_workers();
+    pair->count = 2;
+    pair->tx = &pair->sides[0];
+    pair->rx = &pair->sides[1];
+    for (int i = 0; i < 2; i++) {
+        open_on_epoll(&pair->sides[i], epoll_fd, &cookies[i]);
+        assert_int_equal(ucp_worker_get_efd(pair->sides[i].worker, &fd), UCS_ERR_UNSUPPORTED);
+    }
+    pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
+    for (int round = 0; round < 50; round++) {
+        struct cw_op recv = {0};
+        ucs_status_ptr_t send;
+        bool seen = false;
+        int count;
+
+        cw_op_recv(&recv, pair->rx->worker, &value, sizeof(value), 1, CW_TAG_ALL);
+        drain_and_arm(pair->rx->worker);
+        send = ucp_tag_send_nbx(pair->tx->ep, &value, sizeof(value), 1, &param);
+        for (double end = cw_time_now_s() + CW_WAIT_S; !seen;) {
+            ucp_worker_progress(pair->tx->worker);
+            count = epoll_wait(epoll_fd, events, 8, 0);
+            for (int i = 0; i < count; i++) {
+                assert_true(events[i].data.ptr == &cookies[0] || events[i].data.ptr == &cookies[1]);
+                seen = seen || events[i].data.ptr == &cookies[1];
+            }
+            if (cw_time_now_s() > end) {
+                fail_msg("Round %d: the user's epoll did not report the receiver within %d s", round, CW_WAIT_S);
+            }
+        }
+        assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+        assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    }
+    cw_pair_settle(pair);
+    drain_and_arm(pair->rx->worker);
+    drain_and_arm(pair->tx->worker);
+    assert_int_equal(epoll_wait(epoll_fd, events, 8, 0), 0);
+    assert_int_equal(ucp_worker_signal(pair->tx->worker), UCS_OK);
+    assert_int_equal(epoll_wait(epoll_fd, events, 8, 1000), 1);
+    assert_ptr_equal(events[0].data.ptr, &cookies[0]);
+    cw_pair_close(pair);
+    assert_int_equal(epoll_wait(epoll_fd, events, 8, 50), 0); /* removed again at destroy */
+    close(epoll_fd);
+}
+
+static void wake_with_events(struct cw_pair *pair, unsigned events)
+{
+    struct cw_pair_config config = wakeup_config;
+
+    config.events = events;
+    if (cw_test_self_only()) {
+        cw_test_skip_reference("its self transport has no wake-up and refuses the endpoint");
+    }
+    cw_pair_open(pair, &config);
+    for (int i = 0; i < 20; i++) {
+        exchange_sleeping(pair, i % 2 == 0 ? 8 : 20000);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_wak14_wak15_event_masks_and_edge(void **state)
+{
+    wake_with_events(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
+    wake_with_events(*state, UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV);
+    wake_with_events(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
+    wake_with_events(*state, 0xffffffffu & ~(unsigned)UCP_WAKEUP_EDGE); /* WRK-5: hints, unknown bits ignored */
+}
+
+static void test_wak17_wak18_arm_without_endpoint_and_with_operations(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_pair_config config = wakeup_config;
+    struct cw_op recv = {0};
+    uint64_t in;
+
+    config.no_endpoints = true;
+    cw_pair_open(pair, &config);
+    for (int i = 0; i < 1000; i++) {
+        drain_and_arm(pair->rx->worker);
+    }
+    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL);
+    drain_and_arm(pair->rx->worker);
+    assert_int_equal(poll_fd(worker_efd(pair->rx->worker), 50), 0);
+    ucp_request_cancel(pair->rx->worker, recv.result);
+    assert_int_equal(cw_op_wait(pair, &recv, "cancelled receive"), UCS_ERR_CANCELED);
+    cw_pair_close(pair);
+}
+
+struct watcher {
+    int fd;
+    int reported;
+};
+
+static void *watcher_run(void *argument)
+{
+    struct watcher *watcher = argument;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLIN};
+
+    epoll_ctl(epoll_fd, EPOLL_CTL_ADD, watcher->fd, &event);
+    watcher->reported = epoll_wait(epoll_fd, &event, 1, CW_WAIT_S * 1000);
+    close(epoll_fd);
+    return NULL;
+}
+
+static void test_wak20_efd_in_another_threads_epoll(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    struct watcher watcher = {0};
+    struct cw_op recv = {0};
+    pthread_t thread;
+    uint64_t value = 1;
+    ucs_status_ptr_t send;
+
+    cw_test_need_two_workers();
+    open_wakeup(pair);
+    watcher.fd = worker_efd(pair->rx->worker);
+    drain_and_arm(pair->rx->worker);
+    assert_int_equal(pthread_create(&thread, NULL, watcher_run, &watcher), 0);
+    usleep(20000);
+    send = ucp_tag_send_nbx(pair->tx->ep, &value, sizeof(value), 1, &param);
+    for (double end = cw_time_now_s() + CW_WAIT_S + 1; pthread_tryjoin_np(thread, NULL) == EBUSY;) {
+        ucp_worker_progress(pair->tx->worker);
+        assert_true(cw_time_now_s() < end);
+    }
+    assert_int_equal(watcher.reported, 1);
+    cw_op_recv(&recv, pair->rx->worker, &value, sizeof(value), 1, CW_TAG_ALL);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, send, "send"), UCS_OK);
+    cw_pair_close(pair);
+}
+
+/* Statement 5 of the issue: an armed worker to which nothing happens costs nothing. */
+static void test_wak21_idle_costs_nothing(void **state)
+{
+    enum { IDLE_MS = 2000 };
+    struct cw_pair *pair = *state;
+    struct rusage before, after;
+    struct pollfd items[2];
+    double cpu_s;
+
+    open_wakeup(pair);
+    for (int i = 0; i < 10; i++) {
+        exchange_sleeping(pair, 8);
+        exchange_sleeping(pair, 100000);
+    }
+    for (double end = cw_time_now_s() + 0.1; cw_time_now_s() < end;) {
+        cw_pair_progress(pair);
+    }
+    for (int i = 0; i < pair->count; i++) {
+        drain_and_arm(pair->sides[i].worker);
+        items[i] = (struct pollfd){.fd = worker_efd(pair->sides[i].worker), .events = POLLIN};
+    }
+    getrusage(RUSAGE_SELF, &before);
+    assert_int_equal(poll(items, (nfds_t)pair->count, IDLE_MS), 0); /* not one wake-up */
+    getrusage(RUSAGE_SELF, &after);
+    cpu_s = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec - before.ru_stime.tv_sec) +
+            1e-6 * (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                            before.ru_stime.tv_usec);
+    print_message("idle %d ms: %.1f us of CPU, %ld context switches\n", IDLE_MS, cpu_s * 1e6,
+                  after.ru_nvcsw - before.ru_nvcsw);
+    assert_true(cpu_s < 0.005);
+    assert_true(after.ru_nvcsw - before.ru_nvcsw <= 4); /* our own poll is one */
+    cw_pair_close(pair);
+}
+
+/* Receives slowly and never sleeps on the fd, so that the sender's queues are full most of the time. */
+static int role_slow_receiver(int fd, const char *argument)
+{
+    struct cw_side side;
+    int count = atoi(argument), length;
+    char *in;
+
+    cw_side_open(&side, &wakeup_config);
+    side.ep = cw_fd_connect(fd, &side, NULL);
+    cw_fd_read(fd, &length, sizeof(length), NULL);
+    in = malloc((size_t)length);
+    for (int i = 0; i < count; i++) {
+        struct cw_op recv = {0};
+
+        cw_op_recv(&recv, side.worker, in, (size_t)length, 1, CW_TAG_ALL);
+        while (UCS_PTR_IS_PTR(recv.result) && recv.calls == 0) {
+            usleep(200);
+            ucp_worker_progress(side.worker);
+        }
+        if (UCS_PTR_IS_PTR(recv.result)) {
+            ucp_request_free(recv.result);
+        }
+        if (cw_pattern_find(in, (size_t)length, (uint64_t)i) >= 0) {
+            return 3;
+        }
+    }
+    cw_fd_barrier(fd, side.worker);
+    cw_side_destroy(&side);
+    free(in);
+    return 0;
+}
+
+static void test_wak7_sleeping_sender_slow_receiver(void **state)
+{
+    enum { COUNT = 300 };
+    struct cw_pair *pair = *state;
+    struct cw_side *side = &pair->sides[0];
+    struct cw_remote remote;
+    int length = 30000;
+    char *out = malloc((size_t)length * COUNT);
+    ucs_status_ptr_t *sends = calloc(COUNT, sizeof(*sends));
+    ucp_request_param_t param = cw_param_none();
+
+    cw_test_need_two_processes();
+    cw_remote_start(&remote, "slow_receiver", "300");
+    cw_side_open(side, &wakeup_config);
+    pair->count = 1;
+    side->ep = cw_fd_connect(remote.fd, side, NULL);
+    cw_fd_write(remote.fd, &length, sizeof(length));
+    for (int i = 0; i < COUNT; i++) {
+        cw_pattern_fill(out + (size_t)i * (size_t)length, (size_t)length, (uint64_t)i);
+        sends[i] = ucp_tag_send_nbx(side->ep, out + (size_t)i * (size_t)length, (size_t)length, 1, &param);
+        assert_false(UCS_PTR_IS_ERR(sends[i]));
+    }
+    for (int i = 0; i < COUNT; i++) {
+        for (pair_drain(pair); UCS_PTR_IS_PTR(sends[i]) && !ucp_request_is_completed(sends[i]); pair_drain(pair)) {
+            pair_sleep(pair, "sender with full queues");
+        }
+        assert_int_equal(cw_pair_wait(pair, sends[i], "send"), UCS_OK);
+    }
+    cw_fd_barrier(remote.fd, side->worker);
+    /* The peer may be gone by now: CLS-10 leaves the status open. */
+    cw_worker_wait_request(side->worker, ucp_ep_close_nbx(side->ep, &param), "close");
+    cw_remote_join(&remote);
+    free(out);
+    free(sends);
+}
+
+int main(int argc, char **argv)
+{
+    const struct cw_role roles[] = {{"slow_receiver", role_slow_receiver}};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_wak1_feature_is_needed, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak2_efd_is_stable_and_pollable, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak3_workers_on_the_users_epoll, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak5_wak6_message_wakes_armed_receiver, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak5_no_event_between_progress_and_arm_is_lost, cw_test_setup,
+                                        cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak7_all_sizes_while_only_sleeping, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak7_burst_then_sleep, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak7_flush_and_close_while_sleeping, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak7_sleeping_sender_slow_receiver, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak8_arm_after_a_fired_fd_keeps_the_event, cw_test_setup,
+                                        cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak9_signal_arm_sequence, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak9_signal_survives_progress, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak9_signal_saturates_without_blocking, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak9_signal_from_a_thread_ends_wait, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak10_signal_from_a_signal_handler, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak11_wait_retries_eintr, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak12_wait_after_signal_returns_at_once, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak13_wait_mem_is_bounded, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak14_wak15_event_masks_and_edge, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak17_wak18_arm_without_endpoint_and_with_operations, cw_test_setup,
+                                        cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak20_efd_in_another_threads_epoll, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak21_idle_costs_nothing, cw_test_setup, cw_test_teardown),
+    };
+    int code;
+
+    if (cw_test_role(argc, argv, roles, 1, &code)) {
+        return code;
+    }
+    return cmocka_run_group_tests_name("api.wakeup", tests, NULL, NULL);
+}
