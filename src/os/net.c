@@ -115,6 +115,27 @@ int cw_net_is_bridge(const char *interface_name)
     return access(path, F_OK) == 0;
 }
 
+void cw_net_default_interface(char name[CW_NET_NAME_MAX])
+{
+    unsigned destination, mask, metric, best = UINT_MAX;
+    char line[256], device[CW_NET_NAME_MAX];
+    FILE *file = fopen("/proc/net/route", "re");
+
+    name[0] = '\0';
+    if (file == NULL) {
+        return;
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        /* name, destination, gateway, flags, references, use, metric, mask */
+        if (sscanf(line, "%15s %x %*x %*x %*d %*d %u %x", device, &destination, &metric, &mask) == 4 && destination == 0 && mask == 0 &&
+            metric < best) {
+            best = metric;
+            memcpy(name, device, sizeof(device));
+        }
+    }
+    fclose(file);
+}
+
 int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits)
 {
     const unsigned bytes = bits / 8;

@@ -44,6 +44,8 @@ struct cw_net_options {
 /* Lists addresses in the system's order, at most `max`; returns how many, 0 also on failure. Interfaces without a carrier are left out. */
 unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max);
 int cw_net_is_bridge(const char *interface_name);
+/* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
+void cw_net_default_interface(char name[CW_NET_NAME_MAX]);
 
 /* Whether the first `bits` bits agree. */
 int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits);

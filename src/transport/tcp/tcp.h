@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each socket stays registered in the worker's
+ * poller; those that were active lately are besides received from directly at each progress (the hot set).
+ *
+ *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED      close_conn: freed, or from OPEN with
+ *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED      bytes under way LINGERING, freed later
+ *   accepted:  STRANGER --hello--> OPEN, or refused and LINGERING
+ *
+ * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives its staging buffer, so
+ * that a failed allocation delays and never loses.
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_H
+#define CW_TRANSPORT_TCP_TCP_H
+
+#include "os/net.h"
+#include "transport/tcp/tcp_addr.h"
+#include "transport/tcp/tcp_wire.h"
+#include "transport/transport.h"
+
+#define CW_TCP_MAX_IOV            16u
+#define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
+#define CW_TCP_MAX_HOT            4u
+#define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
+#define CW_TCP_MAX_STRANGERS      1024u
+#define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
+#define CW_TCP_MAX_LINGERING      64u
+
+enum cw_tcp_state {
+    CW_TCP_CONNECTING,
+    CW_TCP_GREETING,
+    CW_TCP_STRANGER,
+    CW_TCP_OPEN,
+    CW_TCP_CLOSED,   /* no descriptor; the core knows or is told by the next progress, and calls close_conn */
+    CW_TCP_LINGERING /* the core has let go of it */
+};
+
+/* What the configuration says, in this transport's terms. */
+struct cw_tcp_settings {
+    size_t tx_seg_size;
+    size_t rx_seg_size;
+    unsigned max_iov;
+    unsigned max_poll;
+    unsigned port_first;          /* 0: any */
+    unsigned port_last;
+    int use_ipv4;
+    int use_ipv6;
+    int ipv6_first;
+    int use_bridges;
+    int prefer_default;
+    int failure_level;            /* enum cw_log_level */
+    unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
+    double bandwidth_bps;
+    struct cw_net_options socket; /* syn_retries: of all candidates but the last */
+};
+
+/* What the kernel did not take yet: bytes[head .. length), then iov[iov_first .. iov_count). */
+struct cw_tcp_tx {
+    size_t head;
+    size_t length;
+    unsigned iov_first;
+    unsigned iov_count;
+    unsigned num_flushes;
+    struct cw_completion *zcopy;  /* NULL: no user memory in it, and bytes may be appended */
+    struct cw_completion *flushes[CW_TCP_MAX_FLUSHES];
+    struct iovec iov[CW_TCP_MAX_IOV];
+    uint8_t bytes[];              /* iface->tx_capacity */
+};
+
+/* State that a connection only needs until it is open. */
+struct cw_tcp_greeting {
+    uint64_t deadline_ns;         /* of a stranger */
+    size_t have;                  /* of `in` */
+    size_t out_length;
+    uint32_t key;                 /* of the dialled address */
+    unsigned next;
+    unsigned num_candidates;
+    ucs_status_t status;          /* why the last attempt failed */
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    uint8_t in[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
+    uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
+};
+
+struct cw_tcp_conn {
+    struct cw_conn super;
+    struct cw_poll_item item;     /* fd -1: none */
+    struct cw_list link;          /* iface->strangers, pending or lingering */
+    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
+    uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
+    size_t rx_have;               /* without rx_frame: bytes in rx_head */
+    size_t rx_size;
+    uint8_t rx_head[CW_TCP_FRAME_HEADER];
+    uint16_t fruitless;
+    uint8_t state;
+    uint8_t is_hot;
+    uint8_t wants_room;           /* a send was told CW_AGAIN */
+    uint8_t finished;             /* LINGERING: told the peer that no more comes */
+    ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
+};
+
+struct cw_tcp_iface {
+    struct cw_iface super;
+    struct cw_tcp_settings settings;
+    struct cw_tcp_local local;
+    struct cw_poller *poller;
+    struct cw_poll_item listener;
+    uint64_t accept_again_ns;     /* 0: accepting; otherwise paused for want of descriptors until then */
+    struct cw_list strangers;     /* oldest first */
+    struct cw_list pending;       /* something is to be told from progress */
+    struct cw_list lingering;     /* oldest first */
+    unsigned num_strangers;
+    unsigned num_lingering;
+    unsigned num_hot;
+    unsigned ticks;               /* progress calls, for what is done seldom */
+    struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
+    uint8_t *staging;             /* NULL until needed */
+    size_t staging_size;          /* a whole frame at least */
+    struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
+    size_t tx_capacity;
+    size_t address_length;
+    uint8_t address[CW_TCP_ADDRESS_MAX];
+    uint32_t key;
+};
+
+static inline struct cw_tcp_iface *cw_tcp_iface_of(const struct cw_conn *conn)
+{
+    return cw_container_of(conn->iface, struct cw_tcp_iface, super);
+}
+
+static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct cw_tcp_conn, super);
+}
+
+/* tcp_settings.c */
+void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
+
+/* tcp_device.c: the usable addresses, the devices in order, and what is left of both after the configuration chose. */
+unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
+void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
+                       struct cw_tcp_local *local);
+
+/* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
+ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);
+void cw_tcp_listen_end(struct cw_tcp_iface *iface);
+/* The descriptor of a stranger is readable. */
+unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn);
+/* Drops who kept silent for too long, and accepts again after a pause. Both are cheap. */
+void cw_tcp_strangers_expire(struct cw_tcp_iface *iface, uint64_t now_ns);
+void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
+
+/* tcp_dial.c */
+ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello, size_t hello_length,
+                         void *user, struct cw_conn **conn_p);
+/* The descriptor of a CONNECTING or GREETING connection is ready. */
+unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
+/* Tells the core that dialling failed. From progress. */
+unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
+
+/* tcp_conn.c. A connection with descriptor fd (-1: none), not registered; NULL: no memory, fd stays the caller's. */
+struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
+/* Takes it out of every list and the poller, closes its descriptor, frees it and its buffers. */
+void cw_tcp_conn_free(struct cw_tcp_conn *conn);
+/* Unregisters and closes the descriptor, if any. */
+void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
+/* The greeting is over. */
+void cw_tcp_conn_open(struct cw_tcp_conn *conn);
+/* Ends an OPEN connection: completions and `closed`. From progress. */
+void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
+/* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
+void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
+void cw_tcp_close_conn(struct cw_conn *conn);
+/* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees them all. */
+void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
+void cw_tcp_hot_add(struct cw_tcp_conn *conn);
+void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
+/* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at the end of the stream. */
+int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
+
+/* tcp_send.c: the slots, and what the poller calls when there is room. */
+ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length, const struct iovec *iov,
+                               unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
+/* Makes sure of iface->spare_tx. 0: no memory. */
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
+/* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx not. */
+void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
+/* Sends what is left, then tells completions and `room`. Returns events. From progress, unless LINGERING. */
+unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
+/* Calls the completions that wait on the connection and frees what was not sent. Keeps plain bytes if asked to. */
+void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
+/* Asks the poller for what the state of sending needs. */
+void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
+
+/* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. `ended`: nothing more will come. */
+enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
+enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
+
+#endif

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The listening socket, and strangers: those who connected and have not said a valid hello yet. They are bounded in number, bytes and time,
+ * and cost one line in the log, limited in rate. Without descriptors left accepting pauses (the kernel keeps the callers waiting) until one
+ * of ours is closed or a moment has passed.
+ */
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "os/clock.h"
+#include "os/env.h"
+
+#define ACCEPTS_PER_EVENT   16
+#define ACCEPT_PAUSE_NS     UINT64_C(100000000)
+#define STRANGER_GRACE_NS   UINT64_C(1000000000) /* nobody younger makes room for others when descriptors run out */
+
+static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, const char *reason)
+{
+    static struct cw_log_limit limit;
+    char peer[CW_NET_TEXT_MAX];
+
+    cw_net_peer_text(conn->item.fd, peer);
+    cw_log_ratelimited(&limit, level, "dropped a TCP connection from %s: %s", peer, reason);
+    cw_tcp_conn_free(conn);
+}
+
+static struct cw_tcp_conn *oldest_stranger(struct cw_tcp_iface *iface)
+{
+    return cw_list_empty(&iface->strangers) ? NULL : cw_list_head(&iface->strangers, struct cw_tcp_conn, link);
+}
+
+void cw_tcp_strangers_expire(struct cw_tcp_iface *iface, uint64_t now_ns)
+{
+    struct cw_tcp_conn *conn;
+
+    while ((conn = oldest_stranger(iface)) != NULL && conn->greeting->deadline_ns <= now_ns) {
+        drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
+    }
+}
+
+void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
+{
+    if (iface->accept_again_ns != 0 && iface->listener.fd >= 0 &&
+        cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+        iface->accept_again_ns = 0;
+    }
+}
+
+/* True when it is worth another attempt at once. */
+static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
+{
+    static struct cw_log_limit limit;
+    struct cw_tcp_conn *oldest = oldest_stranger(iface);
+
+    if (oldest != NULL && oldest->greeting->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
+        drop_stranger(oldest, CW_LOG_WARN, "it sent no greeting yet and its descriptor is needed for others");
+        return 1;
+    }
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise "
+                       "the limit of open files (ulimit -n) if it is too low", strerror(error));
+    cw_poller_remove(iface->poller, &iface->listener);
+    iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
+    return 0;
+}
+
+/* Answers 0, or an errno value when the new connection cannot be kept. */
+static int add_stranger(struct cw_tcp_iface *iface, int fd, uint64_t now_ns)
+{
+    struct cw_tcp_conn *conn;
+
+    if (iface->num_strangers == CW_TCP_MAX_STRANGERS) {
+        drop_stranger(oldest_stranger(iface), CW_LOG_WARN, "it sent no greeting yet and too many connections without one are open");
+    }
+    conn = cw_tcp_conn_new(iface, CW_TCP_STRANGER, fd);
+    if (conn == NULL) {
+        cw_net_close(fd);
+        return ENOMEM;
+    }
+    if (cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+        cw_tcp_conn_free(conn);
+        return ENOSPC;
+    }
+    conn->greeting->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
+    cw_list_add_tail(&iface->strangers, &conn->link);
+    iface->num_strangers++;
+    return 0;
+}
+
+static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_tcp_iface *iface = cw_container_of(item, struct cw_tcp_iface, listener);
+    const uint64_t now_ns      = cw_clock_ns();
+    int i, fd, error;
+
+    (void)events;
+    cw_tcp_strangers_expire(iface, now_ns);
+    for (i = 0; i < ACCEPTS_PER_EVENT; i++) {
+        fd = cw_net_accept(iface->listener.fd);
+        if (fd == -EAGAIN) {
+            break;
+        }
+        error = (fd < 0) ? -fd : add_stranger(iface, fd, now_ns);
+        if (error != 0 && !accept_failed(iface, error, now_ns)) {
+            break;
+        }
+    }
+    return 0;
+}
+
+static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
+{
+    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    size_t reply_length              = CW_HELLO_MAX;
+    ucs_status_t status;
+
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE, hello_length,
+                                          greeting->out + CW_TCP_GREETING_SIZE, &reply_length);
+    cw_tcp_greeting_encode(greeting->out, (status == UCS_OK) ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, iface->key);
+    if (status == UCS_OK) {
+        cw_tcp_conn_open(conn);
+    }
+    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
+    if (status != UCS_OK) {
+        cw_tcp_conn_linger(conn);
+        return 1;
+    }
+    free(greeting);
+    conn->greeting = NULL;
+    cw_tcp_tx_update_interest(conn);
+    return 1;
+}
+
+unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_greeting_header header;
+    const char *wrong = NULL;
+    int ret;
+
+    if (!cw_tcp_tx_reserve(iface)) {
+        return 0; /* no memory for the reply; the hello can wait in the kernel */
+    }
+    ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
+    if (!cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+        wrong = "it does not speak this protocol";
+    } else if (ret > 0) {
+        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
+        if (wrong == NULL && header.kind != CW_TCP_HELLO) {
+            wrong = "its greeting is malformed";
+        }
+        if (wrong == NULL && header.key != iface->key) {
+            wrong = "it looks for another worker, which used this port before";
+        }
+        if (wrong == NULL) {
+            ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
+        }
+    }
+    if (wrong != NULL) {
+        drop_stranger(conn, CW_LOG_WARN, wrong);
+        return 1;
+    }
+    if (ret < 0) {
+        drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its greeting was complete");
+        return 1;
+    }
+    return (ret == 0) ? 0 : welcome(conn, header.length);
+}
+
+/* Tries the addresses that would do, best first. Returns a descriptor or -errno. */
+static int listen_on_port(struct cw_tcp_iface *iface, uint16_t port, uint16_t *port_p, unsigned *listens_p)
+{
+    const struct cw_tcp_settings *settings = &iface->settings;
+    const struct cw_tcp_local *local       = &iface->local;
+    struct cw_net_address address          = {.family = CW_NET_IPV6, .port = port};
+    const int only_loopback                = local->num_hosts == 0;
+    int fd                                 = -EAFNOSUPPORT;
+
+    if (only_loopback && (local->loopback & CW_TCP_LISTENS_IPV4)) {
+        address.family   = CW_NET_IPV4;
+        address.bytes[0] = 127;
+        address.bytes[3] = 1;
+        *listens_p       = CW_TCP_LISTENS_IPV4;
+        return cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
+    }
+    if (settings->use_ipv6) {
+        address.bytes[15] = only_loopback ? 1 : 0;
+        *listens_p        = CW_TCP_LISTENS_IPV6 | ((only_loopback || !settings->use_ipv4) ? 0 : CW_TCP_LISTENS_IPV4);
+        fd                = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
+    }
+    if (settings->use_ipv4 && !only_loopback && fd < 0 && fd != -EADDRINUSE && fd != -EMFILE) {
+        address    = (struct cw_net_address){.family = CW_NET_IPV4, .port = port};
+        *listens_p = CW_TCP_LISTENS_IPV4;
+        fd         = cw_net_listen(&address, settings->port_first != 0, &settings->socket, port_p);
+    }
+    return fd;
+}
+
+ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p)
+{
+    const unsigned first = iface->settings.port_first;
+    const unsigned count = (first == 0) ? 1 : iface->settings.port_last - first + 1;
+    const unsigned start = (unsigned)(cw_hash_mix(iface->key ^ ((uint64_t)cw_env_pid() << 32)) % count);
+    int fd               = -EADDRINUSE;
+    ucs_status_t status;
+    unsigned i;
+
+    for (i = 0; i < count && fd == -EADDRINUSE; i++) {
+        fd = listen_on_port(iface, (uint16_t)(first + (start + i) % count), port_p, listens_p);
+    }
+    if (fd == -EADDRINUSE && first != 0) {
+        cw_error("cannot listen for TCP connections: all ports from %u to %u are in use; each worker needs one, so widen TCP_PORT_RANGE", first,
+                 first + count - 1);
+        return UCS_ERR_BUSY;
+    }
+    if (fd < 0) {
+        cw_error("cannot listen for TCP connections: %s%s", strerror(-fd),
+                 (fd == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
+        return UCS_ERR_IO_ERROR;
+    }
+    iface->listener.fd    = fd;
+    iface->listener.ready = listener_ready;
+    status                = cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ);
+    if (status != UCS_OK) {
+        cw_net_close(fd);
+        iface->listener.fd = -1;
+    }
+    return status;
+}
+
+void cw_tcp_listen_end(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_conn *conn;
+    const int fd = iface->listener.fd;
+
+    if (fd >= 0) {
+        if (iface->accept_again_ns == 0) {
+            cw_poller_remove(iface->poller, &iface->listener);
+        }
+        iface->listener.fd = -1;
+        cw_net_close(fd);
+    }
+    while ((conn = oldest_stranger(iface)) != NULL) {
+        cw_tcp_conn_free(conn);
+    }
+}

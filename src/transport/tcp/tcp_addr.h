@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses of the TCP transport: their bytes, and in which order to try what a peer offers. Numbers are in network byte order.
+ *
+ *   OFFSET SIZE MEANING
+ *        0    2 port
+ *        2    8 network namespace (os/host.h): the same one is reached by loopback
+ *       10    4 key, to be named by whoever dials: the port may meanwhile be another's
+ *       14    1 1: listens on IPv4; 2: listens on IPv6
+ *       15    1 number of addresses: IPv4 in the lower half, IPv6 in the upper; 8 in all at most
+ *       16  4*n IPv4 addresses, then 16 * n IPv6 addresses, each kind in order of preference
+ *
+ * Loopback addresses are not listed. Several workers of one process have several ports.
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_ADDR_H
+#define CW_TRANSPORT_TCP_TCP_ADDR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "os/net.h"
+
+#define CW_TCP_ADDRESS_MAX_HOSTS 8u
+#define CW_TCP_ADDRESS_HEAD      16u
+#define CW_TCP_ADDRESS_MAX       (CW_TCP_ADDRESS_HEAD + CW_TCP_ADDRESS_MAX_HOSTS * 16u)
+#define CW_TCP_MAX_CANDIDATES    (CW_TCP_ADDRESS_MAX_HOSTS + 2u)
+
+enum { CW_TCP_LISTENS_IPV4 = 1, CW_TCP_LISTENS_IPV6 = 2 };
+
+struct cw_tcp_address {
+    uint16_t port;
+    uint64_t netns;
+    uint32_t key;
+    unsigned listens;
+    unsigned num_hosts;
+    struct cw_net_address hosts[CW_TCP_ADDRESS_MAX_HOSTS]; /* with the port */
+};
+
+/* What is ours: addresses of the devices in use. */
+struct cw_tcp_local {
+    uint64_t netns;
+    unsigned loopback;                 /* families of the loopback device if it is in use, as in `listens` */
+    int ipv6_first;
+    unsigned num_hosts;
+    struct cw_net_interface hosts[CW_TCP_ADDRESS_MAX_HOSTS];
+};
+
+/* Returns the length, at most CW_TCP_ADDRESS_MAX. Hosts keep their order within a family. */
+size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
+/* NULL, or what is wrong with these bytes, which may be any. */
+const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
+
+/*
+ * What to dial, best first: loopback within the namespace, then what lies in a subnet of ours, then the rest, the preferred family first.
+ * Returns how many; on 0 *why is a phrase for the log.
+ */
+unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
+                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], const char **why);
+
+#endif

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a connection beside its greeting: states, the hot set, the end. A connection that the core closed lingers while bytes are under
+ * way: closing a socket that still receives makes the kernel send a reset, which destroys what the peer has not got yet (CLS-5).
+ */
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "os/clock.h"
+
+#define DISCARD_BYTES     (256u << 10) /* per look at a lingering connection */
+#define LINGER_END_NS     UINT64_C(250000000)
+#define LINGER_WAIT_MS    10
+
+static unsigned conn_ready(struct cw_poll_item *item, unsigned events);
+
+struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd)
+{
+    struct cw_tcp_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->greeting = calloc(1, sizeof(*conn->greeting));
+    if (conn->greeting == NULL) {
+        free(conn);
+        return NULL;
+    }
+    conn->super.iface = &iface->super;
+    conn->item.fd     = fd;
+    conn->item.ready  = conn_ready;
+    conn->state       = (uint8_t)state;
+    cw_list_init(&conn->link);
+    return conn;
+}
+
+void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    cw_tcp_hot_remove(conn);
+    if (conn->item.fd >= 0) {
+        cw_poller_remove(iface->poller, &conn->item);
+        cw_net_close(conn->item.fd);
+        conn->item.fd = -1;
+        cw_tcp_accept_resume(iface);
+    }
+}
+
+/* Leaves the list and the counter that belong to the state. */
+static void leave_state(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    if (!cw_list_empty(&conn->link)) {
+        iface->num_strangers -= conn->state == CW_TCP_STRANGER;
+        iface->num_lingering -= conn->state == CW_TCP_LINGERING;
+        cw_list_remove(&conn->link);
+    }
+}
+
+void cw_tcp_conn_free(struct cw_tcp_conn *conn)
+{
+    leave_state(conn);
+    cw_tcp_conn_drop_fd(conn);
+    free(conn->greeting);
+    free(conn->rx_frame);
+    free(conn->tx);
+    free(conn);
+}
+
+void cw_tcp_conn_open(struct cw_tcp_conn *conn)
+{
+    leave_state(conn);
+    conn->state = CW_TCP_OPEN;
+    cw_tcp_hot_add(conn);
+}
+
+void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
+{
+    leave_state(conn);
+    cw_tcp_conn_drop_fd(conn);
+    free(conn->rx_frame);
+    conn->rx_frame = NULL;
+    conn->state    = CW_TCP_CLOSED;
+    conn->broken   = status;
+    cw_tcp_tx_cancel(conn, status, 0);
+    conn->super.iface->upcalls->closed(&conn->super, status);
+}
+
+void cw_tcp_hot_add(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    unsigned coldest = 0, i;
+
+    conn->fruitless = 0;
+    if (conn->is_hot) {
+        return;
+    }
+    if (iface->num_hot == CW_TCP_MAX_HOT) {
+        for (i = 1; i < iface->num_hot; i++) {
+            if (iface->hot[i]->fruitless > iface->hot[coldest]->fruitless) {
+                coldest = i;
+            }
+        }
+        cw_tcp_hot_remove(iface->hot[coldest]);
+    }
+    conn->is_hot                 = 1;
+    iface->hot[iface->num_hot++] = conn;
+}
+
+void cw_tcp_hot_remove(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    unsigned i;
+
+    if (!conn->is_hot) {
+        return;
+    }
+    conn->is_hot = 0;
+    for (i = 0; iface->hot[i] != conn; i++) {
+    }
+    iface->hot[i] = iface->hot[--iface->num_hot];
+}
+
+int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    ssize_t got;
+
+    while (greeting->have < need) {
+        got = cw_net_recv(conn->item.fd, greeting->in + greeting->have, need - greeting->have);
+        if (got <= 0) {
+            return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
+        }
+        greeting->have += (size_t)got;
+    }
+    return 1;
+}
+
+/* True when nothing can be lost any more by closing the descriptor. */
+static int linger_step(struct cw_tcp_conn *conn)
+{
+    if (conn->tx != NULL) {
+        (void)cw_tcp_send_rest(conn);
+    }
+    if (conn->tx == NULL && !conn->finished) {
+        conn->finished = 1;
+        cw_net_finish(conn->item.fd);
+    }
+    return conn->broken != UCS_OK || cw_net_discard(conn->item.fd, DISCARD_BYTES) ||
+           (conn->finished && cw_net_unacknowledged(conn->item.fd) == 0);
+}
+
+static void linger_all(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->lingering, struct cw_tcp_conn, link) {
+        if (linger_step(conn)) {
+            cw_tcp_conn_free(conn);
+        }
+    }
+}
+
+void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    cw_tcp_hot_remove(conn);
+    leave_state(conn);
+    free(conn->greeting);
+    free(conn->rx_frame);
+    conn->greeting   = NULL;
+    conn->rx_frame   = NULL;
+    conn->super.user = NULL;
+    conn->wants_room = 0;
+    conn->state      = CW_TCP_LINGERING;
+    if (linger_step(conn)) {
+        cw_tcp_conn_free(conn);
+        return;
+    }
+    if (iface->num_lingering == CW_TCP_MAX_LINGERING) {
+        linger_all(iface);
+    }
+    if (iface->num_lingering == CW_TCP_MAX_LINGERING) {
+        cw_tcp_conn_free(cw_list_head(&iface->lingering, struct cw_tcp_conn, link));
+    }
+    cw_list_add_tail(&iface->lingering, &conn->link);
+    iface->num_lingering++;
+    cw_tcp_tx_update_interest(conn);
+}
+
+void cw_tcp_lingering_end(struct cw_tcp_iface *iface)
+{
+    const uint64_t deadline_ns = cw_clock_ns() + LINGER_END_NS;
+
+    for (;;) {
+        linger_all(iface);
+        if (cw_list_empty(&iface->lingering) || cw_clock_ns() >= deadline_ns) {
+            break;
+        }
+        cw_net_wait_readable(cw_list_head(&iface->lingering, struct cw_tcp_conn, link)->item.fd, LINGER_WAIT_MS);
+    }
+    while (!cw_list_empty(&iface->lingering)) {
+        cw_tcp_conn_free(cw_list_head(&iface->lingering, struct cw_tcp_conn, link));
+    }
+}
+
+void cw_tcp_close_conn(struct cw_conn *super)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    const int healthy        = conn->state == CW_TCP_OPEN && conn->broken == UCS_OK;
+
+    conn->broken = UCS_ERR_CANCELED;
+    cw_tcp_tx_cancel(conn, UCS_ERR_CANCELED, healthy);
+    if (!healthy) {
+        cw_tcp_conn_free(conn);
+        return;
+    }
+    conn->broken = UCS_OK;
+    cw_tcp_conn_linger(conn);
+}
+
+static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)
+{
+    unsigned received = 0, sent = 0;
+
+    if (events & CW_POLL_WRITE) {
+        sent = cw_tcp_send_rest(conn);
+    }
+    if ((events & (CW_POLL_READ | CW_POLL_HANGUP)) &&
+        cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) != CW_TCP_RECV_ENDED && received > 0) {
+        cw_tcp_hot_add(conn);
+    }
+    return sent + received;
+}
+
+static unsigned conn_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_tcp_conn *conn = cw_container_of(item, struct cw_tcp_conn, item);
+
+    switch ((enum cw_tcp_state)conn->state) {
+    case CW_TCP_CONNECTING:
+    case CW_TCP_GREETING:
+        return cw_tcp_dial_ready(conn);
+    case CW_TCP_STRANGER:
+        return cw_tcp_stranger_ready(conn);
+    case CW_TCP_OPEN:
+        return open_ready(conn, events);
+    case CW_TCP_LINGERING:
+        if (linger_step(conn)) {
+            cw_tcp_conn_free(conn);
+        }
+        return 0;
+    case CW_TCP_CLOSED:
+        break;
+    }
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which network interfaces serve: the devices of the transport, and their addresses.
+ */
+#include "transport/tcp/tcp.h"
+
+#include <string.h>
+
+#include "base/string.h"
+#include "os/host.h"
+
+#define MAX_INTERFACES 256u
+
+/* Everything usable under these settings, in the system's order. */
+static unsigned usable_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
+{
+    const unsigned all = cw_net_interfaces(list, MAX_INTERFACES);
+    unsigned count = 0, i;
+
+    for (i = 0; i < all; i++) {
+        if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
+            continue;
+        }
+        if (!settings->use_bridges && cw_net_is_bridge(list[i].name)) {
+            continue;
+        }
+        list[count++] = list[i];
+    }
+    return count;
+}
+
+/* Whether an earlier entry has that name, and that family unless CW_NET_NONE. */
+static int seen_before(const struct cw_net_interface *list, unsigned index, enum cw_net_family family)
+{
+    unsigned i;
+
+    for (i = 0; i < index; i++) {
+        if (strcmp(list[i].name, list[index].name) == 0 && (family == CW_NET_NONE || list[i].address.family == family)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    struct cw_net_interface list[MAX_INTERFACES];
+    char preferred[CW_NET_NAME_MAX] = "";
+    struct cw_tcp_settings settings;
+    unsigned num, count = 0, round, i;
+    int rank;
+
+    cw_tcp_settings_load(config, &settings);
+    num = usable_interfaces(&settings, list);
+    if (settings.prefer_default) {
+        cw_net_default_interface(preferred);
+    }
+    for (round = 0; round < 3; round++) {
+        for (i = 0; i < num; i++) {
+            rank = list[i].loopback ? 2 : (strcmp(list[i].name, preferred) == 0) ? 0 : 1;
+            if (rank != (int)round || seen_before(list, i, CW_NET_NONE)) {
+                continue;
+            }
+            if (count < max) {
+                cw_string_copy(devices[count].name, sizeof(devices[count].name), list[i].name);
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
+                       struct cw_tcp_local *local)
+{
+    struct cw_net_interface list[MAX_INTERFACES];
+    const unsigned num = usable_interfaces(settings, list);
+    unsigned round, device, i;
+
+    *local            = (struct cw_tcp_local){0};
+    local->netns      = cw_host_netns_id();
+    local->ipv6_first = settings->ipv6_first;
+    for (round = 0; round < 2; round++) { /* first one address of each family of each device, then further ones */
+        for (device = 0; device < num_devices; device++) {
+            for (i = 0; i < num; i++) {
+                if (strcmp(devices[device].name, list[i].name) != 0 || seen_before(list, i, list[i].address.family) != (int)round) {
+                    continue;
+                }
+                if (list[i].loopback) {
+                    local->loopback |= (list[i].address.family == CW_NET_IPV4) ? CW_TCP_LISTENS_IPV4 : CW_TCP_LISTENS_IPV6;
+                } else if (local->num_hosts < CW_TCP_ADDRESS_MAX_HOSTS) {
+                    local->hosts[local->num_hosts++] = list[i];
+                }
+            }
+        }
+    }
+}

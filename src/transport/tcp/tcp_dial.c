@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the hello. The key in the
+ * greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same) from being taken for the peer.
+ */
+#include "transport/tcp/tcp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static ucs_status_t error_status(int error)
+{
+    switch (error) {
+    case ETIMEDOUT:
+        return UCS_ERR_ENDPOINT_TIMEOUT;
+    case ENOMEM:
+    case ENOBUFS:
+        return UCS_ERR_NO_MEMORY;
+    case EMFILE:
+    case ENFILE:
+        return UCS_ERR_IO_ERROR;
+    case EPIPE:
+    case ECONNRESET:
+        return UCS_ERR_CONNECTION_RESET;
+    default:
+        return UCS_ERR_UNREACHABLE;
+    }
+}
+
+/* One attempt is over. The reason is a phrase. */
+static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
+{
+    const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    char text[CW_NET_TEXT_MAX];
+
+    greeting->status = status;
+    cw_tcp_conn_drop_fd(conn);
+    cw_net_format(&greeting->candidates[greeting->next], text);
+    greeting->next++;
+    cw_log(iface->settings.failure_level, "cannot connect to %s: %s; %s", text, reason,
+           (greeting->next < greeting->num_candidates) ? "trying the next address of this peer"
+           : (status == UCS_ERR_IO_ERROR)              ? "raise the limit of open files (ulimit -n)"
+                                                       : "no other address of this peer is left, so see whether its process lives and "
+                                                         "whether a firewall lets this port pass");
+}
+
+/* Established: the hello always fits into a new socket's buffer. 1: sent. */
+static int greet(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    const ssize_t sent               = cw_net_send(conn->item.fd, greeting->out, greeting->out_length);
+
+    if (sent != (ssize_t)greeting->out_length) {
+        attempt_failed(conn, UCS_ERR_CONNECTION_RESET, (sent < 0) ? strerror((int)-sent) : "no room for the greeting");
+        return 0;
+    }
+    conn->state    = CW_TCP_GREETING;
+    greeting->have = 0;
+    cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
+    return 1;
+}
+
+/* Starts the next attempt. 0: no candidate is left, and the connection is CLOSED. */
+static int try_next(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_net_options options    = iface->settings.socket;
+    int connected, fd;
+
+    while (greeting->next < greeting->num_candidates) {
+        if (greeting->next + 1 == greeting->num_candidates) {
+            options.syn_retries = iface->settings.last_syn_retries;
+        }
+        fd = cw_net_connect(&greeting->candidates[greeting->next], &options, &connected);
+        if (fd < 0) {
+            attempt_failed(conn, error_status(-fd), strerror(-fd));
+            continue;
+        }
+        conn->item.fd = fd;
+        conn->state   = CW_TCP_CONNECTING;
+        if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
+            attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched");
+            continue;
+        }
+        if (!connected || greet(conn)) {
+            return 1;
+        }
+    }
+    conn->state = CW_TCP_CLOSED;
+    return 0;
+}
+
+unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
+{
+    const ucs_status_t status = conn->greeting->status;
+
+    free(conn->greeting);
+    conn->greeting = NULL;
+    conn->broken   = status;
+    conn->super.iface->upcalls->opened(&conn->super, status, NULL, 0);
+    return 1;
+}
+
+static unsigned next_or_fail(struct cw_tcp_conn *conn)
+{
+    return try_next(conn) ? 0 : cw_tcp_dial_failed(conn);
+}
+
+/* The acceptor's answer is complete. */
+static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    const uint8_t *reply             = greeting->in + CW_TCP_GREETING_SIZE;
+
+    conn->greeting = NULL;
+    if (header->kind == CW_TCP_ACCEPTED) {
+        cw_tcp_conn_open(conn);
+        upcalls->opened(&conn->super, UCS_OK, reply, header->length);
+    } else {
+        cw_tcp_conn_drop_fd(conn);
+        conn->state  = CW_TCP_CLOSED;
+        conn->broken = UCS_ERR_REJECTED;
+        upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
+    }
+    free(greeting);
+    cw_tcp_tx_update_interest(conn); /* somebody may have tried to send before: `room` comes by the poller */
+    return 1;
+}
+
+unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_tcp_greeting_header header;
+    const char *wrong;
+    int ret;
+
+    if (conn->state == CW_TCP_CONNECTING) {
+        ret = cw_net_connect_result(conn->item.fd);
+        if (ret == -EINPROGRESS) {
+            return 0;
+        }
+        if (ret < 0) {
+            attempt_failed(conn, error_status(-ret), strerror(-ret));
+        }
+        return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
+    }
+    ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
+    if (ret > 0) {
+        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
+        if (wrong == NULL && ((header.kind != CW_TCP_ACCEPTED && header.kind != CW_TCP_REFUSED) || header.key != greeting->key)) {
+            wrong = "its greeting is malformed";
+        }
+        if (wrong != NULL) {
+            attempt_failed(conn, UCS_ERR_UNREACHABLE, wrong);
+            return next_or_fail(conn);
+        }
+        ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
+    }
+    if (ret < 0) {
+        attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
+                       (ret == -EPIPE) ? "it closed the connection without an answer" : strerror(-ret));
+        return next_or_fail(conn);
+    }
+    return (ret == 0) ? 0 : answered(conn, &header);
+}
+
+ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello, size_t hello_length,
+                         void *user, struct cw_conn **conn_p)
+{
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_address peer;
+    struct cw_tcp_conn *conn;
+    unsigned num_candidates = 0;
+    const char *why         = cw_tcp_address_decode(address, address_length, &peer);
+
+    if (hello_length > CW_HELLO_MAX) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (why == NULL) {
+        num_candidates = cw_tcp_candidates(&iface->local, &peer, candidates, &why);
+    }
+    if (num_candidates == 0) {
+        cw_log(iface->settings.failure_level, "cannot connect to a peer by TCP: %s", why);
+        return UCS_ERR_UNREACHABLE;
+    }
+    conn = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    greeting                 = conn->greeting;
+    greeting->num_candidates = num_candidates;
+    greeting->key            = peer.key;
+    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
+    memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
+    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, peer.key);
+    if (hello_length > 0) {
+        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+    }
+    conn->super.user = user;
+    *conn_p          = &conn->super;
+    if (!try_next(conn)) {
+        cw_list_add_tail(&iface->pending, &conn->link);
+    }
+    return UCS_OK;
+}

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The TCP transport's table, and its iface: opening, address, progress.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "os/clock.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_transport.h"
+
+#define SELDOM_TICKS        1024u /* progress calls between two looks at what has to do with time; a power of two */
+#define MAX_SHORT           2048u
+#define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that is gone */
+
+static struct cw_tcp_iface *iface_of(struct cw_iface *super)
+{
+    return cw_container_of(super, struct cw_tcp_iface, super);
+}
+
+static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *settings)
+{
+    const size_t most_short = settings->tx_seg_size - sizeof(uint64_t);
+
+    limits->max_short     = (most_short < MAX_SHORT) ? most_short : MAX_SHORT;
+    limits->max_bcopy     = settings->tx_seg_size;
+    limits->max_zcopy     = CW_TCP_PACKET_MAX;
+    limits->max_iov       = settings->max_iov;
+    limits->latency_ns    = 10000;
+    limits->bandwidth_bps = settings->bandwidth_bps;
+    limits->overhead_ns   = 2000;
+}
+
+static void set_address(struct cw_tcp_iface *iface, uint16_t port, unsigned listens)
+{
+    struct cw_tcp_address address = {.port      = port,
+                                     .netns     = iface->local.netns,
+                                     .key       = iface->key,
+                                     .listens   = listens,
+                                     .num_hosts = iface->local.num_hosts};
+    unsigned i;
+
+    for (i = 0; i < address.num_hosts; i++) {
+        address.hosts[i] = iface->local.hosts[i].address;
+    }
+    iface->address_length = cw_tcp_address_encode(&address, iface->address);
+}
+
+static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    struct cw_tcp_iface *iface = calloc(1, sizeof(*iface));
+    unsigned listens           = 0;
+    uint16_t port              = 0;
+    ucs_status_t status;
+
+    if (iface == NULL) {
+        cw_error("cannot open the TCP transport: out of memory");
+        return UCS_ERR_NO_MEMORY;
+    }
+    iface->super.transport = &cw_tcp_transport;
+    iface->super.upcalls   = params->upcalls;
+    iface->super.owner     = params->owner;
+    iface->poller          = params->poller;
+    iface->listener.fd     = -1;
+    iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
+    cw_list_init(&iface->strangers);
+    cw_list_init(&iface->pending);
+    cw_list_init(&iface->lingering);
+    cw_tcp_settings_load(params->config, &iface->settings);
+    cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
+    set_limits(&iface->super.limits, &iface->settings);
+    iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
+    iface->tx_capacity  = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
+    if (iface->local.num_hosts == 0 && iface->local.loopback == 0) {
+        cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or TCP_AF_PRIO excludes it",
+                 params->devices[0].name);
+        status = UCS_ERR_NO_DEVICE;
+        goto fail;
+    }
+    status = cw_tcp_listen(iface, &port, &listens);
+    if (status != UCS_OK) {
+        goto fail;
+    }
+    set_address(iface, port, listens);
+    *iface_p = &iface->super;
+    return UCS_OK;
+
+fail:
+    free(iface);
+    return status;
+}
+
+static void tcp_close(struct cw_iface *super)
+{
+    struct cw_tcp_iface *iface = iface_of(super);
+
+    assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
+    cw_tcp_listen_end(iface);
+    cw_tcp_lingering_end(iface);
+    free(iface->staging);
+    free(iface->spare_tx);
+    free(iface);
+}
+
+static size_t tcp_address(struct cw_iface *super, void *buffer, size_t max)
+{
+    const struct cw_tcp_iface *iface = iface_of(super);
+
+    if (iface->address_length > max) {
+        return 0;
+    }
+    memcpy(buffer, iface->address, iface->address_length);
+    return iface->address_length;
+}
+
+static int tcp_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
+{
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    struct cw_tcp_address peer;
+    const char *wrong = cw_tcp_address_decode(address, length, &peer);
+
+    if (wrong != NULL) {
+        *why = wrong;
+        return 0;
+    }
+    return cw_tcp_candidates(&iface_of(super)->local, &peer, candidates, why) > 0;
+}
+
+/* A dial that failed at once, or a connection on which a send failed. */
+static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
+{
+    unsigned events = 0;
+
+    if (conn->state == CW_TCP_CLOSED) {
+        return cw_tcp_dial_failed(conn);
+    }
+    if (cw_tcp_recv(conn, LAST_WORDS_RECEIVES, &events) != CW_TCP_RECV_ENDED) {
+        if (iface->staging == NULL) {
+            cw_list_add_tail(&iface->pending, &conn->link); /* no memory to receive in; later */
+        } else {
+            cw_tcp_conn_lost(conn, conn->broken);
+            events++;
+        }
+    }
+    return events;
+}
+
+static unsigned progress_seldom(struct cw_tcp_iface *iface)
+{
+    struct cw_list pending;
+    struct cw_list *link;
+    unsigned events = 0;
+    uint64_t now_ns;
+
+    cw_list_init(&pending);
+    cw_list_splice_tail(&pending, &iface->pending);
+    while ((link = cw_list_pop_head(&pending)) != NULL) {
+        events += finish_pending(iface, cw_container_of(link, struct cw_tcp_conn, link));
+    }
+    if (!cw_list_empty(&iface->strangers) || iface->accept_again_ns != 0) {
+        now_ns = cw_clock_ns();
+        cw_tcp_strangers_expire(iface, now_ns);
+        if (now_ns >= iface->accept_again_ns) {
+            cw_tcp_accept_resume(iface);
+        }
+    }
+    return events;
+}
+
+static unsigned tcp_progress(struct cw_iface *super)
+{
+    struct cw_tcp_iface *iface = iface_of(super);
+    struct cw_tcp_conn *conn;
+    unsigned events = 0, i = 0, before;
+
+    while (i < iface->num_hot) {
+        conn   = iface->hot[i];
+        before = events;
+        if (cw_tcp_recv(conn, 1, &events) == CW_TCP_RECV_ENDED) {
+            continue;
+        }
+        if (events != before) {
+            conn->fruitless = 0;
+        } else if (++conn->fruitless == CW_TCP_MAX_FRUITLESS) {
+            cw_tcp_hot_remove(conn);
+            continue;
+        }
+        i++;
+    }
+    if (cw_unlikely(!cw_list_empty(&iface->pending) || (++iface->ticks & (SELDOM_TICKS - 1)) == 0)) {
+        events += progress_seldom(iface);
+    }
+    return events;
+}
+
+static ucs_status_t tcp_arm(struct cw_iface *super)
+{
+    struct cw_tcp_iface *iface = iface_of(super);
+
+    if (iface->accept_again_ns != 0 && cw_clock_ns() >= iface->accept_again_ns) {
+        cw_tcp_accept_resume(iface);
+    }
+    return cw_list_empty(&iface->pending) ? UCS_OK : UCS_ERR_BUSY;
+}
+
+const struct cw_transport cw_tcp_transport = {
+    .name          = "tcp",
+    .wire_id       = 2,
+    .device_class  = CW_DEVICE_NET,
+    .query_devices = cw_tcp_query_devices,
+    .open          = tcp_open,
+    .close         = tcp_close,
+    .address       = tcp_address,
+    .reachable     = tcp_reachable,
+    .progress      = tcp_progress,
+    .arm           = tcp_arm,
+    .dial          = cw_tcp_dial,
+    .close_conn    = cw_tcp_close_conn,
+    .send_short    = cw_tcp_send_short,
+    .send_bcopy    = cw_tcp_send_bcopy,
+    .send_zcopy    = cw_tcp_send_zcopy,
+    .flush         = cw_tcp_flush,
+};

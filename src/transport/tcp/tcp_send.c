@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. What the kernel does not take stays in that buffer,
+ * which then belongs to the connection until it is drained, and the iface gets a new spare before the next send. Small frames may follow
+ * into the same buffer. Invariant: conn->tx is not NULL exactly while something is unsent.
+ */
+#include "transport/tcp/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_tx *tx = iface->spare_tx;
+
+    if (cw_likely(tx != NULL)) {
+        return 1;
+    }
+    tx = malloc(sizeof(*tx) + iface->tx_capacity);
+    if (tx == NULL) {
+        return 0;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+    return 1;
+}
+
+/* Back to the iface, or to the system. */
+static void release_tx(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
+{
+    if (iface->spare_tx != NULL) {
+        free(tx);
+        return;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+}
+
+void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
+{
+    const unsigned write = (conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0;
+
+    if (conn->item.fd >= 0) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ | write);
+    }
+}
+
+static ucs_status_t again(struct cw_tcp_conn *conn)
+{
+    if (!conn->wants_room) {
+        conn->wants_room = 1;
+        if (conn->state == CW_TCP_OPEN) {
+            cw_tcp_tx_update_interest(conn);
+        }
+    }
+    return CW_AGAIN;
+}
+
+/* The end is told from progress, after what was received before. */
+static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
+{
+    cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
+    conn->broken = UCS_ERR_CONNECTION_RESET;
+    if (conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
+        cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
+    }
+    return conn->broken;
+}
+
+/* Finds a buffer with room for a frame of `size` bytes. */
+static ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_tx *tx       = conn->tx;
+
+    if (cw_unlikely(conn->state != CW_TCP_OPEN || conn->broken != UCS_OK)) {
+        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    }
+    if (cw_unlikely(tx != NULL)) {
+        if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
+            return again(conn);
+        }
+    } else if (!cw_tcp_tx_reserve(iface)) {
+        return again(conn);
+    } else {
+        tx = iface->spare_tx;
+    }
+    *tx_p = tx;
+    return UCS_OK;
+}
+
+/* The first `sent` bytes of the spare tx are gone, the rest becomes the connection's. */
+static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    conn->tx        = iface->spare_tx;
+    conn->tx->head  = sent;
+    iface->spare_tx = NULL;
+    cw_tcp_tx_update_interest(conn);
+}
+
+/* A frame of `size` bytes was built behind tx->length. */
+static ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, size_t size)
+{
+    ssize_t sent;
+
+    if (cw_unlikely(tx == conn->tx)) {
+        tx->length += size;
+        return UCS_OK;
+    }
+    sent = cw_net_send(conn->item.fd, tx->bytes, size);
+    if (cw_likely(sent == (ssize_t)size)) {
+        return UCS_OK;
+    }
+    if (sent < 0 && sent != -EAGAIN) {
+        return send_failed(conn, sent);
+    }
+    tx->length = size;
+    keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
+    return UCS_OK;
+}
+
+ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    const size_t packet      = sizeof(header) + length;
+    struct cw_tcp_tx *tx;
+    ucs_status_t status;
+    uint8_t *to;
+
+    assert(length <= super->iface->limits.max_short);
+    status = frame_begin(conn, CW_TCP_FRAME_HEADER + packet, &tx);
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    to = tx->bytes + tx->length;
+    cw_tcp_frame_encode(to, id, packet);
+    memcpy(to + CW_TCP_FRAME_HEADER, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(to + CW_TCP_FRAME_HEADER + sizeof(header), payload, length);
+    }
+    return frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+}
+
+ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    struct cw_tcp_tx *tx;
+    ucs_status_t status;
+    size_t packet;
+    uint8_t *to;
+
+    assert(max <= super->iface->limits.max_bcopy);
+    status = frame_begin(conn, CW_TCP_FRAME_HEADER + max, &tx);
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    to     = tx->bytes + tx->length;
+    packet = pack(to + CW_TCP_FRAME_HEADER, max, arg);
+    assert(packet <= max);
+    cw_tcp_frame_encode(to, id, packet);
+    return frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+}
+
+/* Takes n bytes from the front. True when nothing is left. */
+static int advance(struct cw_tcp_tx *tx, size_t n)
+{
+    struct iovec *iov;
+    size_t part = tx->length - tx->head;
+
+    part = (n < part) ? n : part;
+    tx->head += part;
+    n -= part;
+    while (tx->iov_first < tx->iov_count) {
+        iov  = &tx->iov[tx->iov_first];
+        part = (n < iov->iov_len) ? n : iov->iov_len;
+        if (part < iov->iov_len) {
+            iov->iov_base = (char *)iov->iov_base + part;
+            iov->iov_len -= part;
+            break;
+        }
+        n -= part;
+        tx->iov_first++;
+    }
+    return tx->head == tx->length && tx->iov_first == tx->iov_count;
+}
+
+/* One attempt. Bytes taken, or -errno. */
+static ssize_t send_once(int fd, struct cw_tcp_tx *tx)
+{
+    struct iovec iov[1 + CW_TCP_MAX_IOV];
+    const unsigned count = tx->iov_count - tx->iov_first;
+
+    if (count == 0) {
+        return cw_net_send(fd, tx->bytes + tx->head, tx->length - tx->head);
+    }
+    iov[0].iov_base = tx->bytes + tx->head;
+    iov[0].iov_len  = tx->length - tx->head;
+    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
+    return cw_net_sendv(fd, iov, 1 + count);
+}
+
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length, const struct iovec *iov,
+                               unsigned iov_count, struct cw_completion *completion)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    size_t packet            = header_length;
+    struct cw_tcp_tx *tx;
+    ucs_status_t status;
+    ssize_t sent;
+    unsigned i;
+
+    for (i = 0; i < iov_count; i++) {
+        packet += iov[i].iov_len;
+    }
+    assert(packet <= super->iface->limits.max_zcopy && header_length <= super->iface->limits.max_bcopy &&
+           iov_count <= super->iface->limits.max_iov);
+    if (conn->tx != NULL) {
+        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    }
+    status = frame_begin(conn, CW_TCP_FRAME_HEADER + header_length, &tx);
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_tcp_frame_encode(tx->bytes, id, packet);
+    memcpy(tx->bytes + CW_TCP_FRAME_HEADER, header, header_length);
+    if (iov_count > 0) {
+        memcpy(tx->iov, iov, iov_count * sizeof(*iov));
+    }
+    tx->length    = CW_TCP_FRAME_HEADER + header_length;
+    tx->iov_count = iov_count;
+    sent          = send_once(conn->item.fd, tx);
+    if ((sent >= 0 && advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
+        memset(tx, 0, sizeof(*tx));
+        return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
+    }
+    tx->zcopy = completion;
+    keep_rest(conn, tx->head);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    struct cw_tcp_tx *tx     = conn->tx;
+
+    if (conn->broken != UCS_OK) {
+        return conn->broken;
+    }
+    if (tx == NULL) {
+        return UCS_OK;
+    }
+    if (tx->num_flushes == CW_TCP_MAX_FLUSHES) {
+        return again(conn);
+    }
+    tx->flushes[tx->num_flushes++] = completion;
+    return UCS_INPROGRESS;
+}
+
+void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
+{
+    struct cw_tcp_tx *tx = cw_tcp_iface_of(&conn->super)->spare_tx;
+    ssize_t sent         = cw_net_send(conn->item.fd, data, length);
+
+    assert(tx != NULL && conn->tx == NULL);
+    if (sent == (ssize_t)length) {
+        return;
+    }
+    if (sent < 0 && sent != -EAGAIN) {
+        (void)send_failed(conn, sent);
+        return;
+    }
+    memcpy(tx->bytes, data, length);
+    tx->length = length;
+    keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
+}
+
+/* Gives the buffer back first: the callbacks may send. */
+static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
+{
+    struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
+    unsigned count = 0, i;
+
+    if (tx->zcopy != NULL) {
+        done[count++] = tx->zcopy;
+    }
+    for (i = 0; i < tx->num_flushes; i++) {
+        done[count++] = tx->flushes[i];
+    }
+    tx->zcopy       = NULL;
+    tx->num_flushes = 0;
+    if (conn->tx == NULL) {
+        release_tx(cw_tcp_iface_of(&conn->super), tx);
+    }
+    for (i = 0; i < count; i++) {
+        done[i]->done(done[i], status);
+    }
+    return count;
+}
+
+unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+    unsigned events      = 0;
+    ssize_t sent;
+
+    if (tx != NULL) {
+        sent = send_once(conn->item.fd, tx);
+        if (sent == -EAGAIN) {
+            return 0;
+        }
+        if (sent < 0) {
+            (void)send_failed(conn, sent);
+            return 0;
+        }
+        if (!advance(tx, (size_t)sent)) {
+            return 1;
+        }
+        conn->tx = NULL;
+        events   = 1 + complete_tx(conn, tx, UCS_OK);
+    }
+    if (conn->wants_room && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
+        conn->wants_room = 0;
+        events++;
+        conn->super.iface->upcalls->room(&conn->super);
+    }
+    cw_tcp_tx_update_interest(conn);
+    return events;
+}
+
+void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+
+    if (tx == NULL) {
+        return;
+    }
+    if (!keep_bytes || tx->zcopy != NULL) {
+        conn->tx = NULL;
+    }
+    (void)complete_tx(conn, tx, status);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The only place where the TCP transport reads the configuration (VAR-70 .. VAR-72).
+ */
+#include "transport/tcp/tcp.h"
+
+#include "base/string.h"
+#include "core/config.h"
+
+#define MIN_SEG_SIZE 1024u
+#define NS_PER_S     UINT64_C(1000000000)
+
+static size_t clamp(size_t value, size_t low, size_t high)
+{
+    return (value < low) ? low : (value > high) ? high : value;
+}
+
+/* auto and inf leave it to the system. */
+static size_t buffer_size(size_t value)
+{
+    return (value == CW_MEMUNITS_AUTO || value == CW_MEMUNITS_INF) ? 0 : value;
+}
+
+static unsigned seconds(uint64_t value_ns)
+{
+    const uint64_t value_s = (value_ns + NS_PER_S - 1) / NS_PER_S;
+
+    return (value_ns == CW_TIME_AUTO || value_ns == CW_TIME_INF) ? 0 : (unsigned)clamp(value_s, 1, 32767);
+}
+
+static unsigned count(uint64_t value, unsigned max)
+{
+    return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
+}
+
+/* How often to repeat a SYN so that the kernel gives up within the time: it waits 1, 2, 4 ... seconds. */
+static unsigned syn_retries_within(uint64_t timeout_ns)
+{
+    unsigned retries = 1;
+
+    if (timeout_ns == CW_TIME_INF) {
+        return 0;
+    }
+    while (retries < 6 && ((UINT64_C(4) << retries) - 1) * NS_PER_S <= timeout_ns) {
+        retries++;
+    }
+    return retries;
+}
+
+void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
+{
+    const struct cw_name_list *families = &config->tcp_af_prio;
+    struct cw_net_options *socket       = &settings->socket;
+    unsigned i;
+
+    *settings                = (struct cw_tcp_settings){0};
+    settings->tx_seg_size    = clamp(config->tcp_tx_seg_size, MIN_SEG_SIZE, CW_TCP_PACKET_MAX);
+    settings->rx_seg_size    = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
+    settings->max_iov        = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
+    settings->max_poll       = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
+    settings->port_first     = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
+    settings->port_last      = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
+    settings->use_bridges    = config->tcp_bridge_enable;
+    settings->prefer_default = config->tcp_prefer_default;
+    settings->failure_level  = config->tcp_failure;
+    settings->bandwidth_bps  = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
+    for (i = 0; i < families->count; i++) {
+        settings->ipv6_first |= !settings->use_ipv4 && cw_string_equal_nocase(families->names[i], "inet6");
+        settings->use_ipv4 |= cw_string_equal_nocase(families->names[i], "inet");
+        settings->use_ipv6 |= cw_string_equal_nocase(families->names[i], "inet6");
+    }
+    if (!settings->use_ipv4 && !settings->use_ipv6) {
+        settings->use_ipv4 = settings->use_ipv6 = 1;
+    }
+    socket->nodelay              = config->tcp_nodelay;
+    socket->sndbuf               = buffer_size(config->tcp_sndbuf);
+    socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
+    socket->keepalive            = config->tcp_keepidle_ns != CW_TIME_INF;
+    socket->keepalive_idle_s     = seconds(config->tcp_keepidle_ns);
+    socket->keepalive_interval_s = seconds(config->tcp_keepintvl_ns);
+    socket->keepalive_count      = count(config->tcp_keepcnt, 127);
+    socket->syn_retries          = count(config->tcp_syn_cnt, 127);
+    settings->last_syn_retries   = socket->syn_retries;
+    if (socket->syn_retries == 0) {
+        socket->syn_retries        = 1;
+        settings->last_syn_retries = syn_retries_within(config->connect_timeout_ns);
+    }
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the TCP transport puts on a connection. Numbers are little endian; reserved bytes are zero and checked.
+ *
+ * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
+ *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
+ *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
+ *        4    1 version of this layout, 1                           4    1 id of the packet
+ *        5    1 enum cw_tcp_greeting_kind                           5    3 reserved
+ *        6    2 bytes that follow, <= CW_HELLO_MAX                  8    n the packet
+ *        8    4 key out of the acceptor's address, both ways
+ *       12    4 reserved
+ *       16    n hello or reply of the core
+ *
+ * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX is part of the format: every receiver takes frames up to it.
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
+#define CW_TRANSPORT_TCP_TCP_WIRE_H
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+#define CW_TCP_MAGIC            0x50545743u
+#define CW_TCP_VERSION          1u
+#define CW_TCP_GREETING_SIZE    16u
+#define CW_TCP_FRAME_HEADER     8u
+#define CW_TCP_PACKET_MAX       65536u
+
+enum cw_tcp_greeting_kind { CW_TCP_HELLO = 1, CW_TCP_ACCEPTED = 2, CW_TCP_REFUSED = 3 };
+
+struct cw_tcp_greeting_header {
+    uint32_t magic;
+    uint8_t version;
+    uint8_t kind;
+    uint16_t length;
+    uint32_t key;
+    uint32_t reserved;
+};
+
+struct cw_tcp_frame_header {
+    uint32_t length;
+    uint8_t id;
+    uint8_t reserved[3];
+};
+
+_Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
+
+static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
+{
+    const struct cw_tcp_greeting_header header = {htole32(CW_TCP_MAGIC), CW_TCP_VERSION, (uint8_t)kind, htole16((uint16_t)length),
+                                                  htole32(key), 0};
+
+    memcpy(to, &header, sizeof(header));
+}
+
+/* Whether these first bytes can become a greeting. */
+static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
+{
+    const uint32_t magic = htole32(CW_TCP_MAGIC);
+
+    return memcmp(from, &magic, (length < sizeof(magic)) ? length : sizeof(magic)) == 0;
+}
+
+/* NULL, or what is wrong with it as the end of a sentence about the peer. */
+static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_length, struct cw_tcp_greeting_header *header)
+{
+    memcpy(header, from, sizeof(*header));
+    header->magic  = le32toh(header->magic);
+    header->length = le16toh(header->length);
+    header->key    = le32toh(header->key);
+    if (header->magic != CW_TCP_MAGIC) {
+        return "it does not speak this protocol";
+    }
+    if (header->version != CW_TCP_VERSION) {
+        return "it speaks another version of the protocol";
+    }
+    if (header->length > max_length || header->reserved != 0) {
+        return "its greeting is malformed";
+    }
+    return NULL;
+}
+
+static inline void cw_tcp_frame_encode(void *to, uint8_t id, size_t length)
+{
+    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, {0, 0, 0}};
+
+    memcpy(to, &header, sizeof(header));
+}
+
+/* Bytes of the packet, or -1 when this is no frame. */
+static inline int32_t cw_tcp_frame_decode(const void *from, uint8_t *id)
+{
+    struct cw_tcp_frame_header header;
+
+    memcpy(&header, from, sizeof(header));
+    header.length = le32toh(header.length);
+    if (header.length > CW_TCP_PACKET_MAX || (header.reserved[0] | header.reserved[1] | header.reserved[2]) != 0) {
+        return -1;
+    }
+    *id = header.id;
+    return (int32_t)header.length;
+}
+
+#endif
