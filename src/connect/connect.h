@@ -15,6 +15,9 @@ size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffe
 /* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
+/* The interface that would be dialled first, or NULL. */
+const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address);
+
 /* Starts to connect an idle endpoint by the best interface that was not tried yet. Outcomes come by upcalls. */
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 

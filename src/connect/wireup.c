@@ -60,6 +60,13 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
     return UCS_ERR_UNREACHABLE;
 }
 
+const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address)
+{
+    int i = choose(worker, address, 0, 0);
+
+    return (i < 0) ? NULL : worker->ifaces[i];
+}
+
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;

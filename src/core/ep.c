@@ -74,11 +74,10 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     return ep;
 }
 
-static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
+void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
 {
     uint64_t mask = params->field_mask;
 
-    ep->user = 1;
     if (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
         ep->err_cb    = params->err_handler.cb;
         ep->user_data = params->err_handler.arg;
@@ -86,9 +85,15 @@ static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
     if (mask & UCP_EP_PARAM_FIELD_USER_DATA) {
         ep->user_data = params->user_data;
     }
-    if (mask & UCP_EP_PARAM_FIELD_FLAGS) {
+}
+
+static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
+{
+    ep->user = 1;
+    if (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) {
         ep->flags = params->flags;
     }
+    cw_ep_set_handlers(ep, params);
 }
 
 static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint8_t err_mode)

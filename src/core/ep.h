@@ -79,6 +79,9 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
+/* Error callback and user data, of those that the mask names (EP-6, EP-37). */
+void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
+
 /* Puts a request behind everything that was posted before and starts to connect if need be. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 

@@ -267,6 +267,18 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
     return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
 }
 
+const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface)
+{
+    unsigned i;
+
+    for (i = 0; i < worker->context->num_resources; i++) {
+        if (worker->context->resources[i].transport == iface->transport) {
+            return worker->context->resources[i].device.name;
+        }
+    }
+    return "";
+}
+
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)
 {
     unsigned i;

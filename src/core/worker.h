@@ -79,6 +79,8 @@ static inline void cw_worker_poll_soon(struct ucp_worker *worker)
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
+/* The first device of an interface, for texts; constant. */
+const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface);
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)

@@ -38,6 +38,8 @@ struct ucp_recv_desc {
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes on the match (TAG-21). */
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync);
+/* The message length of a tag send, 0 for other requests; for texts. */
+size_t cw_tag_send_length(const struct cw_request *request);
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 
 /* tag_recv.c */

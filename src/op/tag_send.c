@@ -239,6 +239,11 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
     return send_request(ep, buffer, count, tag, param, sync);
 }
 
+size_t cw_tag_send_length(const struct cw_request *request)
+{
+    return (request->send == tag_send) ? ((const struct send_state *)(const void *)(request + 1))->cursor.length : 0;
+}
+
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_tag_ack header;

@@ -28,7 +28,7 @@ static uint64_t hash_text(const char *text, size_t length)
 }
 
 /* Threads that meet here compute the same value. */
-static uint64_t boot_hash(void)
+uint64_t cw_host_boot_id(void)
 {
     static _Atomic uint64_t known;
     uint64_t hash = atomic_load_explicit(&known, memory_order_relaxed);
@@ -66,6 +66,6 @@ uint64_t cw_host_netns_id(void)
         ns.st_dev = 0;
         ns.st_ino = 0;
     }
-    id = mix(boot_hash() ^ mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
+    id = mix(cw_host_boot_id() ^ mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
     return (id != 0) ? id : 1;
 }

@@ -15,4 +15,7 @@
  */
 uint64_t cw_host_netns_id(void);
 
+/* The same without the network namespace: one boot of one kernel. Never 0. */
+uint64_t cw_host_boot_id(void);
+
 #endif

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of the door share. The door checks arguments, enters the worker, calls one function, and leaves; it has no state.
+ */
+#ifndef CW_ABI_DOOR_H
+#define CW_ABI_DOOR_H
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "core/worker.h"
+
+/* How the parts above the core are joined to a worker; wiring.c. */
+extern const struct cw_worker_handlers cw_door_handlers;
+
+static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
+{
+    return ep->worker;
+}
+
+/* Logs which feature a call lacks (CTX-11, ABU-2). */
+ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
+
+#define CW_DOOR_NEEDS(worker, feature) \
+    (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
+
+/* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15. */
+ucs_status_t cw_door_check_param(const ucp_request_param_t *param);
+
+#endif

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoint calls (EP-*, CLS-*). Endpoints to socket addresses and from connection requests are not there yet (docs/STATUS.md).
+ */
+#include <string.h>
+
+#include "abi/door.h"
+#include "connect/connect.h"
+#include "plan/choose.h"
+
+static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
+{
+    struct cw_address address;
+    ucs_status_t status;
+
+    status = cw_address_decode(params->address, &address);
+    if (status != UCS_OK) {
+        cw_error("cannot create an endpoint: the bytes given are no worker address of this library");
+        return status;
+    }
+    status = cw_wireup_check(worker, &address);
+    if (status != UCS_OK) {
+        return status;
+    }
+    return cw_ep_create(worker, address.uid, address.bytes, address.length, params, ep_p);
+}
+
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
+{
+    uint64_t mask = params->field_mask;
+    unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    ucs_status_t status;
+
+    if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
+        if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
+            cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
+            return UCS_ERR_INVALID_PARAM;
+        }
+        return UCS_ERR_NOT_IMPLEMENTED;
+    }
+    if (mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
+        return (params->conn_request == NULL) ? UCS_ERR_INVALID_PARAM : UCS_ERR_NOT_IMPLEMENTED;
+    }
+    if (!(mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
+        cw_error("an endpoint needs a worker address, a connection request, or a socket address with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cw_worker_enter(worker);
+    status = ep_create_by_address(worker, params, ep_p);
+    cw_worker_leave(worker);
+    return status;
+}
+
+ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
+{
+    const uint64_t forbidden = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+
+    if (params->field_mask & forbidden) {
+        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    }
+    cw_worker_enter(ep->worker);
+    cw_ep_set_handlers(ep, params);
+    cw_worker_leave(ep->worker);
+    return NULL;
+}
+
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    cw_worker_enter(worker);
+    result = cw_ep_flush(ep, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    int force           = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & UCP_EP_CLOSE_FLAG_FORCE);
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    cw_worker_enter(worker);
+    result = cw_ep_close(ep, param, force);
+    cw_worker_leave(worker);
+    return result;
+}
+
+/* The transport in use, or the one that would be; the address was checked when the endpoint was made. */
+static const struct cw_iface *iface_of(ucp_ep_h ep)
+{
+    struct cw_address address;
+
+    if (ep->conn != NULL) {
+        return ep->conn->iface;
+    }
+    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+        return NULL;
+    }
+    return cw_wireup_choose(ep->worker, &address);
+}
+
+static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
+{
+    const struct cw_iface *iface = iface_of(ep);
+    ucp_transport_entry_t entry  = {0};
+    size_t size                  = (transports->entry_size < sizeof(entry)) ? transports->entry_size : sizeof(entry);
+
+    if (iface == NULL || transports->num_entries == 0) {
+        transports->num_entries = 0;
+        return;
+    }
+    entry.transport_name = iface->transport->name;
+    entry.device_name    = cw_worker_device_name(ep->worker, iface);
+    memcpy(transports->entries, &entry, size);
+    transports->num_entries = 1;
+}
+
+ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
+{
+    ucs_status_t status = UCS_OK;
+
+    cw_worker_enter(ep->worker);
+    if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME) {
+        cw_name_set(attr->name, NULL, ep);
+    }
+    if (attr->field_mask & (UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR | UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR)) {
+        status = UCS_ERR_NOT_CONNECTED; /* EP-30: not made by client and server */
+    } else if (attr->field_mask & UCP_EP_ATTR_FIELD_TRANSPORTS) {
+        query_transports(ep, &attr->transports);
+    }
+    cw_worker_leave(ep->worker);
+    return status;
+}
+
+ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param, ucp_ep_evaluate_perf_attr_t *attr)
+{
+    const struct cw_iface *iface;
+
+    if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) || !(attr->field_mask & UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cw_worker_enter(ep->worker);
+    iface = iface_of(ep);
+    if (iface != NULL) {
+        attr->estimated_time = cw_plan_estimate(iface->limits.latency_ns, iface->limits.overhead_ns, iface->limits.bandwidth_bps,
+                                                (double)param->message_size);
+    }
+    cw_worker_leave(ep->worker);
+    return (iface == NULL) ? UCS_ERR_NOT_CONNECTED : UCS_OK;
+}
+
+static const char *state_name(const struct ucp_ep *ep)
+{
+    static const char *const names[] = {"not connected yet", "connecting", "waiting for the peer's connection", "connected", "failed"};
+
+    return names[ep->state];
+}
+
+void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
+{
+    const struct cw_iface *iface;
+
+    cw_worker_enter(ep->worker);
+    iface = iface_of(ep);
+    fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,
+            (unsigned long long)cw_ep_peer_uid(ep), ep->number);
+    if (iface != NULL) {
+        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", iface->transport->name, cw_worker_device_name(ep->worker, iface));
+    }
+    fprintf(stream, "#               state: %s\n#\n", state_name(ep));
+    cw_worker_leave(ep->worker);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls on requests (REQ-*).
+ */
+#include <stdio.h>
+
+#include "abi/door.h"
+#include "op/tag.h"
+
+/* Without the lock, from any thread: the status is the last thing that completion writes. */
+static ucs_status_t status_of(const struct cw_request *request)
+{
+    return __atomic_load_n(&request->status, __ATOMIC_ACQUIRE);
+}
+
+ucs_status_t ucp_request_check_status(void *request)
+{
+    return status_of(cw_request_of(request));
+}
+
+ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info)
+{
+    const struct cw_request *req = cw_request_of(request);
+    ucs_status_t status          = status_of(req);
+
+    if (status != UCS_INPROGRESS) {
+        *info = req->info;
+    }
+    return status;
+}
+
+ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info)
+{
+    const struct cw_request *req = cw_request_of(request);
+    ucs_status_t status          = status_of(req);
+
+    if (status != UCS_INPROGRESS && req->kind == CW_REQUEST_TAG_RECV && info != NULL) {
+        *info = req->info;
+    }
+    return status;
+}
+
+static void release(void *request, int keep_callback)
+{
+    struct cw_request *req = cw_request_of(request);
+    ucp_worker_h worker;
+
+    if (req->flags & CW_REQUEST_USER_MEMORY) {
+        return; /* the program's own; it may even be on its way out of use (ABU-20) */
+    }
+    worker = req->worker;
+    cw_worker_enter(worker);
+    cw_request_release(req, keep_callback);
+    cw_worker_leave(worker);
+}
+
+void ucp_request_free(void *request)
+{
+    release(request, 0);
+}
+
+void ucp_request_release(void *request)
+{
+    release(request, 1);
+}
+
+void ucp_request_cancel(ucp_worker_h worker, void *request)
+{
+    cw_worker_enter(worker);
+    cw_tag_cancel(cw_request_of(request));
+    cw_worker_leave(worker);
+}
+
+void *ucp_request_alloc(ucp_worker_h worker)
+{
+    (void)worker;
+    return NULL; /* REQ-29 */
+}
+
+ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
+{
+    const uint64_t text_fields   = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
+    const struct cw_request *req = cw_request_of(request);
+    ucs_status_t status          = status_of(req);
+
+    if (req->flags & CW_REQUEST_IN_POOL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_INFO_STRING) {
+        if ((attr->field_mask & text_fields) != text_fields) {
+            return UCS_ERR_INVALID_PARAM;
+        }
+        if (req->kind == CW_REQUEST_TAG_RECV) {
+            snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu host memory: %s", req->info.length, ucs_status_string(status));
+        } else {
+            snprintf(attr->debug_string, attr->debug_string_size, "send length %zu host memory: %s", cw_tag_send_length(req), ucs_status_string(status));
+        }
+    }
+    if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS) {
+        attr->status = status;
+    }
+    if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_MEM_TYPE) {
+        attr->mem_type = UCS_MEMORY_TYPE_HOST;
+    }
+    return UCS_OK;
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tag calls (TAG-*, TPR-*).
+ */
+#include "abi/door.h"
+#include "op/tag.h"
+
+static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param, int sync,
+                             const char *call)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
+        return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
+    }
+    status = cw_door_check_param(param);
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_tag_send(ep, buffer, count, tag, param, sync);
+    cw_worker_leave(worker);
+    return result;
+}
+
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param)
+{
+    return tag_send(ep, buffer, count, tag, param, 0, __func__);
+}
+
+ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                       const ucp_request_param_t *param)
+{
+    return tag_send(ep, buffer, count, tag, param, 1, __func__);
+}
+
+static ucs_status_t check_recv(ucp_worker_h worker, const ucp_request_param_t *param, const char *call)
+{
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
+        return cw_door_feature_missing(call, "UCP_FEATURE_TAG");
+    }
+    return cw_door_check_param(param);
+}
+
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
+                                  const ucp_request_param_t *param)
+{
+    ucs_status_t status = check_recv(worker, param, __func__);
+    ucs_status_ptr_t result;
+
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_tag_recv(worker, buffer, count, tag, tag_mask, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
+                                      const ucp_request_param_t *param)
+{
+    ucs_status_t status = check_recv(worker, param, __func__);
+    ucs_status_ptr_t result;
+
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_tag_recv_message(worker, buffer, count, message, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove, ucp_tag_recv_info_t *info)
+{
+    ucp_tag_message_h message;
+
+    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_TAG) != UCS_OK) {
+        return NULL;
+    }
+    cw_worker_enter(worker);
+    message = cw_tag_probe(worker, tag, tag_mask, remove, info);
+    cw_worker_leave(worker);
+    return message;
+}

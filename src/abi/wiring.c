@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Joins op/ and connect/ to the core: the core depends on neither (docs/ARCHITECTURE.md). Also the argument checks that several doors share.
+ */
+#include "abi/door.h"
+#include "connect/connect.h"
+#include "op/op.h"
+
+static const struct cw_upcalls upcalls = {
+    .packet = cw_op_packet,
+    .accept = cw_wireup_accept,
+    .opened = cw_wireup_opened,
+    .room   = cw_wireup_room,
+    .closed = cw_wireup_closed,
+};
+
+const struct cw_worker_handlers cw_door_handlers = {
+    .upcalls        = &upcalls,
+    .worker_init    = cw_op_worker_init,
+    .worker_cleanup = cw_op_worker_cleanup,
+    .ep_connect     = cw_wireup_connect,
+    .ep_lost        = cw_op_ep_lost,
+};
+
+ucs_status_t cw_door_feature_missing(const char *call, const char *feature)
+{
+    cw_error("%s needs %s, which was not among the features given to ucp_init", call, feature);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+ucs_status_t cw_door_check_param(const ucp_request_param_t *param)
+{
+    const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
+    unsigned class_id;
+
+    if ((param->op_attr_mask & both) == both) {
+        cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND exclude each other");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) && (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
+        cw_error("memory type %d does not exist", (int)param->memory_type);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+        class_id = (unsigned)(param->datatype & UCP_DATATYPE_CLASS_MASK);
+        if (class_id != UCP_DATATYPE_CONTIG && class_id != UCP_DATATYPE_IOV && class_id != UCP_DATATYPE_GENERIC) {
+            cw_error("datatype 0x%llx is of no supported class", (unsigned long long)param->datatype);
+            return UCS_ERR_INVALID_PARAM;
+        }
+        if (class_id == UCP_DATATYPE_GENERIC && (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) {
+            cw_error("a generic datatype cannot be used with a memory handle");
+            return UCS_ERR_INVALID_PARAM;
+        }
+    }
+    return UCS_OK;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Worker calls: creation, query, address, progress, wake-up, flush and fence (WRK-*, ADR-*, WAK-*).
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi/door.h"
+#include "connect/connect.h"
+
+/* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */
+#define MAX_DEBUG_STRING 200
+
+/* The greatest active message header that every transport can carry in one packet (WRK-9). */
+#define MAX_AM_HEADER 4096
+
+ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
+{
+    return cw_worker_new(context, params, &cw_door_handlers, worker_p);
+}
+
+void ucp_worker_destroy(ucp_worker_h worker)
+{
+    cw_worker_enter(worker);
+    cw_worker_leave(worker); /* whoever was inside is out now; nobody may come any more */
+    cw_worker_free(worker);
+}
+
+/* MPICH copies 4096 bytes from wherever the address lies (R14). */
+static ucs_status_t address_new(ucp_worker_h worker, int net_only, ucp_address_t **address_p, size_t *length_p)
+{
+    uint8_t *bytes = calloc(1, CW_ADDRESS_MAX + 4096);
+
+    if (bytes == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *length_p  = cw_worker_address(worker, net_only, bytes);
+    *address_p = (ucp_address_t *)(void *)bytes;
+    return UCS_OK;
+}
+
+static ucs_status_t worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
+{
+    uint64_t mask = attr->field_mask;
+    int net_only  = (mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) && (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
+    ucs_status_t status;
+
+    if (mask & UCP_WORKER_ATTR_FIELD_ADDRESS) {
+        status = address_new(worker, net_only, &attr->address, &attr->address_length);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    if (mask & UCP_WORKER_ATTR_FIELD_THREAD_MODE) {
+        attr->thread_mode = worker->thread_mode;
+    }
+    if (mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER) {
+        attr->max_am_header = cw_worker_has(worker, UCP_FEATURE_AM) ? MAX_AM_HEADER : 0;
+    }
+    if (mask & UCP_WORKER_ATTR_FIELD_NAME) {
+        memcpy(attr->name, worker->name, sizeof(attr->name));
+    }
+    if (mask & UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING) {
+        attr->max_debug_string = MAX_DEBUG_STRING;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
+{
+    ucs_status_t status;
+
+    cw_worker_enter(worker);
+    status = worker_query(worker, attr);
+    cw_worker_leave(worker);
+    return status;
+}
+
+void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
+{
+    uint8_t bytes[CW_ADDRESS_MAX];
+
+    cw_worker_enter(worker);
+    cw_worker_print(worker, stream, cw_worker_address(worker, 0, bytes));
+    cw_worker_leave(worker);
+}
+
+void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address)
+{
+    (void)worker;
+    free(address);
+}
+
+ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address_attr_t *attr)
+{
+    struct cw_address decoded;
+    ucs_status_t status;
+
+    status = cw_address_decode(address, &decoded);
+    if (status == UCS_OK && (attr->field_mask & UCP_WORKER_ADDRESS_ATTR_FIELD_UID)) {
+        attr->worker_uid = decoded.uid;
+    }
+    return status;
+}
+
+unsigned ucp_worker_progress(ucp_worker_h worker)
+{
+    unsigned count;
+
+    if (cw_unlikely(worker->mt)) {
+        cw_lock_enter_spinning(&worker->lock);
+        count = cw_worker_progress(worker);
+        cw_lock_leave(&worker->lock);
+        return count;
+    }
+    return cw_worker_progress(worker);
+}
+
+ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
+{
+    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (worker->user_epoll_fd >= 0) {
+        return UCS_ERR_UNSUPPORTED; /* WAK-3: the events go to the program's own descriptor */
+    }
+    *fd = cw_poller_fd(worker->poller);
+    return UCS_OK;
+}
+
+ucs_status_t ucp_worker_arm(ucp_worker_h worker)
+{
+    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+
+    if (status == UCS_OK) {
+        cw_worker_enter(worker);
+        status = cw_worker_arm(worker);
+        cw_worker_leave(worker);
+    }
+    return status;
+}
+
+ucs_status_t ucp_worker_wait(ucp_worker_h worker)
+{
+    ucs_status_t status = ucp_worker_arm(worker);
+
+    if (status == UCS_ERR_BUSY) {
+        return UCS_OK;
+    }
+    return (status == UCS_OK) ? cw_poller_wait(worker->poller, -1) : status;
+}
+
+void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
+{
+    (void)worker;
+    (void)address;
+    cw_cpu_relax();
+}
+
+ucs_status_t ucp_worker_signal(ucp_worker_h worker)
+{
+    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+
+    return (status == UCS_OK) ? cw_poller_signal(worker->poller) : status;
+}
+
+ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t result;
+
+    cw_worker_enter(worker);
+    result = cw_worker_flush(worker, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+/* There are no one-sided operations yet, hence nothing to order. */
+ucs_status_t ucp_worker_fence(ucp_worker_h worker)
+{
+    (void)worker;
+    return UCS_OK;
+}

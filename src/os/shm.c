@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/shm.h on memfd_create(2) and file seals.
+ */
+#include "os/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static ucs_status_t map(int fd, size_t size, void **ptr_p)
+{
+    void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+
+    if (ptr == MAP_FAILED) {
+        cw_error("cannot map %zu bytes of shared memory: %m", size);
+        return UCS_ERR_NO_MEMORY;
+    }
+    *ptr_p = ptr;
+    return UCS_OK;
+}
+
+ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
+{
+    int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int error;
+
+    if (fd < 0) {
+        cw_error("cannot create shared memory: %m; shared memory needs memfd_create and a free descriptor");
+        return UCS_ERR_NO_MEMORY;
+    }
+    error = (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
+    if (error != 0) {
+        errno = error;
+        cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and UCX_POSIX_SEG_SIZE", size);
+        goto fail;
+    }
+    if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        cw_error("cannot seal shared memory: %m");
+        goto fail;
+    }
+    if (map(fd, size, ptr_p) != UCS_OK) {
+        goto fail;
+    }
+    *fd_p = fd;
+    return UCS_OK;
+
+fail:
+    close(fd);
+    return UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)
+{
+    struct stat st;
+    int seals;
+
+    seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return map(fd, size, ptr_p);
+}
+
+void cw_shm_unmap(void *ptr, size_t size)
+{
+    (void)munmap(ptr, size);
+}

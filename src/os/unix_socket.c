@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/unix_socket.h on SOCK_SEQPACKET sockets. Another user's processes are turned away by their credentials: whoever shares memory with us could
+ * as well read our memory by other means.
+ */
+#include "os/unix_socket.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/log.h"
+#include "os/host.h"
+
+#define NAME_PREFIX "causeway-"
+
+static int is_abstract(const char *directory)
+{
+    return directory == NULL || directory[0] == '\0';
+}
+
+/* Returns the length of the address, or 0 when the directory's name is too long. */
+static socklen_t make_name(const char *directory, uint64_t token, struct sockaddr_un *name)
+{
+    int length;
+
+    memset(name, 0, sizeof(*name));
+    name->sun_family = AF_UNIX;
+    if (is_abstract(directory)) {
+        length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, NAME_PREFIX "%016llx", (unsigned long long)token);
+        return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+    }
+    length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/" NAME_PREFIX "%016llx", directory, (unsigned long long)token);
+    return ((size_t)length >= sizeof(name->sun_path)) ? 0 : (socklen_t)sizeof(*name);
+}
+
+static int new_socket(void)
+{
+    return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+}
+
+ucs_status_t cw_unix_listen(const char *directory, uint64_t token, int *fd_p)
+{
+    struct sockaddr_un name;
+    socklen_t length = make_name(directory, token, &name);
+    int fd;
+
+    if (length == 0) {
+        cw_error("UCX_POSIX_DIR=%s is too long for the name of a socket", directory);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    fd = new_socket();
+    if (fd < 0 || bind(fd, (const struct sockaddr *)&name, length) < 0 || listen(fd, SOMAXCONN) < 0) {
+        cw_error("cannot listen for peers on this machine%s%s: %m", is_abstract(directory) ? "" : " in directory ",
+                 is_abstract(directory) ? "" : directory);
+        cw_fd_close(fd);
+        return UCS_ERR_IO_ERROR;
+    }
+    *fd_p = fd;
+    return UCS_OK;
+}
+
+void cw_unix_unlink(const char *directory, uint64_t token)
+{
+    struct sockaddr_un name;
+
+    if (!is_abstract(directory) && make_name(directory, token, &name) > 0) {
+        (void)unlink(name.sun_path);
+    }
+}
+
+ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p)
+{
+    struct sockaddr_un name;
+    socklen_t length = make_name(directory, token, &name);
+    int fd, error;
+
+    if (length == 0) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    fd = new_socket();
+    if (fd < 0) {
+        cw_error("cannot open a socket to a peer on this machine: %m");
+        return UCS_ERR_NO_RESOURCE;
+    }
+    if (connect(fd, (const struct sockaddr *)&name, length) == 0) {
+        *fd_p = fd;
+        return UCS_OK;
+    }
+    error = errno;
+    cw_fd_close(fd);
+    return (error == EAGAIN) ? UCS_ERR_BUSY : UCS_ERR_UNREACHABLE;
+}
+
+void cw_unix_sweep(const char *directory)
+{
+    DIR *dir = is_abstract(directory) ? NULL : opendir(directory);
+    unsigned long long token;
+    struct dirent *entry;
+    int fd, end;
+
+    if (dir == NULL) {
+        return;
+    }
+    while ((entry = readdir(dir)) != NULL) {
+        end = 0;
+        if (sscanf(entry->d_name, NAME_PREFIX "%16llx%n", &token, &end) == 1 && entry->d_name[end] == '\0') {
+            fd = -1;
+            if (cw_unix_connect(directory, token, &fd) == UCS_ERR_UNREACHABLE) {
+                cw_unix_unlink(directory, token);
+            }
+            cw_fd_close(fd);
+        }
+    }
+    closedir(dir);
+}
+
+uint64_t cw_unix_directory_id(const char *directory)
+{
+    struct stat st;
+
+    if (is_abstract(directory)) {
+        return cw_host_netns_id();
+    }
+    if (stat(directory, &st) < 0 || !S_ISDIR(st.st_mode)) {
+        cw_error("UCX_POSIX_DIR=%s cannot be used: %m", directory);
+        return 0;
+    }
+    return cw_hash_mix(cw_host_boot_id() ^ cw_hash_mix((uint64_t)st.st_dev) ^ (uint64_t)st.st_ino) | 1u;
+}
+
+ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
+{
+    static struct cw_log_limit limit;
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+    int fd;
+
+    do {
+        fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+    if (fd < 0) {
+        return (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_ELEM;
+    }
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || peer.uid != geteuid()) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a connection over shared memory from process %d of user %u: it is not our user",
+                           (int)peer.pid, (unsigned)peer.uid);
+        cw_fd_close(fd);
+        return UCS_ERR_REJECTED;
+    }
+    *fd_p = fd;
+    return UCS_OK;
+}
+
+ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fds, unsigned num_fds)
+{
+    union {
+        char bytes[CMSG_SPACE(CW_UNIX_MAX_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control           = {.bytes = {0}};
+    struct iovec iov    = {.iov_base = (void *)data, .iov_len = length};
+    struct msghdr msg   = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct cmsghdr *header;
+    ssize_t ret;
+
+    if (num_fds > 0) {
+        msg.msg_control    = control.bytes;
+        msg.msg_controllen = CMSG_SPACE(num_fds * sizeof(int));
+        header             = CMSG_FIRSTHDR(&msg);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type  = SCM_RIGHTS;
+        header->cmsg_len   = CMSG_LEN(num_fds * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, num_fds * sizeof(int));
+    }
+    do {
+        ret = sendmsg(fd, &msg, MSG_NOSIGNAL);
+    } while (ret < 0 && errno == EINTR);
+    if (ret == (ssize_t)length) {
+        return UCS_OK;
+    }
+    return (ret < 0 && (errno == EAGAIN || errno == ENOBUFS)) ? UCS_ERR_BUSY : UCS_ERR_CONNECTION_RESET;
+}
+
+static void take_fds(struct msghdr *msg, int *fds, unsigned *num_fds_p)
+{
+    struct cmsghdr *header;
+    size_t count, i;
+    int fd;
+
+    for (header = CMSG_FIRSTHDR(msg); header != NULL; header = CMSG_NXTHDR(msg, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (i = 0; i < count; i++) {
+            memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
+            if (*num_fds_p < CW_UNIX_MAX_FDS) {
+                fds[(*num_fds_p)++] = fd;
+            } else {
+                cw_fd_close(fd);
+            }
+        }
+    }
+}
+
+ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p)
+{
+    union {
+        char bytes[CMSG_SPACE(CW_UNIX_MAX_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control;
+    struct iovec iov  = {.iov_base = data, .iov_len = *length_p};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    ssize_t ret;
+
+    do {
+        ret = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+    } while (ret < 0 && errno == EINTR);
+    *num_fds_p = 0;
+    if (ret < 0) {
+        return (errno == EAGAIN) ? UCS_ERR_NO_ELEM : UCS_ERR_CONNECTION_RESET;
+    }
+    take_fds(&msg, fds, num_fds_p);
+    if (ret == 0 && *num_fds_p == 0) {
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    *length_p = (size_t)ret;
+    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
+        while (*num_fds_p > 0) {
+            cw_fd_close(fds[--*num_fds_p]);
+        }
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+void cw_event_signal(int fd)
+{
+    const uint64_t one = 1;
+    int saved          = errno;
+
+    (void)!write(fd, &one, sizeof(one));
+    errno = saved;
+}
+
+void cw_fd_close(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
+}

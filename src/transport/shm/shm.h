@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Structures of the shared memory transport.
+ *
+ * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its descriptor with the core's hello
+ * over the socket, and waits for the reply; from then on packets go through the rings only. The socket stays: its end tells that the peer is gone.
+ * A worker that may sleep hands its eventfd to the peer, which signals it when the ring says that the consumer sleeps.
+ *
+ * Memory: two struct shm_ring_control, then the cells of both rings, then the byte areas of both; first the dialler's ring to the acceptor.
+ */
+#ifndef CW_TRANSPORT_SHM_SHM_H
+#define CW_TRANSPORT_SHM_SHM_H
+
+#include "transport/shm/shm_ring.h"
+#include "transport/shm/shm_transport.h"
+
+#define SHM_WIRE_ID        2u
+#define SHM_MAX_GREETINGS  256u     /* connections that have not said anything yet */
+#define SHM_MAX_CELL_SHIFT 16u
+#define SHM_MAX_BYTES      (64u << 20)
+#define SHM_MIN_BYTES      4096u
+
+enum shm_conn_state {
+    SHM_CONN_WAITING,   /* dialled; the listener's queue was full, to be tried again */
+    SHM_CONN_DIALLED,   /* hello sent, no reply yet */
+    SHM_CONN_GREETING,  /* accepted, no hello yet; unknown to the core */
+    SHM_CONN_OPEN,
+    SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
+};
+
+struct shm_conn {
+    struct cw_conn super;
+    struct shm_producer tx;
+    struct shm_consumer rx;
+    uint8_t state;
+    uint8_t peer_sleeps;            /* the peer may sleep: look at its flag after each packet */
+    uint8_t blocked;                /* a send was told CW_AGAIN */
+    uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
+    int event_fd;                   /* the peer's, -1 if it never sleeps */
+    uint32_t index;                 /* in iface->open */
+    struct cw_poll_item item;       /* the socket */
+    struct cw_list link;            /* iface->others unless OPEN */
+    void *memory;
+    size_t memory_size;
+    size_t hello_length;            /* WAITING: what is to be sent ... */
+    uint64_t token;                 /* ... and to whom */
+    char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
+};
+
+struct shm_iface {
+    struct cw_iface super;
+    struct cw_poller *poller;
+    struct shm_conn **open;         /* polled by progress */
+    unsigned num_open;
+    unsigned max_open;
+    unsigned num_blocked;
+    unsigned num_waiting;
+    unsigned num_greeting;
+    int armed;                      /* the flags in the rings are set */
+    int wakeup;
+    int paused;                     /* no descriptors to accept with */
+    unsigned pause_rounds;
+    struct cw_list others;          /* connections that are not open */
+    struct cw_poll_item listener;
+    char *directory;                /* "" for abstract names */
+    uint64_t token;
+    uint64_t place_id;              /* machine and name space in which the token means something */
+    uint32_t cell_shift;
+    uint32_t num_bytes;
+};
+
+/* The first message in each direction. Fields in host order: both ends run on one machine. */
+struct shm_greeting {
+    char magic[4];                  /* "CWS1" */
+    uint16_t version;
+    uint16_t hello_length;          /* bytes that follow */
+    uint32_t cell_shift;
+    uint32_t num_bytes;
+    uint64_t memory_size;
+    uint8_t sleeps;                 /* an eventfd comes with the message */
+    uint8_t accepted;               /* reply only */
+    uint8_t reserved[6];
+};
+
+#define SHM_VERSION 1u
+
+static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct shm_conn, super);
+}
+
+static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
+{
+    return cw_container_of(conn->iface, struct shm_iface, super);
+}
+
+/* shm_conn.c */
+ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello, size_t hello_length,
+                      void *user, struct cw_conn **conn_p);
+void shm_close_conn(struct cw_conn *conn);
+/* The listener is readable. */
+unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);
+/* Tries connections again whose listener was busy. */
+unsigned shm_dial_waiting(struct shm_iface *iface);
+/* Hands `closed` up and stops polling the ring. */
+void shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
+void shm_dispose(struct shm_conn *conn);
+
+/* shm_data.c */
+unsigned shm_progress(struct cw_iface *iface);
+ucs_status_t shm_arm(struct cw_iface *iface);
+ucs_status_t shm_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t shm_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+
+#endif

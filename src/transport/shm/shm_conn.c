@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of the shared memory transport from the first byte to the last: dial, accept, greeting, end. What a stranger sends is checked
+ * before anything is mapped; whatever is wrong with it, only its connection is dropped, with one line in the log.
+ */
+#include "transport/shm/shm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "os/shm.h"
+#include "os/unix_socket.h"
+
+#define PAGE_SIZE_MULTIPLE 4096u
+
+static const char greeting_magic[4] = {'C', 'W', 'S', '1'};
+
+static struct cw_log_limit stranger_limit;
+
+static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
+
+static size_t memory_size(uint32_t cell_shift, uint32_t num_bytes)
+{
+    size_t size = 2 * (sizeof(struct shm_ring_control) + (sizeof(struct shm_cell) << cell_shift) + num_bytes);
+
+    return (size + PAGE_SIZE_MULTIPLE - 1) & ~(size_t)(PAGE_SIZE_MULTIPLE - 1);
+}
+
+/* Points both views into the memory; `dialler` tells which of the two rings is ours to fill. */
+static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler)
+{
+    struct shm_ring_control *control = conn->memory;
+    struct shm_cell *cells           = (struct shm_cell *)(control + 2);
+    char *bytes                      = (char *)(cells + ((size_t)2 << cell_shift));
+    unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
+
+    conn->tx = (struct shm_producer){.cells      = cells + ((size_t)tx << cell_shift),
+                                     .bytes      = bytes + (size_t)tx * num_bytes,
+                                     .control    = control + tx,
+                                     .cell_shift = cell_shift,
+                                     .num_bytes  = num_bytes};
+    conn->rx = (struct shm_consumer){.cells      = cells + ((size_t)rx << cell_shift),
+                                     .bytes      = bytes + (size_t)rx * num_bytes,
+                                     .control    = control + rx,
+                                     .cell_shift = cell_shift,
+                                     .num_bytes  = num_bytes};
+}
+
+static struct shm_conn *conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)
+{
+    size_t size           = (sizeof(struct shm_conn) + hello_room + CW_CACHE_LINE - 1) & ~(size_t)(CW_CACHE_LINE - 1);
+    struct shm_conn *conn = malloc(size);
+
+    if (conn != NULL) {
+        *conn = (struct shm_conn){.super    = {.iface = &iface->super},
+                                  .state    = (uint8_t)state,
+                                  .event_fd = -1,
+                                  .item     = {.fd = -1, .ready = socket_ready}};
+        cw_list_add_tail(&iface->others, &conn->link);
+    }
+    return conn;
+}
+
+/* A place among those that progress polls. */
+static ucs_status_t make_open(struct shm_iface *iface, struct shm_conn *conn)
+{
+    struct shm_conn **open;
+    unsigned max;
+
+    if (iface->num_open == iface->max_open) {
+        max  = (iface->max_open == 0) ? 4 : iface->max_open * 2;
+        open = realloc(iface->open, max * sizeof(struct shm_conn *));
+        if (open == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        iface->open     = open;
+        iface->max_open = max;
+    }
+    cw_list_remove(&conn->link);
+    conn->state                    = SHM_CONN_OPEN;
+    conn->index                    = iface->num_open;
+    iface->open[iface->num_open++] = conn;
+    return UCS_OK;
+}
+
+static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
+{
+    struct shm_conn *last = iface->open[--iface->num_open];
+
+    iface->open[conn->index] = last;
+    last->index              = conn->index;
+    cw_list_add_tail(&iface->others, &conn->link);
+    if (conn->blocked) {
+        conn->blocked = 0;
+        iface->num_blocked--;
+    }
+}
+
+void shm_conn_broken(struct shm_conn *conn, ucs_status_t status)
+{
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    leave_open(iface, conn);
+    conn->state = SHM_CONN_BROKEN;
+    iface->super.upcalls->closed(&conn->super, status);
+}
+
+static void close_socket(struct shm_iface *iface, struct shm_conn *conn)
+{
+    if (conn->item.fd >= 0) {
+        cw_poller_remove(iface->poller, &conn->item);
+        cw_fd_close(conn->item.fd);
+        conn->item.fd = -1;
+    }
+}
+
+void shm_dispose(struct shm_conn *conn)
+{
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    if (conn->state == SHM_CONN_OPEN) {
+        leave_open(iface, conn);
+    }
+    iface->num_waiting  -= (conn->state == SHM_CONN_WAITING);
+    iface->num_greeting -= (conn->state == SHM_CONN_GREETING);
+    cw_list_remove(&conn->link);
+    close_socket(iface, conn);
+    cw_fd_close(conn->event_fd);
+    if (conn->memory != NULL) {
+        cw_shm_unmap(conn->memory, conn->memory_size);
+    }
+    free(conn);
+}
+
+void shm_close_conn(struct cw_conn *super)
+{
+    struct shm_iface *iface = shm_iface_of(super);
+
+    shm_dispose(shm_conn_of(super));
+    if (iface->paused && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+        iface->paused = 0; /* a descriptor is free again */
+    }
+}
+
+/* ---- dialling ---- */
+
+static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    struct shm_greeting greeting = {.version      = SHM_VERSION,
+                                    .hello_length = (uint16_t)conn->hello_length,
+                                    .cell_shift   = iface->cell_shift,
+                                    .num_bytes    = iface->num_bytes,
+                                    .memory_size  = conn->memory_size,
+                                    .sleeps       = (uint8_t)iface->wakeup};
+    int fds[CW_UNIX_MAX_FDS]     = {memory_fd, cw_poller_signal_fd(iface->poller)};
+
+    memcpy(greeting.magic, greeting_magic, sizeof(greeting.magic));
+    memcpy(message, &greeting, sizeof(greeting));
+    memcpy(message + sizeof(greeting), conn->hello, conn->hello_length);
+    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, fds, iface->wakeup ? 2 : 1);
+}
+
+/* UCS_ERR_BUSY: later again. */
+static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
+{
+    ucs_status_t status;
+    int memory_fd = -1;
+
+    status = cw_unix_connect(iface->directory, conn->token, &conn->item.fd);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_poller_add(iface->poller, &conn->item, CW_POLL_READ);
+    if (status != UCS_OK) {
+        cw_fd_close(conn->item.fd);
+        conn->item.fd = -1;
+        return status;
+    }
+    conn->memory_size = memory_size(iface->cell_shift, iface->num_bytes);
+    status            = cw_shm_create(conn->memory_size, &memory_fd, &conn->memory);
+    if (status == UCS_OK) {
+        lay_out(conn, iface->cell_shift, iface->num_bytes, 1);
+        status = send_hello(iface, conn, memory_fd);
+        cw_fd_close(memory_fd);
+    }
+    return (status == UCS_ERR_BUSY) ? UCS_ERR_NO_RESOURCE : status;
+}
+
+ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello, size_t hello_length,
+                      void *user, struct cw_conn **conn_p)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    struct shm_conn *conn;
+    ucs_status_t status;
+    const char *why;
+
+    if (!cw_shm_transport.reachable(super, address, address_length, &why) || hello_length > CW_HELLO_MAX) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    conn = conn_new(iface, CW_HELLO_MAX, SHM_CONN_DIALLED);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    conn->super.user   = user;
+    conn->hello_length = hello_length;
+    memcpy(&conn->token, (const char *)address + sizeof(uint64_t), sizeof(conn->token));
+    memcpy(conn->hello, hello, hello_length);
+    status = try_dial(iface, conn);
+    if (status == UCS_ERR_BUSY) {
+        conn->state = SHM_CONN_WAITING;
+        iface->num_waiting++;
+    } else if (status != UCS_OK) {
+        shm_dispose(conn);
+        return status;
+    }
+    *conn_p = &conn->super;
+    return UCS_OK;
+}
+
+static void dial_ended(struct shm_conn *conn, ucs_status_t status, const void *reply, size_t length)
+{
+    conn->state = SHM_CONN_BROKEN;
+    close_socket(shm_iface_of(&conn->super), conn);
+    conn->super.iface->upcalls->opened(&conn->super, status, reply, length);
+}
+
+unsigned shm_dial_waiting(struct shm_iface *iface)
+{
+    struct shm_conn *conn, *next;
+    ucs_status_t status;
+    unsigned count = 0;
+
+    cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
+        if (conn->state != SHM_CONN_WAITING) {
+            continue;
+        }
+        status = try_dial(iface, conn);
+        if (status == UCS_ERR_BUSY) {
+            break; /* most likely the others are busy as well */
+        }
+        iface->num_waiting--;
+        conn->state = SHM_CONN_DIALLED;
+        if (status != UCS_OK) {
+            dial_ended(conn, status, NULL, 0);
+        }
+        count++;
+    }
+    return count;
+}
+
+/* The acceptor answered, or went away. */
+static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    size_t length = sizeof(message);
+    int fds[CW_UNIX_MAX_FDS];
+    struct shm_greeting greeting;
+    unsigned num_fds = 0;
+    ucs_status_t status;
+
+    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
+    if (status == UCS_ERR_NO_ELEM) {
+        return 0;
+    }
+    if (status == UCS_OK && length >= sizeof(greeting)) {
+        memcpy(&greeting, message, sizeof(greeting));
+        length -= sizeof(greeting);
+    }
+    if (status != UCS_OK || memcmp(greeting.magic, greeting_magic, sizeof(greeting.magic)) != 0 || greeting.version != SHM_VERSION ||
+        greeting.hello_length != length || num_fds != greeting.sleeps) {
+        while (num_fds > 0) {
+            cw_fd_close(fds[--num_fds]);
+        }
+        dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
+        return 1;
+    }
+    conn->event_fd    = (num_fds == 1) ? fds[0] : -1;
+    conn->peer_sleeps = (num_fds == 1);
+    if (!greeting.accepted) {
+        dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(greeting), length);
+    } else if (make_open(iface, conn) != UCS_OK) {
+        dial_ended(conn, UCS_ERR_NO_MEMORY, NULL, 0);
+    } else {
+        iface->super.upcalls->opened(&conn->super, UCS_OK, message + sizeof(greeting), length);
+    }
+    return 1;
+}
+
+/* ---- accepting ---- */
+
+static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply, size_t length)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    struct shm_greeting greeting = {.version      = SHM_VERSION,
+                                    .hello_length = (uint16_t)length,
+                                    .sleeps       = (uint8_t)(accepted && iface->wakeup),
+                                    .accepted     = (uint8_t)accepted};
+    int event_fd                 = cw_poller_signal_fd(iface->poller);
+
+    memcpy(greeting.magic, greeting_magic, sizeof(greeting.magic));
+    memcpy(message, &greeting, sizeof(greeting));
+    memcpy(message + sizeof(greeting), reply, length);
+    /* should it fail, the peer is gone, and the end of the socket will tell */
+    (void)cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, &event_fd, greeting.sleeps);
+}
+
+/* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the eventfd kept. */
+static const char *take_memory(struct shm_conn *conn, const struct shm_greeting *greeting, size_t length, int *fds, unsigned num_fds)
+{
+    const char *wrong = NULL;
+
+    if (memcmp(greeting->magic, greeting_magic, sizeof(greeting->magic)) != 0 || greeting->version != SHM_VERSION) {
+        wrong = "it speaks another protocol or version";
+    } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps) {
+        wrong = "its greeting contradicts itself";
+    } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES || greeting->num_bytes > SHM_MAX_BYTES ||
+               (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
+               greeting->memory_size != memory_size(greeting->cell_shift, greeting->num_bytes)) {
+        wrong = "it wants a ring of an impossible size";
+    } else if (cw_shm_attach(fds[0], greeting->memory_size, &conn->memory) != UCS_OK) {
+        wrong = "the memory it offers cannot be used safely";
+    } else {
+        conn->memory_size = greeting->memory_size;
+        lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
+        conn->peer_sleeps = greeting->sleeps;
+        if (num_fds == 2) {
+            conn->event_fd = fds[--num_fds];
+        }
+    }
+    while (num_fds > 0) {
+        cw_fd_close(fds[--num_fds]);
+    }
+    return wrong;
+}
+
+static void drop_stranger(struct shm_conn *conn, const char *why)
+{
+    cw_log_ratelimited(&stranger_limit, CW_LOG_WARN, "dropped a connection over shared memory: %s", why);
+    shm_dispose(conn);
+}
+
+static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX], reply[CW_HELLO_MAX];
+    size_t length = sizeof(message), reply_length = sizeof(reply);
+    int fds[CW_UNIX_MAX_FDS];
+    struct shm_greeting greeting;
+    unsigned num_fds = 0;
+    const char *wrong;
+    ucs_status_t status;
+
+    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
+    if (status == UCS_ERR_NO_ELEM) {
+        return 0;
+    }
+    if (status != UCS_OK || length < sizeof(greeting)) {
+        while (num_fds > 0) {
+            cw_fd_close(fds[--num_fds]);
+        }
+        drop_stranger(conn, (status == UCS_ERR_CONNECTION_RESET) ? "it ended without a greeting" : "its greeting has a wrong length");
+        return 0;
+    }
+    memcpy(&greeting, message, sizeof(greeting));
+    length -= sizeof(greeting);
+    wrong   = take_memory(conn, &greeting, length, fds, num_fds);
+    if (wrong != NULL) {
+        drop_stranger(conn, wrong);
+        return 0;
+    }
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply, &reply_length);
+    send_reply(iface, conn, status == UCS_OK, reply, reply_length);
+    if (status != UCS_OK) {
+        shm_dispose(conn);
+        return 1;
+    }
+    iface->num_greeting--;
+    if (make_open(iface, conn) != UCS_OK) {
+        conn->state = SHM_CONN_BROKEN;
+        iface->super.upcalls->closed(&conn->super, UCS_ERR_NO_MEMORY);
+    }
+    return 1;
+}
+
+static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct shm_conn *conn   = cw_container_of(item, struct shm_conn, item);
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    (void)events;
+    switch (conn->state) {
+    case SHM_CONN_GREETING:
+        return take_greeting(iface, conn);
+    case SHM_CONN_DIALLED:
+        return take_reply(iface, conn);
+    default:
+        /* nothing is ever sent on the socket of an open connection, so this is its end; progress reads the ring to its end first */
+        conn->hangup = 1;
+        close_socket(iface, conn);
+        return 1;
+    }
+}
+
+static void drop_oldest_greeting(struct shm_iface *iface)
+{
+    struct shm_conn *conn;
+
+    cw_list_for_each(conn, &iface->others, struct shm_conn, link) {
+        if (conn->state == SHM_CONN_GREETING) {
+            drop_stranger(conn, "too many connections wait without a greeting");
+            return;
+        }
+    }
+}
+
+static void accept_one(struct shm_iface *iface, int fd)
+{
+    struct shm_conn *conn;
+
+    if (iface->num_greeting >= SHM_MAX_GREETINGS) {
+        drop_oldest_greeting(iface);
+    }
+    conn = conn_new(iface, 0, SHM_CONN_GREETING);
+    if (conn == NULL) {
+        cw_fd_close(fd);
+        return;
+    }
+    iface->num_greeting++;
+    conn->item.fd = fd;
+    if (cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+        cw_fd_close(fd);
+        conn->item.fd = -1;
+        shm_dispose(conn);
+        return;
+    }
+    (void)take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
+}
+
+unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
+    unsigned count          = 0;
+    ucs_status_t status;
+    int fd;
+
+    (void)events;
+    while (count < 64) {
+        status = cw_unix_accept(item->fd, &fd);
+        if (status == UCS_ERR_NO_ELEM) {
+            break;
+        }
+        if (status == UCS_ERR_NO_RESOURCE) {
+            cw_error("cannot accept peers on this machine: no descriptors left; waiting until a connection is closed; raise ulimit -n");
+            cw_poller_remove(iface->poller, item);
+            iface->paused = 1;
+            break;
+        }
+        if (status == UCS_OK) {
+            accept_one(iface, fd);
+        }
+        count++;
+    }
+    return count;
+}

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/decisions/wakeup.md; modelled in test/model).
+ */
+#include "transport/shm/shm.h"
+
+#include "base/log.h"
+#include "os/unix_socket.h"
+
+/* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
+#define PACKETS_PER_ROUND 16u
+
+/* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence between both steps on both
+ * sides, at least one of us sees the other. */
+static inline void ring_doorbell(struct shm_conn *conn)
+{
+    uint32_t *flag = &conn->tx.control->consumer_sleeps;
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
+    if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
+        cw_event_signal(conn->event_fd);
+    }
+}
+
+static ucs_status_t no_room(struct shm_conn *conn)
+{
+    if (conn->state != SHM_CONN_OPEN || conn->hangup) {
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    if (!conn->blocked) {
+        conn->blocked = 1;
+        shm_iface_of(&conn->super)->num_blocked++;
+    }
+    return CW_AGAIN;
+}
+
+ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+    char *data;
+
+    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !shm_has_room(&conn->tx, sizeof(header) + length))) {
+        return no_room(conn);
+    }
+    data = shm_reserve(&conn->tx, sizeof(header) + length);
+    memcpy(data, &header, sizeof(header));
+    if (length == sizeof(uint64_t)) {
+        memcpy(data + sizeof(header), payload, sizeof(uint64_t)); /* the commonest small size, without a call */
+    } else if (length > 0) {
+        memcpy(data + sizeof(header), payload, length);
+    }
+    shm_publish(&conn->tx, sizeof(header) + length, id);
+    if (conn->peer_sleeps) {
+        ring_doorbell(conn);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+    char *data, *place;
+    size_t length;
+
+    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !shm_has_room(&conn->tx, max))) {
+        return no_room(conn);
+    }
+    data   = shm_reserve(&conn->tx, max);
+    length = pack(data, max, arg);
+    place  = shm_reserve(&conn->tx, length);
+    if (cw_unlikely(place != data)) {
+        memmove(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
+    }
+    shm_publish(&conn->tx, length, id);
+    if (conn->peer_sleeps) {
+        ring_doorbell(conn);
+    }
+    return UCS_OK;
+}
+
+/* Tells the producer how far we are; wakes it if it sleeps until there is room. */
+static void tell(struct shm_conn *conn)
+{
+    uint32_t *flag = &conn->rx.control->producer_waits;
+
+    shm_tell(&conn->rx);
+    if (conn->event_fd >= 0) {
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
+        if (__atomic_load_n(flag, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
+            cw_event_signal(conn->event_fd);
+        }
+    }
+}
+
+static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
+{
+    unsigned count = 0;
+    uint32_t length;
+    uint64_t word;
+
+    while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0) {
+        length = shm_word_length(word);
+        if (cw_unlikely(length > iface->super.limits.max_bcopy || shm_word_id(word) == 0)) {
+            cw_error("a peer on this machine wrote a packet of %u bytes with id %u into its ring, which is impossible; its connection is closed",
+                     length, shm_word_id(word));
+            shm_conn_broken(conn, UCS_ERR_IO_ERROR);
+            return count + 1;
+        }
+        iface->super.upcalls->packet(&conn->super, shm_word_id(word), shm_data(&conn->rx, length), length);
+        shm_advance(&conn->rx, length);
+        count++;
+        if (shm_should_tell(&conn->rx)) {
+            tell(conn);
+        }
+    }
+    if (cw_unlikely(conn->hangup) && count == 0) {
+        shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
+        count = 1;
+    }
+    return count;
+}
+
+static unsigned give_room(struct shm_iface *iface)
+{
+    struct shm_conn *conn;
+    unsigned count = 0, i;
+
+    for (i = 0; i < iface->num_open; i++) {
+        conn = iface->open[i];
+        if (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy)) {
+            conn->blocked = 0;
+            iface->num_blocked--;
+            iface->super.upcalls->room(&conn->super);
+            count++;
+        }
+    }
+    return count;
+}
+
+static void disarm(struct shm_iface *iface)
+{
+    unsigned i;
+
+    iface->armed = 0;
+    for (i = 0; i < iface->num_open; i++) {
+        __atomic_store_n(&iface->open[i]->rx.control->consumer_sleeps, 0, __ATOMIC_RELAXED);
+    }
+}
+
+unsigned shm_progress(struct cw_iface *super)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    unsigned count = 0, i;
+
+    if (cw_unlikely(iface->armed)) {
+        disarm(iface);
+    }
+    for (i = 0; i < iface->num_open; i++) {
+        count += receive(iface, iface->open[i]); /* a connection that broke is replaced by the last one, which is seen in the next round */
+    }
+    if (cw_unlikely(iface->num_blocked > 0)) {
+        count += give_room(iface);
+    }
+    if (cw_unlikely(iface->num_waiting > 0)) {
+        count += shm_dial_waiting(iface);
+    }
+    return count;
+}
+
+ucs_status_t shm_arm(struct cw_iface *super)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    struct shm_conn *conn;
+    unsigned i;
+
+    if (iface->num_waiting > 0) {
+        return UCS_ERR_BUSY; /* nothing tells when a listener's queue has room again */
+    }
+    iface->armed = 1;
+    for (i = 0; i < iface->num_open; i++) {
+        conn = iface->open[i];
+        __atomic_store_n(&conn->rx.control->consumer_sleeps, 1, __ATOMIC_RELAXED);
+        if (conn->blocked) {
+            __atomic_store_n(&conn->tx.control->producer_waits, 1, __ATOMIC_RELAXED);
+        }
+    }
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and tell */
+    for (i = 0; i < iface->num_open; i++) {
+        conn = iface->open[i];
+        if (shm_peek(&conn->rx) != 0 || conn->hangup ||
+            (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy))) {
+            disarm(iface);
+            return UCS_ERR_BUSY;
+        }
+    }
+    return UCS_OK;
+}

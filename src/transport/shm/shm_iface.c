@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The interface of the shared memory transport: its listening socket, its address, its table.
+ *
+ * Address: OFFSET 0 SIZE 8 place (machine and name space), 8/8 token (name of the socket). Both mean something only where the place is the same,
+ * hence in host order.
+ */
+#include "transport/shm/shm.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/config.h"
+#include "os/random.h"
+#include "os/unix_socket.h"
+
+#define ADDRESS_LENGTH 16u
+
+static unsigned shm_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    (void)config;
+    if (max > 0) {
+        strcpy(devices[0].name, "memory");
+    }
+    return 1;
+}
+
+static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
+{
+    uint32_t power = min;
+
+    while (power < value && power < max) {
+        power *= 2;
+    }
+    return power;
+}
+
+/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (shm_should_tell), and one packet may have to skip
+ * nearly its own length at the end of the area. */
+static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
+{
+    size_t segment = config->posix_seg_size;
+
+    segment           = (segment < 256) ? 256 : (segment > SHM_MAX_BYTES / 8) ? SHM_MAX_BYTES / 8 : segment;
+    iface->num_bytes  = round_up_power(segment * 7, SHM_MIN_BYTES, SHM_MAX_BYTES);
+    iface->cell_shift = (uint32_t)__builtin_ctz(round_up_power(config->posix_fifo_size, 16, 1u << SHM_MAX_CELL_SHIFT));
+    iface->super.limits = (struct cw_limits){.max_short     = segment - sizeof(uint64_t),
+                                             .max_bcopy     = segment,
+                                             .latency_ns    = 80,
+                                             .bandwidth_bps = config->posix_bw_bps,
+                                             .overhead_ns   = 10};
+}
+
+static void shm_close(struct cw_iface *super)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    struct shm_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
+        shm_dispose(conn); /* greetings that never came */
+    }
+    if (iface->listener.fd >= 0) {
+        if (!iface->paused) {
+            cw_poller_remove(iface->poller, &iface->listener);
+        }
+        cw_fd_close(iface->listener.fd);
+        cw_unix_unlink(iface->directory, iface->token);
+    }
+    free(iface->open);
+    free(iface->directory);
+    free(iface);
+}
+
+static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    const char *directory    = (params->config->posix_dir == NULL) ? "" : params->config->posix_dir;
+    struct shm_iface *iface  = calloc(1, sizeof(*iface));
+    ucs_status_t status      = UCS_ERR_NO_MEMORY;
+
+    if (iface == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    iface->super.transport = &cw_shm_transport;
+    iface->super.upcalls   = params->upcalls;
+    iface->super.owner     = params->owner;
+    iface->poller          = params->poller;
+    iface->wakeup          = params->wakeup;
+    iface->listener.fd     = -1;
+    iface->listener.ready  = shm_accept_ready;
+    iface->directory       = strdup(directory);
+    cw_list_init(&iface->others);
+    if (iface->directory == NULL) {
+        goto fail;
+    }
+    set_sizes(iface, params->config);
+    iface->token    = cw_random_u64();
+    iface->place_id = cw_unix_directory_id(directory);
+    if (iface->place_id == 0) {
+        status = UCS_ERR_INVALID_PARAM;
+        goto fail;
+    }
+    cw_unix_sweep(directory);
+    status = cw_unix_listen(directory, iface->token, &iface->listener.fd);
+    if (status != UCS_OK) {
+        goto fail;
+    }
+    status = cw_poller_add(params->poller, &iface->listener, CW_POLL_READ);
+    if (status != UCS_OK) {
+        iface->paused = 1; /* not registered */
+        goto fail;
+    }
+    *iface_p = &iface->super;
+    return UCS_OK;
+
+fail:
+    shm_close(&iface->super);
+    return status;
+}
+
+static size_t shm_address(struct cw_iface *super, void *buffer, size_t max)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+
+    if (max < ADDRESS_LENGTH) {
+        return 0;
+    }
+    memcpy(buffer, &iface->place_id, sizeof(iface->place_id));
+    memcpy((char *)buffer + sizeof(iface->place_id), &iface->token, sizeof(iface->token));
+    return ADDRESS_LENGTH;
+}
+
+static int shm_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+
+    if (length != ADDRESS_LENGTH) {
+        *why = "the peer's address is of another version";
+        return 0;
+    }
+    *why = "the peer is on another machine, or in a network name space or directory of its own (UCX_POSIX_DIR)";
+    return memcmp(address, &iface->place_id, sizeof(iface->place_id)) == 0;
+}
+
+const struct cw_transport cw_shm_transport = {
+    .name          = "posix",
+    .wire_id       = SHM_WIRE_ID,
+    .device_class  = CW_DEVICE_SHM,
+    .query_devices = shm_query_devices,
+    .open          = shm_open,
+    .close         = shm_close,
+    .address       = shm_address,
+    .reachable     = shm_reachable,
+    .progress      = shm_progress,
+    .arm           = shm_arm,
+    .dial          = shm_dial,
+    .close_conn    = shm_close_conn,
+    .send_short    = shm_send_short,
+    .send_bcopy    = shm_send_bcopy,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, which carry the control word and small
+ * packets, so that a small packet costs one line transfer; and a byte area for larger ones, used in the order of the cells. A cell is published
+ * by its control word, whose lap number differs from one round to the next, so nothing needs clearing.
+ *
+ *   control word: lap 16 bits | length 32 bits | id 8 bits | flags 8 bits
+ *
+ * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer and are checked.
+ * Each side keeps its counters in private memory; what it tells the other lies in struct shm_ring_control.
+ */
+#ifndef CW_TRANSPORT_SHM_RING_H
+#define CW_TRANSPORT_SHM_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "base/compiler.h"
+
+#define SHM_CELL_DATA 56u
+
+struct shm_cell {
+    uint64_t control;               /* written last with release, read first with acquire */
+    char data[SHM_CELL_DATA];
+};
+
+_Static_assert(sizeof(struct shm_cell) == CW_CACHE_LINE, "one cell, one line");
+
+struct shm_ring_control {
+    /* written by the consumer, read by the producer when it runs out of room, or at each send if the consumer may sleep */
+    _Alignas(CW_CACHE_LINE) uint64_t cells_done;
+    uint64_t bytes_done;
+    uint32_t consumer_sleeps;       /* set by the consumer before it sleeps, exchanged for 0 by the producer that wakes it */
+    /* written by the producer, read by the consumer when it gives room */
+    _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
+};
+
+_Static_assert(sizeof(struct shm_ring_control) == 2 * CW_CACHE_LINE, "layout shared with the peer");
+
+/* The producer's private view. */
+struct shm_producer {
+    struct shm_cell *cells;
+    char *bytes;
+    struct shm_ring_control *control;
+    uint64_t cell_count;            /* cells taken so far */
+    uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
+    uint64_t cells_done;            /* last seen of the consumer */
+    uint64_t bytes_done;
+    uint32_t cell_shift;            /* 1 << cell_shift cells */
+    uint32_t num_bytes;             /* a power of two */
+};
+
+/* The consumer's private view. */
+struct shm_consumer {
+    struct shm_cell *cells;
+    char *bytes;
+    struct shm_ring_control *control;
+    uint64_t cell_count;            /* cells read so far */
+    uint64_t byte_count;
+    uint64_t cells_told;            /* last told to the producer */
+    uint64_t bytes_told;
+    uint32_t cell_shift;
+    uint32_t num_bytes;
+};
+
+static inline uint64_t shm_lap(uint64_t cell_count, uint32_t cell_shift)
+{
+    return ((cell_count >> cell_shift) + 1) & 0xffff;
+}
+
+static inline struct shm_cell *shm_cell_at(struct shm_cell *cells, uint64_t cell_count, uint32_t cell_shift)
+{
+    return &cells[cell_count & ((UINT64_C(1) << cell_shift) - 1)];
+}
+
+static inline uint64_t shm_control_word(uint64_t lap, uint32_t length, uint8_t id)
+{
+    return (lap << 48) | ((uint64_t)length << 16) | ((uint64_t)id << 8);
+}
+
+/* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must start at its beginning. */
+static inline uint64_t shm_bytes_needed(uint64_t at, uint64_t length, uint32_t num_bytes)
+{
+    uint64_t offset = at & (num_bytes - 1), rounded = (length + CW_CACHE_LINE - 1) & ~(uint64_t)(CW_CACHE_LINE - 1);
+
+    return (offset + rounded <= num_bytes) ? rounded : (num_bytes - offset) + rounded;
+}
+
+/* Where the packet starts. */
+static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t num_bytes)
+{
+    uint64_t offset = at & (num_bytes - 1);
+
+    return (offset + length <= num_bytes) ? offset : 0;
+}
+
+/* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
+static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
+{
+    uint64_t needed = (length <= SHM_CELL_DATA) ? 0 : shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+    int attempt;
+
+    for (attempt = 0; attempt < 2; attempt++) {
+        if (cw_likely(((producer->cell_count - producer->cells_done) >> producer->cell_shift) == 0 &&
+                      producer->byte_count + needed - producer->bytes_done <= producer->num_bytes)) {
+            return 1;
+        }
+        if (attempt == 0) {
+            /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
+            producer->cells_done = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
+            producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
+            /* a peer that tells nonsense only harms itself: at worst its own unread packets are overwritten */
+        }
+    }
+    return 0;
+}
+
+/* The memory for a packet that has room; at most `length` bytes of it. */
+static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
+{
+    if (length <= SHM_CELL_DATA) {
+        return shm_cell_at(producer->cells, producer->cell_count, producer->cell_shift)->data;
+    }
+    return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
+}
+
+/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind (cell or byte area). */
+static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
+{
+    struct shm_cell *cell = shm_cell_at(producer->cells, producer->cell_count, producer->cell_shift);
+    uint64_t lap          = shm_lap(producer->cell_count, producer->cell_shift);
+
+    if (length > SHM_CELL_DATA) {
+        producer->byte_count += shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+    }
+    producer->cell_count++;
+    /* pairs with the acquire in shm_peek */
+    __atomic_store_n(&cell->control, shm_control_word(lap, (uint32_t)length, id), __ATOMIC_RELEASE);
+}
+
+/* The control word of the next packet, or 0 when there is none (its id is never 0). */
+static inline uint64_t shm_peek(const struct shm_consumer *consumer)
+{
+    const struct shm_cell *cell = shm_cell_at(consumer->cells, consumer->cell_count, consumer->cell_shift);
+    uint64_t word               = __atomic_load_n(&cell->control, __ATOMIC_ACQUIRE);
+
+    return ((word >> 48) == shm_lap(consumer->cell_count, consumer->cell_shift)) ? word : 0;
+}
+
+static inline uint32_t shm_word_length(uint64_t word)
+{
+    return (uint32_t)(word >> 16);
+}
+
+static inline uint8_t shm_word_id(uint64_t word)
+{
+    return (uint8_t)(word >> 8);
+}
+
+/* The bytes of the packet under the consumer's position. */
+static inline const void *shm_data(const struct shm_consumer *consumer, uint32_t length)
+{
+    if (length <= SHM_CELL_DATA) {
+        return shm_cell_at(consumer->cells, consumer->cell_count, consumer->cell_shift)->data;
+    }
+    return consumer->bytes + shm_bytes_place(consumer->byte_count, length, consumer->num_bytes);
+}
+
+static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
+{
+    if (length > SHM_CELL_DATA) {
+        consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
+    }
+    consumer->cell_count++;
+}
+
+/* A quarter of the ring was read since the producer was told last. Told that rarely, the line with the counters seldom travels. */
+static inline int shm_should_tell(const struct shm_consumer *consumer)
+{
+    return (consumer->cell_count - consumer->cells_told) << 2 >= (UINT64_C(1) << consumer->cell_shift) ||
+           consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4;
+}
+
+static inline void shm_tell(struct shm_consumer *consumer)
+{
+    consumer->cells_told = consumer->cell_count;
+    consumer->bytes_told = consumer->byte_count;
+    __atomic_store_n(&consumer->control->cells_done, consumer->cell_count, __ATOMIC_RELEASE);
+    __atomic_store_n(&consumer->control->bytes_done, consumer->byte_count, __ATOMIC_RELEASE);
+}
+
+#endif
