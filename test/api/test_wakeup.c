@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 static const struct cw_pair_config wakeup_config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
@@ -177,6 +178,7 @@ static void test_wak9_signal_survives_progress(void **state)
 {
     struct cw_pair *pair = *state;
     ucp_worker_h worker;
+    unsigned handled = 0;
 
     open_wakeup(pair);
     worker = pair->tx->worker;
@@ -184,9 +186,9 @@ static void test_wak9_signal_survives_progress(void **state)
     drain_and_arm(worker);
     assert_int_equal(ucp_worker_signal(worker), UCS_OK);
     for (int i = 0; i < 100; i++) {
-        ucp_worker_progress(worker); /* whether it consumes the event is free; losing it is not */
+        handled += ucp_worker_progress(worker);
     }
-    assert_true(poll_fd(worker_efd(worker), 0) == 1 || ucp_worker_arm(worker) != UCS_ERR_BUSY);
+    assert_true(ucp_worker_arm(worker) == UCS_ERR_BUSY || handled > 0); /* reported by the one or by the other */
     drain_and_arm(worker);
     cw_pair_close(pair);
 }
@@ -295,31 +297,29 @@ static void test_wak10_signal_from_a_signal_handler(void **state)
 {
     struct cw_pair *pair = *state;
     struct sigaction action = {.sa_handler = alarm_signals_worker}, old;
+    const struct itimerval fast = {{0, 100}, {0, 100}};
     double start;
 
     open_wakeup(pair);
     handler_worker = pair->tx->worker;
-    sigaction(SIGUSR2, &action, &old);
+    sigaction(SIGALRM, &action, &old);
     cw_pair_settle(pair);
     drain_and_arm(handler_worker);
-    assert_int_equal(raise(SIGUSR2), 0);
+    assert_int_equal(raise(SIGALRM), 0);
     assert_int_equal(poll_fd(worker_efd(handler_worker), 1000), 1);
     drain_and_arm(handler_worker);
 
     /* Interrupts that hit anywhere inside progress and arm must neither dead-lock nor break anything. */
     start = cw_time_now_s();
-    for (int i = 0; cw_time_now_s() - start < 0.3; i++) {
-        struct waker waker = {.waiting = pthread_self(), .worker = handler_worker};
-
-        if (i % 64 == 0) {
-            raise(SIGUSR2);
-        }
-        (void)waker;
+    setitimer(ITIMER_REAL, &fast, NULL);
+    while (cw_time_now_s() - start < 0.3) {
         ucp_worker_progress(handler_worker);
         ucp_worker_arm(handler_worker);
     }
+    setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
     drain_and_arm(handler_worker);
-    sigaction(SIGUSR2, &old, NULL);
+    sigaction(SIGALRM, &old, NULL);
+    alarm(CW_HANG_S); /* the timer took the harness's alarm away */
     exchange_sleeping(pair, 8);
     cw_pair_close(pair);
 }
