@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Common frame of the bare-limit programs.
+ *
+ * Callers: bare_*.c.
+ * The measuring process is bound to the second processor of the list and the answering one to the first, as the
+ * benchmark binds client and server of the performance tool.
+ */
+#define _GNU_SOURCE
+#include "bare.h"
+
+#include "hist.h"
+#include "say.h"
+#include "ticks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LONGEST_SECONDS 120
+
+struct settings {
+    uint64_t trips;
+    uint64_t warmup;
+    const char *cpus[2];
+    bool sleeps;
+};
+
+void cw_bare_die(const char *what)
+{
+    cw_say_error("%s failed: %s", what, strerror(errno));
+    _exit(1);
+}
+
+static void on_child_end(int signal_number)
+{
+    int status;
+
+    (void)signal_number;
+    /* The other side ends by itself only after the last trip; earlier, this side would wait for ever. */
+    if (waitpid(-1, &status, WNOHANG) > 0 && (!WIFEXITED(status) || WEXITSTATUS(status) != 0)) {
+        _exit(1);
+    }
+}
+
+static int usage(const struct cw_bare *bare)
+{
+    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s\n", bare->name, bare->can_sleep ? " [-S]" : "");
+    return 2;
+}
+
+static bool parse(struct settings *settings, const struct cw_bare *bare, int argc, char **argv)
+{
+    int letter;
+    char *comma;
+
+    while ((letter = getopt(argc, argv, bare->can_sleep ? "n:w:c:S" : "n:w:c:")) != -1) {
+        switch (letter) {
+        case 'n':
+            settings->trips = strtoull(optarg, NULL, 10);
+            break;
+        case 'w':
+            settings->warmup = strtoull(optarg, NULL, 10);
+            break;
+        case 'c':
+            comma = strchr(optarg, ',');
+            if (comma == NULL) {
+                return false;
+            }
+            *comma = '\0';
+            settings->cpus[0] = optarg;
+            settings->cpus[1] = comma + 1;
+            break;
+        case 'S':
+            settings->sleeps = true;
+            break;
+        default:
+            return false;
+        }
+    }
+    return optind == argc && settings->trips > 0;
+}
+
+static void bind_side(const struct settings *settings, bool is_ping)
+{
+    const char *list = settings->cpus[is_ping ? 1 : 0];
+    const char *problem = NULL;
+
+    if (list != NULL) {
+        problem = cw_cpu_bind(list);
+    } else if (!cw_cpu_bind_nth(is_ping ? 1 : 0)) {
+        problem = "there are not two processors";
+    }
+    if (problem != NULL) {
+        cw_say_error("binding to a processor: %s", problem);
+        _exit(77);
+    }
+}
+
+static void answer(const struct cw_bare *bare, const struct settings *settings)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    bind_side(settings, false);
+    alarm(LONGEST_SECONDS);
+    bare->start(false);
+    for (uint64_t trip = 1; trip <= settings->warmup + settings->trips; trip++) {
+        bare->pong(trip);
+    }
+    _exit(0);
+}
+
+static void measure(const struct cw_bare *bare, const struct settings *settings)
+{
+    struct cw_hist hist;
+
+    if (!cw_hist_init(&hist)) {
+        cw_bare_die("memory for the histogram");
+    }
+    for (uint64_t trip = 1; trip <= settings->warmup; trip++) {
+        bare->ping(trip);
+    }
+    uint64_t start = cw_ticks_now(), previous = start;
+    for (uint64_t trip = 1; trip <= settings->trips; trip++) {
+        bare->ping(settings->warmup + trip);
+        uint64_t now = cw_ticks_now();
+        cw_hist_add(&hist, now - previous);
+        previous = now;
+    }
+    double half = cw_ticks_ns() / 2;
+    printf("trips %llu\n", (unsigned long long)settings->trips);
+    printf("oneway_ns_p50 %.1f\n", (double)cw_hist_percentile(&hist, 50) * half);
+    printf("oneway_ns_p99 %.1f\n", (double)cw_hist_percentile(&hist, 99) * half);
+    printf("oneway_ns_mean %.1f\n", (double)(previous - start) * half / (double)settings->trips);
+    cw_hist_fini(&hist);
+}
+
+int cw_bare_main(const struct cw_bare *bare, int argc, char **argv)
+{
+    struct settings settings = {.trips = 1000000, .warmup = 1000};
+    struct sigaction action = {.sa_handler = on_child_end, .sa_flags = SA_RESTART | SA_NOCLDSTOP};
+
+    cw_say_setup(bare->name, false);
+    if (!parse(&settings, bare, argc, argv)) {
+        return usage(bare);
+    }
+    if (settings.cpus[0] == NULL && cw_cpu_count() < 2) {
+        cw_say_error("this needs two processors");
+        return 77;
+    }
+    cw_ticks_start();
+    bare->open(settings.sleeps);
+    sigaction(SIGCHLD, &action, NULL);
+    pid_t child = fork();
+    if (child < 0) {
+        cw_bare_die("fork");
+    }
+    if (child == 0) {
+        answer(bare, &settings);
+    }
+    bind_side(&settings, true);
+    alarm(LONGEST_SECONDS);
+    bare->start(true);
+    measure(bare, &settings);
+    return 0;
+}

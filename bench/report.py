@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Statistics and Markdown of the benchmark: pure functions from the results of run.py to text."""
+
+BEGIN = "<!-- bench:begin -->"
+END = "<!-- bench:end -->"
+
+# What the project promises: suite, start of the row's label, value, kind of bound.
+TARGETS = [
+    ("latency", "shm, 8 B", "shared memory, 8 B: at most 2 times the bare cache-line ping-pong", "bare", 2.0),
+    ("latency", "tcp, 8 B", "TCP, 8 B: at most 1.15 times bare send/recv", "bare", 1.15),
+    ("startup", "init + worker", "ucp_init and ucp_worker_create: less than 1 ms", "value", 1000.0),
+    ("startup", "resident memory added", "and less than 2 MiB of resident memory", "value", 2048.0),
+    ("endpoints", "resident memory of an endpoint", "an endpoint that has not talked: at most 512 B", "value", 512.0),
+]
+
+
+def median(values):
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
+
+
+def ratios(row, name, base):
+    """Ratio of two contestants in each repetition in which both were measured."""
+    pairs = zip(row["samples"].get(name, []), row["samples"].get(base, []))
+    return [a / b for a, b in pairs if b > 0]
+
+
+def size_text(size):
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024 or size % 1024:
+            break
+        size //= 1024
+    else:
+        unit = "GiB"
+    return f"{size} {unit}"
+
+
+def number_text(value):
+    if abs(value) >= 10000:
+        return f"{value:,.0f}"
+    if abs(value) >= 100:
+        return f"{value:.0f}"
+    if abs(value) >= 10:
+        return f"{value:.1f}"
+    return f"{value:.3f}"
+
+
+def range_text(values, text=number_text):
+    if not values:
+        return "-"
+    return f"{text(median(values))} ({text(min(values))} to {text(max(values))})"
+
+
+def ratio_text(values):
+    return range_text(values, lambda value: f"{value:.2f}")
+
+
+def cell(row, name):
+    if name in row["errors"]:
+        return "failed"
+    if name not in row["samples"]:
+        return ""
+    return range_text(row["samples"][name])
+
+
+def suite_table(suite, rows):
+    names = []
+    for name in ("bare", "causeway", "reference", "ref. tool"):
+        if any(name in row["samples"] for row in rows):
+            names.append(name)
+    bases = [name for name in ("bare", "reference", "ref. tool") if name in names and "causeway" in names]
+    head = [suite, "unit"] + names + [f"causeway / {base}" for base in bases]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for row in rows:
+        words = [row["label"], row["unit"]] + [cell(row, name) for name in names]
+        words += [ratio_text(ratios(row, "causeway", base)) for base in bases]
+        lines.append("| " + " | ".join(words) + " |")
+    return lines
+
+
+def verdicts(results):
+    lines = []
+    for suite, label, promise, kind, bound in TARGETS:
+        for row in results["rows"]:
+            if row["suite"] != suite or not row["label"].startswith(label):
+                continue
+            values = ratios(row, "causeway", "bare") if kind == "bare" else row["samples"].get("causeway", [])
+            if not values:
+                lines.append(f"| {promise} | not measured | - |")
+                continue
+            text = ratio_text(values) if kind == "bare" else range_text(values) + " " + row["unit"]
+            lines.append(f"| {promise} | {text} | {'met' if median(values) <= bound else 'MISSED'} |")
+    return ["| promise | measured | |", "|---|---|---|"] + lines if lines else []
+
+
+def machine_lines(results):
+    machine = results["machine"]
+    virtual = ", virtual machine" if machine["virtual"] else ""
+    memory = f", {machine['memory_gib']} GiB" if machine["memory_gib"] else ""
+    versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    lines = [
+        f"Machine: {machine['processor']} ({machine['architecture']}), {machine['processors']} processors{memory}"
+        f"{virtual}; kernel {machine['kernel']}; {machine['system']}.",
+        f"Versions of libucp: {versions}. {results['date']}, {results['repetitions']} repetitions of about "
+        f"{results['seconds']} s in turn, server and client bound to processors {' and '.join(results['cpus'])}.",
+        "Given are the median and the range of the repetitions; ratios are taken within a repetition.",
+    ]
+    if results["load_before"] > 0.5:
+        lines.append(f"**The machine was busy before the run (load {results['load_before']}): the numbers are not "
+                     "to be trusted.**")
+    if results["quick"]:
+        lines.append("**A quick trial: too short to be quoted.**")
+    if "reference" not in results["versions"]:
+        lines.append("The reference library is not installed here: no comparison.")
+    return lines
+
+
+def markdown(results):
+    lines = machine_lines(results) + [""]
+    promised = verdicts(results)
+    if promised:
+        lines += promised + [""]
+    suites = []
+    for row in results["rows"]:
+        if row["suite"] not in suites:
+            suites.append(row["suite"])
+    for suite in suites:
+        lines += suite_table(suite, [row for row in results["rows"] if row["suite"] == suite]) + [""]
+    errors = [f"- {row['suite']}, {row['label']}, {name}: {error}"
+              for row in results["rows"] for name, error in row["errors"].items()]
+    if errors:
+        lines += ["Failures:", ""] + errors + [""]
+    return "\n".join(lines)
+
+
+def update_text(old, text):
+    """`old` with the part between the marks replaced; ValueError when it has no marks."""
+    begin, end = old.find(BEGIN), old.find(END)
+    if begin < 0 or end < begin:
+        raise ValueError("no bench marks")
+    return old[:begin + len(BEGIN)] + "\n" + text + old[end:]
+
+
+def update_file(path, text):
+    with open(path, encoding="utf-8") as file:
+        old = file.read()
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(update_text(old, text))

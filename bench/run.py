@@ -1,0 +1,433 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The benchmark: bare limits, the reference library and Causeway, measured in turn in one run.
+
+Usage: run.py BINDIR LIBDIR [options]
+
+BINDIR holds the programs of the build (ucx_perftest, bench_startup, bare_*), LIBDIR our libucp.so.0. Every
+repetition measures each contestant once before the next repetition begins (A B A B), so that slow changes of the
+machine meet all of them alike. Ratios are taken within a repetition; printed are the median and the range.
+
+Contestants:
+  bare       the bare-limit program for this row
+  causeway   our tool on our library
+  reference  our tool on the reference's library
+  ref. tool  the reference's own ucx_perftest on the reference's library
+
+Needs Python's standard library alone. Results: a table on stdout, results.json and report.md.
+Exit status: 0, or 1 when a measurement of our library failed, 2 for wrong use, 77 when this machine cannot do it.
+"""
+
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import report  # noqa: E402
+
+SUITES = ["latency", "rate", "bandwidth", "startup", "endpoints", "wakeup"]
+TRANSPORTS = ["shm", "tcp"]
+BANDWIDTH_SIZES = [64, 1024, 8192, 65536, 1048576, 4194304]
+RUN_SECONDS_MAX = 120
+
+
+class Failure(Exception):
+    """A measurement that gave no number; the text says why."""
+
+
+# ---- programs ----
+
+
+def last_error(text):
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    wrong = [line for line in lines if "ERROR" in line]
+    line = (wrong or lines or ["no output"])[-1]
+    return re.sub(r"^\[[0-9.]+\]\s*\[[^\]]*\]\s*\S+\s+", "", line)[:200]
+
+
+def run(command, env, timeout=RUN_SECONDS_MAX):
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=timeout, check=False)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"no end within {timeout} s") from None
+    except OSError as error:
+        raise Failure(f"cannot start: {error.strerror}") from None
+    if done.returncode != 0:
+        raise Failure(f"status {done.returncode}: {last_error(done.stdout + done.stderr)}")
+    return done.stdout
+
+
+def key_values(text):
+    """The "key value" lines of the bare programs and of bench_startup."""
+    found = {}
+    for line in text.splitlines():
+        key, _, value = line.partition(" ")
+        try:
+            found[key] = float(value)
+        except ValueError:
+            found[key] = value
+    return found
+
+
+def perftest_row(text):
+    """Numbers of the last line of ucx_perftest -f."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    words = lines[-1].split() if lines else []
+    try:
+        numbers = [float(word) for word in words]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 8:
+        raise Failure("unexpected output: " + (lines[-1].strip()[:120] if lines else "nothing"))
+    keys = ["iterations", "p50_us", "average_us", "overall_us", "average_mbps", "mbps", "average_rate", "rate"]
+    row = dict(zip(keys, numbers))
+    for line in lines:
+        if line.startswith("# percentiles (usec):"):
+            words = line.split(":", 1)[1].split()
+            row.update({f"{name}_us": float(value) for name, value in zip(words[::2], words[1::2])})
+    return row
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def is_listening(port):
+    wanted = f":{port:04X}"
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(name, encoding="ascii") as table:
+                if any(line.split()[1].endswith(wanted) and line.split()[3] == "0A" for line in table.readlines()[1:]):
+                    return True
+        except OSError:
+            continue
+    return False
+
+
+# ---- contestants ----
+
+
+class Tool:
+    """A performance tool together with the library it runs on."""
+
+    def __init__(self, name, program, libdir, extra):
+        self.name = name
+        self.program = program
+        self.libdir = libdir
+        self.extra = extra
+
+    def env(self, transport=None):
+        env = {key: value for key, value in os.environ.items() if not key.startswith("UCX_")}
+        env["LC_ALL"] = "C"
+        if self.libdir:
+            env["LD_LIBRARY_PATH"] = self.libdir
+        if transport:
+            env["UCX_TLS"] = transport
+        return env
+
+    def pair(self, settings, transport, options):
+        """Runs server and client; the row of the client."""
+        port = free_port()
+        env = self.env(transport)
+        common = [self.program, "-p", str(port)]
+        server = subprocess.Popen(common + ["-c", settings.cpus[0]], env=env, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.DEVNULL)
+        try:
+            deadline = time.monotonic() + 10
+            while not is_listening(port):
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise Failure("the server does not start")
+                time.sleep(0.01)
+            text = run(common + ["-c", settings.cpus[1], "-f", "127.0.0.1"] + self.extra + options, env)
+            return perftest_row(text)
+        finally:
+            try:
+                server.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                server.kill()
+                server.wait()
+
+
+def library_of(program, libdir):
+    """Version and real path of the library that a program of ours loads."""
+    env = dict(os.environ)
+    if libdir:
+        env["LD_LIBRARY_PATH"] = libdir
+    words = run([program, "--library"], env, 20).split(maxsplit=1)
+    return words[0], os.path.realpath(words[1].strip())
+
+
+def find_reference(libdir):
+    """Folder of an installed libucp.so.0 that is not ours, or None."""
+    folders = ["/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"]
+    for folder in folders:
+        path = os.path.join(folder, "libucp.so.0")
+        if os.path.exists(path) and os.path.dirname(os.path.realpath(path)) != os.path.realpath(libdir):
+            return folder
+    return None
+
+
+def find_contestants(settings):
+    program = os.path.join(settings.bindir, "ucx_perftest")
+    version, path = library_of(program, settings.libdir)
+    if os.path.dirname(path) != os.path.realpath(settings.libdir):
+        raise Failure(f"the programs do not load the library of LIBDIR but version {version} of elsewhere")
+    tools = [Tool("causeway", program, settings.libdir, ["--percentiles"])]
+    versions = {"causeway": version}
+    folder = settings.reference or find_reference(settings.libdir)
+    if folder:
+        ref_version, ref_path = library_of(program, folder)
+        if ref_path == path:
+            raise Failure("the reference's folder leads to our own library")
+        tools.append(Tool("reference", program, folder, ["--percentiles"]))
+        versions["reference"] = ref_version
+        ref_tool = settings.reference_tool or shutil.which("ucx_perftest", path="/usr/bin:/usr/local/bin")
+        if ref_tool:
+            tools.append(Tool("ref. tool", ref_tool, folder, []))
+            versions["ref. tool"] = ref_version
+    return tools, versions
+
+
+# ---- measuring ----
+
+
+class Row:
+    """One line of the report: the same quantity of several contestants, one sample per repetition."""
+
+    def __init__(self, suite, label, unit, better, sources):
+        self.suite = suite
+        self.label = label
+        self.unit = unit
+        self.better = better
+        self.sources = sources  # contestant -> function giving one number
+        self.samples = {name: [] for name in sources}
+        self.errors = {}
+
+    def measure_once(self):
+        for name, source in self.sources.items():
+            if name in self.errors:
+                continue
+            try:
+                self.samples[name].append(source())
+            except Failure as failure:
+                self.errors[name] = str(failure)
+
+    def as_dict(self):
+        return {"suite": self.suite, "label": self.label, "unit": self.unit, "better": self.better,
+                "samples": self.samples, "errors": self.errors}
+
+
+def bare_source(settings, program, options=()):
+    def measure():
+        command = [os.path.join(settings.bindir, program), "-c", ",".join(settings.cpus)]
+        probe = key_values(run(command + ["-n", "200", "-w", "50"] + list(options), dict(os.environ)))
+        count = max(200, int(settings.seconds * 1e9 / (2 * probe["oneway_ns_p50"] + 1)))
+        text = run(command + ["-n", str(count)] + list(options), dict(os.environ))
+        return key_values(text)["oneway_ns_p50"] / 1e3
+    return measure
+
+
+def tool_source(settings, tool, transport, test, size, key, options=(), least=200):
+    counts = {}
+
+    def measure():
+        base = ["-t", test, "-s", str(size)] + list(options)
+        if "count" not in counts:
+            probe = tool.pair(settings, transport, base + ["-n", str(least), "-w", str(least // 4)])
+            per_message = probe["overall_us"] * (2 if test.endswith("_lat") else 1)
+            counts["count"] = min(20000000, max(least, int(settings.seconds * 1e6 / max(per_message, 0.01))))
+        count = counts["count"]
+        return tool.pair(settings, transport, base + ["-n", str(count), "-w", str(count // 20)])[key]
+    return measure
+
+
+def startup_source(settings, tool, key, options=(), transport=None, runs=3):
+    def measure():
+        command = [os.path.join(settings.bindir, "bench_startup")] + list(options)
+        values = [key_values(run(command, tool.env(transport)))[key] for _ in range(runs)]
+        return sorted(values)[len(values) // 2]
+    return measure
+
+
+def latency_rows(settings, tools):
+    for transport, program in (("shm", "bare_shm"), ("tcp", "bare_tcp")):
+        sources = {"bare": bare_source(settings, program)}
+        for tool in tools:
+            sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", 8, "p50_us")
+        yield Row("latency", f"{transport}, 8 B, median", "usec", "less", sources)
+
+
+def rate_rows(settings, tools):
+    for transport in TRANSPORTS:
+        sources = {tool.name: tool_source(settings, tool, transport, "tag_bw", 8, "rate", least=2000)
+                   for tool in tools}
+        yield Row("rate", f"{transport}, 8 B", "msg/s", "more", sources)
+
+
+def bandwidth_rows(settings, tools):
+    for transport in TRANSPORTS:
+        for size in BANDWIDTH_SIZES:
+            sources = {tool.name: tool_source(settings, tool, transport, "tag_bw", size, "mbps",
+                                              least=2000 if size < 65536 else 50)
+                       for tool in tools}
+            yield Row("bandwidth", f"{transport}, {report.size_text(size)}", "MB/s", "more", sources)
+
+
+def startup_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for key, label, unit in (("total_us", "init + worker", "usec"), ("resident_kib", "resident memory added", "KiB"),
+                             ("dirty_kib", "of it private and written", "KiB")):
+        yield Row("startup", label, unit, "less",
+                  {tool.name: startup_source(settings, tool, key) for tool in libraries})
+
+
+def endpoints_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    options = ["-e", str(settings.endpoints)]
+    for key, label, unit in (("endpoint_resident_bytes", "resident memory of an endpoint", "B"),
+                             ("endpoint_malloc_bytes", "of it from malloc", "B"),
+                             ("endpoint_ns", "time to make one", "nsec")):
+        yield Row("endpoints", label, unit, "less",
+                  {tool.name: startup_source(settings, tool, key, options, runs=1) for tool in libraries})
+
+
+def wakeup_rows(settings, tools):
+    for transport, program, options in (("shm", "bare_wakeup", []), ("tcp", "bare_tcp", ["-S"])):
+        sources = {"bare": bare_source(settings, program, options)}
+        for tool in tools:
+            sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", 8, "p50_us", ["-E", "sleep"])
+        yield Row("wakeup", f"{transport}, 8 B, asleep, median", "usec", "less", sources)
+
+
+ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
+        "endpoints": endpoints_rows, "wakeup": wakeup_rows}
+
+
+# ---- the machine ----
+
+
+def first_match(path, pattern):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found = re.search(pattern, file.read(), re.MULTILINE)
+            return found.group(1).strip() if found else None
+    except OSError:
+        return None
+
+
+def machine():
+    memory = first_match("/proc/meminfo", r"^MemTotal:\s*(\d+)")
+    return {
+        "processor": first_match("/proc/cpuinfo", r"^model name\s*:\s*(.*)$") or platform.machine(),
+        "architecture": platform.machine(),
+        "processors": len(os.sched_getaffinity(0)),
+        "memory_gib": round(int(memory) / 1048576, 1) if memory else None,
+        "kernel": platform.release(),
+        "virtual": first_match("/proc/cpuinfo", r"^flags\s*:.*\b(hypervisor)\b") is not None,
+        "system": first_match("/etc/os-release", r'^PRETTY_NAME="?([^"\n]*)'),
+    }
+
+
+# ---- the run ----
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description="Measures bare limits, the reference and Causeway in turn.")
+    parser.add_argument("bindir")
+    parser.add_argument("libdir")
+    parser.add_argument("--suites", default=",".join(SUITES), help="of " + ", ".join(SUITES))
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.5, help="about how long one run measures")
+    parser.add_argument("--endpoints", type=int, default=10000)
+    parser.add_argument("--cpus", help="server's and client's processor, such as 0,1")
+    parser.add_argument("--reference", help="folder of the reference's libucp.so.0")
+    parser.add_argument("--reference-tool", help="the reference's own ucx_perftest")
+    parser.add_argument("--out", help="folder for results.json and report.md (BINDIR/../bench-report)")
+    parser.add_argument("--update", help="a Markdown file whose part between the bench marks is replaced")
+    parser.add_argument("--quick", action="store_true", help="a trial: short and too inexact to be quoted")
+    settings = parser.parse_args(arguments)
+    settings.suites = settings.suites.split(",")
+    for suite in settings.suites:
+        if suite not in ROWS:
+            parser.error(f"suite '{suite}' is not known")
+    if settings.quick:
+        settings.repetitions, settings.seconds, settings.endpoints = 2, 0.02, 1000
+    if settings.repetitions < 1 or not settings.seconds > 0 or settings.endpoints < 1:
+        parser.error("repetitions, seconds and endpoints must be positive")
+    allowed = sorted(os.sched_getaffinity(0))
+    settings.cpus = settings.cpus.split(",") if settings.cpus else [str(cpu) for cpu in allowed[:2]]
+    settings.bindir = os.path.abspath(settings.bindir)
+    settings.libdir = os.path.abspath(settings.libdir)
+    settings.out = settings.out or os.path.join(os.path.dirname(settings.bindir), "bench-report")
+    return settings
+
+
+class Progress:
+    """One line on a terminal's stderr; nothing elsewhere."""
+
+    def __init__(self, total):
+        self.total, self.done, self.shown = total, 0, sys.stderr.isatty()
+
+    def step(self, text):
+        if self.shown:
+            bar = "#" * (30 * self.done // max(1, self.total))
+            sys.stderr.write(f"\r\033[K[{bar:.<30}] {self.done}/{self.total} {text}")
+            sys.stderr.flush()
+        self.done += 1
+
+    def end(self):
+        if self.shown:
+            sys.stderr.write("\r\033[K")
+
+
+def measure_all(settings, tools):
+    rows = [row for suite in settings.suites for row in ROWS[suite](settings, tools)]
+    progress = Progress(len(rows) * settings.repetitions)
+    for row in rows:
+        for repetition in range(settings.repetitions):
+            progress.step(f"{row.suite}: {row.label} ({repetition + 1})")
+            row.measure_once()
+    progress.end()
+    return [row.as_dict() for row in rows]
+
+
+def main(arguments):
+    settings = parse(arguments)
+    if len(settings.cpus) != 2 or len(os.sched_getaffinity(0)) < 2:
+        print("run.py: two processors are needed", file=sys.stderr)
+        return 77
+    load = os.getloadavg()[0]
+    try:
+        tools, versions = find_contestants(settings)
+    except Failure as failure:
+        print(f"run.py: {failure}", file=sys.stderr)
+        return 77
+    results = {
+        "machine": machine(), "versions": versions, "load_before": round(load, 2), "quick": settings.quick,
+        "repetitions": settings.repetitions, "seconds": settings.seconds, "cpus": settings.cpus,
+        "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": measure_all(settings, tools),
+    }
+    os.makedirs(settings.out, exist_ok=True)
+    with open(os.path.join(settings.out, "results.json"), "w", encoding="utf-8") as file:
+        json.dump(results, file, indent=1)
+        file.write("\n")
+    text = report.markdown(results)
+    with open(os.path.join(settings.out, "report.md"), "w", encoding="utf-8") as file:
+        file.write(text)
+    if settings.update:
+        report.update_file(settings.update, text)
+    print(text)
+    return 1 if any("causeway" in row["errors"] for row in results["rows"]) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

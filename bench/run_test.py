@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Tests of the benchmark's runner and report: parsing, statistics, verdicts. Usage: run_test.py [BINDIR]"""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import report  # noqa: E402
+import run  # noqa: E402
+
+
+def result_row(suite, label, samples, errors=None):
+    return {"suite": suite, "label": label, "unit": "usec", "better": "less", "samples": samples,
+            "errors": errors or {}}
+
+
+def results(rows, **more):
+    base = {"machine": {"processor": "P", "architecture": "a", "processors": 2, "memory_gib": 4.0, "kernel": "k",
+                        "virtual": False, "system": "s"},
+            "versions": {"causeway": "1.16.0", "reference": "1.13.1"}, "load_before": 0.0, "quick": False,
+            "repetitions": 3, "seconds": 0.5, "cpus": ["0", "1"], "date": "2000-01-01", "rows": rows}
+    base.update(more)
+    return base
+
+
+class Parsing(unittest.TestCase):
+    def test_row_of_the_tool(self):
+        text = ("| header |\n# percentiles (usec): p50 1.500 p90 2.000 p99 3.000 p99.9 4.000 min 1.000 max 5.000\n"
+                "                        2000      1.500     1.600     1.700        4.00       5.00      600000"
+                "      700000\n")
+        row = run.perftest_row(text)
+        self.assertEqual(row["iterations"], 2000)
+        self.assertEqual(row["p50_us"], 1.5)
+        self.assertEqual(row["overall_us"], 1.7)
+        self.assertEqual(row["mbps"], 5.0)
+        self.assertEqual(row["rate"], 700000)
+        self.assertEqual(row["p99_us"], 3.0)
+
+    def test_strange_output_is_a_failure(self):
+        for text in ("", "nothing of use\n", "1 2 3\n"):
+            with self.assertRaises(run.Failure):
+                run.perftest_row(text)
+
+    def test_key_values(self):
+        self.assertEqual(run.key_values("a 1.5\nversion 1.16.0\n"), {"a": 1.5, "version": "1.16.0"})
+
+    def test_failed_program(self):
+        with self.assertRaisesRegex(run.Failure, "status 3: x ERROR what"):
+            run.run(["sh", "-c", "echo x ERROR what; echo more; exit 3"], dict(os.environ))
+        with self.assertRaisesRegex(run.Failure, "no end"):
+            run.run(["sleep", "5"], dict(os.environ), timeout=0.1)
+        with self.assertRaisesRegex(run.Failure, "cannot start"):
+            run.run(["/nonexistent/program"], dict(os.environ))
+
+
+class Measuring(unittest.TestCase):
+    def test_contestants_take_turns_and_a_failure_stops_only_its_own(self):
+        calls = []
+
+        def good(name):
+            def measure():
+                calls.append(name)
+                return 1.0
+            return measure
+
+        def bad():
+            calls.append("bad")
+            raise run.Failure("broken")
+
+        row = run.Row("s", "l", "u", "less", {"a": good("a"), "bad": bad, "b": good("b")})
+        row.measure_once()
+        row.measure_once()
+        self.assertEqual(calls, ["a", "bad", "b", "a", "b"])
+        self.assertEqual(row.as_dict()["samples"], {"a": [1.0, 1.0], "bad": [], "b": [1.0, 1.0]})
+        self.assertEqual(row.as_dict()["errors"], {"bad": "broken"})
+
+
+class Report(unittest.TestCase):
+    def test_median_and_ratio_within_repetitions(self):
+        self.assertEqual(report.median([3, 1, 2]), 2)
+        self.assertEqual(report.median([4, 1, 2, 3]), 2.5)
+        row = result_row("latency", "x", {"causeway": [2.0, 9.0, 3.0], "bare": [1.0, 3.0, 2.0]})
+        self.assertEqual(report.ratios(row, "causeway", "bare"), [2.0, 3.0, 1.5])
+        self.assertEqual(report.ratios(row, "causeway", "reference"), [])
+
+    def test_sizes(self):
+        self.assertEqual([report.size_text(size) for size in (8, 1024, 65536, 1536, 4194304)],
+                         ["8 B", "1 KiB", "64 KiB", "1536 B", "4 MiB"])
+
+    def test_verdicts(self):
+        label = "shm, 8 B, median"
+        met = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [1.9]})]))
+        missed = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [2.1]})]))
+        absent = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": []})]))
+        self.assertIn("| met |", met)
+        self.assertIn("| MISSED |", missed)
+        self.assertIn("not measured", absent)
+
+    def test_failures_and_warnings_are_shown(self):
+        row = result_row("rate", "shm", {"causeway": [], "reference": [5.0]}, {"causeway": "status 255: why"})
+        text = report.markdown(results([row], load_before=3.0, quick=True, versions={"causeway": "1.16.0"}))
+        self.assertIn("failed", text)
+        self.assertIn("status 255: why", text)
+        self.assertIn("busy", text)
+        self.assertIn("quick trial", text)
+        self.assertIn("no comparison", text)
+
+    def test_update_replaces_only_between_the_marks(self):
+        old = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+        self.assertEqual(report.update_text(old, "new\n"), f"before\n{report.BEGIN}\nnew\n{report.END}\nafter\n")
+        with self.assertRaises(ValueError):
+            report.update_text("no marks", "new")
+
+    def test_machine_names_neither_paths_nor_hosts(self):
+        self.assertEqual(set(run.machine()), {"processor", "architecture", "processors", "memory_gib", "kernel",
+                                              "virtual", "system"})
+        self.assertNotIn(os.getcwd(), report.markdown(results([], machine=run.machine())))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
