@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Opening and closing again and again leaves neither descriptors nor mappings nor memory behind. */
+#include <stdlib.h>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
+#include "rig.h"
+#include "stream.h"
+
+enum { WINDOW = 60 }; /* rounds between two looks */
+
+static struct cw_stream streams[4];
+
+static size_t heap_in_use(void)
+{
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    return mallinfo2().uordblks;
+#else
+    return 0; /* the leak check of the sanitizer sees more */
+#endif
+}
+
+static void one_round(struct cw_rig *rig, unsigned number)
+{
+    struct cw_bytes hello = cw_bytes_unique(16);
+    struct cw_end *one, *other, *refused;
+    int i;
+
+    cw_side_open(rig->a);
+    if (rig->b != rig->a) {
+        cw_side_open(rig->b);
+    }
+    rig->b->accept_status = UCS_ERR_REJECTED;
+    refused               = cw_end_dial(rig->a, rig->b, &hello);
+    cw_rig_wait(rig, &refused->opened, 1, "a refusal");
+    rig->b->accept_status = UCS_OK;
+    cw_rig_connect(rig, rig->a, rig->b, &one, &other);
+    for (i = 0; i < 4; i++) {
+        cw_stream_init(&streams[i], 5 + (uint64_t)(i / 2), (i < 2) ? rig->a : rig->b, 100);
+    }
+    one->sending     = &streams[0];
+    other->receiving = &streams[1];
+    other->sending   = &streams[2];
+    one->receiving   = &streams[3];
+    cw_stream_run(rig, one, other);
+    cw_end_dial(rig->a, rig->b, &hello);
+    if (number % 2 == 0) { /* with everything on its way */
+        streams[0].count = streams[1].count = 1000;
+        streams[0].done  = streams[1].done  = 0;
+        cw_stream_push(one, 100);
+    }
+    cw_side_close((number % 4 < 2) ? rig->a : rig->b);
+    cw_rig_progress(rig);
+    cw_side_close(rig->a);
+    cw_side_close(rig->b);
+}
+
+/* The allocator keeps freed pieces for later, which looks like growth for a while; a leak grows for ever. */
+static void test_no_leak(void **state)
+{
+    struct cw_rig *rig = *state;
+    int descriptors = 0, mappings = 0;
+    size_t heap[3];
+    unsigned i;
+
+    cw_side_close(rig->a);
+    cw_side_close(rig->b);
+    for (i = 0; i < 3 * WINDOW; i++) {
+        if (i % WINDOW == 0) {
+            heap[i / WINDOW] = heap_in_use();
+        }
+        if (i == WINDOW) {
+            descriptors = cw_count_descriptors();
+            mappings    = cw_count_mappings();
+        }
+        one_round(rig, i);
+    }
+    cw_check(cw_count_descriptors() == descriptors, "%d descriptors more after %d rounds",
+             cw_count_descriptors() - descriptors, 2 * WINDOW);
+    cw_check(cw_count_mappings() < mappings + WINDOW, "%d mappings more after %d rounds", cw_count_mappings() - mappings,
+             2 * WINDOW);
+    cw_check(heap[2] < heap[1] + WINDOW * 16u || heap_in_use() < heap[2] + WINDOW * 16u,
+             "%zu and %zu bytes more after %d rounds each", heap[2] - heap[1], heap_in_use() - heap[2], WINDOW);
+}
+
+int cw_group_leak(void)
+{
+    static const struct CMUnitTest tests[] = {cmocka_unit_test(test_no_leak)};
+
+    return cw_rig_run("leak", tests, sizeof(tests) / sizeof(tests[0]));
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conform_<transport> [--broken] [group ...]: runs the named groups, or all. With --broken the transport is known to break the
+ * contract: the program then succeeds if, and only if, some test fails.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rig.h"
+
+static const struct {
+    const char *name;
+    int (*run)(void);
+} groups[] = {
+    {"address", cw_group_address}, {"connect", cw_group_connect}, {"data", cw_group_data},
+    {"close", cw_group_close},     {"wakeup", cw_group_wakeup},   {"process", cw_group_process},
+    {"leak", cw_group_leak},
+};
+
+static int wanted(const char *name, char **names, int count)
+{
+    int i;
+
+    for (i = 0; i < count; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return count == 0;
+}
+
+int main(int argc, char **argv)
+{
+    int broken = argc > 1 && strcmp(argv[1], "--broken") == 0;
+    int failed = 0;
+    size_t i;
+
+    if (getenv("UCX_LOG_LEVEL") == NULL) {
+        cw_log_set_level(CW_LOG_FATAL); /* most errors here are asked for */
+    }
+    alarm(600); /* a call that does not return ends the program */
+    argc -= 1 + broken;
+    argv += 1 + broken;
+    for (i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+        if (wanted(groups[i].name, argv, argc)) {
+            failed += groups[i].run();
+        }
+    }
+    if (broken) {
+        printf("%s\n", (failed > 0) ? "The flaw was found." : "The flaw was NOT found.");
+        return failed == 0;
+    }
+    return failed != 0;
+}
