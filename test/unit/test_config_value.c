@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Value syntaxes (CFG-50 .. CFG-64): what each type takes, what it refuses, how it prints; and that what is printed is read
+ * again as the same value.
+ */
+#include <locale.h>
+#include <math.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/config_table.h"
+#include "core/config_value.h"
+
+struct sample {
+    const char *text;
+    const char *canonical; /* NULL: refused */
+};
+
+static void check_sample(const struct cw_value_spec *spec, const struct sample *sample)
+{
+    struct cw_text text = {0};
+    union cw_value value;
+    union cw_value untouched;
+    union cw_value again;
+    ucs_status_t status;
+
+    memset(&value, 0x5a, sizeof(value));
+    untouched = value;
+    status    = cw_value_parse(spec, sample->text, &value);
+    if (sample->canonical == NULL) {
+        if (status != UCS_ERR_INVALID_PARAM) {
+            fail_msg("type %d takes '%s'", (int)spec->type, sample->text);
+        }
+        assert_memory_equal(&value, &untouched, sizeof(value));
+        return;
+    }
+    if (status != UCS_OK) {
+        fail_msg("type %d refuses '%s'", (int)spec->type, sample->text);
+    }
+    cw_value_print(spec, &value, &text);
+    assert_string_equal(cw_text_get(&text), sample->canonical);
+
+    assert_int_equal(cw_value_parse(spec, sample->canonical, &again), UCS_OK);
+    switch (spec->type) {
+    case CW_VALUE_LIST:
+    case CW_VALUE_ALLOW_LIST:
+    case CW_VALUE_STRING:
+    case CW_VALUE_FREE_TEXT:
+    case CW_VALUE_PATTERN:
+    case CW_VALUE_MEMORY_SIZES:
+        break; /* values with pointers: the equal text says it */
+    default:
+        assert_memory_equal(&value, &again, cw_value_size(spec->type));
+        break;
+    }
+    cw_text_clear(&text);
+    cw_value_print(spec, &again, &text);
+    assert_string_equal(cw_text_get(&text), sample->canonical);
+    cw_text_free(&text);
+    cw_value_release(spec, &value);
+    cw_value_release(spec, &again);
+}
+
+static void check_samples(enum cw_value_type type, const char *const *words, const char *default_text,
+                          const struct sample *samples)
+{
+    const struct cw_value_spec spec = {type, words, default_text};
+
+    for (; samples->text != NULL; ++samples) {
+        check_sample(&spec, samples);
+    }
+}
+
+#define CHECK(type, ...) check_samples(type, NULL, "", (const struct sample[]){__VA_ARGS__, {NULL, NULL}})
+#define CHECK_WORDS(type, words, ...) check_samples(type, words, "", (const struct sample[]){__VA_ARGS__, {NULL, NULL}})
+
+static void test_cfg50_boolean(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_BOOL, {"y", "y"}, {"Y", "y"}, {"yes", "y"}, {"YES", "y"}, {"Yes", "y"}, {"on", "y"}, {"1", "y"},
+          {"n", "n"}, {"N", "n"}, {"no", "n"}, {"NO", "n"}, {"off", "n"}, {"0", "n"}, {"ON", NULL}, {"Off", NULL},
+          {"", NULL}, {"2", NULL}, {"true", NULL}, {" y", NULL}, {"y ", NULL}, {"try", NULL}, {"auto", NULL},
+          {"yy", NULL}, {"-1", NULL});
+}
+
+static void test_cfg51_ternary_and_on_off_auto(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_TERNARY, {"y", "y"}, {"no", "n"}, {"on", "y"}, {"try", "try"}, {"maybe", "try"}, {"auto", NULL},
+          {"", NULL}, {"perhaps", NULL});
+    CHECK(CW_VALUE_ON_OFF_AUTO, {"on", "on"}, {"off", "off"}, {"auto", "auto"}, {"y", "on"}, {"n", "off"}, {"1", "on"},
+          {"yes", "on"}, {"try", NULL}, {"", NULL});
+}
+
+static void test_cfg52_integer(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_INT, {"0", "0"}, {"7", "7"}, {"-7", "-7"}, {"+7", "7"}, {"0x1f", "31"}, {"0X1F", "31"},
+          {"017", "15"}, {"2147483647", "2147483647"}, {"-2147483648", "-2147483648"}, {"2147483648", NULL},
+          {"-2147483649", NULL}, {"", NULL}, {"-", NULL}, {"0x", NULL}, {"08", NULL}, {"1k", NULL}, {"1 ", NULL},
+          {" 1", NULL}, {"--1", NULL}, {"inf", NULL}, {"1.0", NULL}, {"99999999999999999999999", NULL});
+    CHECK(CW_VALUE_UINT, {"0", "0"}, {"4294967294", "4294967294"}, {"inf", "inf"}, {"INF", "inf"}, {"0x10", "16"},
+          {"010", "8"}, {"4294967295", NULL}, {"4294967296", NULL}, {"-1", NULL}, {"auto", NULL}, {"", NULL},
+          {"a", NULL});
+}
+
+static void test_cfg52_hexadecimal_requires_0x(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_HEX, {"0x0", "0x0"}, {"0xDEADbeef", "0xdeadbeef"}, {"0xffffffffffffffff", "0xffffffffffffffff"},
+          {"10", NULL}, {"", NULL}, {"0x", NULL}, {"0xg", NULL}, {"0x10000000000000000", NULL}, {"-0x1", NULL});
+}
+
+static void test_cfg53_ulunits(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_ULUNITS, {"0", "0"}, {"64", "64"}, {"inf", "inf"}, {"auto", "auto"}, {"AUTO", "auto"},
+          {"0x20", "32"}, {"-1", NULL}, {"1k", NULL}, {"", NULL}, {"18446744073709551614", NULL},
+          {"18446744073709551616", NULL});
+}
+
+static void test_cfg54_memory_units(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_MEMUNITS, {"0", "0"}, {"1000", "1000"}, {"65536", "64K"}, {"8192", "8K"}, {"8k", "8K"}, {"8K", "8K"},
+          {"8kb", "8K"}, {"8KB", "8K"}, {"8Kb", "8K"}, {"100b", "100"}, {"100B", "100"}, {"1m", "1M"}, {"1024k", "1M"},
+          {"3G", "3G"}, {"2t", "2T"}, {"1536", "1536"}, {"1536k", "1536K"}, {"4096T", "4096T"}, {"inf", "inf"},
+          {"INF", "inf"}, {"auto", "auto"}, {"Auto", "auto"}, {"-1", "inf"}, {"", NULL}, {"k", NULL}, {"1.5k", NULL},
+          {"-2", NULL}, {"-1k", NULL}, {"1 k", NULL}, {"1kk", NULL}, {"1p", NULL}, {"0x10", NULL}, {"1kib", NULL},
+          {"18446744073709551615", NULL}, {"18446744073709551614", NULL}, {"16777216t", NULL},
+          {"99999999999999999999", NULL}, {"1e3", NULL});
+}
+
+static void test_cfg55_time(void **state)
+{
+    const struct cw_value_spec spec = {CW_VALUE_TIME, NULL, NULL};
+    uint64_t value_ns;
+
+    (void)state;
+    CHECK(CW_VALUE_TIME, {"20s", "20000000.00us"}, {"20", "20000000.00us"}, {"1m", "60000000.00us"},
+          {"5ms", "5000.00us"}, {"7us", "7.00us"}, {"250ns", "0.25us"}, {"0.5s", "500000.00us"}, {".5", "500000.00us"},
+          {"1.", "1000000.00us"}, {"0", "0.00us"}, {"0s", "0.00us"}, {"inf", "inf"}, {"20000000.00us", "20000000.00us"},
+          {"1ns", "0.01us"}, {"12ns", "0.01us"}, {"auto", NULL}, {"", NULL}, {"s", NULL}, {"1h", NULL}, {"1 s", NULL},
+          {"-1s", NULL}, {"1ss", NULL}, {"1,5s", NULL}, {"nan", NULL}, {"1e400", NULL}, {"0x10", NULL},
+          {"99999999999999999999s", NULL}, {".", NULL});
+    CHECK(CW_VALUE_TIME_UNITS, {"auto", "auto"}, {"inf", "inf"}, {"10s", "10000000.00us"}, {"", NULL});
+    assert_int_equal(cw_value_parse(&spec, "1.5ms", &value_ns), UCS_OK);
+    assert_int_equal(value_ns, 1500000);
+    assert_int_equal(cw_value_parse(&spec, "0.1s", &value_ns), UCS_OK);
+    assert_int_equal(value_ns, 100000000);
+}
+
+static void test_cfg56_bandwidth(void **state)
+{
+    const struct cw_value_spec spec = {CW_VALUE_BANDWIDTH, NULL, NULL};
+    double value;
+
+    (void)state;
+    CHECK(CW_VALUE_BANDWIDTH, {"2200MBps", "2200.00MBps"}, {"2200MBs", "2200.00MBps"}, {"2200MB/s", "2200.00MBps"},
+          {"2200MB", "2200.00MBps"}, {"2200.00MBps", "2200.00MBps"}, {"15GBps", "15360.00MBps"},
+          {"8Gbps", "1024.00MBps"}, {"1TBps", "1048576.00MBps"}, {"512KBps", "512.00KBps"}, {"1023.999KB", "1.00MBps"},
+          {"100Bps", "100.00Bps"}, {"80b", "10.00Bps"}, {"auto", "auto"}, {"", NULL}, {"100", NULL}, {"MBps", NULL},
+          {"1MBpm", NULL}, {"1XBps", NULL}, {"-1MBps", NULL}, {"0MBps", NULL}, {"inf", NULL}, {"1MBps ", NULL},
+          {"1MBpss", NULL}, {"0.0001B", NULL}, {"1e9MBps", NULL}, {"999999999999999999999TBps", NULL});
+    assert_int_equal(cw_value_parse(&spec, "1MBps", &value), UCS_OK);
+    assert_true(fabs(value - 1048576) < 0.5);
+    assert_int_equal(cw_value_parse(&spec, "8Mbps", &value), UCS_OK);
+    assert_true(fabs(value - 1048576) < 0.5);
+}
+
+static void test_cfg57_float(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_FLOAT, {"0.5", "0.500"}, {"1", "1.000"}, {"4.", "4.000"}, {".25", "0.250"}, {"-2.5", "-2.500"},
+          {"0.0004", "0.000"}, {"0.0005", "0.001"}, {"-0.0001", "0.000"}, {"123456.789", "123456.789"}, {"", NULL},
+          {"auto", NULL}, {"1,5", NULL}, {"x", NULL}, {"1.2.3", NULL}, {"inf", NULL}, {"nan", NULL}, {"--1", NULL},
+          {"1e5", NULL}, {"9999999999999", NULL});
+    CHECK(CW_VALUE_FLOAT_AUTO, {"auto", "auto"}, {"0.25", "0.250"}, {"-1", NULL}, {"", NULL});
+}
+
+static void test_cfg58_enumeration(void **state)
+{
+    (void)state;
+    CHECK_WORDS(CW_VALUE_ENUM, cw_words_log_level, {"warn", "WARN"}, {"WARN", "WARN"}, {"Debug", "DEBUG"},
+                {"poll", "POLL"}, {"fatal", "FATAL"}, {"", NULL}, {"warning", NULL}, {"2", NULL}, {"warn ", NULL},
+                {"warn,info", NULL});
+    CHECK_WORDS(CW_VALUE_ENUM, cw_words_rndv_scheme, {"AUTO", "auto"}, {"get_zcopy", "get_zcopy"},
+                {"RKEY_PTR", "rkey_ptr"}, {"get", NULL},
+                {"a_word_longer_than_any_of_the_words_and_than_the_room_that_is_kept_for_one", NULL});
+}
+
+static void test_cfg59_bitmap(void **state)
+{
+    (void)state;
+    CHECK_WORDS(CW_VALUE_BITMAP, cw_words_memory_type, {"", ""}, {"host", "host"}, {"cuda,host", "host,cuda"},
+                {"HOST,rdma", "host,rdma"}, {"host,host", "host"}, {"host,", "host"}, {"all", NULL}, {",host", NULL},
+                {"host, cuda", NULL}, {"0", NULL});
+    CHECK_WORDS(CW_VALUE_BITMAP, cw_words_handle_errors, {"none", "none"}, {"bt,freeze", "bt,freeze"}, {"debug", "debug"});
+}
+
+static void test_cfg60_list(void **state)
+{
+    const struct cw_value_spec spec = {CW_VALUE_LIST, NULL, NULL};
+    struct cw_name_list list;
+
+    (void)state;
+    CHECK(CW_VALUE_LIST, {"", ""}, {"tcp", "tcp"}, {"a,b,c", "a,b,c"}, {"a, b", "a, b"}, {"a,,b", "a,b"}, {",", ""},
+          {",a,", "a"}, {"mlx5_0:1", "mlx5_0:1"}, {"a=b", NULL}, {"a\nb", NULL}, {"a\x7f", NULL});
+    assert_int_equal(cw_value_parse(&spec, "tcp, self", &list), UCS_OK);
+    assert_int_equal(list.count, 2);
+    assert_string_equal(list.names[1], " self"); /* blanks are not trimmed */
+    assert_true(cw_name_list_has(&list, "tcp"));
+    assert_false(cw_name_list_has(&list, "self"));
+    cw_value_release(&spec, &list);
+    CHECK(CW_VALUE_SIZE_LIST, {"64,1kb", "64,1K"}, {"", ""}, {"inf", "inf"}, {"64,x", NULL}, {"64,,1", NULL},
+          {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16", "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16"},
+          {"1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17", NULL});
+}
+
+static void test_cfg60_range(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_RANGE, {"0", "0"}, {"10000-10100", "10000-10100"}, {"5-5", "5"}, {"65536", "65536"}, {"", NULL},
+          {"-", NULL}, {"5-", NULL}, {"-5", NULL}, {"9-5", NULL}, {"a-b", NULL}, {"1-2-3", NULL}, {"1 - 2", NULL},
+          {"inf", NULL}, {"0-inf", NULL},
+          {"00000000000000000000000000000000000000000000000000000000000000000000000000000000000001", NULL});
+}
+
+static void test_cfg61_allow_list(void **state)
+{
+    const struct cw_value_spec spec = {CW_VALUE_ALLOW_LIST, NULL, NULL};
+    struct cw_allow_list list;
+
+    (void)state;
+    CHECK(CW_VALUE_ALLOW_LIST, {"all", "all"}, {"tcp,self", "tcp,self"}, {"^tcp", "^tcp"}, {"^tcp,ib", "^tcp,ib"},
+          {"", ""}, {"^", "^"}, {"\\rc", "\\rc"}, {"ud:aux", "ud:aux"}, {"all,tcp", NULL}, {"tcp,all", NULL},
+          {"^all", NULL}, {"tcp,^self", NULL}, {"^^tcp", NULL}, {",^a", NULL}, {",all", NULL}, {"a=b", NULL});
+    assert_int_equal(cw_value_parse(&spec, "^tcp,ib", &list), UCS_OK);
+    assert_int_equal(list.mode, CW_LIST_EXCEPT);
+    assert_int_equal(list.list.count, 2);
+    assert_string_equal(list.list.names[0], "tcp");
+    cw_value_release(&spec, &list);
+}
+
+static void test_cfg62_key_value_is_printed_as_written(void **state)
+{
+    const struct cw_value_spec spec = {CW_VALUE_MEMORY_SIZES, NULL, "host:512K,cuda:4M"};
+    struct cw_memory_sizes sizes;
+
+    (void)state;
+    check_samples(CW_VALUE_MEMORY_SIZES, NULL, "host:512K,cuda:4M",
+                  (const struct sample[]){{"host:512K,cuda:4M", "host:512K,cuda:4M"},
+                                          {"host:1024kb", "host:1024kb"},
+                                          {"", ""},
+                                          {"rocm-managed:1,", "rocm-managed:1,"},
+                                          {"host", NULL},
+                                          {"host:", NULL},
+                                          {"disk:1", NULL},
+                                          {"host:1;cuda:2", NULL},
+                                          {"host:1:2", NULL},
+                                          {"host=1", NULL},
+                                          {NULL, NULL}});
+    assert_int_equal(cw_value_parse(&spec, "cuda:1M", &sizes), UCS_OK);
+    assert_int_equal(sizes.sizes[0], 512 * 1024); /* what is not mentioned keeps its default */
+    assert_int_equal(sizes.sizes[1], 1024 * 1024);
+    cw_value_release(&spec, &sizes);
+}
+
+static void test_cfg63_signals(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_SIGNAL_LIST, {"ILL,SEGV,BUS,FPE", "ILL,SEGV,BUS,FPE"}, {"SIGSEGV,sigbus", "SEGV,BUS"}, {"", ""},
+          {"11", "SEGV"}, {"8,SIGILL", "FPE,ILL"}, {"64", "64"}, {"0", NULL}, {"65", NULL}, {"-1", NULL},
+          {"NOSUCH", NULL}, {"SIG", NULL}, {"ILL,,BUS", NULL}, {"ILL, BUS", NULL}, {"XXXSEGV", NULL},
+          {"SIGSIGSEGV", NULL});
+    CHECK(CW_VALUE_SIGNAL, {"HUP", "HUP"}, {"SIGALRM", "ALRM"}, {"1", "HUP"}, {"", NULL}, {"HUP,INT", NULL});
+}
+
+static void test_cfg26_texts_stay_on_one_line_without_equals(void **state)
+{
+    (void)state;
+    CHECK(CW_VALUE_STRING, {"", ""}, {"/dev/shm", "/dev/shm"}, {" a b ", " a b "}, {"a=b", NULL}, {"a\tb", NULL},
+          {"a\n", NULL}, {"\x1b[1m", NULL}, {"\xc3\xa4", "\xc3\xa4"});
+    CHECK(CW_VALUE_FREE_TEXT, {"a=b", "a=b"}, {"a\nb", NULL});
+    CHECK(CW_VALUE_PATTERN, {"/tmp/%h=%p", "/tmp/%h=%p"}, {"", ""}, {"a\rb", NULL});
+}
+
+/* A decimal comma must not get into what other programs parse. */
+static void test_printing_is_independent_of_the_locale(void **state)
+{
+    static const char *const locales[] = {"de_DE.UTF-8", "de_DE.utf8", "fr_FR.UTF-8", "fr_FR.utf8", "de_DE", "fr_FR"};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(locales) / sizeof(locales[0]); ++i) {
+        if (setlocale(LC_ALL, locales[i]) != NULL) {
+            break;
+        }
+    }
+    if (i == sizeof(locales) / sizeof(locales[0])) {
+        skip();
+    }
+    CHECK(CW_VALUE_TIME, {"1.5us", "1.50us"});
+    CHECK(CW_VALUE_FLOAT, {"1.5", "1.500"});
+    CHECK(CW_VALUE_BANDWIDTH, {"1.5MBps", "1.50MBps"});
+    (void)setlocale(LC_ALL, "C");
+}
+
+static void test_every_type_says_what_it_expects(void **state)
+{
+    struct cw_text text = {0};
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        cw_text_clear(&text);
+        cw_value_syntax(&cw_settings[i].spec, &text);
+        assert_true(text.length > 3);
+        assert_null(strchr(cw_text_get(&text), '\n'));
+    }
+    cw_text_free(&text);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cfg50_boolean),
+        cmocka_unit_test(test_cfg51_ternary_and_on_off_auto),
+        cmocka_unit_test(test_cfg52_integer),
+        cmocka_unit_test(test_cfg52_hexadecimal_requires_0x),
+        cmocka_unit_test(test_cfg53_ulunits),
+        cmocka_unit_test(test_cfg54_memory_units),
+        cmocka_unit_test(test_cfg55_time),
+        cmocka_unit_test(test_cfg56_bandwidth),
+        cmocka_unit_test(test_cfg57_float),
+        cmocka_unit_test(test_cfg58_enumeration),
+        cmocka_unit_test(test_cfg59_bitmap),
+        cmocka_unit_test(test_cfg60_list),
+        cmocka_unit_test(test_cfg60_range),
+        cmocka_unit_test(test_cfg61_allow_list),
+        cmocka_unit_test(test_cfg62_key_value_is_printed_as_written),
+        cmocka_unit_test(test_cfg63_signals),
+        cmocka_unit_test(test_cfg26_texts_stay_on_one_line_without_equals),
+        cmocka_unit_test(test_printing_is_independent_of_the_locale),
+        cmocka_unit_test(test_every_type_says_what_it_expects),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
