@@ -118,8 +118,9 @@ ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp
         .request      = req,
         .datatype     = datatype,
     };
+    ucs_status_ptr_t sent     = ucp_tag_send_nbx(ep, buffer, count, tag, &param);
 
-    return UCS_PTR_STATUS(ucp_tag_send_nbx(ep, buffer, count, tag, &param));
+    return UCS_PTR_STATUS(sent);
 }
 
 ucs_status_ptr_t ucp_tag_recv_nb(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype,

@@ -43,7 +43,7 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
         cw_info("version %s of the UCP API serves a program built for %u.%u", ucp_get_version_string(), api_major_version,
                 api_minor_version);
     }
-    return cw_context_new(params, config, context_p);
+    return cw_context_new(params, (config == NULL) ? NULL : &config->settings, context_p);
 }
 
 void ucp_cleanup(ucp_context_h context)

@@ -13,7 +13,8 @@ struct send_state {
     uint64_t sync_id;       /* 0: not synchronous */
     uint32_t message;
     uint8_t started;        /* the first piece of several was sent */
-    uint8_t waiting;        /* all was sent; the acknowledgement may come */
+    uint8_t waiting;        /* all was sent */
+    uint8_t acknowledged;   /* the receiver matched it before all was sent */
 };
 
 _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -60,7 +61,7 @@ static size_t pack_next(void *dest, size_t max, void *arg)
 static ucs_status_t sent(struct send_state *state)
 {
     state->waiting = 1;
-    return (state->sync_id == 0) ? UCS_OK : UCS_INPROGRESS; /* the acknowledgement completes it */
+    return (state->sync_id == 0 || state->acknowledged) ? UCS_OK : UCS_INPROGRESS; /* the acknowledgement completes it */
 }
 
 /* The message fits one packet. */
@@ -200,6 +201,7 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size
     state->sync_id   = 0;
     state->started   = 0;
     state->waiting   = 0;
+    state->acknowledged = 0;
     status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
     if (status != UCS_OK) {
         cw_request_put(request);
@@ -248,7 +250,7 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_tag_ack header;
     struct cw_request *request;
-    const struct send_state *state;
+    struct send_state *state;
 
     if (length != sizeof(header)) {
         return UCS_ERR_IO_ERROR;
@@ -257,8 +259,13 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
     request = cw_idmap_get(&ep->worker->ids, le64toh(header.sync_id));
     state = (request == NULL) ? NULL : cw_request_state(request);
     /* an answer to nothing, to somebody else's request, or to one that was not sent yet */
-    if (request == NULL || request->ep != ep || request->send != tag_send || !state->waiting) {
+    if (request == NULL || request->ep != ep || request->send != tag_send || (!state->waiting && !state->started) ||
+        state->acknowledged) {
         return UCS_ERR_IO_ERROR;
+    }
+    if (!state->waiting) {
+        state->acknowledged = 1; /* matched by its first piece; the others are still to be sent */
+        return UCS_OK;
     }
     cw_list_remove(&request->link);
     cw_request_complete(request, UCS_OK);
