@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory events: the calls by which other libraries report or ask about mapping changes (R28, APP-1).
- * Callers: memory hooks of MPI libraries. Every call may be made from any thread at any time, from inside munmap() too; none
- * blocks, allocates or fails. Causeway installs no hooks of its own and needs none: the calls accept and do nothing.
+ * Callers: memory hooks of MPI libraries. Every call may be made from any thread at any time, from inside munmap()
+ * too; none blocks, allocates or fails. Causeway installs no hooks of its own and needs none: the calls accept and do
+ * nothing.
  *
- * Not here: event callbacks (ucm_set_event_handler and its relatives) and the replacements of the allocator's functions.
+ * Not here: event callbacks (ucm_set_event_handler and its relatives) and the replacements of the allocator's
+ * functions.
  */
 #ifndef UCM_H
 #define UCM_H

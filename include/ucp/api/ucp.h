@@ -1,654 +1,1320 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UCP, API level 1.16: messages, streams, remote memory access and atomics between processes.
+ *
+ * Objects. A context (ucp_init) holds configuration; a worker (ucp_worker_create) makes progress and has an address; an
+ * endpoint (ucp_ep_create) is a connection from a worker to a peer. Destroy in the order endpoints, listeners, worker,
+ * memory, context (WRK-29).
+ *
+ * Structures. Each one that is passed in or filled has a mask of valid members. A member whose bit is clear is neither
+ * read nor written, whatever it holds, and bits that the library does not know are ignored (GEN-2..4).
+ *
+ * Results. A call that may complete later returns NULL (complete, UCS_OK, no callback), an error pointer (nothing
+ * posted, no callback) or a request (the callback, if given, runs exactly once); see ucp_request_param_t. Outputs are
+ * written on success only. Numbers in brackets name the statements of the behaviour specification; (R1) to (R28) the
+ * rules that known programs rely on.
+ *
+ * Progress. Nothing happens without ucp_worker_progress() (GEN-8). Callbacks run there or in the call that concerns
+ * them, never on a thread of the library (GEN-6).
+ *
+ * Threads. A worker and all that belongs to it may be used as its thread mode says (WRK-3), a context and its memory as
+ * mt_workers_shared says (CTX-8). Unless a description says otherwise a call does not block.
+ */
 #ifndef UCP_H
 #define UCP_H
 
+#include <ucp/api/ucp_compat.h>
 #include <ucp/api/ucp_def.h>
 #include <ucp/api/ucp_version.h>
-#include <ucp/api/ucp_compat.h>
-#include <ucs/type/thread_mode.h>
-#include <ucs/type/cpu_set.h>
 #include <ucs/config/types.h>
+#include <ucs/type/cpu_set.h>
+#include <ucs/type/thread_mode.h>
 
 BEGIN_C_DECLS
 #pragma GCC visibility push(default)
 
-enum ucp_params_field {
-    UCP_PARAM_FIELD_FEATURES = 1,
-    UCP_PARAM_FIELD_REQUEST_SIZE = 2,
-    UCP_PARAM_FIELD_REQUEST_INIT = 4,
-    UCP_PARAM_FIELD_REQUEST_CLEANUP = 8,
-    UCP_PARAM_FIELD_TAG_SENDER_MASK = 16,
-    UCP_PARAM_FIELD_MT_WORKERS_SHARED = 32,
-    UCP_PARAM_FIELD_ESTIMATED_NUM_EPS = 64,
-    UCP_PARAM_FIELD_ESTIMATED_NUM_PPN = 128,
-    UCP_PARAM_FIELD_NAME = 256
-};
+/* ======================================== library, configuration, context ========================================= */
 
-enum ucp_feature {
-    UCP_FEATURE_TAG = 1,
-    UCP_FEATURE_RMA = 2,
-    UCP_FEATURE_AMO32 = 4,
-    UCP_FEATURE_AMO64 = 8,
-    UCP_FEATURE_WAKEUP = 16,
-    UCP_FEATURE_STREAM = 32,
-    UCP_FEATURE_AM = 64,
-    UCP_FEATURE_EXPORTED_MEMH = 128
-};
-
-enum ucp_worker_params_field {
-    UCP_WORKER_PARAM_FIELD_THREAD_MODE = 1,
-    UCP_WORKER_PARAM_FIELD_CPU_MASK = 2,
-    UCP_WORKER_PARAM_FIELD_EVENTS = 4,
-    UCP_WORKER_PARAM_FIELD_USER_DATA = 8,
-    UCP_WORKER_PARAM_FIELD_EVENT_FD = 16,
-    UCP_WORKER_PARAM_FIELD_FLAGS = 32,
-    UCP_WORKER_PARAM_FIELD_NAME = 64,
-    UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT = 128,
-    UCP_WORKER_PARAM_FIELD_CLIENT_ID = 256
-};
-
-typedef enum {
-    UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK = 1
-} ucp_worker_flags_t;
-
-enum ucp_listener_params_field {
-    UCP_LISTENER_PARAM_FIELD_SOCK_ADDR = 1,
-    UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER = 2,
-    UCP_LISTENER_PARAM_FIELD_CONN_HANDLER = 4
-};
-
-typedef enum {
-    UCP_WORKER_ADDRESS_FLAG_NET_ONLY = 1
-} ucp_worker_address_flags_t;
-
-enum ucp_ep_params_field {
-    UCP_EP_PARAM_FIELD_REMOTE_ADDRESS = 1,
-    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE = 2,
-    UCP_EP_PARAM_FIELD_ERR_HANDLER = 4,
-    UCP_EP_PARAM_FIELD_USER_DATA = 8,
-    UCP_EP_PARAM_FIELD_SOCK_ADDR = 16,
-    UCP_EP_PARAM_FIELD_FLAGS = 32,
-    UCP_EP_PARAM_FIELD_CONN_REQUEST = 64,
-    UCP_EP_PARAM_FIELD_NAME = 128,
-    UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR = 256
-};
-
-enum ucp_ep_params_flags_field {
-    UCP_EP_PARAMS_FLAGS_CLIENT_SERVER = 1,
-    UCP_EP_PARAMS_FLAGS_NO_LOOPBACK = 2,
-    UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID = 4
-};
-
-typedef enum {
-    UCP_EP_CLOSE_FLAG_FORCE = 1
-} ucp_ep_close_flags_t;
-
-enum ucp_ep_perf_param_field {
-    UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE = 1
-};
-
-enum ucp_ep_perf_attr_field {
-    UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME = 1
-};
-
-enum ucp_mem_map_params_field {
-    UCP_MEM_MAP_PARAM_FIELD_ADDRESS = 1,
-    UCP_MEM_MAP_PARAM_FIELD_LENGTH = 2,
-    UCP_MEM_MAP_PARAM_FIELD_FLAGS = 4,
-    UCP_MEM_MAP_PARAM_FIELD_PROT = 8,
-    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE = 16,
-    UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER = 32
-};
-
-enum ucp_mem_advise_params_field {
-    UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS = 1,
-    UCP_MEM_ADVISE_PARAM_FIELD_LENGTH = 2,
-    UCP_MEM_ADVISE_PARAM_FIELD_ADVICE = 4
-};
-
+/** Valid fields of ucp_lib_attr_t. */
 enum ucp_lib_attr_field {
-    UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL = 1
+    UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL = UCS_BIT(0) /**< ucp_lib_attr_t::max_thread_level */
 };
 
+/** What ucp_lib_query() tells. */
+typedef struct ucp_lib_attr {
+    uint64_t          field_mask;       /**< In: enum ucp_lib_attr_field. */
+    ucs_thread_mode_t max_thread_level; /**< The most that any worker can be given: UCS_THREAD_MODE_MULTI (LIB-6). */
+} ucp_lib_attr_t;
+
+/** Valid fields of ucp_params_t. */
+enum ucp_params_field {
+    UCP_PARAM_FIELD_FEATURES          = UCS_BIT(0), /**< ucp_params_t::features */
+    UCP_PARAM_FIELD_REQUEST_SIZE      = UCS_BIT(1), /**< ucp_params_t::request_size */
+    UCP_PARAM_FIELD_REQUEST_INIT      = UCS_BIT(2), /**< ucp_params_t::request_init */
+    UCP_PARAM_FIELD_REQUEST_CLEANUP   = UCS_BIT(3), /**< ucp_params_t::request_cleanup */
+    UCP_PARAM_FIELD_TAG_SENDER_MASK   = UCS_BIT(4), /**< ucp_params_t::tag_sender_mask */
+    UCP_PARAM_FIELD_MT_WORKERS_SHARED = UCS_BIT(5), /**< ucp_params_t::mt_workers_shared */
+    UCP_PARAM_FIELD_ESTIMATED_NUM_EPS = UCS_BIT(6), /**< ucp_params_t::estimated_num_eps */
+    UCP_PARAM_FIELD_ESTIMATED_NUM_PPN = UCS_BIT(7), /**< ucp_params_t::estimated_num_ppn */
+    UCP_PARAM_FIELD_NAME              = UCS_BIT(8)  /**< ucp_params_t::name */
+};
+
+/**
+ * What a program is going to use. A call whose feature was not asked for fails with UCS_ERR_INVALID_PARAM and one log
+ * line (CTX-11, CTX-12). Worker and endpoint management, flush, fence, memory and keys need no feature.
+ */
+enum ucp_feature {
+    UCP_FEATURE_TAG           = UCS_BIT(0), /**< ucp_tag_*() */
+    UCP_FEATURE_RMA           = UCS_BIT(1), /**< ucp_put_*() and ucp_get_*() */
+    UCP_FEATURE_AMO32         = UCS_BIT(2), /**< Atomics on 4 bytes. */
+    UCP_FEATURE_AMO64         = UCS_BIT(3), /**< Atomics on 8 bytes. */
+    UCP_FEATURE_WAKEUP        = UCS_BIT(4), /**< ucp_worker_get_efd(), _arm(), _wait() and _signal(). */
+    UCP_FEATURE_STREAM        = UCS_BIT(5), /**< ucp_stream_*() */
+    UCP_FEATURE_AM            = UCS_BIT(6), /**< ucp_am_*() and the handlers. */
+    UCP_FEATURE_EXPORTED_MEMH = UCS_BIT(7)  /**< Memory handles that another process can import (CTX-13). */
+};
+
+/** How to make a context. */
+typedef struct ucp_params {
+    uint64_t                       field_mask;        /**< Which members are set: enum ucp_params_field. */
+    uint64_t                       features;          /**< OR of enum ucp_feature; 0 warns (CTX-4). */
+    size_t                         request_size;      /**< Bytes of the program's own in each request (CTX-20). */
+    ucp_request_init_callback_t    request_init;      /**< Runs once for each request object (CTX-23). */
+    ucp_request_cleanup_callback_t request_cleanup;   /**< Its counterpart (CTX-24). */
+    uint64_t                       tag_sender_mask;   /**< Hint: the tag bits that name the sender (CTX-7). */
+    int                            mt_workers_shared; /**< Non-zero: several threads use the context at once (CTX-8). */
+    size_t                         estimated_num_eps; /**< Hint, not a limit: endpoints to come (CTX-6). */
+    size_t                         estimated_num_ppn; /**< Hint: processes of the job on this machine. */
+    const char                    *name;              /**< For logs; copied, cut to 31 characters (CTX-5). */
+} ucp_params_t;
+
+/** Valid fields of ucp_context_attr_t. */
 enum ucp_context_attr_field {
-    UCP_ATTR_FIELD_REQUEST_SIZE = 1,
-    UCP_ATTR_FIELD_THREAD_MODE = 2,
-    UCP_ATTR_FIELD_MEMORY_TYPES = 4,
-    UCP_ATTR_FIELD_NAME = 8
+    UCP_ATTR_FIELD_REQUEST_SIZE = UCS_BIT(0), /**< ucp_context_attr_t::request_size */
+    UCP_ATTR_FIELD_THREAD_MODE  = UCS_BIT(1), /**< ucp_context_attr_t::thread_mode */
+    UCP_ATTR_FIELD_MEMORY_TYPES = UCS_BIT(2), /**< ucp_context_attr_t::memory_types */
+    UCP_ATTR_FIELD_NAME         = UCS_BIT(3)  /**< ucp_context_attr_t::name */
 };
 
-enum ucp_worker_attr_field {
-    UCP_WORKER_ATTR_FIELD_THREAD_MODE = 1,
-    UCP_WORKER_ATTR_FIELD_ADDRESS = 2,
-    UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS = 4,
-    UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER = 8,
-    UCP_WORKER_ATTR_FIELD_NAME = 16,
-    UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING = 32
-};
-
-enum ucp_worker_address_attr_field {
-    UCP_WORKER_ADDRESS_ATTR_FIELD_UID = 1
-};
-
-enum ucp_listener_attr_field {
-    UCP_LISTENER_ATTR_FIELD_SOCKADDR = 1
-};
-
-enum ucp_conn_request_attr_field {
-    UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR = 1,
-    UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID = 2
-};
-
-enum ucp_dt_type {
-    UCP_DATATYPE_CONTIG = 0,
-    UCP_DATATYPE_STRIDED = 1,
-    UCP_DATATYPE_IOV = 2,
-    UCP_DATATYPE_GENERIC = 7,
-    UCP_DATATYPE_SHIFT = 3,
-    UCP_DATATYPE_CLASS_MASK = 7
-};
-
-enum ucp_datatype_attr_field {
-    UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE = 1,
-    UCP_DATATYPE_ATTR_FIELD_BUFFER = 2,
-    UCP_DATATYPE_ATTR_FIELD_COUNT = 4
-};
-
-enum ucp_am_cb_flags {
-    UCP_AM_FLAG_WHOLE_MSG = 1,
-    UCP_AM_FLAG_PERSISTENT_DATA = 2
-};
-
-enum ucp_send_am_flags {
-    UCP_AM_SEND_FLAG_REPLY = 1,
-    UCP_AM_SEND_FLAG_EAGER = 2,
-    UCP_AM_SEND_FLAG_RNDV = 4,
-    UCP_AM_SEND_FLAG_COPY_HEADER = 8,
-    UCP_AM_SEND_REPLY = 1
-};
-
-enum ucp_cb_param_flags {
-    UCP_CB_PARAM_FLAG_DATA = 1
-};
-
-typedef enum {
-    UCP_ATOMIC_OP_ADD = 0,
-    UCP_ATOMIC_OP_SWAP = 1,
-    UCP_ATOMIC_OP_CSWAP = 2,
-    UCP_ATOMIC_OP_AND = 3,
-    UCP_ATOMIC_OP_OR = 4,
-    UCP_ATOMIC_OP_XOR = 5,
-    UCP_ATOMIC_OP_LAST = 6
-} ucp_atomic_op_t;
-
-typedef enum {
-    UCP_STREAM_RECV_FLAG_WAITALL = 1
-} ucp_stream_recv_flags_t;
-
-typedef enum {
-    UCP_OP_ATTR_FIELD_REQUEST = 1,
-    UCP_OP_ATTR_FIELD_CALLBACK = 2,
-    UCP_OP_ATTR_FIELD_USER_DATA = 4,
-    UCP_OP_ATTR_FIELD_DATATYPE = 8,
-    UCP_OP_ATTR_FIELD_FLAGS = 16,
-    UCP_OP_ATTR_FIELD_REPLY_BUFFER = 32,
-    UCP_OP_ATTR_FIELD_MEMORY_TYPE = 64,
-    UCP_OP_ATTR_FIELD_RECV_INFO = 128,
-    UCP_OP_ATTR_FIELD_MEMH = 256,
-    UCP_OP_ATTR_FLAG_NO_IMM_CMPL = 65536,
-    UCP_OP_ATTR_FLAG_FAST_CMPL = 131072,
-    UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL = 262144,
-    UCP_OP_ATTR_FLAG_MULTI_SEND = 524288
-} ucp_op_attr_t;
-
-typedef enum {
-    UCP_REQUEST_ATTR_FIELD_INFO_STRING = 1,
-    UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE = 2,
-    UCP_REQUEST_ATTR_FIELD_STATUS = 4,
-    UCP_REQUEST_ATTR_FIELD_MEM_TYPE = 8
-} ucp_req_attr_field;
-
-typedef enum {
-    UCP_AM_RECV_ATTR_FIELD_REPLY_EP = 1,
-    UCP_AM_RECV_ATTR_FLAG_DATA = 65536,
-    UCP_AM_RECV_ATTR_FLAG_RNDV = 131072
-} ucp_am_recv_attr_t;
-
-enum ucp_am_handler_param_field {
-    UCP_AM_HANDLER_PARAM_FIELD_ID = 1,
-    UCP_AM_HANDLER_PARAM_FIELD_FLAGS = 2,
-    UCP_AM_HANDLER_PARAM_FIELD_CB = 4,
-    UCP_AM_HANDLER_PARAM_FIELD_ARG = 8
-};
-
-enum ucp_mem_advice {
-    UCP_MADV_NORMAL = 0,
-    UCP_MADV_WILLNEED = 1
-};
-
-enum ucp_memh_pack_params_field {
-    UCP_MEMH_PACK_PARAM_FIELD_FLAGS = 1
-};
-
-enum ucp_memh_pack_flags {
-    UCP_MEMH_PACK_FLAG_EXPORT = 1
-};
-
-enum ucp_ep_attr_field {
-    UCP_EP_ATTR_FIELD_NAME = 1,
-    UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR = 2,
-    UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR = 4,
-    UCP_EP_ATTR_FIELD_TRANSPORTS = 8
-};
-
-enum {
-    UCP_MEM_MAP_NONBLOCK = 1,
-    UCP_MEM_MAP_ALLOCATE = 2,
-    UCP_MEM_MAP_FIXED = 4,
-    UCP_MEM_MAP_SYMMETRIC_RKEY = 8,
-    UCP_MEM_MAP_PROT_LOCAL_READ = 1,
-    UCP_MEM_MAP_PROT_LOCAL_WRITE = 2,
-    UCP_MEM_MAP_PROT_REMOTE_READ = 256,
-    UCP_MEM_MAP_PROT_REMOTE_WRITE = 512
-};
-
-#define ucp_dt_make_contig(elem_size) ((ucp_datatype_t)(((ucp_datatype_t)(elem_size) << UCP_DATATYPE_SHIFT) | UCP_DATATYPE_CONTIG))
-#define ucp_dt_make_iov() ((ucp_datatype_t)UCP_DATATYPE_IOV)
-
-typedef enum ucp_ep_perf_param_field ucp_ep_perf_param_field_t;
-
-typedef enum ucp_ep_perf_attr_field ucp_ep_perf_attr_field_t;
-
-typedef struct ucp_dt_iov ucp_dt_iov_t;
-
-typedef struct ucp_generic_dt_ops ucp_generic_dt_ops_t;
-
-typedef struct ucp_datatype_attr ucp_datatype_attr_t;
-
-typedef struct ucp_params ucp_params_t;
-
-typedef struct ucp_lib_attr ucp_lib_attr_t;
-
-typedef struct ucp_context_attr ucp_context_attr_t;
-
-typedef struct ucp_worker_attr ucp_worker_attr_t;
-
-typedef struct ucp_rkey_compare_params ucp_rkey_compare_params_t;
-
-typedef struct ucp_worker_params ucp_worker_params_t;
-
-typedef struct ucp_worker_address_attr ucp_worker_address_attr_t;
-
-typedef struct ucp_listener_attr ucp_listener_attr_t;
-
-typedef struct ucp_conn_request_attr ucp_conn_request_attr_t;
-
-typedef struct ucp_listener_params ucp_listener_params_t;
-
-typedef struct ucp_stream_poll_ep ucp_stream_poll_ep_t;
-
-typedef struct ucp_mem_map_params ucp_mem_map_params_t;
-
-typedef struct ucp_am_handler_param ucp_am_handler_param_t;
-
-typedef enum ucp_mem_advice ucp_mem_advice_t;
-
-typedef struct ucp_mem_advise_params ucp_mem_advise_params_t;
-
-typedef struct ucp_memh_pack_params ucp_memh_pack_params_t;
-
-typedef struct ucp_memh_buffer_release_params ucp_memh_buffer_release_params_t;
-
-typedef struct ucp_ep_attr ucp_ep_attr_t;
-
-struct ucp_dt_iov {
-    void *buffer;
-    size_t length;
-};
-
-struct ucp_generic_dt_ops {
-    void *(*start_pack)(void *, const void *, size_t);
-    void *(*start_unpack)(void *, void *, size_t);
-    size_t (*packed_size)(void *);
-    size_t (*pack)(void *, size_t, void *, size_t);
-    ucs_status_t (*unpack)(void *, size_t, const void *, size_t);
-    void (*finish)(void *);
-};
-
-struct ucp_datatype_attr {
-    uint64_t field_mask;
-    size_t packed_size;
-    const void *buffer;
-    size_t count;
-};
-
-struct ucp_params {
-    uint64_t field_mask;
-    uint64_t features;
-    size_t request_size;
-    ucp_request_init_callback_t request_init;
-    ucp_request_cleanup_callback_t request_cleanup;
-    uint64_t tag_sender_mask;
-    int mt_workers_shared;
-    size_t estimated_num_eps;
-    size_t estimated_num_ppn;
-    const char *name;
-};
-
-struct ucp_lib_attr {
-    uint64_t field_mask;
-    ucs_thread_mode_t max_thread_level;
-};
-
-struct ucp_context_attr {
-    uint64_t field_mask;
-    size_t request_size;
-    ucs_thread_mode_t thread_mode;
-    uint64_t memory_types;
-    char name[32];
-};
-
-struct ucp_worker_attr {
-    uint64_t field_mask;
-    ucs_thread_mode_t thread_mode;
-    uint32_t address_flags;
-    ucp_address_t *address;
-    size_t address_length;
-    size_t max_am_header;
-    char name[32];
-    size_t max_debug_string;
-};
-
-struct ucp_rkey_compare_params {
-    uint64_t field_mask;
-};
-
-struct ucp_worker_params {
-    uint64_t field_mask;
-    ucs_thread_mode_t thread_mode;
-    ucs_cpu_set_t cpu_mask;
-    unsigned int events;
-    void *user_data;
-    int event_fd;
-    uint64_t flags;
-    const char *name;
-    size_t am_alignment;
-    uint64_t client_id;
-};
-
-struct ucp_worker_address_attr {
-    uint64_t field_mask;
-    uint64_t worker_uid;
-};
-
-typedef struct {
-    uint64_t field_mask;
-    size_t message_size;
-} ucp_ep_evaluate_perf_param_t;
-
-typedef struct {
-    uint64_t field_mask;
-    double estimated_time;
-} ucp_ep_evaluate_perf_attr_t;
-
-struct ucp_listener_attr {
-    uint64_t field_mask;
-    struct sockaddr_storage sockaddr;
-};
-
-struct ucp_conn_request_attr {
-    uint64_t field_mask;
-    struct sockaddr_storage client_address;
-    uint64_t client_id;
-};
-
-struct ucp_listener_params {
-    uint64_t field_mask;
-    ucs_sock_addr_t sockaddr;
-    ucp_listener_accept_handler_t accept_handler;
-    ucp_listener_conn_handler_t conn_handler;
-};
-
-struct ucp_stream_poll_ep {
-    ucp_ep_h ep;
-    void *user_data;
-    unsigned int flags;
-    uint8_t reserved[16];
-};
-
-struct ucp_mem_map_params {
-    uint64_t field_mask;
-    void *address;
-    size_t length;
-    unsigned int flags;
-    unsigned int prot;
-    ucs_memory_type_t memory_type;
-    const void *exported_memh_buffer;
-};
-
-struct ucp_tag_recv_info {
-    ucp_tag_t sender_tag;
-    size_t length;
-};
-
-typedef struct {
-    uint32_t op_attr_mask;
-    uint32_t flags;
-    void *request;
-    union {
-        ucp_send_nbx_callback_t send;
-        ucp_tag_recv_nbx_callback_t recv;
-        ucp_stream_recv_nbx_callback_t recv_stream;
-        ucp_am_recv_data_nbx_callback_t recv_am;
-    } cb;
-    ucp_datatype_t datatype;
-    void *user_data;
-    void *reply_buffer;
-    ucs_memory_type_t memory_type;
-    union {
-        size_t *length;
-        ucp_tag_recv_info_t *tag_info;
-    } recv_info;
-    ucp_mem_h memh;
-} ucp_request_param_t;
-
-typedef struct {
-    uint64_t field_mask;
-    char *debug_string;
-    size_t debug_string_size;
-    ucs_status_t status;
-    ucs_memory_type_t mem_type;
-} ucp_request_attr_t;
-
-struct ucp_am_handler_param {
-    uint64_t field_mask;
-    unsigned int id;
-    uint32_t flags;
-    ucp_am_recv_callback_t cb;
-    void *arg;
-};
-
-struct ucp_am_recv_param {
-    uint64_t recv_attr;
-    ucp_ep_h reply_ep;
-};
-
-struct ucp_mem_advise_params {
-    uint64_t field_mask;
-    void *address;
-    size_t length;
-    ucp_mem_advice_t advice;
-};
-
-struct ucp_memh_pack_params {
-    uint64_t field_mask;
-    uint64_t flags;
-};
-
-struct ucp_memh_buffer_release_params {
-    uint64_t field_mask;
-};
-
-struct ucp_ep_attr {
-    uint64_t field_mask;
-    char name[32];
-    struct sockaddr_storage local_sockaddr;
-    struct sockaddr_storage remote_sockaddr;
-    ucp_transports_t transports;
-};
-
-ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr);
-
-ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p);
-
-void ucp_config_release(ucp_config_t *config);
-
-ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
-
-void ucp_config_print(const ucp_config_t *config, FILE *stream, const char *title, ucs_config_print_flags_t print_flags);
-
-void ucp_get_version(unsigned int *major_version, unsigned int *minor_version, unsigned int *release_number);
-
+/** What ucp_context_query() tells (CTX-30). */
+typedef struct ucp_context_attr {
+    uint64_t          field_mask;                /**< In: enum ucp_context_attr_field. */
+    size_t            request_size;              /**< Bytes needed BELOW a request in memory of the program (CTX-21). */
+    ucs_thread_mode_t thread_mode;               /**< MULTI if mt_workers_shared was set, else SINGLE. */
+    uint64_t          memory_types;              /**< Bit (1 << ucs_memory_type_t) for each kind; host always. */
+    char              name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
+} ucp_context_attr_t;
+
+/**
+ * Version of the library in use, which may differ from that of these headers (LIB-1). From any thread, at any time.
+ *
+ * @param major_version   Receives the first number.
+ * @param minor_version   Receives the second number.
+ * @param release_number  Receives the third number.
+ */
+void ucp_get_version(unsigned *major_version, unsigned *minor_version, unsigned *release_number);
+
+/** The same as static text that begins with "major.minor.release" (LIB-1). From any thread, at any time. */
 const char *ucp_get_version_string(void);
 
-ucs_status_t ucp_init_version(unsigned int api_major_version, unsigned int api_minor_version, const ucp_params_t *params, const ucp_config_t *config, ucp_context_h *context_p);
-
-void ucp_cleanup(ucp_context_h context_p);
-
-ucs_status_t ucp_context_query(ucp_context_h context_p, ucp_context_attr_t *attr);
-
-ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h rkey2, const ucp_rkey_compare_params_t *params, int *result);
-
-void ucp_context_print_info(const ucp_context_h context, FILE *stream);
-
-ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p);
-
-void ucp_worker_destroy(ucp_worker_h worker);
-
-ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr);
-
-void ucp_worker_print_info(ucp_worker_h worker, FILE *stream);
-
-void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address);
-
-ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address_attr_t *attr);
-
-unsigned int ucp_worker_progress(ucp_worker_h worker);
-
-ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned int flags);
-
-ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd);
-
-ucs_status_t ucp_worker_wait(ucp_worker_h worker);
-
-void ucp_worker_wait_mem(ucp_worker_h worker, void *address);
-
-ucs_status_t ucp_worker_arm(ucp_worker_h worker);
-
-ucs_status_t ucp_worker_signal(ucp_worker_h worker);
-
-ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p);
-
-void ucp_listener_destroy(ucp_listener_h listener);
-
-ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr);
-
-ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr);
-
-ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr);
-
-ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p);
-
-ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
-
-ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request);
-
-void ucp_ep_print_info(ucp_ep_h ep, FILE *stream);
-
-ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
-
-ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param, ucp_ep_evaluate_perf_attr_t *attr);
-
-ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p);
-
-ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh);
-
-ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr);
-
-void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream);
-
-ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params);
-
-ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params, void **buffer_p, size_t *buffer_size_p);
-
-void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params);
-
-ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p);
-
-ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p);
-
-void ucp_rkey_destroy(ucp_rkey_h rkey);
-
-ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param);
-
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned int id, const void *header, size_t header_length, const void *buffer, size_t count, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count, const ucp_request_param_t *param);
-
-void ucp_am_data_release(ucp_worker_h worker, void *data);
-
-ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length);
-
-ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask, const ucp_request_param_t *param);
-
-ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove, ucp_tag_recv_info_t *info);
-
-ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param);
-
-ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param);
-
-ucs_status_t ucp_request_check_status(void *request);
-
-ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info);
-
-ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p);
-
-void ucp_request_cancel(ucp_worker_h worker, void *request);
-
-void ucp_stream_data_release(ucp_ep_h ep, void *data);
-
-void ucp_request_free(void *request);
-
-void *ucp_request_alloc(ucp_worker_h worker);
-
-ucs_status_t ucp_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);
-
-void ucp_dt_destroy(ucp_datatype_t datatype);
-
-ucs_status_t ucp_dt_query(ucp_datatype_t datatype, ucp_datatype_attr_t *attr);
-
-ucs_status_t ucp_worker_fence(ucp_worker_h worker);
-
-ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param);
-
-ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr);
-
+/**
+ * Ask about the library as built (LIB-6). From any thread, before ucp_init() too.
+ *
+ * @param attr  In: field_mask. Out: the members asked for.
+ * @return UCS_OK.
+ */
+ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr);
+
+/**
+ * Read settings: defaults, then configuration files, then the environment (CFG-1..10).
+ *
+ * @param env_prefix  NULL or "": variables UCX_NAME. "P": additionally P_UCX_NAME and UCX_P_NAME, which win (CFG-2).
+ * @param filename    A file of settings above the usual ucx.conf files and below the environment; one that does not
+ *                    exist is ignored. NULL: none.
+ * @param config_p    Receives the settings; to be freed by ucp_config_release().
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM for a malformed value, after a log line that names it (CFG-8);
+ *         UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p);
+
+/** Free settings; contexts made from them keep their own copy (CTX-2, CFG-22). */
+void ucp_config_release(ucp_config_t *config);
+
+/**
+ * Change one setting (CFG-15..21).
+ *
+ * @param config  The settings.
+ * @param name    Name without prefix: "TLS", not "UCX_TLS".
+ * @param value   Value in the syntax of the environment.
+ * @return UCS_OK, for a name that is not known too; UCS_ERR_INVALID_PARAM for a malformed value, the old one then
+ *         stays.
+ */
+ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
+
+/**
+ * Print settings (CFG-25..32).
+ *
+ * @param config       The settings.
+ * @param stream       Where to.
+ * @param title        Heading for UCS_CONFIG_PRINT_HEADER; may be NULL otherwise.
+ * @param print_flags  OR of ucs_config_print_flags_t. UCS_CONFIG_PRINT_CONFIG alone gives lines UCX_NAME=value only.
+ */
+void ucp_config_print(const ucp_config_t *config, FILE *stream, const char *title,
+                      ucs_config_print_flags_t print_flags);
+
+/**
+ * What ucp_init() calls, so that the library sees the API level that the program was compiled for (LIB-3..5). A level
+ * that the library does not serve gives a warning, never an error.
+ *
+ * @param api_major_version  UCP_API_MAJOR of the caller.
+ * @param api_minor_version  UCP_API_MINOR of the caller.
+ * @param params             As for ucp_init().
+ * @param config             As for ucp_init().
+ * @param context_p          As for ucp_init().
+ * @return As ucp_init().
+ */
+ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
+                              const ucp_config_t *config, ucp_context_h *context_p);
+
+/**
+ * Make a context (CTX-1..10).
+ *
+ * @param params     What the program needs. Borrowed for the call.
+ * @param config     Settings, copied (CTX-2); NULL: as ucp_config_read(NULL, NULL) gives them.
+ * @param context_p  Receives the context; to be destroyed by ucp_cleanup().
+ * @return UCS_OK; UCS_ERR_NO_DEVICE when the settings leave no transport, UCS_ERR_NO_ELEM for empty lists;
+ *         UCS_ERR_INVALID_PARAM for an impossible setting; UCS_ERR_NO_MEMORY. One log line tells the reason (CTX-9).
+ */
 static inline ucs_status_t ucp_init(const ucp_params_t *params, const ucp_config_t *config, ucp_context_h *context_p)
 {
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, context_p);
 }
+
+/** Destroy a context. Its workers are destroyed and its memory is unmapped by then (CTX-33). */
+void ucp_cleanup(ucp_context_h context_p);
+
+/**
+ * Ask about a context (CTX-30).
+ *
+ * @param context_p  The context.
+ * @param attr       In: field_mask. Out: the members asked for, nothing else (GEN-4).
+ * @return UCS_OK.
+ */
+ucs_status_t ucp_context_query(ucp_context_h context_p, ucp_context_attr_t *attr);
+
+/** Print a context's memory domains and transports, in a form that Open MPI reads (CTX-31, R11). */
+void ucp_context_print_info(const ucp_context_h context, FILE *stream);
+
+/* ==================================================== workers ===================================================== */
+
+/** Valid fields of ucp_worker_params_t. */
+enum ucp_worker_params_field {
+    UCP_WORKER_PARAM_FIELD_THREAD_MODE  = UCS_BIT(0), /**< ucp_worker_params_t::thread_mode */
+    UCP_WORKER_PARAM_FIELD_CPU_MASK     = UCS_BIT(1), /**< ucp_worker_params_t::cpu_mask */
+    UCP_WORKER_PARAM_FIELD_EVENTS       = UCS_BIT(2), /**< ucp_worker_params_t::events */
+    UCP_WORKER_PARAM_FIELD_USER_DATA    = UCS_BIT(3), /**< ucp_worker_params_t::user_data */
+    UCP_WORKER_PARAM_FIELD_EVENT_FD     = UCS_BIT(4), /**< ucp_worker_params_t::event_fd */
+    UCP_WORKER_PARAM_FIELD_FLAGS        = UCS_BIT(5), /**< ucp_worker_params_t::flags */
+    UCP_WORKER_PARAM_FIELD_NAME         = UCS_BIT(6), /**< ucp_worker_params_t::name */
+    UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT = UCS_BIT(7), /**< ucp_worker_params_t::am_alignment */
+    UCP_WORKER_PARAM_FIELD_CLIENT_ID    = UCS_BIT(8)  /**< ucp_worker_params_t::client_id */
+};
+
+/** ucp_worker_params_t::flags; bits that are not known are ignored (R10). */
+typedef enum {
+    UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK = UCS_BIT(0) /**< No warning about requests never freed (WRK-6). */
+} ucp_worker_flags_t;
+
+/** How to make a worker. Defaults in WRK-1. */
+typedef struct ucp_worker_params {
+    uint64_t          field_mask;   /**< Which members are set: enum ucp_worker_params_field. */
+    ucs_thread_mode_t thread_mode;  /**< Default SINGLE. What was asked for is granted (WRK-2, R13). */
+    ucs_cpu_set_t     cpu_mask;     /**< Hint: processors of the threads that use the worker. */
+    unsigned          events;       /**< OR of ucp_wakeup_event_t; default all but EDGE (WAK-14). */
+    void             *user_data;    /**< Data pointer of the worker's entries in event_fd (WAK-3). */
+    int               event_fd;     /**< An epoll descriptor of the program that is to report this worker (WAK-3). */
+    uint64_t          flags;        /**< OR of ucp_worker_flags_t. */
+    const char       *name;         /**< For logs; copied, cut to UCP_ENTITY_NAME_MAX - 1 characters. */
+    size_t            am_alignment; /**< Of lent active message data: a power of two; default 1 (WRK-7, AMR-20). */
+    uint64_t          client_id;    /**< Told to servers with UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID (CS-11). */
+} ucp_worker_params_t;
+
+/** ucp_worker_attr_t::address_flags. */
+typedef enum {
+    UCP_WORKER_ADDRESS_FLAG_NET_ONLY = UCS_BIT(0) /**< Only what peers on other machines need (ADR-3). */
+} ucp_worker_address_flags_t;
+
+/** Valid fields of ucp_worker_attr_t. */
+enum ucp_worker_attr_field {
+    UCP_WORKER_ATTR_FIELD_THREAD_MODE     = UCS_BIT(0), /**< ucp_worker_attr_t::thread_mode */
+    UCP_WORKER_ATTR_FIELD_ADDRESS         = UCS_BIT(1), /**< ucp_worker_attr_t::address and address_length */
+    UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS   = UCS_BIT(2), /**< ucp_worker_attr_t::address_flags */
+    UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER   = UCS_BIT(3), /**< ucp_worker_attr_t::max_am_header */
+    UCP_WORKER_ATTR_FIELD_NAME            = UCS_BIT(4), /**< ucp_worker_attr_t::name */
+    UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING = UCS_BIT(5)  /**< ucp_worker_attr_t::max_debug_string */
+};
+
+/** What ucp_worker_query() tells (WRK-8, WRK-9). */
+typedef struct ucp_worker_attr {
+    uint64_t          field_mask;                /**< In: enum ucp_worker_attr_field. */
+    ucs_thread_mode_t thread_mode;               /**< Granted thread mode. */
+    uint32_t          address_flags;             /**< In: what address is wanted; 0 if its bit is clear. */
+    ucp_address_t    *address;                   /**< A fresh copy, freed by ucp_worker_release_address() (ADR-2). */
+    size_t            address_length;            /**< Its bytes; below 1024 (R14). */
+    size_t            max_am_header;             /**< Largest header of an active message, in bytes; 0 without AM. */
+    char              name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
+    size_t            max_debug_string;          /**< Bytes that hold any text of ucp_request_query(). */
+} ucp_worker_attr_t;
+
+/** Valid fields of ucp_worker_address_attr_t. */
+enum ucp_worker_address_attr_field {
+    UCP_WORKER_ADDRESS_ATTR_FIELD_UID = UCS_BIT(0) /**< ucp_worker_address_attr_t::worker_uid */
+};
+
+/** What ucp_worker_address_query() tells. */
+typedef struct ucp_worker_address_attr {
+    uint64_t field_mask; /**< In: enum ucp_worker_address_attr_field. */
+    uint64_t worker_uid; /**< Number of the worker: the same in all its addresses, unlike any other's (ADR-7). */
+} ucp_worker_address_attr_t;
+
+/**
+ * Make a worker (WRK-1..10).
+ *
+ * @param context   The context; outlives the worker.
+ * @param params    How. Borrowed for the call.
+ * @param worker_p  Receives the worker; to be destroyed by ucp_worker_destroy().
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM for a thread mode out of range; UCS_ERR_NO_MEMORY; UCS_ERR_IO_ERROR or another
+ *         status if a transport cannot be opened.
+ */
+ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p);
+
+/**
+ * Destroy a worker. Endpoints that still exist are closed by force without telling the peer; what they had not sent
+ * ends with UCS_ERR_CANCELED, callbacks running here (WRK-26). Waits for nobody (WRK-31). Not from a callback.
+ */
+void ucp_worker_destroy(ucp_worker_h worker);
+
+/**
+ * Ask about a worker (WRK-8).
+ *
+ * @param worker  The worker.
+ * @param attr    In: field_mask, and address_flags if its bit is set. Out: the members asked for, nothing else.
+ * @return UCS_OK or UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr);
+
+/** Print a worker, for people (WRK-11). */
+void ucp_worker_print_info(ucp_worker_h worker, FILE *stream);
+
+/** Free an address that ucp_worker_query() or ucp_worker_get_address() delivered; NULL is allowed (ADR-2, ABU-20). */
+void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address);
+
+/**
+ * Ask about an address, one's own or a foreign one (ADR-7). Needs no worker.
+ *
+ * @param address  The address; at any alignment.
+ * @param attr     In: field_mask. Out: the members asked for.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM if these bytes are no address; UCS_ERR_UNREACHABLE if they are one of another
+ *         kind of library (ABU-24, ABU-25).
+ */
+ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address_attr_t *attr);
+
+/**
+ * Let everything go on: arrivals, completions, connections, failures (WRK-20..23). Callbacks run here.
+ *
+ * @return 0 if nothing happened; else a number that says only that something did (R9). Called from a callback: 0
+ *         (ABU-21).
+ */
+unsigned ucp_worker_progress(ucp_worker_h worker);
+
+/* Sleeping. The loop: progress until it returns 0; arm; if UCS_ERR_BUSY start again, else sleep on the descriptor;
+ * start again. Every event after the last progress makes arm return UCS_ERR_BUSY or the descriptor readable (WAK-4,
+ * WAK-5). The four calls below need UCP_FEATURE_WAKEUP, else UCS_ERR_INVALID_PARAM. */
+
+/**
+ * The descriptor that becomes readable when the worker has something to do (WAK-2, WAK-6, R26).
+ *
+ * @param worker  The worker.
+ * @param fd      Receives it: the same at each call, until the worker is destroyed. Poll it, also by epoll and from
+ *                other threads; never read, write or close it.
+ * @return UCS_OK; UCS_ERR_UNSUPPORTED if the worker was made with event_fd (WAK-3).
+ */
+ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd);
+
+/**
+ * Prepare to sleep (WAK-4, WAK-5).
+ *
+ * @return UCS_OK: sleep on the descriptor. UCS_ERR_BUSY: something happened meanwhile, call progress first.
+ */
+ucs_status_t ucp_worker_arm(ucp_worker_h worker);
+
+/**
+ * Arm and sleep until something happens or ucp_worker_signal() is called; blocks. Does not progress, may return early
+ * (WAK-11).
+ *
+ * @return UCS_OK: call progress; UCS_ERR_IO_ERROR.
+ */
+ucs_status_t ucp_worker_wait(ucp_worker_h worker);
+
+/**
+ * Wake a worker that sleeps or is about to (WAK-9, WAK-10). From any thread at any time, in every thread mode, and from
+ * signal handlers. Signals that nobody saw yet count as one.
+ *
+ * @return UCS_OK or UCS_ERR_IO_ERROR.
+ */
+ucs_status_t ucp_worker_signal(ucp_worker_h worker);
+
+/** Pause in a loop that waits for a change of @a *address; returns soon in any case (WAK-13). Needs no feature. */
+void ucp_worker_wait_mem(ucp_worker_h worker, void *address);
+
+/* ========================================= requests and their attributes ========================================== */
+
+/** Members of ucp_request_param_t that are set (FIELD) and wishes (FLAG); unknown flags are ignored (OPA-1, OPA-18). */
+typedef enum {
+    UCP_OP_ATTR_FIELD_REQUEST      = UCS_BIT(0), /**< ucp_request_param_t::request */
+    UCP_OP_ATTR_FIELD_CALLBACK     = UCS_BIT(1), /**< ucp_request_param_t::cb */
+    UCP_OP_ATTR_FIELD_USER_DATA    = UCS_BIT(2), /**< ucp_request_param_t::user_data */
+    UCP_OP_ATTR_FIELD_DATATYPE     = UCS_BIT(3), /**< ucp_request_param_t::datatype */
+    UCP_OP_ATTR_FIELD_FLAGS        = UCS_BIT(4), /**< ucp_request_param_t::flags */
+    UCP_OP_ATTR_FIELD_REPLY_BUFFER = UCS_BIT(5), /**< ucp_request_param_t::reply_buffer */
+    UCP_OP_ATTR_FIELD_MEMORY_TYPE  = UCS_BIT(6), /**< ucp_request_param_t::memory_type */
+    UCP_OP_ATTR_FIELD_RECV_INFO    = UCS_BIT(7), /**< ucp_request_param_t::recv_info */
+    UCP_OP_ATTR_FIELD_MEMH         = UCS_BIT(8), /**< ucp_request_param_t::memh */
+
+    /** Never return NULL: what completes at once runs its callback inside the call and returns a request (OPA-14, R1).
+     *  Flush, close and empty put and get may still return NULL. */
+    UCP_OP_ATTR_FLAG_NO_IMM_CMPL    = UCS_BIT(16),
+    /** Prefer quick local completion, by buffering if need be (OPA-15). */
+    UCP_OP_ATTR_FLAG_FAST_CMPL      = UCS_BIT(17),
+    /** Complete now or fail with UCS_ERR_NO_RESOURCE, nothing posted (OPA-16, R22). */
+    UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL = UCS_BIT(18),
+    /** Prefer bandwidth over latency; not together with FAST_CMPL (OPA-15). */
+    UCP_OP_ATTR_FLAG_MULTI_SEND     = UCS_BIT(19)
+} ucp_op_attr_t;
+
+/** What a tag receive learns of its message (TAG-31). */
+struct ucp_tag_recv_info {
+    ucp_tag_t sender_tag; /**< The whole tag of the message. */
+    size_t    length;     /**< Bytes that were sent, even if fewer fitted (TAG-34). */
+};
+
+/**
+ * How an operation is to be carried out. The call borrows the structure; buffers, the reply buffer and a request in the
+ * program's memory stay in use until completion (OPA-19). Members whose bit is clear have the default given here.
+ */
+typedef struct {
+    uint32_t op_attr_mask; /**< OR of ucp_op_attr_t. */
+    uint32_t flags;        /**< Flags of the operation: of active message sends, stream receives, close. 0. */
+
+    /** Memory of the program for the request: points just behind at least ucp_context_attr_t::request_size bytes,
+     *  aligned to 8; what lies above the pointer is not touched. The call returns NULL, an error or this pointer.
+     *  Never free or release it; it may be used again once complete (OPA-6..9, R7). Default: a request of the
+     *  library's. */
+    void *request;
+
+    /** Called at completion, if the call returned a request: the member that fits the operation (OPA-2). Default:
+     *  none. */
+    union {
+        ucp_send_nbx_callback_t         send;        /**< Sends, put, get, atomics, flush, close. */
+        ucp_tag_recv_nbx_callback_t     recv;        /**< Tag receives. */
+        ucp_stream_recv_nbx_callback_t  recv_stream; /**< Stream receives. */
+        ucp_am_recv_data_nbx_callback_t recv_am;     /**< ucp_am_recv_data_nbx(). */
+    } cb;
+
+    ucp_datatype_t    datatype;     /**< Of buffer and count. Default: ucp_dt_make_contig(1), so that count is bytes. */
+    void             *user_data;    /**< Last argument of the callback. Default: NULL. */
+    void             *reply_buffer; /**< Atomics: where the old value goes (AMO-10). */
+    ucs_memory_type_t memory_type;  /**< Kind of the buffer's memory. Default: found out (OPA-11). */
+
+    /** Where the result goes if the receive is complete at once; written on UCS_OK only, used during the call only
+     *  (OPA-12, OPA-20). Default: nowhere. */
+    union {
+        size_t              *length;   /**< Active message data: bytes received. */
+        ucp_tag_recv_info_t *tag_info; /**< Tag receives. */
+    } recv_info;
+
+    ucp_mem_h memh; /**< Registration that covers the whole buffer; spares one on the fly (OPA-13). Default: none. */
+} ucp_request_param_t;
+
+/** Valid fields of ucp_request_attr_t. */
+typedef enum {
+    UCP_REQUEST_ATTR_FIELD_INFO_STRING      = UCS_BIT(0), /**< ucp_request_attr_t::debug_string */
+    UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE = UCS_BIT(1), /**< ucp_request_attr_t::debug_string_size */
+    UCP_REQUEST_ATTR_FIELD_STATUS           = UCS_BIT(2), /**< ucp_request_attr_t::status */
+    UCP_REQUEST_ATTR_FIELD_MEM_TYPE         = UCS_BIT(3)  /**< ucp_request_attr_t::mem_type */
+} ucp_req_attr_field;
+
+/** What ucp_request_query() tells (REQ-28). */
+typedef struct {
+    uint64_t          field_mask;        /**< In: ucp_req_attr_field. */
+    char             *debug_string;      /**< In: memory of the program. Out, there: a text, NUL-terminated. */
+    size_t            debug_string_size; /**< In: its bytes; see ucp_worker_attr_t::max_debug_string. */
+    ucs_status_t      status;            /**< UCS_INPROGRESS or the final status. */
+    ucs_memory_type_t mem_type;          /**< Kind of memory of the buffer. */
+} ucp_request_attr_t;
+
+/**
+ * Status of a request, from any call, until it is freed (REQ-5..7). Does not progress.
+ *
+ * @return UCS_INPROGRESS, or the final status.
+ */
+ucs_status_t ucp_request_check_status(void *request);
+
+/**
+ * Status and result of a tag receive (REQ-27).
+ *
+ * @param request  The request.
+ * @param info     Filled when complete.
+ * @return UCS_INPROGRESS, or the final status.
+ */
+ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info);
+
+/**
+ * Status and result of a stream receive (REQ-27).
+ *
+ * @param request   The request.
+ * @param length_p  Receives the bytes stored, when complete.
+ * @return UCS_INPROGRESS, or the final status.
+ */
+ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p);
+
+/**
+ * Ask about a request (REQ-28).
+ *
+ * @param request  The request, not freed yet.
+ * @param attr     In: field_mask, and the memory for the text. Out: the members asked for.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM if a text is asked for without memory, or the request was given back.
+ */
+ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr);
+
+/**
+ * Cancel a tag receive that no message has matched: it completes with UCS_ERR_CANCELED, its callback running inside
+ * this call. Everything else, and what is complete, is left alone (REQ-24..26, R8). Does not free the request.
+ */
+void ucp_request_cancel(ucp_worker_h worker, void *request);
+
+/**
+ * Give a request back, at any time after the call that returned it, its callback included. If it is not complete the
+ * operation goes on, using the buffers, and its callback is not called any more (REQ-20..23, R4). Not for requests in
+ * the program's own memory.
+ */
+void ucp_request_free(void *request);
+
+/** Not in use: returns NULL (REQ-29). */
+void *ucp_request_alloc(ucp_worker_h worker);
+
+/* =================================================== datatypes ==================================================== */
+
+/** Classes of datatypes, in the low bits of a ucp_datatype_t (DT-1). */
+enum ucp_dt_type {
+    UCP_DATATYPE_CONTIG     = 0, /**< One block of elements of equal size; the size is in the upper bits. */
+    UCP_DATATYPE_STRIDED    = 1, /**< Reserved; refused (DT-5). */
+    UCP_DATATYPE_IOV        = 2, /**< A list of blocks. */
+    UCP_DATATYPE_GENERIC    = 7, /**< Packed and unpacked by the program. */
+    UCP_DATATYPE_SHIFT      = 3, /**< Number of bits of the class. */
+    UCP_DATATYPE_CLASS_MASK = 7  /**< Those bits. */
+};
+
+/** Contiguous: buffer points at count elements of @a elem_size bytes, which may be 0 (DT-2). */
+#define ucp_dt_make_contig(elem_size) \
+    ((ucp_datatype_t)(((ucp_datatype_t)(elem_size) << UCP_DATATYPE_SHIFT) | UCP_DATATYPE_CONTIG))
+
+/** A list: buffer points at count ucp_dt_iov_t, and the message is what they hold one after the other (DT-3, DT-4). */
+#define ucp_dt_make_iov() ((ucp_datatype_t)UCP_DATATYPE_IOV)
+
+/** One block of a list. Empty blocks may have any address. */
+typedef struct ucp_dt_iov {
+    void  *buffer; /**< First byte. */
+    size_t length; /**< Bytes. */
+} ucp_dt_iov_t;
+
+/**
+ * How the program packs and unpacks a buffer itself (DT-6..14). The functions run on the thread of the UCP call that
+ * needs them and must not call UCP. Each start is paired with exactly one finish, whatever becomes of the operation
+ * (DT-9).
+ */
+typedef struct ucp_generic_dt_ops {
+    /**
+     * Begin to send.
+     *
+     * @param context  As given to ucp_dt_create_generic().
+     * @param buffer   As given to the send.
+     * @param count    As given to the send.
+     * @return State for the functions below.
+     */
+    void *(*start_pack)(void *context, const void *buffer, size_t count);
+
+    /**
+     * Begin to receive.
+     *
+     * @param context  As given to ucp_dt_create_generic().
+     * @param buffer   As given to the receive.
+     * @param count    As given to the receive.
+     * @return State for the functions below.
+     */
+    void *(*start_unpack)(void *context, void *buffer, size_t count);
+
+    /**
+     * Size: of the message when sending, the room for one when receiving.
+     *
+     * @param state  From a start function.
+     * @return Bytes; the same at each call.
+     */
+    size_t (*packed_size)(void *state);
+
+    /**
+     * Produce bytes of the message; called with ascending offsets without gaps (DT-7).
+     *
+     * @param state       From start_pack.
+     * @param offset      Position in the message, in bytes.
+     * @param dest        Where to put them.
+     * @param max_length  Room there, in bytes.
+     * @return Bytes produced: 1 to @a max_length; fewer than there is room for is no end.
+     */
+    size_t (*pack)(void *state, size_t offset, void *dest, size_t max_length);
+
+    /**
+     * Take bytes of the message; each byte comes once, in ascending order (DT-8).
+     *
+     * @param state   From start_unpack.
+     * @param offset  Position in the message, in bytes.
+     * @param src     The bytes, valid in this call only.
+     * @param length  How many.
+     * @return UCS_OK; an error becomes the status of the receive, the rest is dropped (DT-12).
+     */
+    ucs_status_t (*unpack)(void *state, size_t offset, const void *src, size_t length);
+
+    /**
+     * End of the operation, before its completion is reported.
+     *
+     * @param state  From a start function; not used afterwards.
+     */
+    void (*finish)(void *state);
+} ucp_generic_dt_ops_t;
+
+/** Valid fields of ucp_datatype_attr_t. */
+enum ucp_datatype_attr_field {
+    UCP_DATATYPE_ATTR_FIELD_PACKED_SIZE = UCS_BIT(0), /**< ucp_datatype_attr_t::packed_size */
+    UCP_DATATYPE_ATTR_FIELD_BUFFER      = UCS_BIT(1), /**< ucp_datatype_attr_t::buffer */
+    UCP_DATATYPE_ATTR_FIELD_COUNT       = UCS_BIT(2)  /**< ucp_datatype_attr_t::count */
+};
+
+/** What ucp_dt_query() tells (DT-17). */
+typedef struct ucp_datatype_attr {
+    uint64_t    field_mask;  /**< In: enum ucp_datatype_attr_field. */
+    size_t      packed_size; /**< Out: bytes of a message from this buffer. */
+    const void *buffer;      /**< In: needed for lists and generic types. Default: NULL. */
+    size_t      count;       /**< In: elements or list entries. Default: 1. */
+} ucp_datatype_attr_t;
+
+/**
+ * Make a generic datatype (DT-6, R19).
+ *
+ * @param ops         The functions; copied.
+ * @param context     First argument of the start functions.
+ * @param datatype_p  Receives the datatype; to be destroyed by ucp_dt_destroy() when no request uses it.
+ * @return UCS_OK or UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);
+
+/** Destroy a generic datatype; does nothing to others (DT-6). */
+void ucp_dt_destroy(ucp_datatype_t datatype);
+
+/**
+ * Size of a message from a buffer (DT-17).
+ *
+ * @param datatype  The datatype.
+ * @param attr      In: field_mask, buffer, count. Out: packed_size if asked for.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM without a buffer where one is needed, and for strided types.
+ */
+ucs_status_t ucp_dt_query(ucp_datatype_t datatype, ucp_datatype_attr_t *attr);
+
+/* =================================================== endpoints ==================================================== */
+
+/** Valid fields of ucp_ep_params_t. */
+enum ucp_ep_params_field {
+    UCP_EP_PARAM_FIELD_REMOTE_ADDRESS    = UCS_BIT(0), /**< ucp_ep_params_t::address */
+    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE = UCS_BIT(1), /**< ucp_ep_params_t::err_mode */
+    UCP_EP_PARAM_FIELD_ERR_HANDLER       = UCS_BIT(2), /**< ucp_ep_params_t::err_handler */
+    UCP_EP_PARAM_FIELD_USER_DATA         = UCS_BIT(3), /**< ucp_ep_params_t::user_data */
+    UCP_EP_PARAM_FIELD_SOCK_ADDR         = UCS_BIT(4), /**< ucp_ep_params_t::sockaddr */
+    UCP_EP_PARAM_FIELD_FLAGS             = UCS_BIT(5), /**< ucp_ep_params_t::flags */
+    UCP_EP_PARAM_FIELD_CONN_REQUEST      = UCS_BIT(6), /**< ucp_ep_params_t::conn_request */
+    UCP_EP_PARAM_FIELD_NAME              = UCS_BIT(7), /**< ucp_ep_params_t::name */
+    UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR   = UCS_BIT(8)  /**< ucp_ep_params_t::local_sockaddr */
+};
+
+/** ucp_ep_params_t::flags. */
+enum ucp_ep_params_flags_field {
+    UCP_EP_PARAMS_FLAGS_CLIENT_SERVER  = UCS_BIT(0), /**< Connect to a listener at ucp_ep_params_t::sockaddr (CS-20). */
+    UCP_EP_PARAMS_FLAGS_NO_LOOPBACK    = UCS_BIT(1), /**< Endpoints to oneself pair up, first with second (EP-12). */
+    UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID = UCS_BIT(2)  /**< Tell the server ucp_worker_params_t::client_id (CS-11). */
+};
+
+/** Flags of ucp_ep_close_nbx(), in ucp_request_param_t::flags. */
+typedef enum {
+    UCP_EP_CLOSE_FLAG_FORCE = UCS_BIT(0) /**< Do not deliver what is not sent yet; PEER mode only (CLS-2, CLS-3). */
+} ucp_ep_close_flags_t;
+
+/** Valid fields of ucp_ep_attr_t. */
+enum ucp_ep_attr_field {
+    UCP_EP_ATTR_FIELD_NAME            = UCS_BIT(0), /**< ucp_ep_attr_t::name */
+    UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR  = UCS_BIT(1), /**< ucp_ep_attr_t::local_sockaddr */
+    UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR = UCS_BIT(2), /**< ucp_ep_attr_t::remote_sockaddr */
+    UCP_EP_ATTR_FIELD_TRANSPORTS      = UCS_BIT(3)  /**< ucp_ep_attr_t::transports */
+};
+
+/** What ucp_ep_query() tells (EP-30..33). */
+typedef struct ucp_ep_attr {
+    uint64_t                field_mask;                /**< In: enum ucp_ep_attr_field. */
+    char                    name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
+    struct sockaddr_storage local_sockaddr;            /**< Of a client/server endpoint: this side. */
+    struct sockaddr_storage remote_sockaddr;           /**< Of a client/server endpoint: the other side. */
+    ucp_transports_t        transports;                /**< In and out: the lanes. */
+} ucp_ep_attr_t;
+
+/** Valid fields of ucp_ep_evaluate_perf_param_t. */
+typedef enum ucp_ep_perf_param_field {
+    UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE = UCS_BIT(0) /**< ucp_ep_evaluate_perf_param_t::message_size */
+} ucp_ep_perf_param_field_t;
+
+/** What is to be estimated. */
+typedef struct {
+    uint64_t field_mask;   /**< ucp_ep_perf_param_field_t. */
+    size_t   message_size; /**< Bytes of the message. */
+} ucp_ep_evaluate_perf_param_t;
+
+/** Valid fields of ucp_ep_evaluate_perf_attr_t. */
+typedef enum ucp_ep_perf_attr_field {
+    UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME = UCS_BIT(0) /**< ucp_ep_evaluate_perf_attr_t::estimated_time */
+} ucp_ep_perf_attr_field_t;
+
+/** The estimate. */
+typedef struct {
+    uint64_t field_mask;     /**< In: ucp_ep_perf_attr_field_t. */
+    double   estimated_time; /**< Seconds until a message of that size has arrived. */
+} ucp_ep_evaluate_perf_attr_t;
+
+/**
+ * Make an endpoint. Never waits for the peer: UCS_OK means that operations may be posted; they are queued until the
+ * connection stands (EP-1..18). May be called from callbacks.
+ *
+ * @param worker  The worker that will drive the endpoint.
+ * @param params  To whom and how; see ucp_ep_params_t. Borrowed for the call.
+ * @param ep_p    Receives the endpoint; to be closed by ucp_ep_close_nbx().
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM if no peer is named or the address is damaged; UCS_ERR_UNREACHABLE if no
+ *         transport leads there, with a log line that says why; UCS_ERR_UNSUPPORTED if the error mode is not the
+ *         peer's (EP-9, CS-15); UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p);
+
+/**
+ * Close an endpoint (CLS-1..19). The handle is dead when the call returns, whatever it returns. By default everything
+ * posted before is delivered first; with UCP_EP_CLOSE_FLAG_FORCE what is queued ends with UCS_ERR_CANCELED, callbacks
+ * running inside the call. Needs no help from the peer of an endpoint made by worker address (R23). Allowed in
+ * callbacks, also in the error handler.
+ *
+ * @param ep     The endpoint.
+ * @param param  flags: ucp_ep_close_flags_t; callback: cb.send.
+ * @return NULL: closed. A request: complete when closed; freeing it early leaves the close to progress (CLS-6). An
+ *         error: closed nevertheless, except UCS_ERR_INVALID_PARAM for FORCE outside of PEER mode, when it stays open
+ *         (CLS-2).
+ */
+ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
+
+/**
+ * Ask about an endpoint (EP-30..33).
+ *
+ * @param ep    The endpoint.
+ * @param attr  In: field_mask and room for the lanes. Out: the members asked for.
+ * @return UCS_OK; UCS_ERR_NOT_CONNECTED if a socket address is asked for and there is none.
+ */
+ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr);
+
+/** Print an endpoint, its lanes and its protocols, for people (EP-35). */
+void ucp_ep_print_info(ucp_ep_h ep, FILE *stream);
+
+/**
+ * Estimate how long a message takes. No communication (EP-36).
+ *
+ * @param ep     The endpoint.
+ * @param param  The size; its bit must be set.
+ * @param attr   In: field_mask. Out: the time in seconds.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM if a bit is missing.
+ */
+ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
+                                  ucp_ep_evaluate_perf_attr_t *attr);
+
+/* =============================================== client and server ================================================ */
+
+/** Valid fields of ucp_listener_params_t. */
+enum ucp_listener_params_field {
+    UCP_LISTENER_PARAM_FIELD_SOCK_ADDR      = UCS_BIT(0), /**< ucp_listener_params_t::sockaddr */
+    UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER = UCS_BIT(1), /**< ucp_listener_params_t::accept_handler */
+    UCP_LISTENER_PARAM_FIELD_CONN_HANDLER   = UCS_BIT(2)  /**< ucp_listener_params_t::conn_handler */
+};
+
+/** How to listen: an address and exactly one handler (CS-1). */
+typedef struct ucp_listener_params {
+    uint64_t                      field_mask;     /**< Which members are set: enum ucp_listener_params_field. */
+    ucs_sock_addr_t               sockaddr;       /**< IPv4 or IPv6; port 0: any; wildcard allowed (CS-2, CS-3). */
+    ucp_listener_accept_handler_t accept_handler; /**< Gets endpoints, ready to use (deprecated; CS-7). */
+    ucp_listener_conn_handler_t   conn_handler;   /**< Gets connection requests, to accept or reject (CS-8). */
+} ucp_listener_params_t;
+
+/** Valid fields of ucp_listener_attr_t. */
+enum ucp_listener_attr_field {
+    UCP_LISTENER_ATTR_FIELD_SOCKADDR = UCS_BIT(0) /**< ucp_listener_attr_t::sockaddr */
+};
+
+/** What ucp_listener_query() tells. */
+typedef struct ucp_listener_attr {
+    uint64_t                field_mask; /**< In: enum ucp_listener_attr_field. */
+    struct sockaddr_storage sockaddr;   /**< The address as given, with the real port (CS-4). */
+} ucp_listener_attr_t;
+
+/** Valid fields of ucp_conn_request_attr_t. */
+enum ucp_conn_request_attr_field {
+    UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR = UCS_BIT(0), /**< ucp_conn_request_attr_t::client_address */
+    UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID   = UCS_BIT(1)  /**< ucp_conn_request_attr_t::client_id */
+};
+
+/** What ucp_conn_request_query() tells (CS-11). */
+typedef struct ucp_conn_request_attr {
+    uint64_t                field_mask;     /**< In: enum ucp_conn_request_attr_field. */
+    struct sockaddr_storage client_address; /**< IP address and port of the client. */
+    uint64_t                client_id;      /**< What the client's worker was given, if the client sends it; else 0. */
+} ucp_conn_request_attr_t;
+
+/**
+ * Listen for clients (CS-1..15). Requests arrive by progress of the worker, and wake it.
+ *
+ * @param worker      The worker; outlives the listener.
+ * @param params      Where and who is told. Borrowed for the call.
+ * @param listener_p  Receives the listener; to be destroyed by ucp_listener_destroy().
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM for a wrong combination or address family; UCS_ERR_BUSY if the address is in
+ *         use; UCS_ERR_UNSUPPORTED if no connection manager is enabled; UCS_ERR_IO_ERROR.
+ */
+ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p);
+
+/** Stop listening; clients not yet reported are rejected, endpoints stay, no callback runs any more (CS-12). */
+void ucp_listener_destroy(ucp_listener_h listener);
+
+/**
+ * Ask about a listener (CS-4).
+ *
+ * @param listener  The listener.
+ * @param attr      In: field_mask. Out: the members asked for.
+ * @return UCS_OK.
+ */
+ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr);
+
+/**
+ * Decline a client, whose pending operations and error handler then get UCS_ERR_REJECTED (CS-10, CS-24).
+ *
+ * @param listener      The listener that reported it.
+ * @param conn_request  Used up.
+ * @return UCS_OK.
+ */
+ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request);
+
+/**
+ * Ask about a client; before it is accepted or rejected (CS-11).
+ *
+ * @param conn_request  The request.
+ * @param attr          In: field_mask. Out: the members asked for.
+ * @return UCS_OK; UCS_ERR_UNSUPPORTED if the connection manager cannot tell the address.
+ */
+ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr);
+
+/* ================================================ tagged messages =================================================
+ *
+ * A message with tag S fits a receive with tag R and mask M if (S ^ R) & M is 0 (TAG-1). Matching is per worker,
+ * whoever the sender is (TAG-3); messages of one endpoint match in the order sent, whatever their size (TAG-10); an
+ * arriving message goes to the earliest posted receive that fits, a new receive takes the earliest arrived message
+ * that fits (TAG-4, TAG-5). An empty message is a message; its buffer is not looked at (TAG-24). */
+
+/**
+ * Send a message. Complete when the buffer may be reused, which says nothing about the receiver (TAG-20).
+ *
+ * @param ep      To whom.
+ * @param buffer  What; in use until completion.
+ * @param count   Elements of the datatype; bytes by default.
+ * @param tag     Its tag.
+ * @param param   Attributes; callback: cb.send.
+ * @return NULL, a request or an error: the failure of the endpoint, UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_PARAM,
+ *         UCS_ERR_NO_RESOURCE with FORCE_IMM_CMPL only (REQ-9). A request's callback never runs inside the call, except
+ *         with NO_IMM_CMPL (R1).
+ */
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                  const ucp_request_param_t *param);
+
+/** As ucp_tag_send_nbx(), but complete only when the receiver has matched the message (TAG-21..23). */
+ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                       const ucp_request_param_t *param);
+
+/**
+ * Receive a message (TAG-30..38).
+ *
+ * @param worker    Where.
+ * @param buffer    Room; not touched before a message matches nor after completion.
+ * @param count     Elements of the datatype; bytes by default.
+ * @param tag       Wanted tag.
+ * @param tag_mask  The bits of it that count; 0 takes any message.
+ * @param param     Attributes; callback: cb.recv; recv_info.tag_info for a receive that is complete at once.
+ * @return NULL: complete, recv_info filled, callback not called. A request: its callback may have run inside the call
+ *         (REQ-3). An error; UCS_ERR_MESSAGE_TRUNCATED if a message longer than the buffer was waiting, which is used
+ *         up; UCS_ERR_NO_RESOURCE if none was waiting and FORCE_IMM_CMPL is set.
+ */
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
+                                  const ucp_request_param_t *param);
+
+/**
+ * Look for a message that has arrived and no receive has taken (TPR-1..9). Does not progress.
+ *
+ * @param worker    Where.
+ * @param tag       Wanted tag.
+ * @param tag_mask  The bits of it that count.
+ * @param remove    0: leave the message; the result is only a truth value. 1: take it out of the queue; the result
+ *                  must be received by ucp_tag_msg_recv_nbx() exactly once.
+ * @param info      Filled if there is one: tag and full length.
+ * @return NULL if there is none.
+ */
+ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
+                                   ucp_tag_recv_info_t *info);
+
+/**
+ * Receive a message that ucp_tag_probe_nb() took out of the queue (TPR-4..6).
+ *
+ * @param worker   Where it was found.
+ * @param buffer   Room.
+ * @param count    Elements of the datatype; bytes by default.
+ * @param message  The message; used up.
+ * @param param    As for ucp_tag_recv_nbx().
+ * @return As ucp_tag_recv_nbx().
+ */
+ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
+                                      const ucp_request_param_t *param);
+
+/* ================================================ active messages =================================================
+ *
+ * A message with a 16-bit identifier, a header and a payload calls a handler at the receiver, from its progress. A
+ * payload comes whole (eager) or as a descriptor from which the handler, or anyone later, fetches it (rendezvous). */
+
+/** Of handlers: ucp_am_handler_param_t::flags. */
+enum ucp_am_cb_flags {
+    UCP_AM_FLAG_WHOLE_MSG       = UCS_BIT(0), /**< Called for whole messages only; always so (AMR-4). */
+    UCP_AM_FLAG_PERSISTENT_DATA = UCS_BIT(1)  /**< Data may be kept in every call (AMR-19). */
+};
+
+/** Of sends: ucp_request_param_t::flags. */
+enum ucp_send_am_flags {
+    UCP_AM_SEND_FLAG_REPLY       = UCS_BIT(0), /**< The handler gets an endpoint to the sender (AMS-5). */
+    UCP_AM_SEND_FLAG_EAGER       = UCS_BIT(1), /**< The payload comes whole, whatever its size (AMS-4). */
+    UCP_AM_SEND_FLAG_RNDV        = UCS_BIT(2), /**< The payload comes as a descriptor, whatever its size (AMS-4). */
+    UCP_AM_SEND_FLAG_COPY_HEADER = UCS_BIT(3), /**< The header may be reused when the call returns (AMS-3). */
+    UCP_AM_SEND_REPLY            = UCP_AM_SEND_FLAG_REPLY /**< Older name. */
+};
+
+/** Of callbacks of the old form (AMD-2). */
+enum ucp_cb_param_flags {
+    UCP_CB_PARAM_FLAG_DATA = UCS_BIT(0) /**< Data may be kept by returning UCS_INPROGRESS. */
+};
+
+/** ucp_am_recv_param_t::recv_attr. */
+typedef enum {
+    UCP_AM_RECV_ATTR_FIELD_REPLY_EP = UCS_BIT(0),  /**< ucp_am_recv_param_t::reply_ep is valid. */
+    UCP_AM_RECV_ATTR_FLAG_DATA      = UCS_BIT(16), /**< The data may be kept by returning UCS_INPROGRESS. */
+    UCP_AM_RECV_ATTR_FLAG_RNDV      = UCS_BIT(17)  /**< The data is a descriptor for ucp_am_recv_data_nbx(). */
+} ucp_am_recv_attr_t;
+
+/** What a handler learns of its message (AMR-11). */
+struct ucp_am_recv_param {
+    uint64_t recv_attr; /**< OR of ucp_am_recv_attr_t. */
+    ucp_ep_h reply_ep;  /**< To the sender, or NULL if it wants no reply; need not be closed (AMR-22, R21). */
+};
+
+/** Valid fields of ucp_am_handler_param_t. */
+enum ucp_am_handler_param_field {
+    UCP_AM_HANDLER_PARAM_FIELD_ID    = UCS_BIT(0), /**< ucp_am_handler_param_t::id */
+    UCP_AM_HANDLER_PARAM_FIELD_FLAGS = UCS_BIT(1), /**< ucp_am_handler_param_t::flags */
+    UCP_AM_HANDLER_PARAM_FIELD_CB    = UCS_BIT(2), /**< ucp_am_handler_param_t::cb */
+    UCP_AM_HANDLER_PARAM_FIELD_ARG   = UCS_BIT(3)  /**< ucp_am_handler_param_t::arg */
+};
+
+/** A handler (AMR-1..5). */
+typedef struct ucp_am_handler_param {
+    uint64_t               field_mask; /**< Which members are set; ID and CB are needed. */
+    unsigned               id;         /**< Identifier, 0 to 65535. */
+    uint32_t               flags;      /**< OR of enum ucp_am_cb_flags; other bits are refused. Default: 0. */
+    ucp_am_recv_callback_t cb;         /**< Called for each message; NULL removes the handler. */
+    void                  *arg;        /**< Its first argument. Default: NULL. */
+} ucp_am_handler_param_t;
+
+/**
+ * Install, replace or remove a handler (AMR-1..6). Allowed in callbacks.
+ *
+ * @param worker  The worker that receives.
+ * @param param   The handler. Borrowed for the call.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM; UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param);
+
+/**
+ * Send an active message. An eager one is complete when its buffers may be reused, a rendezvous when the receiver has
+ * fetched or dropped the payload, with the status of its handler (AMS-6, AMS-7).
+ *
+ * @param ep             To whom.
+ * @param id             Which handler, 0 to 65535.
+ * @param header         Bytes handed to it; in use until completion unless COPY_HEADER is given.
+ * @param header_length  How many: 0 to ucp_worker_attr_t::max_am_header.
+ * @param buffer         Payload; in use until completion.
+ * @param count          Elements of the datatype; bytes by default.
+ * @param param          Attributes; flags: enum ucp_send_am_flags; callback: cb.send.
+ * @return As ucp_tag_send_nbx().
+ */
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                 const void *buffer, size_t count, const ucp_request_param_t *param);
+
+/**
+ * Fetch the payload of a message: in the handler, or later if that returned UCS_INPROGRESS (AMR-30..38). Takes @a
+ * data_desc over in every case. A count of 0 drops a rendezvous message.
+ *
+ * @param worker     The worker that received it.
+ * @param data_desc  What the handler got as data.
+ * @param buffer     Room; in use until completion.
+ * @param count      Elements of the datatype; bytes by default.
+ * @param param      Attributes; callback: cb.recv_am; recv_info.length for a fetch that is complete at once.
+ * @return NULL, a request or an error: UCS_ERR_INVALID_PARAM for a descriptor already used, UCS_ERR_MESSAGE_TRUNCATED
+ *         if the buffer is too small.
+ */
+ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
+                                      const ucp_request_param_t *param);
+
+/** Give back what a handler kept; a payload not fetched is dropped, its sender completes with UCS_OK (AMR-37). */
+void ucp_am_data_release(ucp_worker_h worker, void *data);
+
+/* ==================================================== streams =====================================================
+ *
+ * Each endpoint carries one ordered stream of bytes in each direction; the boundaries of sends are not seen (STR-1). */
+
+/** Of receives: ucp_request_param_t::flags. */
+typedef enum {
+    UCP_STREAM_RECV_FLAG_WAITALL = UCS_BIT(0) /**< Complete only when the whole buffer is filled (STR-8). */
+} ucp_stream_recv_flags_t;
+
+/** What ucp_stream_worker_poll() reports. */
+typedef struct ucp_stream_poll_ep {
+    ucp_ep_h ep;           /**< Has data. */
+    void    *user_data;    /**< ucp_ep_params_t::user_data of it. */
+    unsigned flags;        /**< Reserved. */
+    uint8_t  reserved[16]; /**< Reserved. */
+} ucp_stream_poll_ep_t;
+
+/**
+ * Append to the stream. Complete when the buffer may be reused (STR-2).
+ *
+ * @param ep      To whom.
+ * @param buffer  What; in use until completion.
+ * @param count   Elements of the datatype; bytes by default.
+ * @param param   Attributes; flags: none exist; callback: cb.send.
+ * @return As ucp_tag_send_nbx().
+ */
+ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param);
+
+/**
+ * Take from the stream: as much as is there, at least one whole element and whole elements only, or with WAITALL all of
+ * @a count. Receives of an endpoint are served in the order posted (STR-4..10).
+ *
+ * @param ep      From whom.
+ * @param buffer  Room; in use until completion.
+ * @param count   Elements of the datatype; bytes by default.
+ * @param length  Receives the bytes stored if NULL is returned.
+ * @param param   Attributes; flags: ucp_stream_recv_flags_t; callback: cb.recv_stream.
+ * @return NULL, a request (the length comes by the callback or ucp_stream_recv_request_test()) or an error.
+ */
+ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                     const ucp_request_param_t *param);
+
+/**
+ * Take from the stream without copying (STR-11, STR-12). Not while receives are posted on @a ep.
+ *
+ * @param ep      From whom.
+ * @param length  Receives the number of bytes.
+ * @return NULL: nothing there. Data of the library's, for ucp_stream_data_release(). An error.
+ */
+ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length);
+
+/** Give back what ucp_stream_recv_data_nb() returned; in any order. */
+void ucp_stream_data_release(ucp_ep_h ep, void *data);
+
+/**
+ * Which endpoints have got new data (STR-13..18)? Each is reported once, until more arrives; so drain it. Does not
+ * progress.
+ *
+ * @param worker    The worker.
+ * @param poll_eps  Receives them.
+ * @param max_eps   Room, in entries.
+ * @param flags     Reserved and ignored.
+ * @return Number of entries filled; a negative ucs_status_t on error.
+ */
+ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned flags);
+
+/* ================================================ memory and keys ================================================= */
+
+/** ucp_mem_map_params_t::flags. */
+enum {
+    UCP_MEM_MAP_NONBLOCK       = UCS_BIT(0), /**< Hint: pages may be populated later (MEM-9). */
+    UCP_MEM_MAP_ALLOCATE       = UCS_BIT(1), /**< The library allocates (MEM-5, MEM-6). */
+    UCP_MEM_MAP_FIXED          = UCS_BIT(2), /**< Allocate exactly at the address, replacing what is there (MEM-7). */
+    UCP_MEM_MAP_SYMMETRIC_RKEY = UCS_BIT(3)  /**< Hint: peers map memory of the same shape. */
+};
+
+/** ucp_mem_map_params_t::prot. */
+enum {
+    UCP_MEM_MAP_PROT_LOCAL_READ   = UCS_BIT(0), /**< This process reads. */
+    UCP_MEM_MAP_PROT_LOCAL_WRITE  = UCS_BIT(1), /**< This process writes. */
+    UCP_MEM_MAP_PROT_REMOTE_READ  = UCS_BIT(8), /**< Peers read. */
+    UCP_MEM_MAP_PROT_REMOTE_WRITE = UCS_BIT(9)  /**< Peers write. */
+};
+
+/** Valid fields of ucp_mem_map_params_t. */
+enum ucp_mem_map_params_field {
+    UCP_MEM_MAP_PARAM_FIELD_ADDRESS              = UCS_BIT(0), /**< ucp_mem_map_params_t::address */
+    UCP_MEM_MAP_PARAM_FIELD_LENGTH               = UCS_BIT(1), /**< ucp_mem_map_params_t::length */
+    UCP_MEM_MAP_PARAM_FIELD_FLAGS                = UCS_BIT(2), /**< ucp_mem_map_params_t::flags */
+    UCP_MEM_MAP_PARAM_FIELD_PROT                 = UCS_BIT(3), /**< ucp_mem_map_params_t::prot */
+    UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE          = UCS_BIT(4), /**< ucp_mem_map_params_t::memory_type */
+    UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER = UCS_BIT(5)  /**< ucp_mem_map_params_t::exported_memh_buffer */
+};
+
+/** Which memory (MEM-1..10, MEM-32). LENGTH is needed, or EXPORTED_MEMH_BUFFER. */
+typedef struct ucp_mem_map_params {
+    uint64_t          field_mask;           /**< Which members are set: enum ucp_mem_map_params_field. */
+    void             *address;              /**< First byte; with ALLOCATE a wish, or with FIXED too an order. */
+    size_t            length;               /**< Bytes; 0 gives a handle to nothing (MEM-3). */
+    unsigned          flags;                /**< OR of UCP_MEM_MAP_NONBLOCK and following. Default: 0. */
+    unsigned          prot;                 /**< OR of UCP_MEM_MAP_PROT_*. Default: all four (MEM-8). */
+    ucs_memory_type_t memory_type;          /**< Default: found out; host if allocated (MEM-10). */
+    const void       *exported_memh_buffer; /**< Another process's handle, packed with EXPORT (MEM-32). */
+} ucp_mem_map_params_t;
+
+/** Valid fields of ucp_mem_advise_params_t. */
+enum ucp_mem_advise_params_field {
+    UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS = UCS_BIT(0), /**< ucp_mem_advise_params_t::address */
+    UCP_MEM_ADVISE_PARAM_FIELD_LENGTH  = UCS_BIT(1), /**< ucp_mem_advise_params_t::length */
+    UCP_MEM_ADVISE_PARAM_FIELD_ADVICE  = UCS_BIT(2)  /**< ucp_mem_advise_params_t::advice */
+};
+
+/** Advice about the use of memory. */
+typedef enum ucp_mem_advice {
+    UCP_MADV_NORMAL = 0, /**< Nothing special. */
+    UCP_MADV_WILLNEED    /**< Will be used soon. */
+} ucp_mem_advice_t;
+
+/** Advice for a part of registered memory; all members are needed (MEM-14). */
+typedef struct ucp_mem_advise_params {
+    uint64_t         field_mask; /**< Which members are set: enum ucp_mem_advise_params_field. */
+    void            *address;    /**< First byte, inside the registration. */
+    size_t           length;     /**< Bytes, ending inside the registration. */
+    ucp_mem_advice_t advice;     /**< What will be done with them. */
+} ucp_mem_advise_params_t;
+
+/** Valid fields of ucp_memh_pack_params_t. */
+enum ucp_memh_pack_params_field {
+    UCP_MEMH_PACK_PARAM_FIELD_FLAGS = UCS_BIT(0) /**< ucp_memh_pack_params_t::flags */
+};
+
+/** ucp_memh_pack_params_t::flags. */
+enum ucp_memh_pack_flags {
+    UCP_MEMH_PACK_FLAG_EXPORT = UCS_BIT(0) /**< For import by ucp_mem_map() instead of as a remote key (MEM-30). */
+};
+
+/** How to pack a handle. */
+typedef struct ucp_memh_pack_params {
+    uint64_t field_mask; /**< Which members are set: enum ucp_memh_pack_params_field. */
+    uint64_t flags;      /**< OR of enum ucp_memh_pack_flags. Default: 0, a remote key (MEM-31). */
+} ucp_memh_pack_params_t;
+
+/** Reserved for ucp_memh_buffer_release(). */
+typedef struct ucp_memh_buffer_release_params {
+    uint64_t field_mask; /**< 0: there are no members yet. */
+} ucp_memh_buffer_release_params_t;
+
+/** Reserved for ucp_rkey_compare(). */
+typedef struct ucp_rkey_compare_params {
+    uint64_t field_mask; /**< 0: there are no members yet. */
+} ucp_rkey_compare_params_t;
+
+/**
+ * Register memory of the program, allocate and register, or import (MEM-1..12, R18).
+ *
+ * @param context  The context.
+ * @param params   Which. Borrowed for the call; memory of the program's stays its own.
+ * @param memh_p   Receives the handle; to be given to ucp_mem_unmap().
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM for a contradiction; UCS_ERR_NO_MEMORY; UCS_ERR_UNSUPPORTED for a kind of
+ *         memory that cannot be served; UCS_ERR_UNREACHABLE if it cannot be imported here.
+ */
+ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p);
+
+/** End a registration that no operation uses; frees what the library allocated (MEM-15). @return UCS_OK. */
+ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh);
+
+/**
+ * Ask about registered memory (MEM-13).
+ *
+ * @param memh  The handle.
+ * @param attr  In: field_mask. Out: the members asked for.
+ * @return UCS_OK.
+ */
+ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr);
+
+/**
+ * Map some memory, print how that was done, for people, and unmap it (MEM-17).
+ *
+ * @param mem_spec  "size" or "size,kind": "1m", "4096,host".
+ * @param context   The context.
+ * @param stream    Where to.
+ */
+void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream);
+
+/**
+ * Advise (MEM-14).
+ *
+ * @param context  The context of @a memh.
+ * @param memh     The registration.
+ * @param params   Which part, what. Borrowed for the call.
+ * @return UCS_OK, also if nothing is done; UCS_ERR_INVALID_PARAM for a range outside or a missing member.
+ */
+ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params);
+
+/**
+ * Pack a handle into bytes that can be carried to a peer by any means: a remote key for ucp_ep_rkey_unpack(), or with
+ * EXPORT something for ucp_mem_map() (MEM-30, MEM-31, KEY-1, KEY-2).
+ *
+ * @param memh           The handle.
+ * @param params         How. Borrowed for the call.
+ * @param buffer_p       Receives the bytes; to be freed by ucp_memh_buffer_release().
+ * @param buffer_size_p  Receives their number: at most 64 for a remote key (R15).
+ * @return UCS_OK; UCS_ERR_UNSUPPORTED if it cannot be exported; UCS_ERR_NO_MEMORY.
+ */
+ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params, void **buffer_p,
+                           size_t *buffer_size_p);
+
+/** Free what ucp_memh_pack() delivered. @a params: field_mask 0. */
+void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params);
+
+/**
+ * Make a key from packed bytes (KEY-3..5, R15). Needs no connection.
+ *
+ * @param ep           Endpoint to the owner of the memory.
+ * @param rkey_buffer  The bytes, at any alignment; may be freed after the call.
+ * @param rkey_p       Receives the key, for operations on @a ep; to be destroyed by ucp_rkey_destroy().
+ * @return UCS_OK; UCS_ERR_UNREACHABLE if there is no way to the memory; UCS_ERR_INVALID_PARAM if the bytes are no key.
+ */
+ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p);
+
+/**
+ * A pointer by which this process reaches remote memory with plain loads and stores (KEY-7).
+ *
+ * @param rkey    The key.
+ * @param raddr   Address at the owner.
+ * @param addr_p  Receives the local address, valid until ucp_rkey_destroy().
+ * @return UCS_OK; UCS_ERR_UNREACHABLE if it cannot be mapped here; UCS_ERR_INVALID_ADDR if outside of the memory.
+ */
+ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p);
+
+/**
+ * Bring keys into an order (KEY-8).
+ *
+ * @param worker  The worker of both.
+ * @param rkey1   One.
+ * @param rkey2   The other.
+ * @param params  field_mask 0.
+ * @param result  Receives a number below, equal to or above 0; 0: they are interchangeable.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM without @a result or with a mask.
+ */
+ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h rkey2,
+                              const ucp_rkey_compare_params_t *params, int *result);
+
+/** Destroy a key that no operation uses; before or after its endpoint is closed (KEY-6). */
+void ucp_rkey_destroy(ucp_rkey_h rkey);
+
+/* ========================================= remote memory access, atomics ==========================================
+ *
+ * Operations on a peer's registered memory, without its taking part beyond progress (RMA-10). Completion is local; what
+ * flush and fence below add is completion and order at the owner. No order otherwise (RMA-6). */
+
+/**
+ * Write. Complete when the buffer may be reused, not when the data is visible at the owner (RMA-1, RMA-9).
+ *
+ * @param ep           Endpoint to the owner.
+ * @param buffer       What; in use until completion.
+ * @param count        Elements of the datatype (contiguous or list); bytes by default. 0: NULL at once (RMA-3).
+ * @param remote_addr  Where, at the owner; any alignment.
+ * @param rkey         Key of that memory.
+ * @param param        Attributes; callback: cb.send.
+ * @return NULL, a request or an error: UCS_ERR_UNREACHABLE, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_MEMORY, or the failure of
+ *         the endpoint. Freeing the request at once and flushing later is a common idiom (RMA-8).
+ */
+ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
+                             const ucp_request_param_t *param);
+
+/** Read; complete when the data is in @a buffer (RMA-2). Parameters and results as ucp_put_nbx(). */
+ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
+                             const ucp_request_param_t *param);
+
+/** Operations of ucp_atomic_op_nbx(), on a remote word *p (AMO-1, AMO-12, AMO-13). */
+typedef enum {
+    UCP_ATOMIC_OP_ADD,   /**< *p += operand, wrapping */
+    UCP_ATOMIC_OP_SWAP,  /**< *p = operand; needs a reply buffer */
+    UCP_ATOMIC_OP_CSWAP, /**< if (*p == operand) *p = value in the reply buffer; needs one */
+    UCP_ATOMIC_OP_AND,   /**< *p &= operand */
+    UCP_ATOMIC_OP_OR,    /**< *p |= operand */
+    UCP_ATOMIC_OP_XOR,   /**< *p ^= operand */
+    UCP_ATOMIC_OP_LAST   /**< Number of operations. */
+} ucp_atomic_op_t;
+
+/**
+ * Change a remote word of 4 or 8 bytes, atomically among all UCP atomics of that width (AMO-1..19). With a reply buffer
+ * (FIELD_REPLY_BUFFER) the old value comes back and completion means that it is there; without one, for ADD, AND, OR
+ * and XOR only, the call returns NULL at once and a later flush tells that it is done.
+ *
+ * @param ep           Endpoint to the owner.
+ * @param opcode       What to do.
+ * @param buffer       The operand in host byte order, captured before the call returns; for CSWAP the value to compare.
+ * @param count        1.
+ * @param remote_addr  The word, naturally aligned.
+ * @param rkey         Key of that memory.
+ * @param param        Attributes: FIELD_DATATYPE is needed, ucp_dt_make_contig(4) or (8); callback: cb.send.
+ * @return NULL, a request or an error: UCS_ERR_INVALID_PARAM for another width, alignment or combination.
+ */
+ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                   uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param);
+
+/* ================================================ flush and fence ================================================= */
+
+/**
+ * Complete when every put, get and atomic posted on @a ep before, freed requests included, is complete here and at the
+ * owner, and every message sent before has left the library's hands; a rendezvous that nobody has matched is not
+ * waited for (FLU-1..9). Connects an endpoint that is not yet (FLU-5, R27).
+ *
+ * @param ep     The endpoint.
+ * @param param  Attributes; callback: cb.send.
+ * @return NULL: nothing outstanding. A request. The failure of the endpoint.
+ */
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
+
+/** The same for all endpoints of a worker; one that fails meanwhile does not make it fail (FLU-4, ERR-22). */
+ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param);
+
+/**
+ * Order: what was put, got or changed atomically before takes effect before what is posted after, for each target
+ * (FLU-20..23). Nothing is completed, tags, active messages and streams are not concerned.
+ *
+ * @return UCS_OK or the reason why order cannot be promised.
+ */
+ucs_status_t ucp_worker_fence(ucp_worker_h worker);
 
 #pragma GCC visibility pop
 END_C_DECLS

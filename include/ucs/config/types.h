@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Types that appear in configuration values and in the parameters of public calls.
- * Callers: programs. Of all of these the UCP calls take only ucs_config_print_flags_t and ucs_sock_addr_t; the others are
- * the value types behind settings that users know (section 3.5 of the behaviour specification, CFG-50..64).
+ * Callers: programs. Of all of these the UCP calls take only ucs_config_print_flags_t and ucs_sock_addr_t; the others
+ * are the value types behind settings that users know (section 3.5 of the behaviour specification, CFG-50..64).
  */
 #ifndef UCS_CONFIG_TYPES_H
 #define UCS_CONFIG_TYPES_H

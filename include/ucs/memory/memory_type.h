@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Kinds of memory that a buffer can lie in.
- * Callers: users of ucp_request_param_t::memory_type, ucp_mem_map_params_t and the query calls (OPA-11, MEM-10, CTX-30).
+ * Callers: users of ucp_request_param_t::memory_type, ucp_mem_map_params_t and the query calls (OPA-11, MEM-10,
+ * CTX-30).
  */
 #ifndef UCS_MEMORY_TYPE_H
 #define UCS_MEMORY_TYPE_H

@@ -2,7 +2,8 @@
 /*
  * Status codes, and the pointer that carries either a status or a request.
  * Callers: every program. Section 17.2 of the behaviour specification (ABU-10..15) says which call gives which status.
- * Invariants: a status is one signed byte; 0 is success, 1 is "not yet", negative is failure, none is below UCS_ERR_LAST.
+ * Invariants: a status is one signed byte; 0 is success, 1 is "not yet", negative is failure, none is below
+ * UCS_ERR_LAST.
  */
 #ifndef UCS_TYPE_STATUS_H
 #define UCS_TYPE_STATUS_H
