@@ -64,7 +64,10 @@ void cw_check_in_child(void)
 
 uint64_t cw_deadline(void)
 {
-    return cw_clock_ns() + CW_WAIT_NS;
+    const char *text = getenv("CW_TEST_WAIT_MS");
+    uint64_t wait_ms = (text != NULL) ? strtoull(text, NULL, 10) : CW_WAIT_MS;
+
+    return cw_clock_ns() + wait_ms * 1000000u;
 }
 
 void cw_deadline_check(uint64_t deadline, const char *what)

@@ -8,7 +8,7 @@
 #include "rig.h"
 #include "stream.h"
 
-enum { WINDOW = 60 }; /* rounds between two looks */
+enum { WINDOW = 40 }; /* rounds between two looks */
 
 static struct cw_stream streams[4];
 

@@ -6,7 +6,7 @@
  *
  * A check that fails inside an upcall is noted and raised when progress() has returned, so that no transport is left in
  * the middle of its work. In a forked process a failed check ends that process with 1. Nothing waits longer than
- * CW_WAIT_NS.
+ * CW_WAIT_MS, or than CW_TEST_WAIT_MS of the environment says.
  */
 #ifndef CW_CONFORM_RIG_H
 #define CW_CONFORM_RIG_H
@@ -21,7 +21,7 @@
 #include "base/list.h"
 #include "transport/transport.h"
 
-#define CW_WAIT_NS      20000000000u
+#define CW_WAIT_MS      20000u
 #define CW_ADDRESS_MAX  1024u
 #define CW_MAX_DEVICES  16u
 #define CW_BYTES_MAX    CW_HELLO_MAX
