@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Addresses of the TCP transport: round trip, bytes of any kind from a peer, order of candidates, devices.
+ */
+#include "test_tcp.h"
+
+static struct cw_net_address v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
+{
+    return (struct cw_net_address){.family = CW_NET_IPV4, .port = 4711, .bytes = {a, b, c, d}};
+}
+
+static struct cw_net_address v6(uint8_t first, uint8_t last)
+{
+    return (struct cw_net_address){.family = CW_NET_IPV6, .port = 4711, .bytes = {[0] = first, [15] = last}};
+}
+
+static struct cw_net_interface interface(struct cw_net_address address, unsigned bits)
+{
+    return (struct cw_net_interface){.name = "n", .prefix_bits = bits, .address = address};
+}
+
+static struct cw_tcp_address sample(void)
+{
+    return (struct cw_tcp_address){.port      = 4711,
+                                   .netns     = 0x0102030405060708u,
+                                   .key       = 0xa1b2c3d4u,
+                                   .listens   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                                   .num_hosts = 3,
+                                   .hosts     = {v4(10, 0, 0, 5), v4(192, 168, 1, 5), v6(0x20, 5)}};
+}
+
+static void test_round_trip(void **state)
+{
+    static const uint8_t head[] = {0x12, 0x67, 1, 2, 3, 4, 5, 6, 7, 8, 0xa1, 0xb2, 0xc3, 0xd4, 3, 0x12, 10, 0, 0, 5, 192, 168, 1, 5, 0x20};
+    const struct cw_tcp_address address = sample();
+    struct cw_tcp_address decoded;
+    uint8_t bytes[CW_TCP_ADDRESS_MAX];
+    size_t length = cw_tcp_address_encode(&address, bytes);
+    unsigned i;
+
+    (void)state;
+    assert_int_equal(length, CW_TCP_ADDRESS_HEAD + 2 * 4 + 16);
+    assert_memory_equal(bytes, head, sizeof(head));
+    assert_null(cw_tcp_address_decode(bytes, length, &decoded));
+    assert_int_equal(decoded.port, address.port);
+    assert_true(decoded.netns == address.netns && decoded.key == address.key && decoded.listens == address.listens);
+    assert_int_equal(decoded.num_hosts, 3);
+    for (i = 0; i < 3; i++) {
+        assert_memory_equal(decoded.hosts[i].bytes, address.hosts[i].bytes, 16);
+        assert_int_equal(decoded.hosts[i].port, 4711);
+    }
+    for (i = 0; i < length; i++) {
+        assert_non_null(cw_tcp_address_decode(bytes, i, &decoded));
+    }
+}
+
+static void test_any_bytes(void **state)
+{
+    const struct cw_tcp_local local = {.netns = 1, .loopback = 1, .num_hosts = 1, .hosts = {interface(v4(10, 0, 0, 1), 24)}};
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    struct cw_tcp_address decoded;
+    const char *why;
+    unsigned round, accepted = 0, count, i;
+    uint8_t random_bytes[CW_TCP_ADDRESS_MAX + 20];
+    uint8_t *bytes;
+    size_t length;
+
+    (void)state;
+    srand(1);
+    for (round = 0; round < 200000; round++) {
+        length = (size_t)rand() % sizeof(random_bytes);
+        for (i = 0; i < sizeof(random_bytes); i++) {
+            random_bytes[i] = (uint8_t)rand();
+        }
+        if (rand() % 2) { /* nearly right ones */
+            random_bytes[15] = (uint8_t)((rand() % 9) | (rand() % 9) << 4);
+            random_bytes[14] &= 3;
+            i      = CW_TCP_ADDRESS_HEAD + 4u * (random_bytes[15] & 15u) + 16u * (random_bytes[15] >> 4);
+            length = (i <= sizeof(random_bytes)) ? i : length;
+        }
+        bytes = malloc(length + (length == 0)); /* its own block, so that a sanitizer sees each byte too many */
+        assert_non_null(bytes);
+        memcpy(bytes, random_bytes, length);
+        if (cw_tcp_address_decode(bytes, length, &decoded) == NULL) {
+            accepted++;
+            assert_true(decoded.num_hosts <= CW_TCP_ADDRESS_MAX_HOSTS && decoded.port != 0);
+            why   = NULL;
+            count = cw_tcp_candidates(&local, &decoded, candidates, &why);
+            assert_true(count <= CW_TCP_MAX_CANDIDATES && (count > 0 || why != NULL));
+        }
+        free(bytes);
+    }
+    assert_true(accepted > 1000);
+}
+
+static void check_order(const struct cw_tcp_local *local, const struct cw_tcp_address *peer, const char *expected)
+{
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    char text[CW_NET_TEXT_MAX], all[CW_NET_TEXT_MAX * CW_TCP_MAX_CANDIDATES] = "";
+    const char *why = "";
+    unsigned count, i;
+
+    count = cw_tcp_candidates(local, peer, candidates, &why);
+    for (i = 0; i < count; i++) {
+        cw_net_format(&candidates[i], text);
+        strcat(all, text);
+        strcat(all, " ");
+    }
+    assert_string_equal((count > 0) ? all : why, expected);
+}
+
+static void test_candidates(void **state)
+{
+    struct cw_tcp_address peer = sample();
+    struct cw_tcp_local local  = {.netns     = peer.netns,
+                                  .loopback  = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                                  .num_hosts = 2,
+                                  .hosts     = {interface(v4(172, 16, 0, 9), 16), interface(v4(192, 168, 1, 200), 24)}};
+
+    (void)state;
+    check_order(&local, &peer, "127.0.0.1:4711 [::1]:4711 192.168.1.5:4711 10.0.0.5:4711 ");
+    local.ipv6_first = 1;
+    check_order(&local, &peer, "[::1]:4711 127.0.0.1:4711 192.168.1.5:4711 10.0.0.5:4711 ");
+    local.loopback = 0;
+    check_order(&local, &peer, "192.168.1.5:4711 10.0.0.5:4711 ");
+    local.netns++;
+    local.loopback = 3;
+    local.hosts[0] = interface(v6(0x30, 1), 64);
+    check_order(&local, &peer, "192.168.1.5:4711 [2000::5]:4711 10.0.0.5:4711 ");
+    local.hosts[1] = interface(v6(0x20, 1), 64);
+    check_order(&local, &peer, "[2000::5]:4711 ");
+    peer.listens = CW_TCP_LISTENS_IPV4;
+    check_order(&local, &peer, "no address of it is of a family that a network device here has");
+    local.num_hosts = 0;
+    check_order(&local, &peer, "only loopback is usable here and it is on another host or in another network namespace");
+    peer.num_hosts = 0;
+    check_order(&local, &peer, "it is on another host or in another network namespace and offers only loopback there");
+    /* what a peer must not make us dial */
+    peer            = sample();
+    peer.hosts[0]   = v4(127, 0, 0, 1);
+    peer.hosts[1]   = v4(0, 0, 0, 0);
+    peer.hosts[2]   = v6(0, 1);
+    local.num_hosts = 1;
+    check_order(&local, &peer, "no address of it is of a family that a network device here has");
+}
+
+static void test_devices(void **state)
+{
+    struct cw_device devices[16];
+    struct node node;
+    unsigned count, i, loopback = 0;
+
+    (void)state;
+    node_configure(&node);
+    count = cw_tcp_transport.query_devices(&node.config, devices, 16);
+    assert_in_range(count, 1, 16);
+    for (i = 0; i < count; i++) {
+        loopback += strcmp(devices[i].name, "lo") == 0;
+        assert_true(cw_net_is_bridge(devices[i].name) == 0);
+    }
+    if (loopback) {
+        assert_string_equal(devices[count - 1].name, "lo");
+    }
+    assert_int_equal(cw_tcp_transport.query_devices(&node.config, devices, 0), count);
+    assert_int_equal(node_try_open(&node, "nosuchdevice"), UCS_ERR_NO_DEVICE);
+}
+
+static void test_stable_address(void **state)
+{
+    uint8_t again[CW_TCP_ADDRESS_MAX];
+    struct node node;
+    const char *why = NULL;
+
+    (void)state;
+    node_open(&node);
+    assert_int_equal(cw_tcp_transport.address(node.iface, again, sizeof(again)), node.address_length);
+    assert_memory_equal(again, node.address, node.address_length);
+    assert_int_equal(cw_tcp_transport.address(node.iface, again, node.address_length - 1), 0);
+    assert_true(cw_tcp_transport.reachable(node.iface, node.address, node.address_length, &why));
+    assert_false(cw_tcp_transport.reachable(node.iface, node.address, node.address_length - 1, &why));
+    assert_non_null(why);
+    node_close(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
