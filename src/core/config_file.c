@@ -276,44 +276,47 @@ int cw_config_library_file(const char *library_path, char *path, size_t size)
     return length > 0 && (size_t)length < size;
 }
 
-static ucs_status_t parse_in_directory(const char *directory, const char *below, struct cw_config_variables *variables,
-                                       struct cw_text *problems)
+/* Writes "" when there is no such place. */
+static void file_in_directory(const char *directory, const char *below, char *path)
 {
-    char path[PATH_SIZE];
-    int length;
+    int length = -1;
 
-    if (directory == NULL || directory[0] == '\0') {
-        return UCS_OK;
+    if (directory != NULL && directory[0] != '\0') {
+        length = snprintf(path, PATH_SIZE, "%s%s/" FILE_NAME, directory, below);
     }
-    length = snprintf(path, sizeof(path), "%s%s/" FILE_NAME, directory, below);
-    if (length < 0 || (size_t)length >= sizeof(path)) {
-        return UCS_OK;
+    if (length < 0 || length >= PATH_SIZE) {
+        path[0] = '\0';
     }
-    return cw_config_file_parse(path, variables, problems);
 }
 
-/* All files in the order of CFG-4. */
+/* All files in the order of CFG-4. One that comes again later, such as HOME as current directory, counts there only. */
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
+    char paths[5][PATH_SIZE];
     char library[PATH_SIZE];
-    char path[PATH_SIZE];
     ucs_status_t status;
+    int later;
+    int i;
 
-    status = parse_in_directory(CW_SYSCONFDIR, "/ucx", variables, problems);
-    if (status == UCS_OK && cw_env_library_path(library, sizeof(library)) == UCS_OK &&
-        cw_config_library_file(library, path, sizeof(path))) {
-        status = cw_config_file_parse(path, variables, problems);
+    file_in_directory(CW_SYSCONFDIR, "/ucx", paths[0]);
+    if (cw_env_library_path(library, sizeof(library)) != UCS_OK ||
+        !cw_config_library_file(library, paths[1], sizeof(paths[1]))) {
+        paths[1][0] = '\0';
     }
-    if (status == UCS_OK) {
-        status = parse_in_directory(cw_env_get("HOME"), "", variables, problems);
+    file_in_directory(cw_env_get("HOME"), "", paths[2]);
+    file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", paths[3]);
+    file_in_directory(".", "", paths[4]);
+    for (i = 0; i < 5; ++i) {
+        for (later = i + 1; later < 5 && !cw_file_is_same(paths[i], paths[later]); ++later) {
+        }
+        if (paths[i][0] != '\0' && later == 5) {
+            status = cw_config_file_parse(paths[i], variables, problems);
+            if (status != UCS_OK) {
+                return status;
+            }
+        }
     }
-    if (status == UCS_OK) {
-        status = parse_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", variables, problems);
-    }
-    if (status == UCS_OK) {
-        status = parse_in_directory(".", "", variables, problems);
-    }
-    return status;
+    return UCS_OK;
 }
 
 ucs_status_t cw_config_files_get(const struct cw_config_variables **variables_p, struct cw_text *problems)

@@ -37,6 +37,9 @@ ucs_status_t cw_env_library_path(char *path, size_t size);
  * unreadable or no regular file; UCS_ERR_EXCEEDS_LIMIT: longer than `max`; UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_file_read(const char *path, size_t max, char **text_p, size_t *length_p);
 
+/* Whether both paths lead to one file; 0 when one is missing. */
+int cw_file_is_same(const char *left, const char *right);
+
 /* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
 int cw_file_open_append(const char *path, uint64_t *size_p);
 /* As often as needed, EINTR included (ABU-28). 0, or -1 and errno. */
