@@ -1,0 +1,460 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What others may do to a TCP iface: connect and send anything, or nothing, or a valid greeting and then broken frames, in pieces of any size;
+ * use up its descriptors. A raw socket plays the other side.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test_tcp.h"
+
+static const struct cw_transport *const tcp = &cw_tcp_transport;
+static unsigned log_lines;
+
+static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format, va_list args)
+{
+    (void)file;
+    (void)line;
+    (void)function;
+    (void)format;
+    (void)args;
+    log_lines += level <= CW_LOG_WARN;
+    return 1;
+}
+
+static int raw_connect(const struct node *node)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct cw_tcp_address address;
+    const int one = 1;
+    const int fd  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_null(cw_tcp_address_decode(node->address, node->address_length, &address));
+    name.sin_port = htons(address.port);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)), 0);
+    assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    return fd;
+}
+
+static void raw_send(int fd, const void *bytes, size_t length)
+{
+    assert_int_equal(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+/* Whether the other side has closed. */
+static int raw_ended(int fd)
+{
+    char byte;
+    const ssize_t ret = recv(fd, &byte, 1, MSG_PEEK);
+
+    return ret == 0 || (ret < 0 && errno != EAGAIN);
+}
+
+/* Says hello as a dialler would and takes the answer. */
+static int raw_open(struct node *node, struct link **link_p)
+{
+    uint8_t bytes[CW_TCP_GREETING_SIZE + 5];
+    const unsigned before = node->num_links;
+    const int fd          = raw_connect(node);
+    size_t have           = 0;
+    ssize_t ret;
+
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(node)->key);
+    memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
+    raw_send(fd, bytes, sizeof(bytes));
+    while (have < CW_TCP_GREETING_SIZE + node->answer_length) {
+        step(node);
+        ret = recv(fd, bytes, sizeof(bytes), 0);
+        assert_true(ret > 0 || (ret < 0 && errno == EAGAIN));
+        have += (ret > 0) ? (size_t)ret : 0;
+    }
+    assert_int_equal(have, CW_TCP_GREETING_SIZE + node->answer_length);
+    assert_int_equal(node->num_links, before + 1);
+    *link_p = &node->links[before];
+    return fd;
+}
+
+static void greeting(uint8_t *to, uint32_t magic, uint8_t version, uint8_t kind, uint16_t length, uint32_t key, uint32_t reserved)
+{
+    const struct cw_tcp_greeting_header header = {htole32(magic), version, kind, htole16(length), htole32(key), htole32(reserved)};
+
+    memcpy(to, &header, sizeof(header));
+}
+
+/* Each wrong greeting costs its sender the connection, us one line, and changes nothing for others. */
+static void test_wrong_greetings(void **state)
+{
+    uint8_t wrong[8][CW_TCP_GREETING_SIZE];
+    struct link *link, *dialled, *accepted;
+    struct node node, other;
+    unsigned i, links;
+    int fd, good;
+
+    (void)state;
+    node_open(&node);
+    node_open(&other);
+    good    = raw_open(&node, &link);
+    dialled = connect_nodes(&other, &node, &accepted);
+    links   = node.num_links;
+    memcpy(wrong[0], "GET / HTTP/1.1\r\n", 16);
+    memset(wrong[1], 0xff, 16);
+    greeting(wrong[2], CW_TCP_MAGIC, CW_TCP_VERSION + 1, CW_TCP_HELLO, 0, tcp_of(&node)->key, 0);
+    greeting(wrong[3], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_ACCEPTED, 0, tcp_of(&node)->key, 0);
+    greeting(wrong[4], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, CW_HELLO_MAX + 1, tcp_of(&node)->key, 0);
+    greeting(wrong[5], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key + 1, 0);
+    greeting(wrong[6], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key, 1);
+    memset(wrong[7], 0, 16);
+    cw_log_set_interceptor(count_lines);
+    for (i = 0; i < 8; i++) {
+        log_lines = 0;
+        fd        = raw_connect(&node);
+        raw_send(fd, wrong[i], 16);
+        DRIVE_UNTIL(&node, &other, raw_ended(fd));
+        assert_int_equal(log_lines, 1);
+        close(fd);
+    }
+    fd = raw_connect(&node); /* found out at once, without waiting for a whole greeting */
+    raw_send(fd, "SSH", 3);
+    DRIVE_UNTIL(&node, &other, raw_ended(fd));
+    close(fd);
+    cw_log_set_interceptor(NULL);
+    assert_int_equal(tcp_of(&node)->num_strangers, 0);
+    assert_int_equal(node.num_links, links);
+    assert_int_equal(tcp->send_short(dialled->conn, 1, 0, NULL, 0), UCS_OK);
+    DRIVE_UNTIL(&node, &other, accepted->packets == 1);
+    assert_false(raw_ended(good) && link->closed_status == UCS_INPROGRESS);
+    close(good);
+    node_close(&node);
+    node_close(&other);
+}
+
+static void test_random_bytes(void **state)
+{
+    uint8_t bytes[600];
+    struct node node;
+    unsigned round, i;
+    size_t length;
+    int fd;
+
+    (void)state;
+    srand(2);
+    node_open(&node);
+    cw_log_set_interceptor(count_lines);
+    log_lines = 0;
+    for (round = 0; round < 400; round++) {
+        length = 1 + (size_t)rand() % sizeof(bytes);
+        for (i = 0; i < length; i++) {
+            bytes[i] = (uint8_t)rand();
+        }
+        if (round % 2) {
+            cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, rand() % CW_HELLO_MAX, tcp_of(&node)->key);
+            i = (unsigned)rand() % (CW_TCP_GREETING_SIZE - 2); /* one bit beside a valid one, the length apart */
+            bytes[(i < 6) ? i : i + 2] ^= (uint8_t)(1 << rand() % 8);
+        }
+        fd = raw_connect(&node);
+        raw_send(fd, bytes, length);
+        shutdown(fd, SHUT_WR);
+        DRIVE_UNTIL(&node, &node, raw_ended(fd));
+        close(fd);
+    }
+    assert_true(log_lines <= 10 * (CW_LOG_LIMIT_PER_SECOND + 1)); /* they took less than 10 s */
+    cw_log_set_interceptor(NULL);
+    assert_int_equal(node.num_links, 0);
+    node_close(&node);
+}
+
+/* A hello that comes byte by byte is as good as one in one piece; one that stops is dropped when its time is over. */
+static void test_slow_and_silent(void **state)
+{
+    uint8_t bytes[CW_TCP_GREETING_SIZE + 5];
+    struct cw_tcp_conn *stranger;
+    struct node node;
+    int slow, silent, early;
+    unsigned i;
+
+    (void)state;
+    node_open(&node);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 5, tcp_of(&node)->key);
+    memcpy(bytes + CW_TCP_GREETING_SIZE, "hello", 5);
+    silent = raw_connect(&node);
+    slow   = raw_connect(&node);
+    early  = raw_connect(&node);
+    for (i = 0; i < sizeof(bytes); i++) {
+        assert_int_equal(node.num_links, 0);
+        raw_send(slow, bytes + i, 1);
+        drive_for_ms(&node, &node, 1);
+    }
+    DRIVE_UNTIL(&node, &node, node.num_links == 1);
+    assert_int_equal(tcp_of(&node)->num_strangers, 2);
+    raw_send(early, bytes, 17);
+    close(early);
+    DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_strangers == 1);
+    cw_log_set_interceptor(count_lines);
+    log_lines = 0;
+    stranger  = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
+    assert_in_range(stranger->greeting->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    stranger->greeting->deadline_ns = cw_clock_ns(); /* ten seconds later */
+    DRIVE_UNTIL(&node, &node, raw_ended(silent));
+    assert_int_equal(log_lines, 1);
+    cw_log_set_interceptor(NULL);
+    close(silent);
+    close(slow);
+    node_close(&node);
+}
+
+
+/* Frames arrive whole wherever the stream is cut. */
+static void test_split_everywhere(void **state)
+{
+    uint8_t bytes[200], *expected = NULL;
+    size_t length = 0, expected_length = 0, cut;
+    static const size_t sizes[] = {0, 1, 8, 40, 3};
+    struct node node;
+    struct link *link;
+    unsigned i;
+    int fd;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        cw_tcp_frame_encode(bytes + length, (uint8_t)(i + 1), sizes[i]);
+        memset(bytes + length + CW_TCP_FRAME_HEADER, (int)('a' + i), sizes[i]);
+        put_packet(&expected, &expected_length, (uint8_t)(i + 1), bytes + length + CW_TCP_FRAME_HEADER, sizes[i]);
+        length += CW_TCP_FRAME_HEADER + sizes[i];
+    }
+    node_open(&node);
+    fd = raw_open(&node, &link);
+    for (cut = 0; cut <= length; cut++) {
+        link->length = link->packets = 0;
+        if (cut > 0) {
+            raw_send(fd, bytes, cut);
+            drive_for_ms(&node, &node, 1);
+        }
+        if (cut < length) {
+            assert_true(link->packets < 5);
+            raw_send(fd, bytes + cut, length - cut);
+        }
+        DRIVE_UNTIL(&node, &node, link->packets == 5);
+        assert_int_equal(link->length, expected_length);
+        assert_memory_equal(link->bytes, expected, expected_length);
+        assert_null(tcp_conn(link)->rx_frame);
+    }
+    link->length = link->packets = 0;
+    for (cut = 0; cut < length; cut++) { /* and one by one */
+        raw_send(fd, bytes + cut, 1);
+        drive_for_ms(&node, &node, 1);
+    }
+    DRIVE_UNTIL(&node, &node, link->packets == 5);
+    assert_memory_equal(link->bytes, expected, expected_length);
+    test_free(expected);
+    close(fd);
+    node_close(&node);
+}
+
+static void test_broken_frames(void **state)
+{
+    static const uint8_t broken[][CW_TCP_FRAME_HEADER] = {
+        {1, 0, 1, 0, 1, 0, 0, 0},             /* one byte over the bound */
+        {0xff, 0xff, 0xff, 0xff, 1, 0, 0, 0}, /* far over it */
+        {0, 0, 0, 0x80, 1, 0, 0, 0},          /* negative to whoever takes it for signed */
+        {4, 0, 0, 0, 1, 1, 0, 0},             /* reserved bytes */
+        {4, 0, 0, 0, 1, 0, 0, 0x80},
+    };
+    uint8_t good[CW_TCP_FRAME_HEADER + 4];
+    struct node node;
+    struct link *link;
+    unsigned i;
+    int fd;
+
+    (void)state;
+    node_open(&node);
+    cw_log_set_interceptor(count_lines);
+    cw_tcp_frame_encode(good, 7, 4);
+    memcpy(good + CW_TCP_FRAME_HEADER, "good", 4);
+    for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        log_lines = 0;
+        fd        = raw_open(&node, &link);
+        raw_send(fd, good, sizeof(good));
+        raw_send(fd, broken[i], CW_TCP_FRAME_HEADER);
+        DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
+        assert_int_equal(link->closed_status, UCS_ERR_IO_ERROR);
+        assert_int_equal(link->packets, 1); /* what came before counts */
+        assert_int_equal(log_lines, 1);
+        assert_int_equal(tcp->send_short(link->conn, 1, 0, NULL, 0), UCS_ERR_IO_ERROR);
+        assert_true(raw_ended(fd));
+        close(fd);
+    }
+    cw_log_set_interceptor(NULL);
+    node_close(&node);
+}
+
+/* The stream ends in the middle of a frame. */
+static void test_cut_off(void **state)
+{
+    uint8_t frame[CW_TCP_FRAME_HEADER + 100] = {0};
+    struct node node;
+    struct link *link;
+    size_t length;
+    int fd;
+
+    (void)state;
+    node_open(&node);
+    cw_tcp_frame_encode(frame, 7, 100);
+    for (length = 1; length < sizeof(frame); length += 7) {
+        fd = raw_open(&node, &link);
+        raw_send(fd, frame, length);
+        close(fd);
+        DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
+        assert_int_equal(link->closed_status, UCS_ERR_CONNECTION_RESET);
+        assert_int_equal(link->packets, 0);
+        link_close(link);
+        node.num_links = 0;
+    }
+    node_close(&node);
+}
+
+/* Idle strangers use up the descriptors: accepting pauses without spinning or flooding the log, and goes on when one closes. */
+static void test_no_descriptors(void **state)
+{
+    struct rlimit old, tight;
+    struct node node, other;
+    struct link *dialled;
+    int fds[40], spare, i, opened = 0;
+    unsigned work = 0;
+
+    (void)state;
+    node_open(&node);
+    node_open(&other);
+    for (i = 0; i < 40; i++) {
+        fds[i] = raw_connect(&node); /* in the backlog of the kernel */
+    }
+    dialled = dial(&other, &node);
+    spare   = dup(0);
+    close(spare);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    tight          = old;
+    tight.rlim_cur = (rlim_t)spare + 10;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+    cw_log_set_interceptor(count_lines);
+    log_lines = 0;
+    drive_for_ms(&node, &node, 50);
+    opened = (int)tcp_of(&node)->num_strangers;
+    assert_in_range(opened, 5, 10);
+    assert_true(tcp_of(&node)->accept_again_ns != 0);
+    assert_int_equal(log_lines, 1);
+    for (i = 0; i < 100; i++) {
+        work += cw_poller_dispatch(node.poller);
+    }
+    assert_int_equal(work, 0);
+    assert_false(cw_poller_check(node.poller)); /* a sleeping worker sleeps */
+    assert_false(dialled->opened);
+    for (i = 0; i < 40; i++) {
+        close(fds[i]);
+    }
+    DRIVE_UNTIL(&node, &other, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_OK);
+    cw_log_set_interceptor(NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    node_close(&node);
+    node_close(&other);
+}
+
+/* Strangers old enough make room for others. */
+static void test_strangers_bounded(void **state)
+{
+    struct rlimit limit;
+    struct node node;
+    int *fds;
+    unsigned i;
+    const unsigned count = CW_TCP_MAX_STRANGERS + 10;
+
+    (void)state;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = (limit.rlim_max < 4096) ? limit.rlim_max : 4096;
+    if (limit.rlim_cur < 2 * count + 100 || setrlimit(RLIMIT_NOFILE, &limit) < 0) {
+        skip(); /* this machine does not grant that many descriptors */
+    }
+    node_open(&node);
+    fds = test_calloc(count, sizeof(*fds));
+    cw_log_set_interceptor(count_lines);
+    for (i = 0; i < count; i++) {
+        fds[i] = raw_connect(&node);
+        step(&node);
+    }
+    DRIVE_UNTIL(&node, &node, raw_ended(fds[9]));
+    for (i = 0; i < 10; i++) {
+        assert_true(raw_ended(fds[i])); /* the oldest */
+    }
+    assert_false(raw_ended(fds[10]));
+    assert_int_equal(tcp_of(&node)->num_strangers, CW_TCP_MAX_STRANGERS);
+    cw_log_set_interceptor(NULL);
+    for (i = 0; i < count; i++) {
+        close(fds[i]);
+    }
+    test_free(fds);
+    node_close(&node);
+}
+
+/* Somebody accepts our connection but is no worker. */
+static void test_wrong_listener(void **state)
+{
+    static const char *const answers[] = {"HTTP/1.1 400 Bad Request\r\n", "", "CWTP\001\001\0\0................"};
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t name_length   = sizeof(name);
+    struct cw_tcp_address address;
+    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct node node;
+    struct link *link;
+    unsigned i;
+    int fd;
+
+    (void)state;
+    assert_int_equal(bind(server, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(listen(server, 10), 0);
+    assert_int_equal(getsockname(server, (struct sockaddr *)&name, &name_length), 0);
+    node_configure(&node);
+    assert_int_equal(node_try_open(&node, "lo"), UCS_OK);
+    assert_null(cw_tcp_address_decode(node.address, node.address_length, &address));
+    address.port    = ntohs(name.sin_port);
+    address.listens = CW_TCP_LISTENS_IPV4;
+    cw_tcp_address_encode(&address, node.address);
+    for (i = 0; i < 3; i++) {
+        link = dial(&node, &node);
+        fd   = accept(server, NULL, NULL);
+        assert_true(fd >= 0);
+        drive_for_ms(&node, &node, 5);
+        assert_false(link->opened);
+        raw_send(fd, answers[i], (i == 2) ? 24 : strlen(answers[i]));
+        if (i == 1) {
+            close(fd);
+        }
+        DRIVE_UNTIL(&node, &node, link->opened);
+        assert_int_equal(link->opened_status, (i == 1) ? UCS_ERR_CONNECTION_RESET : UCS_ERR_UNREACHABLE);
+        if (i != 1) {
+            close(fd);
+        }
+    }
+    close(server);
+    node_close(&node);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_wrong_greetings),   cmocka_unit_test(test_slow_and_silent),
+        cmocka_unit_test(test_split_everywhere),  cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_cut_off),           cmocka_unit_test(test_no_descriptors),
+        cmocka_unit_test(test_strangers_bounded), cmocka_unit_test(test_wrong_listener),
+        cmocka_unit_test(test_random_bytes), /* the last: it uses up the lines that the log allows */
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
