@@ -33,11 +33,11 @@ typedef struct {
 
 /** Add @a cpu to the set. @a cpu is evaluated more than once. */
 #define UCS_CPU_SET(cpu, cpusetp) \
-    (((size_t)(cpu) < UCS_CPU_SETSIZE) ? ((cpusetp)->ucs_bits[UCS_CPUELT((size_t)(cpu))] |= UCS_CPUMASK(cpu)) : 0)
+    ((void)(((size_t)(cpu) < UCS_CPU_SETSIZE) && ((cpusetp)->ucs_bits[UCS_CPUELT((size_t)(cpu))] |= UCS_CPUMASK(cpu))))
 
 /** Take @a cpu out of the set. @a cpu is evaluated more than once. */
 #define UCS_CPU_CLR(cpu, cpusetp) \
-    (((size_t)(cpu) < UCS_CPU_SETSIZE) ? ((cpusetp)->ucs_bits[UCS_CPUELT((size_t)(cpu))] &= ~UCS_CPUMASK(cpu)) : 0)
+    ((void)(((size_t)(cpu) < UCS_CPU_SETSIZE) && ((cpusetp)->ucs_bits[UCS_CPUELT((size_t)(cpu))] &= ~UCS_CPUMASK(cpu))))
 
 /** 1 if @a cpu is in the set, else 0. */
 static inline int ucs_cpu_is_set(int cpu, const ucs_cpu_set_t *cpusetp)

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# check_status.sh SOURCE_DIR: docs/STATUS.md names exactly the public functions that answer UCS_ERR_NOT_IMPLEMENTED
+# somewhere in src/abi. Rows that say "does nothing" or "prints nothing" are void functions, which no status betrays.
+set -eu
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+
+cat "$1"/src/abi/*.c | awk '
+    /^[a-z].*[ *]ucp_[a-z0-9_]+\(/ { name = $0; sub(/\(.*/, "", name); sub(/.*[ *]/, "", name) }
+    /UCS_ERR_NOT_IMPLEMENTED;|UCS_ERR_NOT_IMPLEMENTED\)/ { if (name != "") print name }
+    /^}/ { name = "" }' | LC_ALL=C sort -u >"$tmp/code"
+
+awk -F'`' '/^## Small libraries/ { exit } /^Deprecated functions/ { skip = 1 } /^Calls that work/ { skip = 0 }
+    !skip && /^\| `ucp_/ && !/does nothing|prints nothing/ { print $2 }' "$1/docs/STATUS.md" | LC_ALL=C sort -u >"$tmp/docs"
+
+LC_ALL=C comm -23 "$tmp/code" "$tmp/docs" | sed 's/^/not implemented, yet not in docs\/STATUS.md: /' >"$tmp/report"
+LC_ALL=C comm -13 "$tmp/code" "$tmp/docs" | sed 's/^/in docs\/STATUS.md, yet implemented: /' >>"$tmp/report"
+if [ -s "$tmp/report" ]; then
+    cat "$tmp/report"
+    exit 1
+fi
+echo "$(wc -l <"$tmp/docs") functions are not implemented, as docs/STATUS.md says"

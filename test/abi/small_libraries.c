@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, memory events (R28), and the status macros.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucm/api/ucm.h>
+#include <ucs/config/types.h>
+#include <ucs/memory/memory_type.h>
+#include <ucs/type/cpu_set.h>
+#include <ucs/type/status.h>
+#include <ucs/type/thread_mode.h>
+
+static void test_status_texts(void **state)
+{
+    (void)state;
+    assert_string_equal(ucs_status_string(UCS_OK), "Success");
+    assert_string_equal(ucs_status_string(UCS_INPROGRESS), "Operation in progress");
+    assert_string_equal(ucs_status_string(UCS_ERR_NO_ELEM), "No such element");
+    assert_string_equal(ucs_status_string(UCS_ERR_CANCELED), "Request canceled");
+    assert_string_equal(ucs_status_string(UCS_ERR_CONNECTION_RESET), "Connection reset by remote peer");
+    assert_string_equal(ucs_status_string(UCS_ERR_ENDPOINT_TIMEOUT), "Endpoint timeout");
+}
+
+/* Every value that a status can have gets a text, no two named ones the same. */
+static void test_every_status_has_a_text(void **state)
+{
+    char seen[256][64];
+    int value, other;
+
+    (void)state;
+    for (value = -128; value <= 127; ++value) {
+        snprintf(seen[value + 128], sizeof(seen[0]), "%s", ucs_status_string((ucs_status_t)value));
+        for (other = -128; other < value; ++other) {
+            assert_string_not_equal(seen[value + 128], seen[other + 128]);
+        }
+    }
+    assert_string_equal(seen[128 - 26], "Unknown error -26");
+    assert_string_equal(seen[128 + 2], "Unknown error 2");
+}
+
+static void *ask_unknown(void *argument)
+{
+    (void)argument;
+    return (void *)(uintptr_t)ucs_status_string((ucs_status_t)77);
+}
+
+static void test_unknown_text_is_not_rewritten_by_others(void **state)
+{
+    const char *mine = ucs_status_string((ucs_status_t)78);
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, ask_unknown, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_string_equal(mine, "Unknown error 78");
+}
+
+static void test_names(void **state)
+{
+    ucs_memory_type_t type;
+
+    (void)state;
+    assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_MULTI], "multi");
+    assert_string_equal(ucs_memory_type_names[UCS_MEMORY_TYPE_HOST], "host");
+    assert_string_equal(ucs_memory_type_names[UCS_MEMORY_TYPE_UNKNOWN], "unknown");
+    assert_null(ucs_memory_type_names[UCS_MEMORY_TYPE_LAST + 1]);
+    assert_string_equal(ucs_async_mode_names[UCS_ASYNC_MODE_POLL], "poll");
+    assert_null(ucs_async_mode_names[UCS_ASYNC_MODE_LAST]);
+    ucs_memory_type_for_each(type) {
+        assert_true(strlen(ucs_memory_type_descs[type]) > 0);
+    }
+}
+
+static int calls;
+
+static ucs_status_ptr_t answer(ucs_status_ptr_t value)
+{
+    ++calls;
+    return value;
+}
+
+static void test_status_pointer_is_evaluated_once(void **state)
+{
+    (void)state;
+    calls = 0;
+    assert_int_equal(UCS_PTR_STATUS(answer(NULL)), UCS_OK);
+    assert_int_equal(UCS_PTR_STATUS(answer(&calls)), UCS_INPROGRESS);
+    assert_int_equal(UCS_PTR_STATUS(answer(UCS_STATUS_PTR(UCS_ERR_BUSY))), UCS_ERR_BUSY);
+    assert_int_equal(calls, 3);
+}
+
+static void test_cpu_set_borders(void **state)
+{
+    ucs_cpu_set_t set;
+
+    (void)state;
+    UCS_CPU_ZERO(&set);
+    UCS_CPU_SET(UCS_CPU_SETSIZE, &set);
+    UCS_CPU_SET(-1, &set);
+    assert_int_equal(ucs_cpu_set_find_lcs(&set), 0);
+    assert_false(ucs_cpu_is_set(-1, &set));
+    UCS_CPU_SET(UCS_CPU_SETSIZE - 1, &set);
+    assert_true(ucs_cpu_is_set(UCS_CPU_SETSIZE - 1, &set));
+    assert_int_equal(ucs_cpu_set_find_lcs(&set), UCS_CPU_SETSIZE - 1);
+    UCS_CPU_CLR(UCS_CPU_SETSIZE - 1, &set);
+    assert_false(ucs_cpu_is_set(UCS_CPU_SETSIZE - 1, &set));
+}
+
+/* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. */
+static void test_memory_events(void **state)
+{
+    const size_t length = 65536;
+    void *memory        = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
+    assert_int_equal(ucm_test_events(UCM_EVENT_VM_UNMAPPED), UCS_OK);
+    assert_int_equal(ucm_test_external_events(UCM_EVENT_VM_UNMAPPED), UCS_OK);
+    memset(memory, 1, length);
+    ucm_vm_munmap(memory, length);
+    assert_int_equal(((char *)memory)[length - 1], 1);
+    assert_int_equal(munmap(memory, length), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status_texts),
+        cmocka_unit_test(test_every_status_has_a_text),
+        cmocka_unit_test(test_unknown_text_is_not_rewritten_by_others),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_status_pointer_is_evaluated_once),
+        cmocka_unit_test(test_cpu_set_borders),
+        cmocka_unit_test(test_memory_events),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
