@@ -78,7 +78,7 @@ static unsigned mask_bits(const struct sockaddr *mask)
     return bits;
 }
 
-unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max)
+int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
 {
     const unsigned usable = IFF_UP | IFF_RUNNING;
     struct ifaddrs *all, *each;
@@ -86,7 +86,7 @@ unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max)
     unsigned count = 0;
 
     if (getifaddrs(&all) < 0) {
-        return 0;
+        return -errno;
     }
     for (each = all; each != NULL && count < max; each = each->ifa_next) {
         if (each->ifa_addr == NULL || (each->ifa_flags & usable) != usable) {
@@ -104,7 +104,7 @@ unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max)
         count++;
     }
     freeifaddrs(all);
-    return count;
+    return (int)count;
 }
 
 int cw_net_is_bridge(const char *interface_name)

@@ -41,8 +41,8 @@ struct cw_net_options {
     unsigned keepalive_count;
 };
 
-/* Lists addresses in the system's order, at most `max`; returns how many, 0 also on failure. Interfaces without a carrier are left out. */
-unsigned cw_net_interfaces(struct cw_net_interface *list, unsigned max);
+/* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are left out. */
+int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
 int cw_net_is_bridge(const char *interface_name);
 /* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
 void cw_net_default_interface(char name[CW_NET_NAME_MAX]);

@@ -224,7 +224,10 @@ static inline ucs_status_t node_try_open(struct node *node, const char *device)
         params.num_devices = cw_tcp_transport.query_devices(&node->config, devices, 16);
         assert_in_range(params.num_devices, 1, 16);
     }
-    assert_int_equal(cw_poller_new(0, &node->poller), UCS_OK);
+    status = cw_poller_new(0, &node->poller);
+    if (status != UCS_OK) {
+        return status;
+    }
     params.poller = node->poller;
     status        = cw_tcp_transport.open(&params, &node->iface);
     if (status != UCS_OK) {

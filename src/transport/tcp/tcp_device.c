@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "base/string.h"
 #include "os/host.h"
 
@@ -14,9 +15,13 @@
 /* Everything usable under these settings, in the system's order. */
 static unsigned usable_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
 {
-    const unsigned all = cw_net_interfaces(list, MAX_INTERFACES);
-    unsigned count = 0, i;
+    const int all  = cw_net_interfaces(list, MAX_INTERFACES);
+    unsigned count = 0;
+    int i;
 
+    if (all < 0) {
+        cw_error("cannot list the network interfaces: %s", strerror(-all));
+    }
     for (i = 0; i < all; i++) {
         if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
             continue;
