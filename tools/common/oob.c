@@ -185,7 +185,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
 int cw_oob_barrier(struct cw_oob *oob)
 {
     enum cw_oob_type type;
-    void *payload;
+    void *payload = NULL;
     size_t length;
 
     if (cw_oob_send(oob, CW_OOB_BARRIER, NULL, 0) != 0 ||
@@ -221,8 +221,8 @@ static int exchange_hello(struct cw_oob *oob)
 {
     uint8_t hello[12];
     enum cw_oob_type type;
-    void *payload;
-    size_t length;
+    void *payload = NULL;
+    size_t length = 0;
 
     memcpy(hello, magic, 8);
     put_u32(hello + 8, CW_OOB_VERSION);

@@ -201,10 +201,12 @@ static int measure_size(struct measurement *m, unsigned index)
 
 int demo_measure(struct demo_side *side)
 {
-    struct measurement m = {.side = side};
+    /* After a failure operations may still use the buffers: then they last until the process ends. */
+    static struct measurement m;
     size_t largest = demo_sizes[demo_size_count - 1];
     int result = 0;
 
+    m.side = side;
     m.out = calloc(1, largest);
     m.in = calloc(WINDOW, largest);
     if (m.out == NULL || m.in == NULL || !cw_hist_init(&m.hist)) {
@@ -214,7 +216,6 @@ int demo_measure(struct demo_side *side)
         m.size = demo_sizes[index];
         result = measure_size(&m, index);
     }
-    /* After a failure operations may still use the buffers: they last until the process ends. */
     if (result == 0) {
         free(m.out);
         free(m.in);

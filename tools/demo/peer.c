@@ -23,7 +23,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE     (256u * 1024)
+#define PIECE     (UINT64_C(256) * 1024)
 #define WINDOW    8
 #define TAG_SIZE  UINT64_C(0x1)
 #define TAG_PIECE UINT64_C(0x1000000)

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HELLO_TIMEOUT_MS 10000
+#define HELLO_TIMEOUT_S 10u
 
 struct session {
     struct cw_perf_options *options;
@@ -37,6 +37,14 @@ static int show_library(void)
     }
     printf("%s %s\n", ucp_get_version_string(), file);
     return 0;
+}
+
+/* How long the other side may take for its first words. */
+static int hello_timeout_ms(const struct cw_perf_options *options)
+{
+    unsigned seconds = options->timeout_s < HELLO_TIMEOUT_S ? options->timeout_s : HELLO_TIMEOUT_S;
+
+    return (int)seconds * 1000;
 }
 
 static int report_failure(const char *what)
@@ -84,7 +92,7 @@ static int run_server(struct session *session)
     const struct cw_perf_options *options = session->options;
     int wait_ms = options->wait_limited ? (int)options->timeout_s * 1000 : -1;
 
-    if (cw_oob_accept(&session->oob, options->family, options->port, wait_ms, HELLO_TIMEOUT_MS) != 0) {
+    if (cw_oob_accept(&session->oob, options->family, options->port, wait_ms, hello_timeout_ms(options)) != 0) {
         return report_failure("server failed");
     }
     session->oob.timeout_ms = (int)options->timeout_s * 1000;
@@ -151,7 +159,8 @@ static int run_client(struct session *session)
     const struct cw_perf_options *options = session->options;
 
     if (!options->loopback) {
-        if (cw_oob_connect(&session->oob, options->family, options->host, options->port, HELLO_TIMEOUT_MS) != 0) {
+        if (cw_oob_connect(&session->oob, options->family, options->host, options->port,
+                           hello_timeout_ms(options)) != 0) {
             return report_failure("client failed");
         }
         session->oob.timeout_ms = (int)options->timeout_s * 1000;

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=sh
 # Shared by the tests of the tools. $1 of each test is the folder with the programs.
 
 bindir=$1
@@ -54,6 +55,7 @@ expect_status() {
 # Starts a server in the background with the given options; $server is its id.
 start_server() {
     port=$(free_port)
+    : >"$work/server.out"
     "$perftest" -p "$port" "$@" >"$work/server.out" 2>"$work/server.err" &
     server=$!
     pids="$pids $server"

@@ -18,19 +18,19 @@ pair() {
 for transport in tcp shm; do
     export UCX_TLS=$transport
     for test in tag_lat tag_bw tag_sync_lat tag_sync_bw; do
-        pair -t $test -s 0 -n 200 -w 10
-        pair -t $test -s 8 -n 500 -w 10
-        pair -t $test -s 20000 -n 100 -w 10
-        pair -t $test -s 8 -n 200 -w 10 -E sleep
+        pair -t $test -s 0 -n 60 -w 10
+        pair -t $test -s 8 -n 100 -w 10
+        pair -t $test -s 20000 -n 40 -w 10
+        pair -t $test -s 8 -n 60 -w 10 -E sleep
         pair -t $test -s 3000000 -n 5 -w 1 -E sleep
     done
-    pair -t tag_lat -n 200 -w 10 -U
-    pair -t tag_bw -n 200 -w 10 -U -O 3
-    pair -t tag_lat -n 200 -w 10 -C
-    pair -t tag_bw -n 200 -w 10 -C
+    pair -t tag_lat -n 60 -w 10 -U
+    pair -t tag_bw -n 60 -w 10 -U -O 3
+    pair -t tag_lat -n 60 -w 10 -C
+    pair -t tag_bw -n 60 -w 10 -C
 done
 export UCX_TLS=tcp
-pair -t tag_lat -n 200 -w 10 -e
+pair -t tag_lat -n 60 -w 10 -e
 grep -q '^Accepted connection from 127.0.0.1:[0-9]*$' "$work/server.out" || fail "the server does not name its client"
 
 # The server dies in the middle.
@@ -86,5 +86,42 @@ EOF
     wait "$server"
     [ $? = 255 ] || fail "the server does not refuse a stranger with 255"
     grep -q 'does not speak' "$work/server.err" || fail "no sentence about the stranger"
+
+    # Servers that are something else: another version, impossible lengths, silence, a closed door.
+    for kind in version length silence close; do
+        python3 - $kind >"$work/fake.port" <<'EOF' &
+import socket, struct, sys, time
+s = socket.socket()
+s.bind(("127.0.0.1", 0))
+s.listen(1)
+print(s.getsockname()[1], flush=True)
+c, _ = s.accept()
+c.settimeout(10)
+hello = struct.pack("<II8sI", 1, 12, b"CWPERF\r\n", 9)
+try:
+    if sys.argv[1] == "version":
+        c.sendall(hello)
+    elif sys.argv[1] == "length":
+        c.sendall(struct.pack("<II", 1, 0xffffffff))
+    elif sys.argv[1] == "close":
+        c.close()
+        sys.exit()
+    while c.recv(1000):
+        pass
+except OSError:
+    pass
+EOF
+        fake=$!
+        pids="$pids $fake"
+        tries=0
+        while [ ! -s "$work/fake.port" ] && [ $tries -lt 100 ]; do
+            tries=$((tries + 1))
+            sleep 0.05
+        done
+        expect_status 255 "$perftest" -p "$(cat "$work/fake.port")" 127.0.0.1 -t tag_lat --timeout 2
+        grep -q 'ERROR client failed' "$work/err" || fail "no sentence about the strange server ($kind)"
+        wait "$fake"
+        : >"$work/fake.port"
+    done
 fi
 finish

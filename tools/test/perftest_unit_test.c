@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unit tests of the performance tool: the parameters that go to the server, command lines, the numbers of a row.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "meter.h"
+#include "options.h"
+#include "say.h"
+#include "tests.h"
+
+static const struct cw_perf_params example = {
+    .test = "tag_bw",
+    .size = 123456789,
+    .iterations = 1,
+    .warmup = 99,
+    .window = 7,
+    .thread_mode = UCS_THREAD_MODE_MULTI,
+    .wildcard_tag = true,
+    .sleep = true,
+};
+
+static void params_survive_the_way(void **state)
+{
+    uint8_t bytes[CW_PERF_WIRE_BYTES];
+    struct cw_perf_params got;
+
+    (void)state;
+    cw_params_encode(&example, bytes);
+    assert_true(cw_params_decode(&got, bytes, sizeof(bytes)));
+    assert_string_equal(got.test, example.test);
+    assert_int_equal(got.size, example.size);
+    assert_int_equal(got.iterations, example.iterations);
+    assert_int_equal(got.warmup, example.warmup);
+    assert_int_equal(got.window, example.window);
+    assert_int_equal(got.thread_mode, example.thread_mode);
+    assert_true(got.wildcard_tag);
+    assert_false(got.probe_first);
+    assert_true(got.sleep);
+    assert_false(got.verify);
+}
+
+/* Sets one byte at a time to 0xff: nothing but parameters within their bounds is ever accepted. */
+static void wrong_params_are_refused(void **state)
+{
+    uint8_t bytes[CW_PERF_WIRE_BYTES];
+    struct cw_perf_params got;
+
+    (void)state;
+    cw_params_encode(&example, bytes);
+    for (size_t length = 0; length < sizeof(bytes); length++) {
+        assert_false(cw_params_decode(&got, bytes, length));
+    }
+    for (size_t at = 0; at < sizeof(bytes); at++) {
+        cw_params_encode(&example, bytes);
+        bytes[at] = 0xff;
+        if (cw_params_decode(&got, bytes, sizeof(bytes))) {
+            assert_true(memchr(got.test, '\0', sizeof(got.test)) != NULL);
+            assert_true(got.iterations > 0 && got.iterations <= UINT64_C(1) << 48);
+            assert_true(got.window <= 1u << 20);
+            assert_true(got.thread_mode <= UCS_THREAD_MODE_MULTI);
+        }
+    }
+    cw_params_encode(&example, bytes);
+    memset(bytes + CW_PERF_TEST_NAME + 8, 0, 8);
+    assert_false(cw_params_decode(&got, bytes, sizeof(bytes)));
+}
+
+/* PRF-1: the host may stand before, between or after the options. */
+static void host_may_stand_anywhere(void **state)
+{
+    char *lines[][8] = {
+        {"tool", "host", "-t", "tag_lat", "-n", "5", "-f", NULL},
+        {"tool", "-t", "tag_lat", "host", "-n", "5", "-f", NULL},
+        {"tool", "-t", "tag_lat", "-n", "5", "-f", "host", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct cw_perf_options options;
+        cw_options_init(&options);
+        assert_true(cw_options_parse(&options, 7, lines[i], false));
+        assert_string_equal(options.host, "host");
+        assert_string_equal(options.params.test, "tag_lat");
+        assert_int_equal(options.params.iterations, 5);
+        assert_true(options.final_only);
+    }
+}
+
+static void defaults_are_those_of_the_specification(void **state)
+{
+    struct cw_perf_options options;
+    char *line[] = {"tool", "-s", "16,48,8192", NULL};
+
+    (void)state;
+    cw_options_init(&options);
+    assert_int_equal(options.params.size, 8);
+    assert_int_equal(options.params.iterations, 1000000);
+    assert_int_equal(options.params.warmup, 10000);
+    assert_int_equal(options.port, 13337);
+    assert_true(options.rank == 50.0);
+    assert_true(cw_options_parse(&options, 3, line, false));
+    assert_int_equal(options.params.size, 8256);
+    assert_int_equal(cw_test_find("tag_lat")->window, 1);
+    assert_int_equal(cw_test_find("tag_bw")->window, 32);
+    assert_null(cw_test_find("none"));
+}
+
+/* 1000 round trips of 2000 ticks: half of each is the latency (PRF-27), MB are 2^20 bytes (PRF-23). */
+static void row_of_a_latency_test(void **state)
+{
+    struct cw_meter meter = {.rank = 50, .parts = 2, .size = 1 << 20};
+
+    (void)state;
+    cw_ticks_start();
+    assert_true(cw_hist_init(&meter.hist));
+    cw_meter_begin(&meter);
+    for (int i = 0; i < 1000; i++) {
+        cw_hist_add(&meter.hist, 2000);
+    }
+    meter.iterations = 1000;
+    meter.previous = meter.start + 2000 * 1000;
+    struct cw_meter_row row = cw_meter_row(&meter);
+    double usec = 1000 * cw_ticks_ns() / 1e3;
+    assert_int_equal(row.iterations, 1000);
+    assert_true(row.percentile_usec > usec * 0.99 && row.percentile_usec < usec * 1.01);
+    assert_true(row.overall_usec > usec * 0.99 && row.overall_usec < usec * 1.01);
+    assert_true(row.overall_rate > 1e6 / usec * 0.99 && row.overall_rate < 1e6 / usec * 1.01);
+    assert_true(row.overall_mbps > row.overall_rate * 0.999 && row.overall_mbps < row.overall_rate * 1.001);
+
+    /* After an intermediate row the average is that of the new interval alone. */
+    cw_meter_interval(&meter, meter.previous);
+    meter.iterations += 10;
+    meter.previous += 10 * 4000;
+    row = cw_meter_row(&meter);
+    assert_true(row.average_usec > 2 * usec * 0.99 && row.average_usec < 2 * usec * 1.01);
+    assert_true(row.overall_usec < usec * 1.05);
+    cw_hist_fini(&meter.hist);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(params_survive_the_way),  cmocka_unit_test(wrong_params_are_refused),
+        cmocka_unit_test(host_may_stand_anywhere), cmocka_unit_test(defaults_are_those_of_the_specification),
+        cmocka_unit_test(row_of_a_latency_test),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
