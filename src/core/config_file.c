@@ -116,6 +116,13 @@ static const char *value_end(const char *value, const char *end)
     return end;
 }
 
+static int ends_with(const char *begin, const char *end, const char *suffix)
+{
+    size_t length = strlen(suffix);
+
+    return (size_t)(end - begin) > length && memcmp(end - length, suffix, length) == 0;
+}
+
 /* UCS_ERR_INVALID_PARAM: not a line of the format (CFG-6). */
 static ucs_status_t parse_line(const char *begin, const char *end, struct cw_config_variables *variables)
 {
@@ -137,7 +144,8 @@ static ucs_status_t parse_line(const char *begin, const char *end, struct cw_con
     for (name_end = begin; name_end < end && *name_end != '=' && *name_end != ':'; ++name_end) {
     }
     if (name_end == end) {
-        return UCS_ERR_INVALID_PARAM;
+        /* A printed configuration lists deprecated names like this (CFG-29). */
+        return ends_with(begin, end, " (deprecated)") ? UCS_OK : UCS_ERR_INVALID_PARAM;
     }
     value = name_end + 1;
     trim(&begin, &name_end);

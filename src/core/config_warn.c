@@ -80,7 +80,9 @@ static void sort_variable(const char *prefix, const char *variable, struct cw_te
     }
     cw_text_addf(unused, "%s%s", (*unused_count == 0) ? "" : "; ", variable);
     guess = cw_setting_guess(name);
-    if (guess != NULL) {
+    if (guess != NULL && cw_setting_find_global(guess) != NULL) {
+        cw_text_addf(unused, " (maybe: UCX_%s?)", guess);
+    } else if (guess != NULL) {
         cw_text_addf(unused, " (maybe: %.*s%s?)", (int)(name - variable), variable, guess);
     }
     ++*unused_count;

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Changing a configuration (CFG-15 .. CFG-22, R12): every known name, unknown names, malformed values, random bytes.
+ */
+#include "test_config_child.h"
+
+#include "base/log.h"
+#include "core/config_global.h"
+#include "core/config_table.h"
+
+static struct cw_config *new_config(void)
+{
+    struct cw_config *config;
+
+    child_check(cw_config_read(NULL, NULL, &config) == UCS_OK);
+    return config;
+}
+
+static void body_cfg15(void)
+{
+    struct cw_config *config = new_config();
+
+    child_check(cw_config_modify(config, "TLS", "tcp,self") == UCS_OK);
+    child_check(config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 2);
+    child_check(cw_config_modify(config, "RNDV_THRESH", "inf") == UCS_OK);
+    child_check(config->rndv_thresh == CW_MEMUNITS_INF);
+    child_check(cw_config_modify(config, "RNDV_THRESH", "much") == UCS_ERR_INVALID_PARAM);
+    child_check(config->rndv_thresh == CW_MEMUNITS_INF); /* the previous value is kept */
+    child_check(cw_config_modify(config, "TLS", "all,tcp") == UCS_ERR_INVALID_PARAM);
+    child_check(config->tls.list.count == 2);
+    child_check(cw_config_modify(config, NULL, "x") == UCS_ERR_INVALID_PARAM);
+    child_check(cw_config_modify(config, "TLS", NULL) == UCS_ERR_INVALID_PARAM);
+    child_check(config->pairs == NULL);
+    cw_config_free(config);
+}
+
+static void test_cfg15_option_of_the_context(void **state)
+{
+    (void)state;
+    child_run(body_cfg15);
+    assert_int_equal(child_count("ERROR invalid value for RNDV_THRESH: 'much', expected: memory size"), 1);
+    assert_int_equal(child_count("ERROR"), 4);
+}
+
+static void body_cfg16(void)
+{
+    struct cw_config *config = new_config();
+
+    child_check(cw_config_modify(config, "LOG_LEVEL", "trace") == UCS_OK);
+    child_check(cw_log_get_level() == CW_LOG_TRACE);
+    child_check(cw_config_modify(config, "LOG_LEVEL", "loud") == UCS_ERR_INVALID_PARAM);
+    child_check(cw_log_get_level() == CW_LOG_TRACE);
+    child_check(cw_config_modify(config, "WARN_UNUSED_ENV_VARS", "n") == UCS_OK);
+    child_check(!cw_config_global_warns_unused());
+    child_check(cw_config_modify(config, "HANDLE_ERRORS", "none") == UCS_OK);
+    child_check(config->pairs == NULL);
+    /* Read-only ones are not touched and remembered like unknown names. */
+    child_check(cw_config_modify(config, "LOG_FILE", "/nonexistent/x") == UCS_OK);
+    child_check(config->pairs != NULL && strcmp(config->pairs->name, "LOG_FILE") == 0);
+    cw_config_warn_unconsumed_modify(config);
+    cw_config_free(config);
+}
+
+static void test_cfg16_globals_are_set_at_once(void **state)
+{
+    (void)state;
+    child_run(body_cfg16);
+    assert_int_equal(child_count("ERROR invalid value for LOG_LEVEL: 'loud', expected: one of FATAL"), 1);
+    assert_int_equal(child_count("invalid configuration(s): LOG_FILE=/nonexistent/x"), 1);
+}
+
+static void body_cfg17(void)
+{
+    struct cw_config *config = new_config();
+    struct cw_config *clone;
+
+    child_check(cw_config_modify(config, "A", "1") == UCS_OK);
+    child_check(cw_config_modify(config, "B", "any = text") == UCS_OK);
+    child_check(cw_config_modify(config, "A", "3") == UCS_OK); /* replaces */
+    child_check(cw_config_clone(config, &clone) == UCS_OK);
+    cw_config_warn_unconsumed_modify(clone);
+    cw_config_warn_unconsumed_modify(clone); /* at each worker creation */
+    cw_config_free(clone);
+    cw_config_free(config);
+}
+
+static void test_cfg17_unknown_pairs_succeed_and_are_reported(void **state)
+{
+    (void)state;
+    child_run(body_cfg17);
+    assert_int_equal(child_count("WARN  invalid configuration(s): A=3,B=any = text\n"), 2);
+    assert_int_equal(child_count("WARN"), 2);
+}
+
+static void body_cfg18(void)
+{
+    struct cw_config *config = new_config();
+
+    child_check(cw_config_modify(config, "TX_SEG_SIZE", "16k") == UCS_OK);
+    child_check(config->tcp_tx_seg_size == 16384);
+    child_check(cw_config_modify(config, "TCP_TX_SEG_SIZE", "32k") == UCS_OK);
+    child_check(config->tcp_tx_seg_size == 32768);
+    child_check(cw_config_modify(config, "CM_REUSEADDR", "y") == UCS_OK); /* as mercury does */
+    child_check(config->tcp_cm_reuseaddr == 1);
+    child_check(cw_config_modify(config, "AF_PRIO", "inet6") == UCS_OK); /* as Arrow does */
+    child_check(config->tcp_af_prio.count == 1);
+    /* To every transport that knows the key. */
+    child_check(cw_config_modify(config, "FAILURE", "ERROR") == UCS_OK);
+    child_check(config->tcp_failure == CW_LOG_ERROR && config->posix_failure == CW_LOG_ERROR);
+    child_check(config->self_failure == CW_LOG_ERROR && config->cma_failure == CW_LOG_ERROR);
+    child_check(cw_config_modify(config, "MM_FIFO_SIZE", "512") == UCS_OK);
+    child_check(config->posix_fifo_size == 512 && config->sysv_fifo_size == 512);
+    /* SEG_SIZE is an option of the context and means that alone. */
+    child_check(cw_config_modify(config, "SEG_SIZE", "1k") == UCS_OK);
+    child_check(config->seg_size == 1024 && config->self_seg_size == 8192);
+    child_check(cw_config_modify(config, "TCP_NODELAY", "perhaps") == UCS_ERR_INVALID_PARAM);
+    child_check(config->tcp_nodelay == 1);
+    cw_config_warn_unconsumed_modify(config);
+    cw_config_free(config);
+}
+
+static void test_cfg18_transport_keys_in_both_spellings(void **state)
+{
+    (void)state;
+    child_run(body_cfg18);
+    assert_int_equal(child_count("WARN"), 0);
+    assert_int_equal(child_count("ERROR"), 1);
+}
+
+static void body_cfg20(void)
+{
+    static const char *const keys[] = {"IB_PCI_RELAXED_ORDERING", "RC_FENCE", "IB_SEG_SIZE", "UD_VERBS_TIMEOUT",
+                                       "DC_MLX5_NUM_DCI", "CUDA_COPY_BW", "ROCM_IPC_LAT", "KNEM_BW", "XPMEM_BW",
+                                       "GDR_COPY_BW", "RDMA_CM_REUSEADDR", "MEMTYPE_COPY_ENABLE", "GID_INDEX",
+                                       "TRAFFIC_CLASS", "TX_INLINE_RESP", "NUM_PATHS", "SYSV_HUGETLB_MODE",
+                                       "CMA_MAX_IOV", "RECOVERY_RETRIES"};
+    struct cw_config *config = new_config();
+    char name[128];
+    size_t i;
+
+    for (i = 0; i < sizeof(keys) / sizeof(keys[0]); ++i) {
+        child_check(cw_config_modify(config, keys[i], (strncmp(keys[i], "SYSV_", 5) == 0) ? "try" : "1") == UCS_OK);
+    }
+    cw_config_warn_unconsumed_modify(config);
+    cw_config_free(config);
+    for (i = 0; i < 12; ++i) {
+        (void)snprintf(name, sizeof(name), "UCX_%s", keys[i]);
+        child_check(setenv(name, "x", 1) == 0);
+    }
+    config = new_config();
+    cw_config_warn_unused(config);
+    cw_config_free(config);
+}
+
+static void test_cfg20_reference_keys_of_absent_transports_are_taken_quietly(void **state)
+{
+    (void)state;
+    child_run(body_cfg20);
+    assert_string_equal(child_output, "");
+}
+
+static void body_cfg21(void)
+{
+    struct cw_config *config = new_config();
+
+    child_check(cw_config_modify(config, "MAX_RNDV_LANES", "4") == UCS_OK);
+    child_check(config->max_rndv_rails == 4);
+    child_check(cw_config_modify(config, "MAX_WORKER_NAME", "8") == UCS_OK);
+    child_check(config->max_worker_address_name == 8);
+    child_check(cw_config_modify(config, "SOCKADDR_AUX_TLS", "x") == UCS_OK);
+    child_check(config->pairs == NULL);
+    cw_config_free(config);
+}
+
+static void test_cfg21_aliases_and_deprecated_names(void **state)
+{
+    (void)state;
+    child_run(body_cfg21);
+    assert_int_equal(child_count("WARN  SOCKADDR_AUX_TLS is deprecated (set UCX_WARN_UNUSED_ENV_VARS=n"), 1);
+}
+
+/* Section 22, item 9: modify of every known name, with the text that the setting prints. */
+static void body_every_name(void)
+{
+    struct cw_config *config = new_config();
+    const struct cw_setting_known *known;
+    struct cw_text text = {0};
+    size_t i;
+
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        cw_text_clear(&text);
+        cw_value_print(&cw_settings[i].spec, (const char *)config + cw_settings[i].offset, &text);
+        child_check(cw_config_modify(config, cw_settings[i].name, cw_text_get(&text)) == UCS_OK);
+        child_check(config->sources[i] == CW_SOURCE_MODIFY);
+    }
+    for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
+        if ((cw_global_settings[i].flags & CW_SETTING_READ_ONLY) == 0) {
+            child_check(cw_config_modify(config, cw_global_settings[i].name,
+                                         cw_global_settings[i].spec.default_text) == UCS_OK);
+        }
+    }
+    for (known = cw_setting_known_names; known->name != NULL; ++known) {
+        child_check(cw_config_modify(config, known->name, "x") == UCS_OK);
+    }
+    cw_config_warn_unconsumed_modify(config);
+    cw_text_free(&text);
+    cw_config_free(config);
+}
+
+static void test_every_known_name_can_be_modified(void **state)
+{
+    (void)state;
+    child_run(body_every_name);
+    assert_string_equal(child_output, "");
+}
+
+/* Random bytes as names and values: an answer each time, and the configuration stays printable and readable. */
+static void body_fuzz(void)
+{
+    static const char alphabet[] = "0123456789kKmMgGtTbBpsuin.,-^:=xXaAlLofey \t\n\\%\x01\x7f\x80\xff";
+    struct cw_config *config     = new_config();
+    struct cw_text text          = {0};
+    struct cw_config *clone;
+    union cw_value value;
+    unsigned seed = 7;
+    char bytes[48];
+    unsigned round;
+    size_t length;
+    size_t i;
+
+    cw_log_set_level(CW_LOG_FATAL);
+    for (round = 0; round < 20000; ++round) {
+        const struct cw_setting *setting;
+
+        seed    = seed * 1103515245u + 12345u;
+        setting = &cw_settings[(seed >> 8) % CW_SETTING_COUNT];
+        length  = (seed >> 24) % (sizeof(bytes) - 1);
+        for (i = 0; i < length; ++i) {
+            seed     = seed * 1103515245u + 12345u;
+            bytes[i] = (round % 3 == 0) ? (char)(seed >> 16) : alphabet[(seed >> 16) % (sizeof(alphabet) - 1)];
+        }
+        bytes[length] = '\0';
+        if (cw_config_modify(config, setting->name, bytes) == UCS_OK) {
+            cw_text_clear(&text);
+            cw_value_print(&setting->spec, (const char *)config + setting->offset, &text);
+            child_check(strpbrk(cw_text_get(&text), "=\n") == NULL);
+            child_check(cw_value_parse(&setting->spec, cw_text_get(&text), &value) == UCS_OK);
+            cw_value_release(&setting->spec, &value);
+        }
+        if (round % 100 == 0) {
+            child_check(cw_config_modify(config, bytes, bytes) != UCS_ERR_NO_MEMORY);
+            child_check(cw_config_clone(config, &clone) == UCS_OK);
+            (void)cw_config_validate(clone);
+            cw_config_warn_unconsumed_modify(clone);
+            cw_config_free(config);
+            config = clone;
+        }
+    }
+    cw_text_free(&text);
+    cw_config_free(config);
+}
+
+static void test_random_values(void **state)
+{
+    (void)state;
+    child_run(body_fuzz);
+}
+
+/* The same through the environment, where NUL cannot come in. */
+static void body_fuzz_environment(void)
+{
+    struct cw_config *config;
+    unsigned seed = 3;
+    char bytes[24];
+    char name[128];
+    unsigned round;
+    size_t i;
+
+    cw_log_set_level(CW_LOG_FATAL);
+    child_check(setenv("UCX_LOG_LEVEL", "fatal", 1) == 0);
+    for (round = 0; round < 3000; ++round) {
+        seed = seed * 1103515245u + 12345u;
+        (void)snprintf(name, sizeof(name), "UCX_%s", cw_settings[(seed >> 8) % CW_SETTING_COUNT].name);
+        for (i = 0; i + 1 < sizeof(bytes); ++i) {
+            seed     = seed * 1103515245u + 12345u;
+            bytes[i] = (char)(seed >> 16);
+        }
+        bytes[i] = '\0';
+        child_check(setenv(name, bytes, 1) == 0);
+        if (cw_config_read("P", NULL, &config) == UCS_OK) {
+            cw_config_free(config);
+        }
+        child_check(unsetenv(name) == 0);
+    }
+}
+
+static void test_random_values_in_the_environment(void **state)
+{
+    (void)state;
+    child_run(body_fuzz_environment);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cfg15_option_of_the_context),
+        cmocka_unit_test(test_cfg16_globals_are_set_at_once),
+        cmocka_unit_test(test_cfg17_unknown_pairs_succeed_and_are_reported),
+        cmocka_unit_test(test_cfg18_transport_keys_in_both_spellings),
+        cmocka_unit_test(test_cfg20_reference_keys_of_absent_transports_are_taken_quietly),
+        cmocka_unit_test(test_cfg21_aliases_and_deprecated_names),
+        cmocka_unit_test(test_every_known_name_can_be_modified),
+        cmocka_unit_test(test_random_values),
+        cmocka_unit_test(test_random_values_in_the_environment),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
