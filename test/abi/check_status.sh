@@ -12,8 +12,12 @@ cat "$1"/src/abi/*.c | awk '
     /UCS_ERR_NOT_IMPLEMENTED;|UCS_ERR_NOT_IMPLEMENTED\)/ { if (name != "") print name }
     /^}/ { name = "" }' | LC_ALL=C sort -u >"$tmp/code"
 
-awk -F'`' '/^## Small libraries/ { exit } /^Deprecated functions/ { skip = 1 } /^Calls that work/ { skip = 0 }
-    !skip && /^\| `ucp_/ && !/does nothing|prints nothing/ { print $2 }' "$1/docs/STATUS.md" | LC_ALL=C sort -u >"$tmp/docs"
+awk -F'`' '
+    /^## Small libraries/ { exit }
+    /^Deprecated functions/ { skip = 1 }
+    /^Calls that work/ { skip = 0 }
+    !skip && /^\| `ucp_/ && !/does nothing|prints nothing/ { print $2 }' "$1/docs/STATUS.md" |
+    LC_ALL=C sort -u >"$tmp/docs"
 
 LC_ALL=C comm -23 "$tmp/code" "$tmp/docs" | sed 's/^/not implemented, yet not in docs\/STATUS.md: /' >"$tmp/report"
 LC_ALL=C comm -13 "$tmp/code" "$tmp/docs" | sed 's/^/in docs\/STATUS.md, yet implemented: /' >>"$tmp/report"

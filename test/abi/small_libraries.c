@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, memory events (R28), and the status macros.
+ * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, memory events (R28), and what the headers
+ * of libucs compute: status pointers, sets of processors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
