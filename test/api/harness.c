@@ -59,6 +59,13 @@ void cw_test_skip_reference(const char *why)
     }
 }
 
+bool cw_test_tls_has(const char *text)
+{
+    const char *value = getenv("UCX_TLS");
+
+    return value != NULL && strstr(value, text) != NULL;
+}
+
 bool cw_test_self_only(void)
 {
     const char *value = getenv("UCX_TLS");
@@ -75,9 +82,7 @@ void cw_test_need_two_workers(void)
 
 void cw_test_need_two_processes(void)
 {
-    const char *value = getenv("UCX_TLS");
-
-    if (cw_test_self_only() || (value != NULL && strstr(value, "sim") != NULL)) {
+    if (cw_test_self_only() || cw_test_tls_has("sim")) {
         skip();
     }
 }

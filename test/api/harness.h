@@ -98,6 +98,8 @@ bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t cou
 /* Skips the running test when the library under test is the reference. */
 void cw_test_skip_reference(const char *why);
 bool cw_test_reference(void);
+/* Whether UCX_TLS contains this text. */
+bool cw_test_tls_has(const char *text);
 /* UCX_TLS names nothing but self. */
 bool cw_test_self_only(void);
 /* Skips the running test unless two workers (two processes) can reach each other with this UCX_TLS. */
