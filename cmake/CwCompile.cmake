@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# The dialect, warnings, sanitizers and link options that everything is built with.
+
+set(CMAKE_C_STANDARD 17)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Build type" FORCE)
+endif()
+# CW_ASSERT alone decides on assertions: CMake would switch them off with every optimized build type.
+foreach(language C CXX)
+    set(CMAKE_${language}_FLAGS_RELWITHDEBINFO "-O2 -g")
+endforeach()
+if(NOT CW_ASSERT)
+    add_compile_definitions(NDEBUG)
+endif()
+
+add_compile_options(-Wall -Wextra)
+add_compile_options(
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wold-style-definition;-Wvla;-Wundef;-Wpointer-arith>")
+if(CW_WERROR)
+    add_compile_options(-Werror)
+endif()
+
+add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:--build-id)
+
+if(CW_SANITIZE)
+    add_compile_options(-fsanitize=${CW_SANITIZE} -fno-omit-frame-pointer)
+    add_link_options(-fsanitize=${CW_SANITIZE})
+    if(CW_SANITIZE MATCHES undefined)
+        add_compile_options(-fno-sanitize-recover=all)
+    endif()
+endif()
+if(CW_COVERAGE)
+    add_compile_options(--coverage -fprofile-update=atomic)
+    add_link_options(--coverage)
+endif()
