@@ -2,8 +2,9 @@
 /*
  * libucm: the memory-event calls that MPI libraries make (R28, APP-1).
  * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
- * Invariants: no call of libc, no lock, no state. Causeway patches no allocator and keeps no cache that depends on being
- * told of unmapped memory, so there is nothing to install, and every question "would I be told?" is answered with yes.
+ * Invariants: no call of libc, no lock, no state. Causeway patches no allocator and keeps no cache that depends on
+ * being told of unmapped memory, so there is nothing to install, and every question "would I be told?" is answered
+ * with yes.
  */
 #include <ucm/api/ucm.h>
 
