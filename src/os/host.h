@@ -8,10 +8,11 @@
 #include <stdint.h>
 
 /*
- * A number that two processes share when they run under one boot of one kernel and in one network namespace: they then reach each other by
- * loopback and by abstract Unix sockets. Never 0. The namespace is that of the calling thread and looked up at each call (one system call),
- * since a program may change it; the rest is remembered. Equal numbers are strong evidence, not proof (a machine cloned while running), so
- * whoever connects on their word has the other side confirm who it is.
+ * A number that two processes share when they run under one boot of one kernel and in one network namespace: they then
+ * reach each other by loopback and by abstract Unix sockets. Never 0. The namespace is that of the calling thread and
+ * looked up at each call (one system call), since a program may change it; the rest is remembered. Equal numbers are
+ * strong evidence, not proof (a machine cloned while running), so whoever connects on their word has the other side
+ * confirm who it is.
  */
 uint64_t cw_host_netns_id(void);
 

@@ -95,7 +95,8 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
         entry = &list[count];
         from_socket_address(each->ifa_addr, &entry->address);
         if (entry->address.family == CW_NET_NONE ||
-            (entry->address.family == CW_NET_IPV6 && entry->address.bytes[0] == 0xfe && (entry->address.bytes[1] & 0xc0) == 0x80)) {
+            (entry->address.family == CW_NET_IPV6 && entry->address.bytes[0] == 0xfe &&
+             (entry->address.bytes[1] & 0xc0) == 0x80)) {
             continue;
         }
         snprintf(entry->name, sizeof(entry->name), "%s", each->ifa_name);
@@ -127,8 +128,8 @@ void cw_net_default_interface(char name[CW_NET_NAME_MAX])
     }
     while (fgets(line, sizeof(line), file) != NULL) {
         /* name, destination, gateway, flags, references, use, metric, mask */
-        if (sscanf(line, "%15s %x %*x %*x %*d %*d %u %x", device, &destination, &metric, &mask) == 4 && destination == 0 && mask == 0 &&
-            metric < best) {
+        if (sscanf(line, "%15s %x %*x %*x %*d %*d %u %x", device, &destination, &metric, &mask) == 4 &&
+            destination == 0 && mask == 0 && metric < best) {
             best = metric;
             memcpy(name, device, sizeof(device));
         }
@@ -216,12 +217,14 @@ static void set_options(int fd, const struct cw_net_options *options)
 
 static int new_socket(const struct cw_net_address *address)
 {
-    int fd = socket((address->family == CW_NET_IPV4) ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd =
+        socket((address->family == CW_NET_IPV4) ? AF_INET : AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     return (fd < 0) ? -errno : fd;
 }
 
-int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options, uint16_t *port_p)
+int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options,
+                  uint16_t *port_p)
 {
     struct cw_net_address bound;
     union socket_address name;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Internet sockets and interfaces. Every socket is non-blocking and close-on-exec; no call waits, EINTR is retried (ABU-28) and SIGPIPE never
- * raised (ABU-27). Functions that can fail for a reason of the system answer a negative errno value. Thread safe as the system calls are.
+ * Internet sockets and interfaces. Every socket is non-blocking and close-on-exec; no call waits, EINTR is retried
+ * (ABU-28) and SIGPIPE never raised (ABU-27). Functions that can fail for a reason of the system answer a negative
+ * errno value. Thread safe as the system calls are.
  */
 #ifndef CW_OS_NET_H
 #define CW_OS_NET_H
@@ -41,7 +42,8 @@ struct cw_net_options {
     unsigned keepalive_count;
 };
 
-/* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are left out. */
+/* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are
+ * left out. */
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
 int cw_net_is_bridge(const char *interface_name);
 /* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
@@ -56,10 +58,12 @@ void cw_net_format(const struct cw_net_address *address, char text[CW_NET_TEXT_M
 void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX]);
 
 /*
- * A listening socket on that address and port (0: any free one); family CW_NET_IPV6 with an all-zero address takes IPv4 connections, too. The
- * port goes to *port_p. `reuse` allows a port in TIME_WAIT. Accepted sockets inherit the options. Returns the descriptor or -errno.
+ * A listening socket on that address and port (0: any free one); family CW_NET_IPV6 with an all-zero address takes IPv4
+ * connections, too. The port goes to *port_p. `reuse` allows a port in TIME_WAIT. Accepted sockets inherit the options.
+ * Returns the descriptor or -errno.
  */
-int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options, uint16_t *port_p);
+int cw_net_listen(const struct cw_net_address *address, int reuse, const struct cw_net_options *options,
+                  uint16_t *port_p);
 /* The next connection; -EAGAIN: none. Connections that failed while they waited are skipped. */
 int cw_net_accept(int fd);
 /* Starts to connect. *connected tells whether it is established already; otherwise the descriptor becomes writable. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Harness of the TCP transport's unit tests: nodes (an iface with its own poller) and links (a connection with what arrived on it), driven
- * from one thread. The upcalls check what the contract promises in any case: nothing before open, nothing after closed.
+ * Harness of the TCP transport's unit tests: nodes (an iface with its own poller) and links (a connection with what
+ * arrived on it), driven from one thread. The upcalls check what the contract promises in any case: nothing before
+ * open, nothing after closed.
  */
 #ifndef CW_TEST_UNIT_TEST_TCP_H
 #define CW_TEST_UNIT_TEST_TCP_H
@@ -126,8 +127,8 @@ static inline struct link *new_link(struct node *node)
     return link;
 }
 
-static inline ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
-                                     size_t *reply_length)
+static inline ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length,
+                                     void *reply, size_t *reply_length)
 {
     struct node *node = owner;
     struct link *link;
@@ -181,7 +182,8 @@ static inline void on_closed(struct cw_conn *conn, ucs_status_t status)
     link->closed_status = status;
 }
 
-static const struct cw_upcalls upcalls = {.packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+static const struct cw_upcalls upcalls = {
+    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
 
 static inline void node_configure(struct node *node)
 {
@@ -212,7 +214,8 @@ static inline void node_configure(struct node *node)
 static inline ucs_status_t node_try_open(struct node *node, const char *device)
 {
     struct cw_device devices[16];
-    struct cw_iface_params params = {.config = &node->config, .upcalls = &upcalls, .owner = node, .devices = devices, .wakeup = 1};
+    struct cw_iface_params params = {
+        .config = &node->config, .upcalls = &upcalls, .owner = node, .devices = devices, .wakeup = 1};
     static uint64_t uid           = 0x1234567800000000u;
     ucs_status_t status;
 
@@ -295,7 +298,8 @@ static inline struct link *dial(struct node *from, struct node *to)
 {
     struct link *link = new_link(from);
 
-    assert_int_equal(cw_tcp_transport.dial(from->iface, to->address, to->address_length, "hello", 5, link, &link->conn), UCS_OK);
+    assert_int_equal(cw_tcp_transport.dial(from->iface, to->address, to->address_length, "hello", 5, link, &link->conn),
+                     UCS_OK);
     return link;
 }
 

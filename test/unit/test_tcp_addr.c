@@ -31,7 +31,8 @@ static struct cw_tcp_address sample(void)
 
 static void test_round_trip(void **state)
 {
-    static const uint8_t head[] = {0x12, 0x67, 1, 2, 3, 4, 5, 6, 7, 8, 0xa1, 0xb2, 0xc3, 0xd4, 3, 0x12, 10, 0, 0, 5, 192, 168, 1, 5, 0x20};
+    static const uint8_t head[]         = {0x12, 0x67, 1,    2,  3, 4, 5, 6,   7,   8, 0xa1, 0xb2, 0xc3,
+                                           0xd4, 3,    0x12, 10, 0, 0, 5, 192, 168, 1, 5,    0x20};
     const struct cw_tcp_address address = sample();
     struct cw_tcp_address decoded;
     uint8_t bytes[CW_TCP_ADDRESS_MAX];
@@ -56,7 +57,8 @@ static void test_round_trip(void **state)
 
 static void test_any_bytes(void **state)
 {
-    const struct cw_tcp_local local = {.netns = 1, .loopback = 1, .num_hosts = 1, .hosts = {interface(v4(10, 0, 0, 1), 24)}};
+    const struct cw_tcp_local local = {
+        .netns = 1, .loopback = 1, .num_hosts = 1, .hosts = {interface(v4(10, 0, 0, 1), 24)}};
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     struct cw_tcp_address decoded;
     const char *why;
@@ -132,7 +134,8 @@ static void test_candidates(void **state)
     peer.listens = CW_TCP_LISTENS_IPV4;
     check_order(&local, &peer, "no address of it is of a family that a network device here has");
     local.num_hosts = 0;
-    check_order(&local, &peer, "only loopback is usable here and it is on another host or in another network namespace");
+    check_order(&local, &peer,
+                "only loopback is usable here and it is on another host or in another network namespace");
     peer.num_hosts = 0;
     check_order(&local, &peer, "it is on another host or in another network namespace and offers only loopback there");
     /* what a peer must not make us dial */

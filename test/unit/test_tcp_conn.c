@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the TCP transport over real sockets: greeting, refusal, packets by every kind of send through tiny socket buffers, flush,
- * close with bytes under way, loss of the peer, candidates, port ranges, what an idle connection holds.
+ * Connections of the TCP transport over real sockets: greeting, refusal, packets by every kind of send through tiny
+ * socket buffers, flush, close with bytes under way, loss of the peer, candidates, port ranges, what an idle connection
+ * holds.
  */
 #include <stdio.h>
 #include <sys/socket.h>
@@ -236,7 +237,8 @@ static void test_close_delivers(void **state)
     assert_int_equal(tcp->send_short(accepted->conn, 1, 1, "unread", 6), UCS_OK);
     for (i = 0; i <= CW_TCP_MAX_FLUSHES; i++) {
         waits[i] = (struct wait)WAIT_INIT;
-        assert_int_equal(tcp->flush(dialled->conn, &waits[i].completion), (i < CW_TCP_MAX_FLUSHES) ? UCS_INPROGRESS : CW_AGAIN);
+        assert_int_equal(tcp->flush(dialled->conn, &waits[i].completion),
+                         (i < CW_TCP_MAX_FLUSHES) ? UCS_INPROGRESS : CW_AGAIN);
     }
     link_close(dialled);
     for (i = 0; i < CW_TCP_MAX_FLUSHES; i++) {
@@ -313,7 +315,7 @@ static void test_close_cancels_zcopy(void **state)
     node_close(&right);
 }
 
-/* The peer's process dies: what it had sent is still handed up, waiting completions end once, and no signal is raised. */
+/* The peer's process dies: what it sent is handed up, completions end once, and no signal is raised. */
 static void test_peer_lost(void **state)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
@@ -348,7 +350,8 @@ static void test_peer_lost(void **state)
     node_close(&right);
 }
 
-/* A send finds the connection broken; what had arrived is handed up before `closed`, and arm does not let the worker sleep over it. */
+/* A send finds the connection broken; what had arrived is handed up before `closed`, and arm does not let the worker
+ * sleep over it. */
 static void test_send_finds_loss(void **state)
 {
     struct linger reset = {.l_onoff = 1, .l_linger = 0};
@@ -392,7 +395,8 @@ static void test_dial_nobody(void **state)
     node_close(&left);
 }
 
-/* The port went to another worker: its refusal leads to the next candidate and in the end to an error, never to the wrong worker. */
+/* The port went to another worker: its refusal leads to the next candidate and in the end to an error, never to the
+ * wrong worker. */
 static void test_dial_wrong_worker(void **state)
 {
     struct node left, right;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Failing allocations in the TCP transport: each allocation of a whole life (open, connect, stream both ways, close) fails once in turn, and all
- * of them fail for a while. A call may say so; nothing that was taken is lost, nothing is leaked, nothing crashes.
+ * Failing allocations in the TCP transport: each allocation of a whole life (open, connect, stream both ways, close)
+ * fails once in turn, and all of them fail for a while. A call may say so; nothing that was taken is lost, nothing is
+ * leaked, nothing crashes.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -108,7 +109,8 @@ static ucs_status_t send_number(struct link *link, uint64_t number, struct count
     case 1:
         return cw_tcp_transport.send_bcopy(link->conn, (uint8_t)number, 8192, pack_number, &number);
     default:
-        return cw_tcp_transport.send_zcopy(link->conn, (uint8_t)number, &number, sizeof(number), &iov, 1, &counter->completion);
+        return cw_tcp_transport.send_zcopy(link->conn, (uint8_t)number, &number, sizeof(number), &iov, 1,
+                                           &counter->completion);
     }
 }
 
@@ -166,7 +168,8 @@ static int life(int shortage)
     }
     left->iface->upcalls = right->iface->upcalls = &ordered_upcalls;
     dialled                                      = new_link(left);
-    if (cw_tcp_transport.dial(left->iface, right->address, right->address_length, "hello", 5, dialled, &dialled->conn) != UCS_OK) {
+    if (cw_tcp_transport.dial(left->iface, right->address, right->address_length, "hello", 5, dialled,
+                              &dialled->conn) != UCS_OK) {
         goto close_right;
     }
     DRIVE_UNTIL(left, right, dialled->opened);
@@ -181,7 +184,8 @@ close_left:
     return complete;
 }
 
-static int drop_log(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format, va_list args)
+static int drop_log(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format,
+                    va_list args)
 {
     (void)file;
     (void)line;

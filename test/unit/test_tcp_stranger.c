@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What others may do to a TCP iface: connect and send anything, or nothing, or a valid greeting and then broken frames, in pieces of any size;
- * use up its descriptors. A raw socket plays the other side.
+ * What others may do to a TCP iface: connect and send anything, or nothing, or a valid greeting and then broken frames,
+ * in pieces of any size; use up its descriptors. A raw socket plays the other side.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,7 +18,8 @@
 static const struct cw_transport *const tcp = &cw_tcp_transport;
 static unsigned log_lines;
 
-static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format, va_list args)
+static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level,
+                       const char *format, va_list args)
 {
     (void)file;
     (void)line;
@@ -83,9 +84,11 @@ static int raw_open(struct node *node, struct link **link_p)
     return fd;
 }
 
-static void greeting(uint8_t *to, uint32_t magic, uint8_t version, uint8_t kind, uint16_t length, uint32_t key, uint32_t reserved)
+static void greeting(uint8_t *to, uint32_t magic, uint8_t version, uint8_t kind, uint16_t length, uint32_t key,
+                     uint32_t reserved)
 {
-    const struct cw_tcp_greeting_header header = {htole32(magic), version, kind, htole16(length), htole32(key), htole32(reserved)};
+    const struct cw_tcp_greeting_header header = {htole32(magic),  version,      kind,
+                                                  htole16(length), htole32(key), htole32(reserved)};
 
     memcpy(to, &header, sizeof(header));
 }
@@ -321,7 +324,8 @@ static void test_cut_off(void **state)
     node_close(&node);
 }
 
-/* Idle strangers use up the descriptors: accepting pauses without spinning or flooding the log, and goes on when one closes. */
+/* Idle strangers use up the descriptors: accepting pauses without spinning or flooding the log, and goes on when one
+ * closes. */
 static void test_no_descriptors(void **state)
 {
     struct rlimit old, tight;

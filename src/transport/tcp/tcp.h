@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each socket stays registered in the worker's
- * poller; those that were active lately are besides received from directly at each progress (the hot set).
+ * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each socket stays
+ * registered in the worker's poller; those that were active lately are besides received from directly at each progress
+ * (the hot set).
  *
- *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED      close_conn: freed, or from OPEN with
- *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED      bytes under way LINGERING, freed later
+ *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
+ *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
  *   accepted:  STRANGER --hello--> OPEN, or refused and LINGERING
+ *   close_conn: freed; from OPEN with bytes under way LINGERING, freed later
  *
- * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives its staging buffer, so
- * that a failed allocation delays and never loses.
+ * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives
+ * its staging buffer, so that a failed allocation delays and never loses.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_H
 #define CW_TRANSPORT_TCP_TCP_H
@@ -151,8 +153,8 @@ void cw_tcp_strangers_expire(struct cw_tcp_iface *iface, uint64_t now_ns);
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
 
 /* tcp_dial.c */
-ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello, size_t hello_length,
-                         void *user, struct cw_conn **conn_p);
+ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p);
 /* The descriptor of a CONNECTING or GREETING connection is ready. */
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
 /* Tells the core that dialling failed. From progress. */
@@ -175,18 +177,19 @@ void cw_tcp_close_conn(struct cw_conn *conn);
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);
 void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
-/* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at the end of the stream. */
+/* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
 
 /* tcp_send.c: the slots, and what the poller calls when there is room. */
 ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
-ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length, const struct iovec *iov,
-                               unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
 /* Makes sure of iface->spare_tx. 0: no memory. */
 int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
-/* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx not. */
+/* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx
+ * not. */
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
 /* Sends what is left, then tells completions and `room`. Returns events. From progress, unless LINGERING. */
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
@@ -195,7 +198,7 @@ void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_by
 /* Asks the poller for what the state of sending needs. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 
-/* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. `ended`: nothing more will come. */
+/* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The listening socket, and strangers: those who connected and have not said a valid hello yet. They are bounded in number, bytes and time,
- * and cost one line in the log, limited in rate. Without descriptors left accepting pauses (the kernel keeps the callers waiting) until one
- * of ours is closed or a moment has passed.
+ * The listening socket, and strangers: those who connected and have not said a valid hello yet. They are bounded in
+ * number, bytes and time, and cost one line in the log, limited in rate. Without descriptors left accepting pauses (the
+ * kernel keeps the callers waiting) until one of ours is closed or a moment has passed.
  */
 #include "transport/tcp/tcp.h"
 
@@ -61,8 +61,11 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
         drop_stranger(oldest, CW_LOG_WARN, "it sent no greeting yet and its descriptor is needed for others");
         return 1;
     }
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise "
-                       "the limit of open files (ulimit -n) if it is too low", strerror(error));
+    cw_log_ratelimited(
+        &limit, CW_LOG_WARN,
+        "cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise "
+        "the limit of open files (ulimit -n) if it is too low",
+        strerror(error));
     cw_poller_remove(iface->poller, &iface->listener);
     iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
     return 0;
@@ -74,7 +77,8 @@ static int add_stranger(struct cw_tcp_iface *iface, int fd, uint64_t now_ns)
     struct cw_tcp_conn *conn;
 
     if (iface->num_strangers == CW_TCP_MAX_STRANGERS) {
-        drop_stranger(oldest_stranger(iface), CW_LOG_WARN, "it sent no greeting yet and too many connections without one are open");
+        drop_stranger(oldest_stranger(iface), CW_LOG_WARN,
+                      "it sent no greeting yet and too many connections without one are open");
     }
     conn = cw_tcp_conn_new(iface, CW_TCP_STRANGER, fd);
     if (conn == NULL) {
@@ -119,9 +123,10 @@ static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
     size_t reply_length              = CW_HELLO_MAX;
     ucs_status_t status;
 
-    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE, hello_length,
-                                          greeting->out + CW_TCP_GREETING_SIZE, &reply_length);
-    cw_tcp_greeting_encode(greeting->out, (status == UCS_OK) ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, iface->key);
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE,
+                                          hello_length, greeting->out + CW_TCP_GREETING_SIZE, &reply_length);
+    cw_tcp_greeting_encode(greeting->out, (status == UCS_OK) ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length,
+                           iface->key);
     if (status == UCS_OK) {
         cw_tcp_conn_open(conn);
     }
@@ -215,8 +220,9 @@ ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigne
         fd = listen_on_port(iface, (uint16_t)(first + (start + i) % count), port_p, listens_p);
     }
     if (fd == -EADDRINUSE && first != 0) {
-        cw_error("cannot listen for TCP connections: all ports from %u to %u are in use; each worker needs one, so widen TCP_PORT_RANGE", first,
-                 first + count - 1);
+        cw_error("cannot listen for TCP connections: all ports from %u to %u are in use; each worker needs one, so "
+                 "widen TCP_PORT_RANGE",
+                 first, first + count - 1);
         return UCS_ERR_BUSY;
     }
     if (fd < 0) {

@@ -132,7 +132,8 @@ static int is_dialable(const struct cw_net_address *host)
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                            struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], const char **why)
 {
-    const enum cw_net_family families[2] = {local->ipv6_first ? CW_NET_IPV6 : CW_NET_IPV4, local->ipv6_first ? CW_NET_IPV4 : CW_NET_IPV6};
+    const enum cw_net_family families[2] = {local->ipv6_first ? CW_NET_IPV6 : CW_NET_IPV4,
+                                            local->ipv6_first ? CW_NET_IPV4 : CW_NET_IPV6};
     const unsigned loopback              = (peer->netns == local->netns) ? (local->loopback & peer->listens) : 0;
     unsigned count                       = 0;
     unsigned family, i;
@@ -153,9 +154,11 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
         }
     }
     if (count == 0) {
-        *why = (peer->num_hosts == 0)    ? "it is on another host or in another network namespace and offers only loopback there"
-               : (local->num_hosts == 0) ? "only loopback is usable here and it is on another host or in another network namespace"
-                                         : "no address of it is of a family that a network device here has";
+        *why = (peer->num_hosts == 0)
+                   ? "it is on another host or in another network namespace and offers only loopback there"
+               : (local->num_hosts == 0)
+                   ? "only loopback is usable here and it is on another host or in another network namespace"
+                   : "no address of it is of a family that a network device here has";
     }
     return count;
 }

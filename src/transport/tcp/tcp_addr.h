@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the TCP transport: their bytes, and in which order to try what a peer offers. Numbers are in network byte order.
+ * Addresses of the TCP transport: their bytes, and in which order to try what a peer offers. Numbers are in network
+ * byte order.
  *
  *   OFFSET SIZE MEANING
  *        0    2 port
@@ -51,8 +52,8 @@ size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
 const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
 
 /*
- * What to dial, best first: loopback within the namespace, then what lies in a subnet of ours, then the rest, the preferred family first.
- * Returns how many; on 0 *why is a phrase for the log.
+ * What to dial, best first: loopback within the namespace, then what lies in a subnet of ours, then the rest, the
+ * preferred family first. Returns how many; on 0 *why is a phrase for the log.
  */
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                            struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], const char **why);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection beside its greeting: states, the hot set, the end. A connection that the core closed lingers while bytes are under
- * way: closing a socket that still receives makes the kernel send a reset, which destroys what the peer has not got yet (CLS-5).
+ * The life of a connection beside its greeting: states, the hot set, the end. A connection that the core closed lingers
+ * while bytes are under way: closing a socket that still receives makes the kernel send a reset, which destroys what
+ * the peer has not got yet (CLS-5).
  */
 #include "transport/tcp/tcp.h"
 
@@ -232,7 +233,8 @@ static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)
         sent = cw_tcp_send_rest(conn);
     }
     if ((events & (CW_POLL_READ | CW_POLL_HANGUP)) &&
-        cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) != CW_TCP_RECV_ENDED && received > 0) {
+        cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) != CW_TCP_RECV_ENDED &&
+        received > 0) {
         cw_tcp_hot_add(conn);
     }
     return sent + received;

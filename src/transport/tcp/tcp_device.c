@@ -40,7 +40,8 @@ static int seen_before(const struct cw_net_interface *list, unsigned index, enum
     unsigned i;
 
     for (i = 0; i < index; i++) {
-        if (strcmp(list[i].name, list[index].name) == 0 && (family == CW_NET_NONE || list[i].address.family == family)) {
+        if (strcmp(list[i].name, list[index].name) == 0 &&
+            (family == CW_NET_NONE || list[i].address.family == family)) {
             return 1;
         }
     }
@@ -88,11 +89,13 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
     for (round = 0; round < 2; round++) { /* first one address of each family of each device, then further ones */
         for (device = 0; device < num_devices; device++) {
             for (i = 0; i < num; i++) {
-                if (strcmp(devices[device].name, list[i].name) != 0 || seen_before(list, i, list[i].address.family) != (int)round) {
+                if (strcmp(devices[device].name, list[i].name) != 0 ||
+                    seen_before(list, i, list[i].address.family) != (int)round) {
                     continue;
                 }
                 if (list[i].loopback) {
-                    local->loopback |= (list[i].address.family == CW_NET_IPV4) ? CW_TCP_LISTENS_IPV4 : CW_TCP_LISTENS_IPV6;
+                    local->loopback |=
+                        (list[i].address.family == CW_NET_IPV4) ? CW_TCP_LISTENS_IPV4 : CW_TCP_LISTENS_IPV6;
                 } else if (local->num_hosts < CW_TCP_ADDRESS_MAX_HOSTS) {
                     local->hosts[local->num_hosts++] = list[i];
                 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the hello. The key in the
- * greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same) from being taken for the peer.
+ * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the
+ * hello. The key in the greeting keeps a wrong listener (a port that found a new owner, a network namespace that only
+ * looks the same) from being taken for the peer.
  */
 #include "transport/tcp/tcp.h"
 
@@ -43,9 +44,10 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
     greeting->next++;
     cw_log(iface->settings.failure_level, "cannot connect to %s: %s; %s", text, reason,
            (greeting->next < greeting->num_candidates) ? "trying the next address of this peer"
-           : (status == UCS_ERR_IO_ERROR)              ? "raise the limit of open files (ulimit -n)"
-                                                       : "no other address of this peer is left, so see whether its process lives and "
-                                                         "whether a firewall lets this port pass");
+           : (status == UCS_ERR_IO_ERROR)
+               ? "raise the limit of open files (ulimit -n)"
+               : "no other address of this peer is left, so see whether its process lives and "
+                 "whether a firewall lets this port pass");
 }
 
 /* Established: the hello always fits into a new socket's buffer. 1: sent. */
@@ -153,7 +155,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
     if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL && ((header.kind != CW_TCP_ACCEPTED && header.kind != CW_TCP_REFUSED) || header.key != greeting->key)) {
+        if (wrong == NULL &&
+            ((header.kind != CW_TCP_ACCEPTED && header.kind != CW_TCP_REFUSED) || header.key != greeting->key)) {
             wrong = "its greeting is malformed";
         }
         if (wrong != NULL) {
@@ -170,8 +173,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     return (ret == 0) ? 0 : answered(conn, &header);
 }
 
-ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello, size_t hello_length,
-                         void *user, struct cw_conn **conn_p)
+ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];

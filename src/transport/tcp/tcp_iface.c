@@ -75,8 +75,9 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->staging_size = CW_TCP_FRAME_HEADER + iface->settings.rx_seg_size;
     iface->tx_capacity  = CW_TCP_FRAME_HEADER + iface->settings.tx_seg_size;
     if (iface->local.num_hosts == 0 && iface->local.loopback == 0) {
-        cw_error("cannot open the TCP transport: no address is left on device %s; it went down, or TCP_AF_PRIO excludes it",
-                 params->devices[0].name);
+        cw_error(
+            "cannot open the TCP transport: no address is left on device %s; it went down, or TCP_AF_PRIO excludes it",
+            params->devices[0].name);
         status = UCS_ERR_NO_DEVICE;
         goto fail;
     }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving. The kernel fills the iface's staging buffer, whole frames are handed up out of it, and what remains of a frame moves to a buffer
- * of its own, exactly its size, which the next receive fills directly. Invariant between receives: rx_frame is NULL and fewer than 8 bytes
- * are in rx_head, or rx_frame holds rx_have < rx_size bytes beginning with a checked header.
+ * Receiving. The kernel fills the iface's staging buffer, whole frames are handed up out of it, and what remains of a
+ * frame moves to a buffer of its own, exactly its size, which the next receive fills directly. Invariant between
+ * receives: rx_frame is NULL and fewer than 8 bytes are in rx_head, or rx_frame holds rx_have < rx_size bytes beginning
+ * with a checked header.
  */
 #include "transport/tcp/tcp.h"
 
@@ -34,7 +35,8 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
 
     if (cw_log_enabled(CW_LOG_DEBUG)) {
         cw_net_peer_text(conn->item.fd, peer);
-        cw_debug("the TCP connection with %s ended: %s", peer, (error < 0) ? strerror((int)-error) : "closed by the peer");
+        cw_debug("the TCP connection with %s ended: %s", peer,
+                 (error < 0) ? strerror((int)-error) : "closed by the peer");
     }
     return lost(conn, UCS_ERR_CONNECTION_RESET, events);
 }
@@ -45,11 +47,13 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet", peer);
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet",
+                       peer);
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* Saves the beginning of a frame that stands in the staging buffer. Without memory the staging buffer itself is given away. */
+/* Saves the beginning of a frame that stands in the staging buffer. Without memory the staging buffer itself is given
+ * away. */
 static void save_rest(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);

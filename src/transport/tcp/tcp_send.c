@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. What the kernel does not take stays in that buffer,
- * which then belongs to the connection until it is drained, and the iface gets a new spare before the next send. Small frames may follow
- * into the same buffer. Invariant: conn->tx is not NULL exactly while something is unsent.
+ * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. What the kernel does not take
+ * stays in that buffer, which then belongs to the connection until it is drained, and the iface gets a new spare before
+ * the next send. Small frames may follow into the same buffer. Invariant: conn->tx is not NULL exactly while something
+ * is unsent.
  */
 #include "transport/tcp/tcp.h"
 
@@ -206,8 +207,8 @@ static ssize_t send_once(int fd, struct cw_tcp_tx *tx)
     return cw_net_sendv(fd, iov, 1 + count);
 }
 
-ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length, const struct iovec *iov,
-                               unsigned iov_count, struct cw_completion *completion)
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     size_t packet            = header_length;

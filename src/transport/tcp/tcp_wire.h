@@ -12,7 +12,8 @@
  *       12    4 reserved
  *       16    n hello or reply of the core
  *
- * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX is part of the format: every receiver takes frames up to it.
+ * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX is part of the format: every receiver takes
+ * frames up to it.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -49,8 +50,8 @@ _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size 
 
 static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
 {
-    const struct cw_tcp_greeting_header header = {htole32(CW_TCP_MAGIC), CW_TCP_VERSION, (uint8_t)kind, htole16((uint16_t)length),
-                                                  htole32(key), 0};
+    const struct cw_tcp_greeting_header header = {htole32(CW_TCP_MAGIC),     CW_TCP_VERSION, (uint8_t)kind,
+                                                  htole16((uint16_t)length), htole32(key),   0};
 
     memcpy(to, &header, sizeof(header));
 }
@@ -64,7 +65,8 @@ static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
 }
 
 /* NULL, or what is wrong with it as the end of a sentence about the peer. */
-static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_length, struct cw_tcp_greeting_header *header)
+static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_length,
+                                                 struct cw_tcp_greeting_header *header)
 {
     memcpy(header, from, sizeof(*header));
     header->magic  = le32toh(header->magic);
