@@ -97,7 +97,6 @@ enum cw_config_group {
     CW_GROUP_SYSV,
     CW_GROUP_CMA,
     CW_GROUP_SELF,
-    CW_GROUP_SIM,
     CW_GROUP_GLOBAL,
     CW_GROUP_COUNT
 };

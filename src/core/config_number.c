@@ -90,11 +90,6 @@ int cw_number_read_uint(const char *text, unsigned *value_p)
     return 1;
 }
 
-int cw_number_read_hex(const char *text, uint64_t *value_p)
-{
-    return text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && scan_integer(text, value_p);
-}
-
 int cw_number_read_ulunits(const char *text, uint64_t *value_p)
 {
     uint64_t value;

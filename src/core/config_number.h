@@ -13,7 +13,6 @@
 
 int cw_number_read_int(const char *text, int *value_p);
 int cw_number_read_uint(const char *text, unsigned *value_p);
-int cw_number_read_hex(const char *text, uint64_t *value_p);
 int cw_number_read_ulunits(const char *text, uint64_t *value_p);
 int cw_number_read_memunits(const char *text, size_t *value_p);
 /* Nanoseconds, rounded to 10 as far as the canonical text goes; what is not 0 never becomes 0. */

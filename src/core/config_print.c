@@ -82,12 +82,8 @@ static void print_aliases(const struct printer *printer, const struct cw_setting
 
 static void print_setting(struct printer *printer, const struct cw_config *config, const struct cw_setting *setting)
 {
-    int hidden = (printer->flags & UCS_CONFIG_PRINT_HIDDEN) != 0;
     int is_set;
 
-    if ((setting->flags & CW_SETTING_HIDDEN) != 0 && !hidden) {
-        return;
-    }
     cw_text_clear(&printer->text);
     if (setting->group == CW_GROUP_GLOBAL) {
         cw_config_global_print(setting, &printer->text, &is_set);
@@ -96,7 +92,7 @@ static void print_setting(struct printer *printer, const struct cw_config *confi
         is_set = config->sources[setting - cw_settings] != CW_SOURCE_DEFAULT;
     }
     print_assignment(printer, setting, setting->name, setting->description, is_set);
-    if (hidden) {
+    if ((printer->flags & UCS_CONFIG_PRINT_HIDDEN) != 0) {
         print_aliases(printer, setting, is_set);
     }
 }

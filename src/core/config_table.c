@@ -60,8 +60,8 @@ const struct cw_setting_known cw_setting_known_keys[] = {
 const char *cw_config_group_prefix(enum cw_config_group group)
 {
     static const char *const prefixes[CW_GROUP_COUNT] = {
-        [CW_GROUP_CONTEXT] = "",    [CW_GROUP_TCP] = "TCP_",   [CW_GROUP_POSIX] = "POSIX_", [CW_GROUP_SYSV] = "SYSV_",
-        [CW_GROUP_CMA]     = "CMA_", [CW_GROUP_SELF] = "SELF_", [CW_GROUP_SIM] = "SIM_",     [CW_GROUP_GLOBAL] = ""};
+        [CW_GROUP_CONTEXT] = "", [CW_GROUP_TCP] = "TCP_",   [CW_GROUP_POSIX] = "POSIX_", [CW_GROUP_SYSV] = "SYSV_",
+        [CW_GROUP_CMA] = "CMA_", [CW_GROUP_SELF] = "SELF_", [CW_GROUP_GLOBAL] = ""};
 
     return prefixes[group];
 }

@@ -8,9 +8,8 @@
 #include "core/config.h"
 
 enum cw_setting_flags {
-    CW_SETTING_HIDDEN    = 1, /* printed with UCS_CONFIG_PRINT_HIDDEN only */
-    CW_SETTING_READ_ONLY = 2, /* of the process, not changed by ucp_config_modify (CFG-16) */
-    CW_SETTING_MM        = 4  /* also known by MM_ in place of the group's prefix (VAR-74) */
+    CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify (CFG-16) */
+    CW_SETTING_MM        = 2  /* also known by MM_ in place of the group's prefix (VAR-74) */
 };
 
 struct cw_setting {

@@ -111,8 +111,6 @@ static ucs_status_t parse_number(const struct cw_value_spec *spec, const char *t
         return status_of(cw_number_read_int(text, value));
     case CW_VALUE_UINT:
         return status_of(cw_number_read_uint(text, value));
-    case CW_VALUE_HEX:
-        return status_of(cw_number_read_hex(text, value));
     case CW_VALUE_ULUNITS:
         return status_of(cw_number_read_ulunits(text, value));
     case CW_VALUE_MEMUNITS:
@@ -135,9 +133,6 @@ static void print_number(const struct cw_value_spec *spec, const void *value, st
         break;
     case CW_VALUE_UINT:
         cw_number_print_uint(*(const unsigned *)value, text);
-        break;
-    case CW_VALUE_HEX:
-        cw_text_addf(text, "0x%llx", (unsigned long long)*(const uint64_t *)value);
         break;
     case CW_VALUE_ULUNITS:
         cw_number_print_ulunits(*(const uint64_t *)value, text);
@@ -387,7 +382,6 @@ static const struct {
     [CW_VALUE_ON_OFF_AUTO]  = {parse_bool, print_bool, "on, off or auto"},
     [CW_VALUE_INT]          = {parse_number, print_number, "integer"},
     [CW_VALUE_UINT]         = {parse_number, print_number, "non-negative integer or inf"},
-    [CW_VALUE_HEX]          = {parse_number, print_number, "hexadecimal number with a leading 0x"},
     [CW_VALUE_ULUNITS]      = {parse_number, print_number, "non-negative integer, inf or auto"},
     [CW_VALUE_MEMUNITS]     = {parse_number, print_number,
                                "memory size: integer with an optional b, k, m, g or t (powers of 1024), inf or auto"},

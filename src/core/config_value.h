@@ -31,7 +31,6 @@
     X(CW_VALUE_ON_OFF_AUTO, int) /* enum cw_on_off */ \
     X(CW_VALUE_INT, int)                              \
     X(CW_VALUE_UINT, unsigned)                        \
-    X(CW_VALUE_HEX, uint64_t)                         \
     X(CW_VALUE_ULUNITS, uint64_t)                     \
     X(CW_VALUE_MEMUNITS, size_t) /* bytes */          \
     X(CW_VALUE_TIME, uint64_t)   /* nanoseconds */    \

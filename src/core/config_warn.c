@@ -56,7 +56,8 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
     (void)pthread_mutex_lock(&seen_lock);
     for (entry = seen; entry != NULL && !found; entry = entry->next) {
         name  = cw_config_variable_split(entry->prefix, variable, &form);
-        found = strcmp(entry->prefix, prefix) != 0 && name != NULL && form != CW_FORM_PLAIN && cw_setting_is_known(name);
+        found = strcmp(entry->prefix, prefix) != 0 && name != NULL && form != CW_FORM_PLAIN &&
+                cw_setting_is_known(name);
     }
     (void)pthread_mutex_unlock(&seen_lock);
     return found;

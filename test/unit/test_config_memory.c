@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * No memory: each allocation of each configuration call fails once; the call says so, nothing leaks, nothing changes, and
- * the next attempt works. To be linked with --wrap for malloc, calloc and realloc; without it the tests are skipped.
+ * No memory: each allocation of each configuration call fails once; the call says so, nothing leaks, nothing changes,
+ * and the next attempt works. To be linked with --wrap for malloc, calloc and realloc; without it the tests are
+ * skipped.
  */
 #include "test_config_child.h"
 
@@ -57,7 +58,8 @@ static struct cw_config *with_memory(void)
     return config;
 }
 
-/* The first reading, that of ucx.conf and of the settings of the process included; each count in a process of its own. */
+/* The first reading, that of ucx.conf and of the settings of the process included; each count in a process of its
+ * own. */
 static long first_reading_count;
 
 static void body_first_read(void)
