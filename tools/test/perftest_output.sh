@@ -21,7 +21,13 @@ $2"
 rule='+--------------+--------------+----------+---------+---------+----------+----------+-----------+-----------+'
 groups='+--------------+--------------+------------------------------+---------------------+-----------------------+'
 box='+----------------------------------------------------------------------------------------------------------+'
+lat='|              |              |        latency (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |'
+bw='|              |              |       overhead (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |'
+stage='|    Stage     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |'
+test='|     Test     | # iterations | 99.0%ile | average | overall |  average |  overall |  average  |  overall  |'
 number='[0-9][0-9]*'
+thousandths="$number\.[0-9]\{3\}"
+hundredths="$number\.[0-9]\{2\}"
 times=' *[0-9]*\.[0-9]\{3\} *[0-9]*\.[0-9]\{3\} *[0-9]*\.[0-9]\{3\}'
 rates=' *[0-9]*\.[0-9]\{2\} *[0-9]*\.[0-9]\{2\} *[0-9][0-9]* *[0-9][0-9]*'
 
@@ -36,9 +42,9 @@ line_is 6 '| Recv memory:  host                                                 
 line_is 7 '| Message size: 8                                                                                          |'
 line_is 8 '| Window size:  1                                                                                          |'
 line_is 9 "$groups"
-line_is 10 '|              |              |        latency (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |'
+line_is 10 "$lat"
 line_is 11 "$rule"
-line_is 12 '|    Stage     | # iterations | 50.0%ile | average | overall |  average |  overall |  average  |  overall  |'
+line_is 12 "$stage"
 line_is 13 "$rule"
 [ "$(wc -l <"$work/out")" = 14 ] || fail "not 14 lines"
 tail -n 1 "$work/out" | grep -q "^Final:    .\{14\}1000 $times$rates\$" || fail "final row: $(tail -n 1 "$work/out")"
@@ -47,8 +53,8 @@ tail -n 1 "$work/out" | grep -q "^Final:    .\{14\}1000 $times$rates\$" || fail 
 # Bandwidth: other header, window 32, percentile as given.
 run -t tag_bw -n 1000 -w 10 -R 99.0 -f
 line_is 8 '| Window size:  32                                                                                         |'
-line_is 10 '|              |              |       overhead (usec)        |   bandwidth (MB/s)  |  message rate (msg/s) |'
-line_is 12 '|     Test     | # iterations | 99.0%ile | average | overall |  average |  overall |  average  |  overall  |'
+line_is 10 "$bw"
+line_is 12 "$test"
 tail -n 1 "$work/out" | grep -q "^ \{24\}1000 $times$rates\$" || fail "-f row: $(tail -n 1 "$work/out")"
 
 # Additional lines come before the final row.
@@ -63,7 +69,8 @@ run -t tag_lat -n 1000 -w 0 -v -f
 tail -n 2 "$work/out" | head -n 1 >"$work/head"
 grep -qx 'iterations,50.0_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr' "$work/head" ||
     fail "CSV header: $(cat "$work/head")"
-tail -n 1 "$work/out" | grep -qx "1000,$number\.[0-9]\{3\},$number\.[0-9]\{3\},$number\.[0-9]\{3\},$number\.[0-9]\{2\},$number\.[0-9]\{2\},$number,$number" ||
+csv="1000,$thousandths,$thousandths,$thousandths,$hundredths,$hundredths,$number,$number"
+tail -n 1 "$work/out" | grep -qx "$csv" ||
     fail "CSV row: $(tail -n 1 "$work/out")"
 
 # Batch files: a rule with the name, columns of names in CSV.
@@ -87,6 +94,6 @@ run -t tag_lat -n 1000000 -w 0 -N -f
 tail -n 1 "$work/out" | grep -q ' 1,000,000 ' || fail "-N does not group digits"
 
 # An intermediate row about once per second.
-run -t tag_bw -s 1000000 -n 20000 -w 0 -O 1
+run -t tag_bw -s 1000000 -n 4000 -w 0 -O 1
 grep -q '^\[thread 0\] ' "$work/out" || echo "note: too fast for an intermediate row"
 finish
