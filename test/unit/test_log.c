@@ -212,7 +212,7 @@ static void test_cfg64_patterns(void **state)
     cw_string_expand(text, sizeof(text), "a%p-%h-%e%%x%");
     (void)snprintf(expected, sizeof(expected), "a%d-%s-", (int)getpid(), host);
     assert_true(strncmp(text, expected, strlen(expected)) == 0);
-    assert_true(strstr(text, "test_log") != NULL && strcmp(text + strlen(text) - 4, "%%x%") == 0);
+    assert_true(strstr(text, program_invocation_short_name) != NULL && strcmp(text + strlen(text) - 4, "%%x%") == 0);
     cw_string_expand(text, sizeof(text), "%t %u %c");
     assert_true(matches(text, "^[0-9]{9,} [^ ]+ [0-9]{2,}$"));
     cw_string_expand(text, 5, "abcdefgh");
