@@ -8,7 +8,8 @@
 static struct cw_stream sent, seen, back_sent, back_seen;
 
 /* A connection with a stream from a to b. */
-static void connect_stream(struct cw_rig *rig, uint64_t seed, uint64_t count, struct cw_end **one, struct cw_end **other)
+static void connect_stream(struct cw_rig *rig, uint64_t seed, uint64_t count, struct cw_end **one,
+                           struct cw_end **other)
 {
     cw_rig_connect(rig, rig->a, rig->b, one, other);
     cw_stream_init(&sent, seed, rig->a, count);
@@ -156,7 +157,7 @@ static void test_sends_after_closed(void **state)
 {
     struct cw_rig *rig = *state;
     struct cw_completion completion = {.done = ignore_completion};
-    struct cw_packet_plan plan = {.length = 16, .seed = 1, .iov_count = 1};
+    struct cw_packet_plan plan = {.length = 16, .seed = 1, .iov_count = 1, .id = 1};
     struct cw_stream unused    = {0};
     struct cw_end *one, *other;
     ucs_status_t status;

@@ -20,8 +20,10 @@ static struct cw_end *dial_and_wait(struct cw_rig *rig, const struct cw_bytes *h
 
 static void check_reply(const struct cw_end *end, const struct cw_bytes *reply)
 {
-    cw_check(end->reply.length == reply->length, "a reply of %zu bytes arrives with %zu", reply->length, end->reply.length);
-    cw_check(memcmp(end->reply.data, reply->data, reply->length) == 0, "a reply of %zu bytes is damaged", reply->length);
+    cw_check(end->reply.length == reply->length, "a reply of %zu bytes arrives with %zu", reply->length,
+             end->reply.length);
+    cw_check(memcmp(end->reply.data, reply->data, reply->length) == 0, "a reply of %zu bytes is damaged",
+             reply->length);
 }
 
 static void test_hello_and_reply(void **state)
@@ -202,7 +204,8 @@ static void test_dialler_gives_up(void **state)
     }
     cw_rig_settle(rig);
     cw_list_for_each(end, &rig->b->ends, struct cw_end, link) {
-        cw_check(!end->is_acceptor || end->conn == NULL || end->closed, "an acceptor does not learn that the dialler left");
+        cw_check(!end->is_acceptor || end->conn == NULL || end->closed,
+                 "an acceptor does not learn that the dialler left");
     }
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
 }

@@ -78,8 +78,8 @@ static void test_no_leak(void **state)
     }
     cw_check(cw_count_descriptors() == descriptors, "%d descriptors more after %d rounds",
              cw_count_descriptors() - descriptors, 2 * WINDOW);
-    cw_check(cw_count_mappings() < mappings + WINDOW, "%d mappings more after %d rounds", cw_count_mappings() - mappings,
-             2 * WINDOW);
+    cw_check(cw_count_mappings() < mappings + WINDOW, "%d mappings more after %d rounds",
+             cw_count_mappings() - mappings, 2 * WINDOW);
     cw_check(heap[2] < heap[1] + WINDOW * 16u || heap_in_use() < heap[2] + WINDOW * 16u,
              "%zu and %zu bytes more after %d rounds each", heap[2] - heap[1], heap_in_use() - heap[2], WINDOW);
 }

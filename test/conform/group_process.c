@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two processes: the second one is forked before anything is opened and speaks to the first over a socket only to tell its
- * address and to keep in step. It dies in all the ways in which processes die.
+ * Two processes: the second one is forked before anything is opened and speaks to the first over a socket only to tell
+ * its address and to keep in step. It dies in all the ways in which processes die.
  */
 #include <signal.h>
 #include <string.h>
@@ -135,12 +135,12 @@ static int streams_done(void)
     return sent.done && seen.done && sent.outstanding == 0;
 }
 
-/* Sleeps as a program does, until something happened. */
+/* Progresses once; when there is nothing to do, sleeps as a program does. */
 static void sleep_once(struct cw_rig *rig)
 {
-    cw_side_fall_asleep(rig->a, NULL);
-    cw_check(cw_side_wakes(rig->a, 10000), "asleep for 10 s: a wake-up was lost");
-    cw_side_progress(rig->a);
+    if (cw_side_progress(rig->a) == 0 && cw_side_arm(rig->a) == UCS_OK) {
+        cw_check(cw_side_wakes(rig->a, 10000), "asleep for 10 s: a wake-up was lost");
+    }
 }
 
 /* Streams both ways to the end; `asleep`: spins never. */
@@ -152,10 +152,10 @@ static void run_streams(struct cw_rig *rig, struct cw_end *end, int asleep)
     while (!streams_done()) {
         unsigned pushed = cw_stream_push(end, asleep ? 7 : 64);
 
-        if (cw_side_progress(rig->a) == 0 && pushed == 0 && asleep && !streams_done()) {
-            if (cw_side_arm(rig->a) == UCS_OK) {
-                cw_check(cw_side_wakes(rig->a, 10000), "asleep for 10 s: a wake-up was lost");
-            }
+        if (asleep && pushed == 0) {
+            sleep_once(rig);
+        } else {
+            cw_side_progress(rig->a);
         }
         if (seen.next + sent.next != last) {
             last     = seen.next + sent.next;
@@ -235,7 +235,7 @@ static void dawdle(unsigned round)
 
 static void send_small(struct cw_end *end)
 {
-    const struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 1};
+    const struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 1, .id = 1};
     ucs_status_t status = cw_packet_send(end, &sent, &plan);
 
     cw_check(status == UCS_OK, "a ping answers %d", status);
@@ -251,9 +251,7 @@ static void ping_pong(struct cw_rig *rig, struct cw_end *end, unsigned rounds, i
             send_small(end);
         }
         while (end->packets < round) {
-            if (cw_side_progress(rig->a) == 0 && cw_side_arm(rig->a) == UCS_OK) {
-                cw_check(cw_side_wakes(rig->a, 10000), "asleep for 10 s in round %u: a wake-up was lost", round);
-            }
+            sleep_once(rig);
         }
         if (!first) {
             dawdle(round * 3);

@@ -7,7 +7,8 @@
 
 static struct cw_stream sent, seen;
 
-/* `sleeper` is armed, or has seen the event already. Whatever is under way must wake it; progresses it until the counter has moved on. */
+/* `sleeper` is armed, or has seen the event already. Whatever is under way must wake it; progresses it until the
+ * counter has moved on. */
 static void wake_until(struct cw_side *sleeper, struct cw_side *other, const unsigned *counter, unsigned target,
                        const char *what)
 {
@@ -109,7 +110,7 @@ static void test_packets_wake(void **state)
 static void test_event_before_arm(void **state)
 {
     struct cw_rig *rig = *state;
-    struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 12, .seed = 4};
+    struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 12, .seed = 4, .id = 1};
     struct cw_end *one, *other;
     unsigned round;
 
@@ -165,7 +166,7 @@ static void test_room_wakes(void **state)
 static void test_completions_wake(void **state)
 {
     struct cw_rig *rig = *state;
-    struct cw_packet_plan plan = {.slot = CW_SLOT_ZCOPY, .iov_count = 1};
+    struct cw_packet_plan plan = {.slot = CW_SLOT_ZCOPY, .iov_count = 1, .id = 1};
     struct cw_end *one, *other;
     uint64_t deadline;
     unsigned i;
@@ -194,7 +195,7 @@ static void test_completions_wake(void **state)
 static void test_ping_pong_asleep(void **state)
 {
     struct cw_rig *rig = *state;
-    struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 4};
+    struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .length = 8, .seed = 4, .id = 1};
     unsigned rounds    = cw_scaled(5000);
     struct cw_end *one, *other;
     unsigned round;

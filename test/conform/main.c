@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conform_<transport> [--broken] [group ...]: runs the named groups, or all. With --broken the transport is known to break the
- * contract: the program then succeeds if, and only if, some test fails.
+ * conform_<transport> [--broken] [group ...]: runs the named groups, or all. With --broken the transport is known to
+ * break the contract: the program then succeeds if, and only if, some test fails.
  */
 #include <stdio.h>
 #include <stdlib.h>

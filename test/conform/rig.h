@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The bench on which a transport is tested: two interfaces (one, for a transport that only reaches itself) with a poller
- * each and upcalls that record and check. The rules that hold for every upcall of transport.h are checked here, once:
- * only inside progress(), only on live connections, `opened` once and before packets, `closed` once and after them.
+ * The bench on which a transport is tested: two interfaces (one, for a transport that only reaches itself) with a
+ * poller each and upcalls that record and check. The rules that hold for every upcall of transport.h are checked here,
+ * once: only inside progress(), only on live connections, `opened` once and before packets, `closed` once and after
+ * them.
  *
  * A check that fails inside an upcall is noted and raised when progress() has returned, so that no transport is left in
  * the middle of its work. In a forked process a failed check ends that process with 1. Nothing waits longer than

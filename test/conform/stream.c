@@ -75,7 +75,7 @@ void cw_stream_plan(const struct cw_stream *stream, uint64_t number, struct cw_p
     int can_zcopy                  = cw_subject.transport->send_zcopy != NULL && limits->max_zcopy > 0;
     int can_short                  = cw_subject.transport->send_short != NULL;
 
-    *plan = (struct cw_packet_plan){.id = (uint8_t)(chance >> 32), .seed = chance ^ more};
+    *plan = (struct cw_packet_plan){.id = (uint8_t)(1 + (chance >> 32) % 255), .seed = chance ^ more};
     plan->slot = (enum cw_slot)(more % 3);
     if ((plan->slot == CW_SLOT_ZCOPY && !can_zcopy) || (plan->slot == CW_SLOT_SHORT && !can_short)) {
         plan->slot = CW_SLOT_BCOPY;
@@ -173,7 +173,8 @@ ucs_status_t cw_packet_send(struct cw_end *end, struct cw_stream *stream, const 
     cw_pattern_fill(data, plan->length, plan->seed);
     if (plan->slot == CW_SLOT_SHORT) {
         memcpy(&header, data, sizeof(header));
-        status = transport->send_short(end->conn, plan->id, header, data + sizeof(header), plan->length - sizeof(header));
+        status = transport->send_short(end->conn, plan->id, header, data + sizeof(header),
+                                       plan->length - sizeof(header));
     } else {
         state.data = data;
         status     = transport->send_bcopy(end->conn, plan->id, plan->length, pack, &state);
@@ -181,7 +182,8 @@ ucs_status_t cw_packet_send(struct cw_end *end, struct cw_stream *stream, const 
     }
     memset(data, 0xee, plan->length);
     free(data);
-    cw_check(status != UCS_INPROGRESS, "send_%s answers UCS_INPROGRESS", (plan->slot == CW_SLOT_SHORT) ? "short" : "bcopy");
+    cw_check(status != UCS_INPROGRESS, "send_%s answers UCS_INPROGRESS",
+             (plan->slot == CW_SLOT_SHORT) ? "short" : "bcopy");
     return status;
 }
 
@@ -274,13 +276,14 @@ void cw_stream_run(struct cw_rig *rig, struct cw_end *one, struct cw_end *other)
             cw_stream_push(other, 64);
         }
         cw_rig_progress(rig);
-        now = (one->receiving != NULL ? one->receiving->next : 0) + (other->receiving != NULL ? other->receiving->next : 0);
+        now = (one->receiving != NULL) ? one->receiving->next : 0;
+        now += (other->receiving != NULL) ? other->receiving->next : 0;
         if (now != last) { /* slow is no failure, standing still is */
             last     = now;
             deadline = cw_deadline();
         }
+        cw_check((one->sending == NULL || one->sending->status == UCS_OK) &&
+                 (other->sending == NULL || other->sending->status == UCS_OK), "a send failed on a healthy connection");
         cw_deadline_check(deadline, "the rest of a stream (all sent and acknowledged by `room`?)");
     }
-    cw_check((one->sending == NULL || one->sending->status == UCS_OK) &&
-             (other->sending == NULL || other->sending->status == UCS_OK), "a send failed on a healthy connection");
 }

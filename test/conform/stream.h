@@ -40,7 +40,8 @@ void cw_stream_init(struct cw_stream *stream, uint64_t seed, const struct cw_sid
 /* Number n of the stream. */
 void cw_stream_plan(const struct cw_stream *stream, uint64_t number, struct cw_packet_plan *plan);
 
-/* Sends what can be sent now, at most `max` packets; after CW_AGAIN nothing until `room`. Returns how many were taken. */
+/* Sends what can be sent now, at most `max` packets; after CW_AGAIN nothing until `room`. Returns how many were
+ * taken. */
 unsigned cw_stream_push(struct cw_end *end, unsigned max);
 /* Both streams to the end, pushing and progressing in turn. NULL: that end sends nothing. */
 void cw_stream_run(struct cw_rig *rig, struct cw_end *one, struct cw_end *other);
