@@ -133,6 +133,13 @@ void cw_pair_wait_count(struct cw_pair *pair, const volatile int *counter, int t
 ucs_status_t cw_pair_wait(struct cw_pair *pair, ucs_status_ptr_t result, const char *what);
 /* As cw_pair_wait, of one worker alone. */
 ucs_status_t cw_worker_wait_request(ucp_worker_h worker, ucs_status_ptr_t result, const char *what);
+/* As cw_pair_open, with wake-up; skips where the reference has none. */
+void cw_pair_open_wakeup(struct cw_pair *pair);
+int cw_worker_efd(ucp_worker_h worker);
+/* poll of one descriptor for reading: 1 or 0. */
+int cw_fd_poll(int fd, int timeout_ms);
+/* WAK-4: to the point where sleeping is allowed. */
+void cw_worker_drain_and_arm(ucp_worker_h worker);
 /* Waits until a message that matches lies unexpected at rx, without removing it. */
 void cw_pair_wait_probe(struct cw_pair *pair, ucp_tag_t tag, ucp_tag_t mask, ucp_tag_recv_info_t *info);
 
