@@ -231,7 +231,8 @@ static void sink_open(void)
     char prefix[PREFIX_SIZE];
     char text[PATH_SIZE + 256];
     char line[STACK_SIZE];
-    int prefix_length;
+    size_t prefix_length;
+    size_t length;
 
     cw_string_expand(sink.path, sizeof(sink.path), sink.pattern);
     sink.fd = cw_file_open_append(sink.path, &sink.size);
@@ -240,8 +241,9 @@ static void sink_open(void)
         (void)snprintf(text, sizeof(text),
                        "cannot open the log file '%s': %s; the log goes to standard output, check UCX_LOG_FILE",
                        sink.path, strerror(errno));
-        prefix_length = make_prefix(prefix, CW_LOG_ERROR, CW_LOG_SOURCE, __LINE__);
-        write_stream(stdout, line, lay_out(line, sizeof(line), prefix, (size_t)prefix_length, text));
+        prefix_length = (size_t)make_prefix(prefix, CW_LOG_ERROR, CW_LOG_SOURCE, __LINE__);
+        length        = lay_out(line, sizeof(line), prefix, prefix_length, text);
+        write_stream(stdout, line, length);
     }
 }
 

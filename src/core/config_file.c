@@ -17,7 +17,7 @@
 #endif
 
 #define FILE_NAME     "ucx.conf"
-#define FILE_SIZE_MAX (1024u * 1024u)
+#define FILE_SIZE_MAX ((size_t)1024 * 1024)
 #define PATH_SIZE     4096
 
 void cw_config_variables_free(struct cw_config_variables *variables)
@@ -205,7 +205,7 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
 
     status = cw_file_read(path, FILE_SIZE_MAX, &text, &length);
     if (status == UCS_ERR_EXCEEDS_LIMIT) {
-        cw_text_addf(problems, "%sconfiguration file '%s' is ignored: it is longer than %u bytes",
+        cw_text_addf(problems, "%sconfiguration file '%s' is ignored: it is longer than %zu bytes",
                      (problems->length == 0) ? "" : "\n", path, FILE_SIZE_MAX);
         return UCS_OK;
     }
@@ -265,7 +265,7 @@ int cw_config_library_file(const char *library_path, char *path, size_t size)
     if (strlen(library_path) >= sizeof(parent)) {
         return 0;
     }
-    (void)strcpy(parent, library_path);
+    cw_string_copy(parent, sizeof(parent), library_path);
     if (!go_up(parent)) {
         return 0;
     }
@@ -274,9 +274,9 @@ int cw_config_library_file(const char *library_path, char *path, size_t size)
     if (slash != parent && !cw_string_starts(slash, "/lib")) {
         char above[PATH_SIZE];
 
-        (void)strcpy(above, parent);
+        cw_string_copy(above, sizeof(above), parent);
         if (go_up(above) && cw_string_starts(strrchr(above, '/'), "/lib")) {
-            (void)strcpy(parent, above);
+            cw_string_copy(parent, sizeof(parent), above);
         }
     }
     slash  = strrchr(parent, '/');

@@ -10,7 +10,7 @@
 
 #include "core/config_global.h"
 
-#define GUESS_DISTANCE 3
+#define GUESS_DISTANCE 3u
 
 #define CW_VALUE_SHAPE(type, ctype) ctype shape_##type;
 struct value_shapes {
