@@ -182,14 +182,14 @@ static pid_t start_peers(unsigned peers, void **addresses)
 
 static void measure_endpoints(ucp_worker_h worker, unsigned endpoints, unsigned peers, void **addresses)
 {
-    ucp_ep_h *handles = calloc(endpoints, sizeof(*handles));
+    ucp_ep_h *handles = calloc(endpoints, sizeof(ucp_ep_h));
 
     if (handles == NULL) {
         cw_say_error("no memory for %u handles", endpoints);
         exit(1);
     }
     /* The array's pages are this program's, not the library's: made resident before the first look. */
-    memset(handles, 1, endpoints * sizeof(*handles));
+    memset(handles, 1, endpoints * sizeof(ucp_ep_h));
     struct memory before = memory_now();
     uint64_t start_ns = cw_clock_ns();
     for (unsigned i = 0; i < endpoints; i++) {

@@ -12,6 +12,7 @@
  */
 #include "tests.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,10 +198,20 @@ static void on_received(void *request, ucs_status_t status, const ucp_tag_recv_i
     ucp_request_free(request);
 }
 
+/* Takes a slot off a list before any call into the library, whose callbacks put others back. */
+static inline struct slot *slot_take(struct slot **list)
+{
+    struct slot *slot = *list;
+
+    assert(slot != NULL);
+    *list = slot->next_free;
+    return slot;
+}
+
 /* Sends one message; a free send slot must exist. */
 static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, size_t size)
 {
-    struct slot *slot = side->free_sends;
+    struct slot *slot = slot_take(&side->free_sends);
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
         .cb.send = on_sent,
@@ -212,14 +223,15 @@ static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, s
     }
     void *request = side->synchronous ? ucp_tag_send_sync_nbx(side->link->ep, slot->buffer, size, tag, &param)
                                       : ucp_tag_send_nbx(side->link->ep, slot->buffer, size, tag, &param);
-    if (request == NULL) {
+    if (request != NULL && !UCS_PTR_IS_ERR(request)) {
+        side->sends_pending++;
         return 0;
     }
-    if (UCS_PTR_IS_ERR(request)) {
+    slot->next_free = side->free_sends;
+    side->free_sends = slot;
+    if (request != NULL) {
         return cw_link_fail(side->link, "ucp_tag_send_nbx failed: %s", ucs_status_string(UCS_PTR_STATUS(request)));
     }
-    side->free_sends = slot->next_free;
-    side->sends_pending++;
     return 0;
 }
 
@@ -238,20 +250,19 @@ static int wait_unexpected(struct side *side, ucp_tag_t tag)
 /* Posts one receive; a free receive slot must exist. The slot, or NULL when the link has failed. */
 static inline struct slot *recv_one(struct side *side, ucp_tag_t tag, uint64_t message, size_t size)
 {
-    struct slot *slot = side->free_recvs;
     ucp_tag_recv_info_t info = {.length = side->lacks_recv_info ? size : SIZE_MAX, .sender_tag = tag};
     ucp_request_param_t param = {
         .op_attr_mask =
             UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
         .cb.recv = on_received,
-        .user_data = slot,
         .recv_info.tag_info = &info,
     };
 
     if (side->run->params.probe_first && wait_unexpected(side, tag) != 0) {
         return NULL;
     }
-    side->free_recvs = slot->next_free;
+    struct slot *slot = slot_take(&side->free_recvs);
+    param.user_data = slot;
     side->recvs_pending++;
     slot->tag = tag;
     slot->message = message;
