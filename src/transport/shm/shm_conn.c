@@ -369,16 +369,15 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
         drop_stranger(conn, wrong);
         return 0;
     }
+    if (make_open(iface, conn) != UCS_OK) {
+        drop_stranger(conn, "no memory");
+        return 0;
+    }
+    iface->num_greeting--;
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply, &reply_length);
     send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
         shm_dispose(conn);
-        return 1;
-    }
-    iface->num_greeting--;
-    if (make_open(iface, conn) != UCS_OK) {
-        conn->state = SHM_CONN_BROKEN;
-        iface->super.upcalls->closed(&conn->super, UCS_ERR_NO_MEMORY);
     }
     return 1;
 }

@@ -100,9 +100,9 @@ static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
 
     while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0) {
         length = shm_word_length(word);
-        if (cw_unlikely(length > iface->super.limits.max_bcopy || shm_word_id(word) == 0)) {
-            cw_error("a peer on this machine wrote a packet of %u bytes with id %u into its ring, which is impossible; its connection is closed",
-                     length, shm_word_id(word));
+        if (cw_unlikely(length > iface->super.limits.max_bcopy)) {
+            cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its connection is closed",
+                     length);
             shm_conn_broken(conn, UCS_ERR_IO_ERROR);
             return count + 1;
         }

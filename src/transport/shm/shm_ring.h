@@ -4,7 +4,7 @@
  * packets, so that a small packet costs one line transfer; and a byte area for larger ones, used in the order of the cells. A cell is published
  * by its control word, whose lap number differs from one round to the next, so nothing needs clearing.
  *
- *   control word: lap 16 bits | length 32 bits | id 8 bits | flags 8 bits
+ *   control word: lap 16 bits | length 32 bits | id 8 bits | 8 bits of value 1, so that no word is 0
  *
  * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer and are checked.
  * Each side keeps its counters in private memory; what it tells the other lies in struct shm_ring_control.
@@ -76,7 +76,7 @@ static inline struct shm_cell *shm_cell_at(struct shm_cell *cells, uint64_t cell
 
 static inline uint64_t shm_control_word(uint64_t lap, uint32_t length, uint8_t id)
 {
-    return (lap << 48) | ((uint64_t)length << 16) | ((uint64_t)id << 8);
+    return (lap << 48) | ((uint64_t)length << 16) | ((uint64_t)id << 8) | 1;
 }
 
 /* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must start at its beginning. */
@@ -139,13 +139,13 @@ static inline void shm_publish(struct shm_producer *producer, uint64_t length, u
     __atomic_store_n(&cell->control, shm_control_word(lap, (uint32_t)length, id), __ATOMIC_RELEASE);
 }
 
-/* The control word of the next packet, or 0 when there is none (its id is never 0). */
+/* The control word of the next packet, or 0 when there is none. */
 static inline uint64_t shm_peek(const struct shm_consumer *consumer)
 {
     const struct shm_cell *cell = shm_cell_at(consumer->cells, consumer->cell_count, consumer->cell_shift);
     uint64_t word               = __atomic_load_n(&cell->control, __ATOMIC_ACQUIRE);
 
-    return ((word >> 48) == shm_lap(consumer->cell_count, consumer->cell_shift)) ? word : 0;
+    return (word >> 48) == shm_lap(consumer->cell_count, consumer->cell_shift) ? word : 0;
 }
 
 static inline uint32_t shm_word_length(uint64_t word)
