@@ -388,7 +388,8 @@ static int role_creator(int fd, const char *argument)
     static ucp_ep_h eps[COUNT];
     struct cw_side side;
     ucp_ep_params_t params;
-    char byte, *warm, *blob = malloc(8192);
+    char byte, *blob = malloc(8192);
+    char *volatile warm; /* a compiler may drop an allocation that is only freed */
     size_t length = (size_t)atol(argument);
 
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
