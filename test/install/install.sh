@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
+# CASE: install (the fixture of the others), files, shared, static, cmake, moved, destdir. Status 77 means: cannot run here.
+set -eu
+
+case_name=$1
+build=$2
+work=$3
+version=$4
+prefix=$work/prefix
+here=$(cd "$(dirname "$0")" && pwd)
+: "${CC:=cc}" "${CMAKE:=cmake}"
+
+fail()
+{
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+# The directory below $1 in which libucp.so was installed.
+libdir()
+{
+    find "$1" -name libucp.so -exec dirname {} \;
+}
+
+# Runs the consumer $1, which must answer with our version, and not take our libraries from anywhere but $2 (or, if that is
+# "static", not take them at all).
+run_consumer()
+{
+    needed=$(LD_LIBRARY_PATH=$2 ldd "$1")
+    case $2 in
+    static)
+        ! echo "$needed" | grep -q libuc || fail "$1 was to be linked statically but needs: $needed"
+        ;;
+    *)
+        echo "$needed" | grep -q "libucp.so.0 => $2/" || fail "$1 does not take libucp from $2: $needed"
+        ! echo "$needed" | grep libuc | grep -qv "=> $2/" || fail "$1 takes libraries from elsewhere: $needed"
+        ;;
+    esac
+    answer=$(LD_LIBRARY_PATH=$2 "$1") || fail "$1 ended with status $?"
+    [ "$answer" = "$version" ] || fail "$1 ran with version $answer, not $version"
+}
+
+need_pkg_config()
+{
+    command -v pkg-config >/dev/null || { echo "SKIPPED: there is no pkg-config on this machine."; exit 77; }
+}
+
+# pkg_config_consumer PREFIX OUTPUT [--static]
+pkg_config_consumer()
+{
+    lib=$(libdir "$1")
+    [ -n "$lib" ] || lib=$(dirname "$(find "$1" -name libucp.a)")
+    output=$2
+    shift 2
+    PKG_CONFIG_PATH=$lib/pkgconfig
+    export PKG_CONFIG_PATH
+    found=$(pkg-config --modversion ucx) || fail "pkg-config does not find ucx"
+    [ "$found" = "$version" ] || fail "pkg-config speaks of version $found, not $version"
+    flags=$(pkg-config "$@" --cflags --libs ucx)
+    # shellcheck disable=SC2086 # a list of flags
+    "$CC" -Wall -Wextra -Werror "$here/consumer/consumer.c" -o "$output" $flags ||
+        fail "the consumer does not build with: $flags"
+}
+
+cmake_consumer()
+{
+    rm -rf "$2"
+    if ! { "$CMAKE" -S "$here/consumer" -B "$2" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$1" \
+        -DEXPECTED_VERSION="$version" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && "$CMAKE" --build "$2"; } >"$2.log" 2>&1; then
+        cat "$2.log"
+        fail "the consumer does not build with find_package"
+    fi
+}
+
+case $case_name in
+install)
+    rm -rf "$work"
+    mkdir -p "$work"
+    "$CMAKE" --install "$build" --prefix "$prefix" >"$work/install.log" || fail "cmake --install"
+    ;;
+files)
+    lib=$(libdir "$prefix")
+    for name in ucp uct ucs ucm; do
+        [ -f "$lib/lib$name.a" ] || fail "lib$name.a is missing"
+        [ "$(readlink "$lib/lib$name.so.0")" = lib$name.so.0.0.0 ] || fail "lib$name.so.0 is no link to lib$name.so.0.0.0"
+        [ -L "$lib/lib$name.so" ] || fail "lib$name.so is no link"
+        soname=$(readelf -d "$lib/lib$name.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+        [ "$soname" = lib$name.so.0 ] || fail "lib$name.so is called $soname"
+        ! readelf -d "$lib/lib$name.so" | grep -q INTERPOSE || fail "lib$name.so interposes"
+        readelf -n "$lib/lib$name.so" | grep -q 'Build ID' || fail "lib$name.so has no build id"
+    done
+    for file in pkgconfig/ucx.pc pkgconfig/ucx-ucs.pc pkgconfig/ucx-uct.pc \
+        cmake/ucx/ucx-config.cmake cmake/ucx/ucx-config-version.cmake cmake/ucx/ucx-targets.cmake; do
+        [ -f "$lib/$file" ] || fail "$file is missing"
+        ! grep -qF -e "$work" -e "$build" "$lib/$file" || fail "$file names the machine it was built on"
+    done
+    (cd "$here/../../include" && find . -name '*.h') | while read -r header; do
+        [ -f "$prefix/include/$header" ] || fail "the header $header is missing"
+    done
+    ;;
+shared)
+    need_pkg_config
+    pkg_config_consumer "$prefix" "$work/shared"
+    run_consumer "$work/shared" "$(libdir "$prefix")"
+    ;;
+static)
+    need_pkg_config
+    # Without shared libraries the linker has to take the archives.
+    rm -rf "$work/archives"
+    cp -R "$prefix" "$work/archives"
+    find "$work/archives" -name 'libuc*.so*' -exec rm -f {} +
+    pkg_config_consumer "$work/archives" "$work/static" --static
+    run_consumer "$work/static" static
+    ;;
+cmake)
+    cmake_consumer "$prefix" "$work/cmake"
+    run_consumer "$work/cmake/consumer" "$(libdir "$prefix")"
+    ;;
+moved)
+    need_pkg_config
+    rm -rf "$work/first" "$work/elsewhere"
+    cp -R "$prefix" "$work/first"
+    mv "$work/first" "$work/elsewhere"
+    mv "$prefix" "$prefix.away"
+    trap 'mv "$prefix.away" "$prefix"' EXIT
+    pkg_config_consumer "$work/elsewhere" "$work/moved"
+    run_consumer "$work/moved" "$(libdir "$work/elsewhere")"
+    cmake_consumer "$work/elsewhere" "$work/moved-cmake"
+    run_consumer "$work/moved-cmake/consumer" "$(libdir "$work/elsewhere")"
+    # An installed program finds the libraries beside it, wherever it lies.
+    for program in "$work"/elsewhere/bin/*; do
+        [ -x "$program" ] || continue
+        strays=$( (unset LD_LIBRARY_PATH; ldd "$program") | grep libuc | grep -v "$work/elsewhere/" || true)
+        [ -z "$strays" ] || fail "$program looks elsewhere: $strays"
+    done
+    ;;
+destdir)
+    rm -rf "$work/stage"
+    DESTDIR=$work/stage "$CMAKE" --install "$build" --prefix /opt/causeway >/dev/null || fail "cmake --install"
+    [ -n "$(libdir "$work/stage/opt/causeway")" ] || fail "nothing was installed below DESTDIR"
+    [ "$(find "$work/stage" -mindepth 1 -maxdepth 2 | wc -l)" = 2 ] || fail "files outside the prefix in DESTDIR"
+    ;;
+*)
+    fail "there is no case $case_name"
+    ;;
+esac
