@@ -167,7 +167,7 @@ void cw_net_format(const struct cw_net_address *address, char text[CW_NET_TEXT_M
 void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX])
 {
     struct cw_net_address address;
-    union socket_address peer;
+    union socket_address peer = {0};
     socklen_t length = sizeof(peer);
 
     if (getpeername(fd, &peer.any, &length) < 0) {

@@ -58,8 +58,8 @@ static void leave_state(struct cw_tcp_conn *conn)
     if (!cw_list_empty(&conn->link)) {
         iface->num_strangers -= conn->state == CW_TCP_STRANGER;
         iface->num_lingering -= conn->state == CW_TCP_LINGERING;
-        cw_list_remove(&conn->link);
     }
+    cw_list_remove(&conn->link);
 }
 
 void cw_tcp_conn_free(struct cw_tcp_conn *conn)
