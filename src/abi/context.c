@@ -40,8 +40,8 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
         cw_warn("UCP API version is incompatible: required >= %u.%u, actual %s", api_major_version, api_minor_version,
                 ucp_get_version_string());
     } else {
-        cw_info("version %s of the UCP API serves a program built for %u.%u", ucp_get_version_string(), api_major_version,
-                api_minor_version);
+        cw_info("version %s of the UCP API serves a program built for %u.%u", ucp_get_version_string(),
+                api_major_version, api_minor_version);
     }
     return cw_context_new(params, (config == NULL) ? NULL : &config->settings, context_p);
 }

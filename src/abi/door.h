@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the door share. The door checks arguments, enters the worker, calls one function, and leaves; it has no state.
+ * What the files of the door share. The door checks arguments, enters the worker, calls one function, and leaves; it
+ * has no state.
  */
 #ifndef CW_ABI_DOOR_H
 #define CW_ABI_DOOR_H

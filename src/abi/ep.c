@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoint calls (EP-*, CLS-*). Endpoints to socket addresses and from connection requests are not there yet (docs/STATUS.md).
+ * Endpoint calls (EP-*, CLS-*). Endpoints to socket addresses and from connection requests are not there yet
+ * (docs/STATUS.md).
  */
 #include <string.h>
 
@@ -42,7 +43,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
         return (params->conn_request == NULL) ? UCS_ERR_INVALID_PARAM : UCS_ERR_NOT_IMPLEMENTED;
     }
     if (!(mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
-        cw_error("an endpoint needs a worker address, a connection request, or a socket address with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
+        cw_error("an endpoint needs a worker address, a connection request, or a socket address with "
+                 "UCP_EP_PARAMS_FLAGS_CLIENT_SERVER");
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(worker);
@@ -53,7 +55,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
 ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
 {
-    const uint64_t forbidden = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    const uint64_t forbidden = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
+                               UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 
     if (params->field_mask & forbidden) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
@@ -134,18 +137,20 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
     return status;
 }
 
-ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param, ucp_ep_evaluate_perf_attr_t *attr)
+ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
+                                  ucp_ep_evaluate_perf_attr_t *attr)
 {
     const struct cw_iface *iface;
 
-    if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) || !(attr->field_mask & UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME)) {
+    if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) ||
+        !(attr->field_mask & UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME)) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(ep->worker);
     iface = iface_of(ep);
     if (iface != NULL) {
-        attr->estimated_time = cw_plan_estimate(iface->limits.latency_ns, iface->limits.overhead_ns, iface->limits.bandwidth_bps,
-                                                (double)param->message_size);
+        attr->estimated_time = cw_plan_estimate(iface->limits.latency_ns, iface->limits.overhead_ns,
+                                                iface->limits.bandwidth_bps, (double)param->message_size);
     }
     cw_worker_leave(ep->worker);
     return (iface == NULL) ? UCS_ERR_NOT_CONNECTED : UCS_OK;
@@ -153,7 +158,8 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
 
 static const char *state_name(const struct ucp_ep *ep)
 {
-    static const char *const names[] = {"not connected yet", "connecting", "waiting for the peer's connection", "connected", "failed"};
+    static const char *const names[] = {"not connected yet", "connecting", "waiting for the peer's connection",
+                                        "connected", "failed"};
 
     return names[ep->state];
 }
@@ -167,7 +173,8 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
     fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,
             (unsigned long long)cw_ep_peer_uid(ep), ep->number);
     if (iface != NULL) {
-        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", iface->transport->name, cw_worker_device_name(ep->worker, iface));
+        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", iface->transport->name,
+                cw_worker_device_name(ep->worker, iface));
     }
     fprintf(stream, "#               state: %s\n#\n", state_name(ep));
     cw_worker_leave(ep->worker);

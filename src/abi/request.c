@@ -91,9 +91,11 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
             return UCS_ERR_INVALID_PARAM;
         }
         if (req->kind == CW_REQUEST_TAG_RECV) {
-            snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu host memory: %s", req->info.length, ucs_status_string(status));
+            snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu host memory: %s", req->info.length,
+                     ucs_status_string(status));
         } else {
-            snprintf(attr->debug_string, attr->debug_string_size, "send length %zu host memory: %s", cw_tag_send_length(req), ucs_status_string(status));
+            snprintf(attr->debug_string, attr->debug_string_size, "send length %zu host memory: %s",
+                     cw_tag_send_length(req), ucs_status_string(status));
         }
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS) {

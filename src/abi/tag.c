@@ -5,8 +5,8 @@
 #include "abi/door.h"
 #include "op/tag.h"
 
-static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param, int sync,
-                             const char *call)
+static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                 const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
@@ -25,7 +25,8 @@ static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, 
     return result;
 }
 
-ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag, const ucp_request_param_t *param)
+ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                  const ucp_request_param_t *param)
 {
     return tag_send(ep, buffer, count, tag, param, 0, __func__);
 }
@@ -74,7 +75,8 @@ ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t 
     return result;
 }
 
-ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove, ucp_tag_recv_info_t *info)
+ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
+                                   ucp_tag_recv_info_t *info)
 {
     ucp_tag_message_h message;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Joins op/ and connect/ to the core: the core depends on neither (docs/ARCHITECTURE.md). Also the argument checks that several doors share.
+ * Joins op/ and connect/ to the core: the core depends on neither (docs/ARCHITECTURE.md). Also the argument checks that
+ * several doors share.
  */
 #include "abi/door.h"
 #include "connect/connect.h"
@@ -37,7 +38,8 @@ ucs_status_t cw_door_check_param(const ucp_request_param_t *param)
         cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND exclude each other");
         return UCS_ERR_INVALID_PARAM;
     }
-    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) && (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) &&
+        (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         cw_error("memory type %d does not exist", (int)param->memory_type);
         return UCS_ERR_INVALID_PARAM;
     }

@@ -42,7 +42,8 @@ static ucs_status_t address_new(ucp_worker_h worker, int net_only, ucp_address_t
 static ucs_status_t worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     uint64_t mask = attr->field_mask;
-    int net_only  = (mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) && (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
+    int net_only  = (mask & UCP_WORKER_ATTR_FIELD_ADDRESS_FLAGS) &&
+                    (attr->address_flags & UCP_WORKER_ADDRESS_FLAG_NET_ONLY);
     ucs_status_t status;
 
     if (mask & UCP_WORKER_ATTR_FIELD_ADDRESS) {

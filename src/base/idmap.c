@@ -55,7 +55,8 @@ static struct cw_idmap_slot *find(const struct cw_idmap *map, uint64_t id)
 {
     uint32_t index = (uint32_t)id;
 
-    if (index >= map->size || map->slots[index].generation != (uint32_t)(id >> 32) || map->slots[index].object == NULL) {
+    if (index >= map->size || map->slots[index].generation != (uint32_t)(id >> 32) ||
+        map->slots[index].object == NULL) {
         return NULL;
     }
     return &map->slots[index];

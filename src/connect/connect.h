@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting a peer: the worker's own address, what can be reached of somebody else's, and wireup of endpoints. Called by the door and, through
- * the upcall table, by transports; worker entered.
+ * Meeting a peer: the worker's own address, what can be reached of somebody else's, and wireup of endpoints. Called by
+ * the door and, through the upcall table, by transports; worker entered.
  */
 #ifndef CW_CONNECT_CONNECT_H
 #define CW_CONNECT_CONNECT_H
@@ -9,10 +9,12 @@
 #include "core/ep.h"
 #include "wire/address.h"
 
-/* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. `net_only`: network transports only (ADR-3). */
+/* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. `net_only`: network transports only
+ * (ADR-3). */
 size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffer);
 
-/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system call. */
+/* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system
+ * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
 /* The interface that would be dialled first, or NULL. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wireup: an endpoint that has something to send dials its peer; both may dial at once, then the connection of the worker with the smaller
- * uid is used and the other one dropped. The states are drawn in core/ep.h. Nothing is sent on a connection before it was accepted, so
- * no message can be lost or doubled by the race.
+ * Wireup: an endpoint that has something to send dials its peer; both may dial at once, then the connection of the
+ * worker with the smaller uid is used and the other one dropped. The states are drawn in core/ep.h. Nothing is sent on
+ * a connection before it was accepted, so no message can be lost or doubled by the race.
  */
 #include "connect/connect.h"
 
@@ -44,7 +44,8 @@ static int choose(struct ucp_worker *worker, const struct cw_address *address, u
         if (tried & (1u << i)) {
             candidates[i].usable = 0;
         } else if (complain && !candidates[i].usable) {
-            cw_error("worker %016llx cannot be reached by %s: %s", (unsigned long long)address->uid, iface->transport->name, why);
+            cw_error("worker %016llx cannot be reached by %s: %s", (unsigned long long)address->uid,
+                     iface->transport->name, why);
         }
     }
     return cw_plan_choose(candidates, worker->num_ifaces);
@@ -56,7 +57,8 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
         return UCS_OK;
     }
     (void)choose(worker, address, 0, 1);
-    cw_error("no transport reaches worker %016llx; check that UCX_TLS allows one that both sides have", (unsigned long long)address->uid);
+    cw_error("no transport reaches worker %016llx; check that UCX_TLS allows one that both sides have",
+             (unsigned long long)address->uid);
     return UCS_ERR_UNREACHABLE;
 }
 
@@ -74,7 +76,8 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
                                  .target_uid = cw_ep_peer_uid(ep),
                                  .number     = ep->number,
                                  .err_mode   = ep->err_mode,
-                                 .flags      = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ? CW_HELLO_NO_LOOPBACK : 0};
+                                 .flags      = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ?
+                                               CW_HELLO_NO_LOOPBACK : 0};
     ucs_status_t status       = UCS_ERR_UNREACHABLE;
     uint8_t bytes[CW_HELLO_LENGTH];
     struct cw_address address;
@@ -143,13 +146,15 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
 }
 
 /* The peer created its endpoint first, or ours was closed and freed already: nobody holds a handle to it now. */
-static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello, uint32_t number)
+static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello,
+                                       uint32_t number)
 {
     struct cw_peer *peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
     struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, number);
 
     if (ep == NULL) {
-        cw_error("no memory for the endpoint that worker %016llx wants to connect to", (unsigned long long)hello->source_uid);
+        cw_error("no memory for the endpoint that worker %016llx wants to connect to",
+                 (unsigned long long)hello->source_uid);
         return CW_HELLO_REFUSED;
     }
     ep->err_mode = hello->err_mode;
@@ -157,7 +162,8 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
     return CW_HELLO_ACCEPTED;
 }
 
-ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply, size_t *reply_length)
+ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply,
+                              size_t *reply_length)
 {
     static struct cw_log_limit limit;
     struct ucp_worker *worker   = owner;
@@ -167,7 +173,8 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     uint32_t number;
 
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
+        cw_log_ratelimited(&limit, CW_LOG_WARN,
+                           "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
                            conn->iface->transport->name, length);
         *reply_length = 0;
         return UCS_ERR_INVALID_PARAM;
@@ -187,7 +194,8 @@ static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_ep_drop_conn(ep);
     if (cw_wireup_connect(ep) != UCS_OK) {
-        cw_diag("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(status));
+        cw_diag("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
+                ucs_status_string(status));
         cw_ep_fail(ep, status);
     }
 }

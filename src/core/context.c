@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Creating a context: parameters, configuration, and the list of usable devices with the warnings about names that lead nowhere (CFG-40).
+ * Creating a context: parameters, configuration, and the list of usable devices with the warnings about names that lead
+ * nowhere (CFG-40).
  */
 #include "core/context.h"
 
@@ -80,8 +81,8 @@ static void names_add(struct names_text *names, const char *format, const char *
     }
 }
 
-static void warn_devices(const struct cw_config *config, const struct found *found, unsigned count, enum cw_device_class class_id,
-                         const char *type)
+static void warn_devices(const struct cw_config *config, const struct found *found, unsigned count,
+                         enum cw_device_class class_id, const char *type)
 {
     const struct cw_name_list *list = device_list(config, class_id);
     struct names_text have          = {.text = ""};
@@ -182,7 +183,8 @@ static ucs_status_t find_resources(struct ucp_context *context)
     if ((config->tls.mode == CW_LIST_ALLOW && config->tls.list.count == 0) ||
         (config->net_devices.count == 0 && config->shm_devices.count == 0 && config->acc_devices.count == 0 &&
          config->self_devices.count == 0)) {
-        cw_error("the list of transports or all lists of devices are empty; set UCX_TLS and UCX_NET_DEVICES or leave them alone");
+        cw_error("the list of transports or all lists of devices are empty; set UCX_TLS and UCX_NET_DEVICES or leave "
+                 "them alone");
         return UCS_ERR_NO_ELEM;
     }
     found = malloc(cw_num_transports * sizeof(*found));
@@ -246,7 +248,8 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     if (context == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    status = (config == NULL) ? cw_config_read(NULL, NULL, &context->config) : cw_config_clone(config, &context->config);
+    status = (config == NULL) ? cw_config_read(NULL, NULL, &context->config) :
+                                cw_config_clone(config, &context->config);
     if (status != UCS_OK) {
         goto fail;
     }
@@ -283,7 +286,8 @@ void cw_context_print(const struct ucp_context *context, FILE *stream)
     for (i = 0; i < context->num_resources; i++) {
         if (context->resources[i].transport != last) {
             last = context->resources[i].transport;
-            fprintf(stream, "#     component %-2u :  %s\n#            md %-2u :  component %-2u %s\n", md, last->name, md, md, last->name);
+            fprintf(stream, "#     component %-2u :  %s\n#            md %-2u :  component %-2u %s\n", md, last->name,
+                    md, md, last->name);
             md++;
         }
     }

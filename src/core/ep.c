@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life of an endpoint as drawn in core/ep.h: creation, adoption, the queue of pending operations, failure, and the end. Flush and close are
- * in ep_close.c. Nothing here sends a packet by itself.
+ * Life of an endpoint as drawn in core/ep.h: creation, adoption, the queue of pending operations, failure, and the end.
+ * Flush and close are in ep_close.c. Nothing here sends a packet by itself.
  */
 #include "core/ep.h"
 
@@ -99,8 +99,9 @@ static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
 static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint8_t err_mode)
 {
     if (ep->err_mode != err_mode) {
-        cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with mode %u; use the "
-                 "same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep), err_mode, ep->err_mode);
+        cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with "
+                 "mode %u; use the same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep),
+                 err_mode, ep->err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
     set_params(ep, params);
@@ -113,9 +114,9 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
-    uint8_t err_mode = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? (uint8_t)params->err_mode :
-                                                                                     (uint8_t)UCP_ERR_HANDLING_MODE_NONE;
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
+    uint8_t err_mode     = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ?
+                           (uint8_t)params->err_mode : (uint8_t)UCP_ERR_HANDLING_MODE_NONE;
     ucs_status_t status;
     struct ucp_ep *ep;
 
@@ -267,8 +268,8 @@ static void report_failure(struct ucp_ep *ep)
         return;
     }
     cw_log((ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_DIAG,
-           "endpoint %p to worker %016llx failed: %s; this will not be handled since no error callback is installed", (void *)ep,
-           (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status));
+           "endpoint %p to worker %016llx failed: %s; this will not be handled since no error callback is installed",
+           (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status));
 }
 
 /* Nobody holds the handle and nothing can come from the peer that the program would see. */

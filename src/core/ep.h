@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the n-th that B makes to A
- * are the two ends of one connection (EP-7). It connects when the first operation needs it.
+ * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the
+ * n-th that B makes to A are the two ends of one connection (EP-7). It connects when the first operation needs it.
  *
  *      IDLE --first operation--> DIALING --accepted--> OPEN --peer gone, protocol error--> FAILED
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
  *        +--peer's hello--------------------------------------------------------> OPEN
  *
- * Independent of that state: `user` tells whether the program holds a handle. Without one the endpoint was made by a peer's hello and waits
- * to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
+ * Independent of that state: `user` tells whether the program holds a handle. Without one the endpoint was made by a
+ * peer's hello and waits to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
  */
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
@@ -46,7 +46,8 @@ struct ucp_ep {
     uint32_t next_message_id;
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
-    struct cw_conn *old_conns[CW_MAX_IFACES + 1]; /* dials that failed or lost against the peer's; closed by the next reap */
+    /* dials that failed or lost against the peer's; closed by the next reap */
+    struct cw_conn *old_conns[CW_MAX_IFACES + 1];
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
     void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
@@ -75,7 +76,8 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
 /* Makes an endpoint; no system call, no message. Takes a reference on the peer. NULL: no memory. */
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
-/* ucp_ep_create for a worker address that was decoded: adopts what the peer opened already, or makes an idle endpoint (EP-7, EP-8, EP-9). */
+/* ucp_ep_create for a worker address that was decoded: adopts what the peer opened already, or makes an idle endpoint
+ * (EP-7, EP-8, EP-9). */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
@@ -94,7 +96,8 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 /* Runs pending requests as far as the transport takes them. */
 void cw_ep_drain(struct ucp_ep *ep);
 
-/* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its reply. */
+/* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
+ * reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
 /* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
@@ -104,7 +107,8 @@ void cw_ep_drop_conn(struct ucp_ep *ep);
 
 /* Puts the endpoint on the worker's list of those to be looked after by progress. */
 void cw_ep_reap_later(struct ucp_ep *ep);
-/* Closes failed or abandoned connections, frees endpoints that nobody needs. Called by progress, outside of upcalls. Returns work done. */
+/* Closes failed or abandoned connections, frees endpoints that nobody needs. Called by progress, outside of upcalls.
+ * Returns work done. */
 unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flush and close. A flush is an operation in the endpoint's queue like any other, so it completes after what was posted before and before
- * what comes later (FLU-3). A close is a flush that also tells the peer; it needs no answer (CLS-19). What the endpoint may still receive
- * from the peer after our close is delivered to the worker (CLS-14), so the connection stays until both ends were closed.
+ * Flush and close. A flush is an operation in the endpoint's queue like any other, so it completes after what was
+ * posted before and before what comes later (FLU-3). A close is a flush that also tells the peer; it needs no answer
+ * (CLS-19). What the endpoint may still receive from the peer after our close is delivered to the worker (CLS-14), so
+ * the connection stays until both ends were closed.
  */
 #include "core/ep.h"
 
@@ -63,8 +64,10 @@ static ucs_status_t close_send(struct cw_request *request)
     return flush_send(request);
 }
 
-/* Tries at once when nothing is queued; otherwise, or when the transport is not through, puts the request to its place. */
-static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param, ucs_status_t (*send)(struct cw_request *))
+/* Tries at once when nothing is queued; otherwise, or when the transport is not through, puts the request to its
+ * place. */
+static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param,
+                              ucs_status_t (*send)(struct cw_request *))
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     struct flush_state *state;
@@ -108,7 +111,8 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     struct cw_list *link;
 
     if (ep->err_mode != UCP_ERR_HANDLING_MODE_PEER) {
-        cw_error("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with a flush", (void *)ep);
+        cw_error("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with "
+                 "a flush", (void *)ep);
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
     ep->user = 0;

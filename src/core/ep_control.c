@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small packets that the library sends on its own account: an id and 8 bytes. They keep their place in the endpoint's queue.
+ * Small packets that the library sends on its own account: an id and 8 bytes. They keep their place in the endpoint's
+ * queue.
  */
 #include "core/ep.h"
 

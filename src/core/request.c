@@ -75,7 +75,8 @@ static int pool_grow(struct ucp_worker *worker)
     return 1;
 }
 
-struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param, enum cw_request_kind kind)
+struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
+                                  enum cw_request_kind kind)
 {
     uint32_t mask = (param == NULL) ? 0 : param->op_attr_mask;
     struct cw_request *request;

@@ -5,9 +5,9 @@
  *      | head (struct cw_request) | state of the operation | user area ...
  *      ^ CW_REQUEST_SIZE bytes below the handle            ^ handle = what the user holds (CTX-20, OPA-6)
  *
- * The state is a struct of the operation's own file, reached by cw_request_state. Objects come from the worker's pool, which runs
- * request_init once per object (CTX-23) and never gives memory back before the worker ends, so that a freed handle still reads as
- * completed (R5); or from the user (FIELD_REQUEST). All functions want the worker entered.
+ * The state is a struct of the operation's own file, reached by cw_request_state. Objects come from the worker's pool,
+ * which runs request_init once per object (CTX-23) and never gives memory back before the worker ends, so that a freed
+ * handle still reads as completed (R5); or from the user (FIELD_REQUEST). All functions want the worker entered.
  */
 #ifndef CW_CORE_REQUEST_H
 #define CW_CORE_REQUEST_H
@@ -37,7 +37,8 @@ enum cw_request_kind {
 };
 
 struct cw_request {
-    struct cw_list link;           /* on its endpoint's pending or inflight list, on a list of the operation, or initialised */
+    struct cw_list link;           /* on its endpoint's pending or inflight list, on a list of the operation, or
+                                    * initialised */
     struct ucp_worker *worker;
     struct ucp_ep *ep;             /* NULL for receives */
     union {
@@ -45,8 +46,8 @@ struct cw_request {
         ucp_tag_recv_nbx_callback_t tag_recv;
     } cb;
     void *user_data;
-    /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself, UCS_ERR_NO_RESOURCE later again,
-     * other errors end the request. Never completes the request itself. */
+    /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
+     * UCS_ERR_NO_RESOURCE later again, other errors end the request. Never completes the request itself. */
     ucs_status_t (*send)(struct cw_request *request);
     /* Lets go of what the operation holds outside of the request; called once, before completion, when not NULL. */
     void (*release)(struct cw_request *request);
@@ -88,8 +89,10 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size);
 /* Runs request_cleanup for every object and frees the memory (CTX-24). */
 void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_context *context);
 
-/* A request for `param` (NULL: all defaults): the user's memory or one of the pool, head filled from the attributes. NULL: no memory. */
-struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param, enum cw_request_kind kind);
+/* A request for `param` (NULL: all defaults): the user's memory or one of the pool, head filled from the attributes.
+ * NULL: no memory. */
+struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
+                                  enum cw_request_kind kind);
 
 /* Takes back a request of which the user was never told. */
 void cw_request_put(struct cw_request *request);
@@ -97,7 +100,8 @@ void cw_request_put(struct cw_request *request);
 /* Ends an operation: status first, then the callback, then what the user released meanwhile (R3). */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);
 
-/* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when repeated (R5). */
+/* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when
+ * repeated (R5). */
 void cw_request_release(struct cw_request *request, int keep_callback);
 
 #endif

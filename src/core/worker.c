@@ -12,11 +12,12 @@
 #include "os/random.h"
 #include "wire/packet.h"
 
-/* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost shared memory its
- * latency (docs/decisions/progress.md). */
+/* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
+ * shared memory its latency (docs/decisions/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 64u
 
-#define EVENTS_DEFAULT (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
+#define EVENTS_DEFAULT                                                                                               \
+    (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
 
 static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_params_t *params)
 {
@@ -65,7 +66,8 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     if (status == UCS_OK) {
         worker->num_ifaces++;
     } else {
-        cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name, ucs_status_string(status));
+        cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name,
+                ucs_status_string(status));
     }
     free(devices);
     return status;
@@ -79,8 +81,8 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
     unsigned first, next;
 
     for (first = 0; first < context->num_resources && worker->num_ifaces < CW_MAX_IFACES; first = next) {
-        for (next = first + 1; next < context->num_resources && context->resources[next].transport == context->resources[first].transport;
-             next++) {
+        for (next = first + 1; next < context->num_resources &&
+                               context->resources[next].transport == context->resources[first].transport; next++) {
         }
         status = open_iface(worker, &context->resources[first], next - first);
         last   = (status == UCS_OK) ? last : status;
@@ -209,7 +211,8 @@ void cw_worker_free(struct ucp_worker *worker)
     worker->op_state = NULL;
     leaked           = worker->requests.in_use;
     if (leaked > 0 && !(worker->flags & UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK)) {
-        cw_warn("worker %s is destroyed while %zu of its requests were never freed (each was not returned to mpool)", worker->name, leaked);
+        cw_warn("worker %s is destroyed while %zu of its requests were never freed (each was not returned to mpool)",
+                worker->name, leaked);
     }
     release(worker);
 }
@@ -260,7 +263,8 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
         return UCS_ERR_BUSY;
     }
     for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport->arm != NULL && worker->ifaces[i]->transport->arm(worker->ifaces[i]) != UCS_OK) {
+        if (worker->ifaces[i]->transport->arm != NULL &&
+            worker->ifaces[i]->transport->arm(worker->ifaces[i]) != UCS_OK) {
             return UCS_ERR_BUSY;
         }
     }

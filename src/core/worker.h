@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker: everything that progresses together. Calls come in through the door (src/abi), which enters the worker; functions here and in
- * op/ and connect/ expect it entered. The layers above reach the core through a table of handlers given at creation, so that the core
- * depends on none of them.
+ * The worker: everything that progresses together. Calls come in through the door (src/abi), which enters the worker;
+ * functions here and in op/ and connect/ expect it entered. The layers above reach the core through a table of handlers
+ * given at creation, so that the core depends on none of them.
  */
 #ifndef CW_CORE_WORKER_H
 #define CW_CORE_WORKER_H
@@ -27,8 +27,8 @@ struct cw_worker_handlers {
     void (*worker_cleanup)(struct ucp_worker *worker);
     /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
-    /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the endpoint's own lists are
-     * the core's business. */
+    /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the
+     * endpoint's own lists are the core's business. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
 };
 
@@ -42,7 +42,8 @@ struct ucp_worker {
     int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;
-    struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from progress */
+    struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
+                                         * progress */
     int mt;                             /* the door takes the lock */
     struct cw_lock lock;
 

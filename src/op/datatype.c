@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datatype cursors of op/datatype.h. A handle keeps its class in the low three bits; those of generic types point to struct
- * cw_dt_generic, which malloc aligns well enough to leave these bits free.
+ * The datatype cursors of op/datatype.h. A handle keeps its class in the low three bits; those of generic types point
+ * to struct cw_dt_generic, which malloc aligns well enough to leave these bits free.
  */
 #include "op/datatype.h"
 
@@ -43,8 +43,9 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
     case UCP_DATATYPE_GENERIC:
         type                  = generic_of(datatype);
         cursor->generic.type  = type;
-        cursor->generic.state = (direction == CW_DT_SEND) ? type->ops.start_pack(type->context, buffer, count) :
-                                                            type->ops.start_unpack(type->context, (void *)buffer, count);
+        cursor->generic.state = (direction == CW_DT_SEND) ?
+                                type->ops.start_pack(type->context, buffer, count) :
+                                type->ops.start_unpack(type->context, (void *)buffer, count);
         cursor->length        = type->ops.packed_size(cursor->generic.state);
         return UCS_OK;
     default:
@@ -112,7 +113,8 @@ static void copy_iov(struct cw_dt_cursor *cursor, char *flat, size_t length, int
     }
 }
 
-/* DT-7: a short count is not the end of the data. A type that makes no progress at all is cut off instead of looping for ever. */
+/* DT-7: a short count is not the end of the data. A type that makes no progress at all is cut off instead of looping
+ * for ever. */
 static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
 {
     size_t done = 0, part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A cursor over user memory of any datatype: contiguous, iov, generic (spec section 13). Senders read it front to back with cw_dt_pack,
- * receivers write it front to back with cw_dt_unpack. Embedded in requests; generic types have a state that must be finished exactly once
- * (DT-9), whatever happens.
+ * A cursor over user memory of any datatype: contiguous, iov, generic (spec section 13). Senders read it front to back
+ * with cw_dt_pack, receivers write it front to back with cw_dt_unpack. Embedded in requests; generic types have a state
+ * that must be finished exactly once (DT-9), whatever happens.
  */
 #ifndef CW_OP_DATATYPE_H
 #define CW_OP_DATATYPE_H
@@ -62,7 +62,8 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 
-/* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack (DT-12). */
+/* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack
+ * (DT-12). */
 ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length);
 
 ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);

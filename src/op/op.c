@@ -52,7 +52,9 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
         status = handlers[id](ep, data, length);
     }
     if (cw_unlikely(status != UCS_OK)) {
-        cw_log_ratelimited(&limit, CW_LOG_ERROR, "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
+        cw_log_ratelimited(&limit, CW_LOG_ERROR,
+                           "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is "
+                           "closed",
                            id, length, (unsigned long long)cw_ep_peer_uid(ep),
                            (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
         cw_ep_fail(ep, status);

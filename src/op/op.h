@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What op/ keeps per worker, and how it is joined to the core: the packet table and the handlers given to cw_worker_new.
+ * What op/ keeps per worker, and how it is joined to the core: the packet table and the handlers given to
+ * cw_worker_new.
  */
 #ifndef CW_OP_OP_H
 #define CW_OP_OP_H
@@ -22,7 +23,8 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
 void cw_op_worker_cleanup(struct ucp_worker *worker);
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 
-/* The packet upcall: finds the handler of the packet's id. A malformed packet costs its connection, with one log line. */
+/* The packet upcall: finds the handler of the packet's id. A malformed packet costs its connection, with one log
+ * line. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
 
 #endif

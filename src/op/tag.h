@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tag messages: the operations behind ucp_tag_* and the handlers of their packets. Called by the door and by the packet dispatch, worker
- * entered. A message of one packet is eager; a longer one is cut into pieces that follow each other on the connection.
+ * Tag messages: the operations behind ucp_tag_* and the handlers of their packets. Called by the door and by the packet
+ * dispatch, worker entered. A message of one packet is eager; a longer one is cut into pieces that follow each other on
+ * the connection.
  */
 #ifndef CW_OP_TAG_H
 #define CW_OP_TAG_H
@@ -10,7 +11,8 @@
 #include "op/datatype.h"
 #include "op/tag_match.h"
 
-/* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it begins the next. */
+/* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
+ * begins the next. */
 #define CW_TAG_MAX_UNFINISHED 64
 
 struct cw_tag_chunk {
@@ -19,7 +21,8 @@ struct cw_tag_chunk {
     char data[];
 };
 
-/* A message that arrived and was not fully given to a receive yet: unexpected, or with pieces missing. Owns its chunks. */
+/* A message that arrived and was not fully given to a receive yet: unexpected, or with pieces missing. Owns its
+ * chunks. */
 struct ucp_recv_desc {
     struct cw_tag_message match;     /* queued while `queued` */
     struct cw_list ep_link;          /* ep->receiving while ep != NULL */
@@ -45,8 +48,8 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 /* tag_recv.c */
 ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
                              const ucp_request_param_t *param);
-ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count, struct ucp_recv_desc *message,
-                                     const ucp_request_param_t *param);
+ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
+                                     struct ucp_recv_desc *message, const ucp_request_param_t *param);
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
                                    ucp_tag_recv_info_t *info);
 /* Only an unmatched receive is cancelled; its callback runs inside (REQ-24). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tag packets arriving. Headers are copied out before they are checked, since the peer may still be able to write where they lie. Pieces of
- * one message come in order on its connection; anything else breaks the protocol.
+ * Tag packets arriving. Headers are copied out before they are checked, since the peer may still be able to write where
+ * they lie. Pieces of one message come in order on its connection; anything else breaks the protocol.
  */
 #include "op/tag.h"
 

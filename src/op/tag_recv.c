@@ -16,7 +16,8 @@ static void tag_recv_release(struct cw_request *request)
 static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
                                 struct cw_request **request_p)
 {
-    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                              ucp_dt_make_contig(1);
     struct cw_tag_recv_state *state;
     struct cw_request *request;
     ucs_status_t status;
@@ -46,8 +47,8 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
     return UCS_STATUS_PTR(status);
 }
 
-/* The whole message is here. Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is marked complete as
- * well, because programs look there and drop what the call returns (R7). */
+/* The whole message is here. Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is
+ * marked complete as well, because programs look there and drop what the call returns (R7). */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -66,7 +67,8 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
 }
 
 /* Gives a message that is in no queue any more to a receive. */
-static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv_desc *desc, const ucp_request_param_t *param)
+static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv_desc *desc,
+                                     const ucp_request_param_t *param)
 {
     struct cw_tag_chunk *chunk;
 
@@ -117,8 +119,8 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
     return cw_request_handle(request);
 }
 
-ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count, struct ucp_recv_desc *message,
-                                     const ucp_request_param_t *param)
+ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
+                                     struct ucp_recv_desc *message, const ucp_request_param_t *param)
 {
     struct cw_request *request;
     ucs_status_t status;

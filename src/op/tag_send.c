@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending tag messages. The shortest way is a contiguous buffer that fits the transport's short send: no request, no copy but the
- * transport's own. Everything else is described by a request, which is given back at once when the first attempt takes it all.
+ * Sending tag messages. The shortest way is a contiguous buffer that fits the transport's short send: no request, no
+ * copy but the transport's own. Everything else is described by a request, which is given back at once when the first
+ * attempt takes it all.
  */
 #include "op/tag.h"
 
@@ -61,7 +62,8 @@ static size_t pack_next(void *dest, size_t max, void *arg)
 static ucs_status_t sent(struct send_state *state)
 {
     state->waiting = 1;
-    return (state->sync_id == 0 || state->acknowledged) ? UCS_OK : UCS_INPROGRESS; /* the acknowledgement completes it */
+    /* the acknowledgement completes it */
+    return (state->sync_id == 0 || state->acknowledged) ? UCS_OK : UCS_INPROGRESS;
 }
 
 /* The message fits one packet. */
@@ -73,9 +75,11 @@ static ucs_status_t send_whole(struct cw_request *request)
     ucs_status_t status;
 
     if (state->sync_id == 0) {
-        status = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_EAGER, header + state->cursor.length, pack_eager, state);
+        status = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_EAGER, header + state->cursor.length,
+                                                    pack_eager, state);
     } else {
-        status = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_SYNC, header + state->cursor.length, pack_sync, state);
+        status = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_SYNC, header + state->cursor.length, pack_sync,
+                                                    state);
     }
     return (status == UCS_OK) ? sent(state) : status;
 }

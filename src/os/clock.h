@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Time. cw_clock_ns is the monotonic clock; cw_clock_ticks is a few cycles' worth of a free-running counter for pacing only: its rate is
- * not known beyond "between 10 MHz and 10 GHz".
+ * Time. cw_clock_ns is the monotonic clock; cw_clock_ticks is a few cycles' worth of a free-running counter for pacing
+ * only: its rate is not known beyond "between 10 MHz and 10 GHz".
  */
 #ifndef CW_OS_CLOCK_H
 #define CW_OS_CLOCK_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker's lock: recursive, because callbacks call back into the library (WRK-4), and polite: a thread that only spins on progress
- * stands aside while others wait, so that senders are not starved.
+ * The worker's lock: recursive, because callbacks call back into the library (WRK-4), and polite: a thread that only
+ * spins on progress stands aside while others wait, so that senders are not starved.
  */
 #ifndef CW_OS_LOCK_H
 #define CW_OS_LOCK_H
@@ -13,7 +13,8 @@
 
 struct cw_lock {
     pthread_mutex_t mutex;
-    int waiters; /* threads inside cw_lock_enter that found the lock taken; read by cw_lock_enter_spinning without the lock */
+    int waiters; /* threads inside cw_lock_enter that found the lock taken; read by cw_lock_enter_spinning without the
+                  * lock */
 };
 
 /* UCS_ERR_NO_MEMORY when the system has no resources for another mutex. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The poller of os/poll.h on epoll and eventfd. The eventfd is registered with a NULL pointer so that a dispatch can tell it from items.
- * Items removed in the middle of a dispatch are struck out of the batch that is being worked through.
+ * The poller of os/poll.h on epoll and eventfd. The eventfd is registered with a NULL pointer so that a dispatch can
+ * tell it from items. Items removed in the middle of a dispatch are struck out of the batch that is being worked
+ * through.
  */
 #include "os/poll.h"
 
@@ -20,7 +21,8 @@
 struct cw_poller {
     int epoll_fd;
     int signal_fd;
-    int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a dispatch */
+    int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a
+                                     * dispatch */
     int batch_count;
     struct epoll_event batch[BATCH];
 };
@@ -59,7 +61,8 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     return UCS_OK;
 
 fail:
-    cw_error("cannot create the descriptors of a worker's event set: %m; raise the limit of open files (ulimit -n) if it is too low");
+    cw_error("cannot create the descriptors of a worker's event set: %m; raise the limit of open files (ulimit -n) if "
+             "it is too low");
     cw_poller_free(poller);
     return UCS_ERR_IO_ERROR;
 }
@@ -199,7 +202,8 @@ ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = user_data};
 
     if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
-        cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll descriptor", epoll_fd);
+        cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll "
+                 "descriptor", epoll_fd);
         return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     return UCS_OK;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A set of descriptors with a callback each, on epoll. One per worker: transports register here, the worker dispatches, and its descriptor
- * is what a sleeping program polls (WAK-2). Not thread safe: called with the worker entered, except cw_poller_signal.
+ * A set of descriptors with a callback each, on epoll. One per worker: transports register here, the worker dispatches,
+ * and its descriptor is what a sleeping program polls (WAK-2). Not thread safe: called with the worker entered, except
+ * cw_poller_signal.
  */
 #ifndef CW_OS_POLL_H
 #define CW_OS_POLL_H
@@ -35,16 +36,19 @@ int cw_poller_fd(const struct cw_poller *poller);
 /* The eventfd behind cw_poller_signal, to be handed to local peers as a doorbell; -1 without `signal`. */
 int cw_poller_signal_fd(const struct cw_poller *poller);
 
-/* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY, UCS_ERR_IO_ERROR. */
+/* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY,
+ * UCS_ERR_IO_ERROR. */
 ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
 void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsigned events);
 /* Safe inside a dispatch, also for an item whose turn is still to come in it. Call before the descriptor is closed. */
 void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
 
-/* Runs the callbacks of whatever is ready now, without waiting; returns the sum of what they returned. Consumes no signal. */
+/* Runs the callbacks of whatever is ready now, without waiting; returns the sum of what they returned. Consumes no
+ * signal. */
 unsigned cw_poller_dispatch(struct cw_poller *poller);
 
-/* Whether something is ready. A pending signal counts and is consumed; descriptors stay ready until their callbacks have run (WAK-9). */
+/* Whether something is ready. A pending signal counts and is consumed; descriptors stay ready until their callbacks
+ * have run (WAK-9). */
 int cw_poller_check(struct cw_poller *poller);
 
 /* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */

@@ -38,7 +38,8 @@ ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
     error = (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
     if (error != 0) {
         errno = error;
-        cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and UCX_POSIX_SEG_SIZE", size);
+        cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and "
+                 "UCX_POSIX_SEG_SIZE", size);
         goto fail;
     }
     if (fcntl(fd, F_ADD_SEALS, SEALS) < 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory shared with another process through a descriptor. Nothing of it has a name, so nothing stays behind when a process is killed. Pages are
- * reserved when the memory is made and its size is sealed, so that touching it later can neither run out of memory nor past the end (SIGBUS).
+ * Memory shared with another process through a descriptor. Nothing of it has a name, so nothing stays behind when a
+ * process is killed. Pages are reserved when the memory is made and its size is sealed, so that touching it later can
+ * neither run out of memory nor past the end (SIGBUS).
  */
 #ifndef CW_OS_SHM_H
 #define CW_OS_SHM_H
@@ -10,10 +11,12 @@
 
 #include "ucs/type/status.h"
 
-/* Zeroed memory of `size` bytes (a multiple of the page size) and a close-on-exec descriptor for it. UCS_ERR_NO_MEMORY, with the reason in the log. */
+/* Zeroed memory of `size` bytes (a multiple of the page size) and a close-on-exec descriptor for it. UCS_ERR_NO_MEMORY,
+ * with the reason in the log. */
 ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p);
 
-/* Maps what a peer sent. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of exactly that size. The descriptor stays the caller's. */
+/* Maps what a peer sent. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of exactly that size. The
+ * descriptor stays the caller's. */
 ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p);
 
 void cw_shm_unmap(void *ptr, size_t size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/unix_socket.h on SOCK_SEQPACKET sockets. Another user's processes are turned away by their credentials: whoever shares memory with us could
- * as well read our memory by other means.
+ * os/unix_socket.h on SOCK_SEQPACKET sockets. Another user's processes are turned away by their credentials: whoever
+ * shares memory with us could as well read our memory by other means.
  */
 #include "os/unix_socket.h"
 
@@ -34,10 +34,12 @@ static socklen_t make_name(const char *directory, uint64_t token, struct sockadd
     memset(name, 0, sizeof(*name));
     name->sun_family = AF_UNIX;
     if (is_abstract(directory)) {
-        length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, NAME_PREFIX "%016llx", (unsigned long long)token);
+        length = snprintf(name->sun_path + 1, sizeof(name->sun_path) - 1, NAME_PREFIX "%016llx",
+                          (unsigned long long)token);
         return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
     }
-    length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/" NAME_PREFIX "%016llx", directory, (unsigned long long)token);
+    length = snprintf(name->sun_path, sizeof(name->sun_path), "%s/" NAME_PREFIX "%016llx", directory,
+                      (unsigned long long)token);
     return ((size_t)length >= sizeof(name->sun_path)) ? 0 : (socklen_t)sizeof(*name);
 }
 
@@ -147,10 +149,12 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
         fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
     if (fd < 0) {
-        return (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ? UCS_ERR_NO_RESOURCE : UCS_ERR_NO_ELEM;
+        return (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ?
+               UCS_ERR_NO_RESOURCE : UCS_ERR_NO_ELEM;
     }
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || peer.uid != geteuid()) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a connection over shared memory from process %d of user %u: it is not our user",
+        cw_log_ratelimited(&limit, CW_LOG_WARN,
+                           "dropped a connection over shared memory from process %d of user %u: it is not our user",
                            (int)peer.pid, (unsigned)peer.uid);
         cw_fd_close(fd);
         return UCS_ERR_REJECTED;
@@ -217,7 +221,8 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsign
         struct cmsghdr align;
     } control;
     struct iovec iov  = {.iov_base = data, .iov_len = *length_p};
-    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes, .msg_controllen = sizeof(control.bytes)};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
+                         .msg_controllen = sizeof(control.bytes)};
     ssize_t ret;
 
     do {

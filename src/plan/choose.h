@@ -14,7 +14,8 @@ struct cw_plan_candidate {
 /* The index of the best usable candidate: lowest latency, then highest bandwidth, then first in the list; -1: none. */
 int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count);
 
-/* Seconds that a message of this size takes (EP-36): half an overhead on each side, latency, and the bytes. Finite and growing with the size. */
+/* Seconds that a message of this size takes (EP-36): half an overhead on each side, latency, and the bytes. Finite and
+ * growing with the size. */
 double cw_plan_estimate(double latency_ns, double overhead_ns, double bandwidth_bps, double bytes);
 
 #endif

@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* Whether an entry of an allow-list lets the transport be used. Shared memory is one transport here: sysv selects it too. */
+/* Whether an entry of an allow-list lets the transport be used. Shared memory is one transport here: sysv selects it
+ * too. */
 int cw_plan_tls_selects(const char *entry, const char *transport);
 /* Whether an entry of a ^list takes the transport out. */
 int cw_plan_tls_excludes(const char *entry, const char *transport);

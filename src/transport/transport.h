@@ -2,11 +2,12 @@
 /*
  * The contract between the core and a transport: how bytes move between two workers.
  *
- * A transport is one const table (struct cw_transport). A slot that is NULL means "cannot". An interface (iface) is the transport opened
- * for one worker; a connection (conn) is one ordered, reliable, bidirectional channel of packets between two endpoints. Every call is
- * made with the worker entered, so an interface takes no locks except on memory shared with other processes. Upcalls run only inside
- * progress(), dial's own completion comes from progress() too: no upcall is ever made from inside a call of the core, except `done` from
- * close(). The author's guide is docs/TRANSPORT.md; the suite in test/conform holds every transport against this page.
+ * A transport is one const table (struct cw_transport). A slot that is NULL means "cannot". An interface (iface) is the
+ * transport opened for one worker; a connection (conn) is one ordered, reliable, bidirectional channel of packets
+ * between two endpoints. Every call is made with the worker entered, so an interface takes no locks except on memory
+ * shared with other processes. Upcalls run only inside progress(), dial's own completion comes from progress() too: no
+ * upcall is ever made from inside a call of the core, except `done` from close(). The author's guide is
+ * docs/TRANSPORT.md; the suite in test/conform holds every transport against this page.
  */
 #ifndef CW_TRANSPORT_TRANSPORT_H
 #define CW_TRANSPORT_TRANSPORT_H
@@ -35,7 +36,8 @@ struct cw_device {
 
 enum cw_device_class { CW_DEVICE_NET, CW_DEVICE_SHM, CW_DEVICE_SELF };
 
-/* Completion of a zcopy send or of a flush; owned by the caller, embedded in a request. Called once, from progress() or from close(). */
+/* Completion of a zcopy send or of a flush; owned by the caller, embedded in a request. Called once, from progress() or
+ * from close(). */
 struct cw_completion {
     void (*done)(struct cw_completion *self, ucs_status_t status);
 };
@@ -58,18 +60,19 @@ struct cw_limits {
 struct cw_upcalls {
     /* A packet came in on an open connection. `data` is borrowed until the return; copy to keep. */
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
-    /* Somebody dialled us and sent this hello. conn->user is to be set by the core when it answers UCS_OK; the reply (at most *reply_length
-     * bytes on entry, what was written on return) goes to the dialler in both cases. Any other status refuses: the transport then sends the
-     * reply, if any, and disposes of conn by itself. */
+    /* Somebody dialled us and sent this hello. conn->user is to be set by the core when it answers UCS_OK; the reply
+     * (at most *reply_length bytes on entry, what was written on return) goes to the dialler in both cases. Any other
+     * status refuses: the transport then sends the reply, if any, and disposes of conn by itself. */
     ucs_status_t (*accept)(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                            size_t *reply_length);
-    /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any other status; reply
-     * NULL). After a status other than UCS_OK the core still calls close(). */
+    /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
+     * other status; reply NULL). After a status other than UCS_OK the core still calls close(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
     /* A send that answered CW_AGAIN can be tried again. May be spurious. */
     void (*room)(struct cw_conn *conn);
-    /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_IO_ERROR on bytes that break the framing. Everything
-     * that arrived before was handed up already. Sends answer this status from now on. The core calls close() later. */
+    /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_IO_ERROR on bytes that break
+     * the framing. Everything that arrived before was handed up already. Sends answer this status from now on. The core
+     * calls close() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
 };
 
@@ -77,7 +80,8 @@ struct cw_iface_params {
     const struct cw_config *config;     /* borrowed for the life of the iface */
     const struct cw_upcalls *upcalls;   /* likewise */
     void *owner;                        /* passed to accept */
-    struct cw_poller *poller;           /* descriptors are registered here; their callbacks run inside the worker's progress */
+    struct cw_poller *poller;           /* descriptors are registered here; their callbacks run inside the worker's
+                                         * progress */
     const struct cw_device *devices;    /* those that the configuration left over; at least one */
     unsigned num_devices;
     uint64_t worker_uid;                /* random, unique; for naming and for logs */
@@ -92,38 +96,43 @@ struct cw_transport {
     /* Lists devices, at most `max`; returns how many there are. No side effects, microseconds. */
     unsigned (*query_devices)(const struct cw_config *config, struct cw_device *devices, unsigned max);
 
-    /* Opens an interface. Fails with a reason in the log and nothing left behind. close(): all conns were closed before. */
+    /* Opens an interface. Fails with a reason in the log and nothing left behind. close(): all conns were closed
+     * before. */
     ucs_status_t (*open)(const struct cw_iface_params *params, struct cw_iface **iface_p);
     void (*close)(struct cw_iface *iface);
 
-    /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Always the same bytes. */
+    /* Writes the address by which peers dial this iface; returns its length (<= max), or 0 when it does not fit. Always
+     * the same bytes. */
     size_t (*address)(struct cw_iface *iface, void *buffer, size_t max);
-    /* Whether dial has a chance. The address comes from a peer: any bytes, any length. On 0 *why is set to a constant phrase for a log line. */
+    /* Whether dial has a chance. The address comes from a peer: any bytes, any length. On 0 *why is set to a constant
+     * phrase for a log line. */
     int (*reachable)(struct cw_iface *iface, const void *address, size_t length, const char **why);
 
-    /* Moves what can be moved without blocking; returns the number of packets and connection events handed up. No system call when nothing
-     * is outstanding on memory transports. */
+    /* Moves what can be moved without blocking; returns the number of packets and connection events handed up. No
+     * system call when nothing is outstanding on memory transports. */
     unsigned (*progress)(struct cw_iface *iface);
-    /* After UCS_OK any event makes the poller's descriptor readable; UCS_ERR_BUSY: something is here already, call progress.
-     * NULL: all events of this transport come through descriptors in the poller. */
+    /* After UCS_OK any event makes the poller's descriptor readable; UCS_ERR_BUSY: something is here already, call
+     * progress. NULL: all events of this transport come through descriptors in the poller. */
     ucs_status_t (*arm)(struct cw_iface *iface);
 
     /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. Never waits. */
     ucs_status_t (*dial)(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
-    /* Ends a connection in any state and frees it. What was taken by sends before is still delivered if the peer lives (hand it to the
-     * system first). Outstanding completions are called with UCS_ERR_CANCELED inside. Never called from inside an upcall of this iface. */
+    /* Ends a connection in any state and frees it. What was taken by sends before is still delivered if the peer lives
+     * (hand it to the system first). Outstanding completions are called with UCS_ERR_CANCELED inside. Never called from
+     * inside an upcall of this iface. */
     void (*close_conn)(struct cw_conn *conn);
 
-    /* Sends. UCS_OK: taken, the buffer is free. CW_AGAIN: nothing taken. Other errors: the connection is broken, `closed` follows or came.
-     * Packets of one conn arrive in the order in which they were taken, each exactly once. */
+    /* Sends. UCS_OK: taken, the buffer is free. CW_AGAIN: nothing taken. Other errors: the connection is broken,
+     * `closed` follows or came. Packets of one conn arrive in the order in which they were taken, each exactly once. */
     ucs_status_t (*send_short)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
     /* `max`: upper bound of what pack will write, <= max_bcopy. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The header and the iov array are free on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
-    /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. NULL: always UCS_OK. */
+    /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. NULL: always
+     * UCS_OK. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
 };
 

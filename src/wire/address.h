@@ -43,8 +43,9 @@ struct cw_address {
     size_t length;
 };
 
-/* Checks everything, so that the entries can be walked. The length is not known to the caller (ADR-1): the blob must be at least CW_ADDRESS_HEADER
- * bytes, and as long as it says. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another library's or version's blob (ABU-24, ABU-25). */
+/* Checks everything, so that the entries can be walked. The length is not known to the caller (ADR-1): the blob must be
+ * at least CW_ADDRESS_HEADER bytes, and as long as it says. UCS_ERR_INVALID_PARAM, or UCS_ERR_UNREACHABLE for another
+ * library's or version's blob (ABU-24, ABU-25). */
 ucs_status_t cw_address_decode(const void *blob, struct cw_address *address);
 
 /* The address of a transport in the blob, or NULL. */

@@ -26,7 +26,8 @@ struct wire_reply {
     uint8_t reserved[3];
 };
 
-_Static_assert(sizeof(struct wire_hello) == CW_HELLO_LENGTH && sizeof(struct wire_reply) == CW_HELLO_REPLY_LENGTH, "sizes on the wire");
+_Static_assert(sizeof(struct wire_hello) == CW_HELLO_LENGTH && sizeof(struct wire_reply) == CW_HELLO_REPLY_LENGTH,
+               "sizes on the wire");
 
 static const char hello_magic[4] = {'C', 'W', 'Y', '1'};
 static const char reply_magic[4] = {'C', 'W', 'R', '1'};
@@ -52,7 +53,8 @@ ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *
         return UCS_ERR_INVALID_PARAM;
     }
     memcpy(&wire, bytes, sizeof(wire));
-    if (memcmp(wire.magic, hello_magic, sizeof(wire.magic)) != 0 || le16toh(wire.version) != VERSION || wire.reserved != 0 ||
+    if (memcmp(wire.magic, hello_magic, sizeof(wire.magic)) != 0 || le16toh(wire.version) != VERSION ||
+        wire.reserved != 0 ||
         (wire.flags & ~CW_HELLO_NO_LOOPBACK) != 0) {
         return UCS_ERR_INVALID_PARAM;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first words on a new connection, whatever the transport: who dials whom, and for which endpoint. Pure encoding and decoding.
+ * The first words on a new connection, whatever the transport: who dials whom, and for which endpoint. Pure encoding
+ * and decoding.
  *
  *   hello: OFFSET SIZE MEANING (little endian)      reply: OFFSET SIZE MEANING
  *               0    4 magic "CWY1"                             0    4 magic "CWR1"

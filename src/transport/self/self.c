@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The self transport. Both ends of a connection live in one iface; what one end sends waits in the iface's queue until progress, so that a
- * callback never runs inside somebody's send (GEN-6). The queue is bounded: a sender is told CW_AGAIN and gets `room` later.
+ * The self transport. Both ends of a connection live in one iface; what one end sends waits in the iface's queue until
+ * progress, so that a callback never runs inside somebody's send (GEN-6). The queue is bounded: a sender is told
+ * CW_AGAIN and gets `room` later.
  */
 #include "transport/self/self_transport.h"
 
@@ -217,7 +218,8 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     return UCS_OK;
 }
 
-static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                    size_t length)
 {
     struct self_conn *conn   = self_conn_of(super);
     struct self_iface *iface = iface_of(super);

@@ -2,11 +2,13 @@
 /*
  * Structures of the shared memory transport.
  *
- * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its descriptor with the core's hello
- * over the socket, and waits for the reply; from then on packets go through the rings only. The socket stays: its end tells that the peer is gone.
- * A worker that may sleep hands its eventfd to the peer, which signals it when the ring says that the consumer sleeps.
+ * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its
+ * descriptor with the core's hello over the socket, and waits for the reply; from then on packets go through the rings
+ * only. The socket stays: its end tells that the peer is gone. A worker that may sleep hands its eventfd to the peer,
+ * which signals it when the ring says that the consumer sleeps.
  *
- * Memory: two struct shm_ring_control, then the cells of both rings, then the byte areas of both; first the dialler's ring to the acceptor.
+ * Memory: two struct shm_ring_control, then the cells of both rings, then the byte areas of both; first the dialler's
+ * ring to the acceptor.
  */
 #ifndef CW_TRANSPORT_SHM_SHM_H
 #define CW_TRANSPORT_SHM_SHM_H
@@ -95,8 +97,8 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello, size_t hello_length,
-                      void *user, struct cw_conn **conn_p);
+ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
+                      size_t hello_length, void *user, struct cw_conn **conn_p);
 void shm_close_conn(struct cw_conn *conn);
 /* The listener is readable. */
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the shared memory transport from the first byte to the last: dial, accept, greeting, end. What a stranger sends is checked
- * before anything is mapped; whatever is wrong with it, only its connection is dropped, with one line in the log.
+ * Connections of the shared memory transport from the first byte to the last: dial, accept, greeting, end. What a
+ * stranger sends is checked before anything is mapped; whatever is wrong with it, only its connection is dropped, with
+ * one line in the log.
  */
 #include "transport/shm/shm.h"
 
@@ -188,8 +189,8 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
     return (status == UCS_ERR_BUSY) ? UCS_ERR_NO_RESOURCE : status;
 }
 
-ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello, size_t hello_length,
-                      void *user, struct cw_conn **conn_p)
+ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                      size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
     struct shm_conn *conn;
@@ -268,7 +269,8 @@ static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
         memcpy(&greeting, message, sizeof(greeting));
         length -= sizeof(greeting);
     }
-    if (status != UCS_OK || memcmp(greeting.magic, greeting_magic, sizeof(greeting.magic)) != 0 || greeting.version != SHM_VERSION ||
+    if (status != UCS_OK || memcmp(greeting.magic, greeting_magic, sizeof(greeting.magic)) != 0 ||
+        greeting.version != SHM_VERSION ||
         greeting.hello_length != length || num_fds != greeting.sleeps) {
         while (num_fds > 0) {
             cw_fd_close(fds[--num_fds]);
@@ -306,8 +308,10 @@ static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accep
     (void)cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, &event_fd, greeting.sleeps);
 }
 
-/* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the eventfd kept. */
-static const char *take_memory(struct shm_conn *conn, const struct shm_greeting *greeting, size_t length, int *fds, unsigned num_fds)
+/* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the
+ * eventfd kept. */
+static const char *take_memory(struct shm_conn *conn, const struct shm_greeting *greeting, size_t length, int *fds,
+                               unsigned num_fds)
 {
     const char *wrong = NULL;
 
@@ -315,8 +319,8 @@ static const char *take_memory(struct shm_conn *conn, const struct shm_greeting 
         wrong = "it speaks another protocol or version";
     } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps) {
         wrong = "its greeting contradicts itself";
-    } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES || greeting->num_bytes > SHM_MAX_BYTES ||
-               (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
+    } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
+               greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
                greeting->memory_size != memory_size(greeting->cell_shift, greeting->num_bytes)) {
         wrong = "it wants a ring of an impossible size";
     } else if (cw_shm_attach(fds[0], greeting->memory_size, &conn->memory) != UCS_OK) {
@@ -359,7 +363,8 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
         while (num_fds > 0) {
             cw_fd_close(fds[--num_fds]);
         }
-        drop_stranger(conn, (status == UCS_ERR_CONNECTION_RESET) ? "it ended without a greeting" : "its greeting has a wrong length");
+        drop_stranger(conn, (status == UCS_ERR_CONNECTION_RESET) ? "it ended without a greeting" :
+                      "its greeting has a wrong length");
         return 0;
     }
     memcpy(&greeting, message, sizeof(greeting));
@@ -374,7 +379,8 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
         return 0;
     }
     iface->num_greeting--;
-    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply, &reply_length);
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply,
+                                          &reply_length);
     send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
         shm_dispose(conn);
@@ -394,7 +400,8 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
     case SHM_CONN_DIALLED:
         return take_reply(iface, conn);
     default:
-        /* nothing is ever sent on the socket of an open connection, so this is its end; progress reads the ring to its end first */
+        /* nothing is ever sent on the socket of an open connection, so this is its end; progress reads the ring to its
+         * end first */
         conn->hangup = 1;
         close_socket(iface, conn);
         return 1;
@@ -450,7 +457,8 @@ unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)
             break;
         }
         if (status == UCS_ERR_NO_RESOURCE) {
-            cw_error("cannot accept peers on this machine: no descriptors left; waiting until a connection is closed; raise ulimit -n");
+            cw_error("cannot accept peers on this machine: no descriptors left; waiting until a connection is closed; "
+                     "raise ulimit -n");
             cw_poller_remove(iface->poller, item);
             iface->paused = 1;
             break;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/decisions/wakeup.md; modelled in test/model).
+ * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/decisions/wakeup.md;
+ * modelled in test/model).
  */
 #include "transport/shm/shm.h"
 
@@ -10,14 +11,15 @@
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
 
-/* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence between both steps on both
- * sides, at least one of us sees the other. */
+/* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
+ * between both steps on both sides, at least one of us sees the other. */
 static inline void ring_doorbell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->tx.control->consumer_sleeps;
 
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
-    if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
+    if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
+        __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
         cw_event_signal(conn->event_fd);
     }
 }
@@ -39,7 +41,8 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     struct shm_conn *conn = shm_conn_of(super);
     char *data;
 
-    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !shm_has_room(&conn->tx, sizeof(header) + length))) {
+    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
+                    !shm_has_room(&conn->tx, sizeof(header) + length))) {
         return no_room(conn);
     }
     data = shm_reserve(&conn->tx, sizeof(header) + length);
@@ -101,8 +104,8 @@ static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
     while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0) {
         length = shm_word_length(word);
         if (cw_unlikely(length > iface->super.limits.max_bcopy)) {
-            cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its connection is closed",
-                     length);
+            cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
+                     "connection is closed", length);
             shm_conn_broken(conn, UCS_ERR_IO_ERROR);
             return count + 1;
         }
@@ -156,7 +159,8 @@ unsigned shm_progress(struct cw_iface *super)
         disarm(iface);
     }
     for (i = 0; i < iface->num_open; i++) {
-        count += receive(iface, iface->open[i]); /* a connection that broke is replaced by the last one, which is seen in the next round */
+        count += receive(iface, iface->open[i]); /* a connection that broke is replaced by the last one, which is seen
+                                                  * in the next round */
     }
     if (cw_unlikely(iface->num_blocked > 0)) {
         count += give_room(iface);

@@ -2,8 +2,8 @@
 /*
  * The interface of the shared memory transport: its listening socket, its address, its table.
  *
- * Address: OFFSET 0 SIZE 8 place (machine and name space), 8/8 token (name of the socket). Both mean something only where the place is the same,
- * hence in host order.
+ * Address: OFFSET 0 SIZE 8 place (machine and name space), 8/8 token (name of the socket). Both mean something only
+ * where the place is the same, hence in host order.
  */
 #include "transport/shm/shm.h"
 
@@ -36,8 +36,8 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (shm_should_tell), and one packet may have to skip
- * nearly its own length at the end of the area. */
+/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (shm_should_tell), and one
+ * packet may have to skip nearly its own length at the end of the area. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;

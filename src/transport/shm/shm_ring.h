@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, which carry the control word and small
- * packets, so that a small packet costs one line transfer; and a byte area for larger ones, used in the order of the cells. A cell is published
- * by its control word, whose lap number differs from one round to the next, so nothing needs clearing.
+ * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, which carry the
+ * control word and small packets, so that a small packet costs one line transfer; and a byte area for larger ones, used
+ * in the order of the cells. A cell is published by its control word, whose lap number differs from one round to the
+ * next, so nothing needs clearing.
  *
  *   control word: lap 16 bits | length 32 bits | id 8 bits | 8 bits of value 1, so that no word is 0
  *
- * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer and are checked.
- * Each side keeps its counters in private memory; what it tells the other lies in struct shm_ring_control.
+ * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer
+ * and are checked. Each side keeps its counters in private memory; what it tells the other lies in struct
+ * shm_ring_control.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
@@ -28,10 +30,12 @@ struct shm_cell {
 _Static_assert(sizeof(struct shm_cell) == CW_CACHE_LINE, "one cell, one line");
 
 struct shm_ring_control {
-    /* written by the consumer, read by the producer when it runs out of room, or at each send if the consumer may sleep */
+    /* written by the consumer, read by the producer when it runs out of room, or at each send if the consumer may
+     * sleep */
     _Alignas(CW_CACHE_LINE) uint64_t cells_done;
     uint64_t bytes_done;
-    uint32_t consumer_sleeps;       /* set by the consumer before it sleeps, exchanged for 0 by the producer that wakes it */
+    uint32_t consumer_sleeps;       /* set by the consumer before it sleeps, exchanged for 0 by the producer that wakes
+                                     * it */
     /* written by the producer, read by the consumer when it gives room */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
 };
@@ -79,7 +83,8 @@ static inline uint64_t shm_control_word(uint64_t lap, uint32_t length, uint8_t i
     return (lap << 48) | ((uint64_t)length << 16) | ((uint64_t)id << 8) | 1;
 }
 
-/* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must start at its beginning. */
+/* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
+ * start at its beginning. */
 static inline uint64_t shm_bytes_needed(uint64_t at, uint64_t length, uint32_t num_bytes)
 {
     uint64_t offset = at & (num_bytes - 1), rounded = (length + CW_CACHE_LINE - 1) & ~(uint64_t)(CW_CACHE_LINE - 1);
@@ -98,7 +103,8 @@ static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t nu
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
 static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 {
-    uint64_t needed = (length <= SHM_CELL_DATA) ? 0 : shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+    uint64_t needed = (length <= SHM_CELL_DATA) ? 0 :
+                      shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
     int attempt;
 
     for (attempt = 0; attempt < 2; attempt++) {
@@ -125,7 +131,8 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
     return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
 }
 
-/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind (cell or byte area). */
+/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
+ * (cell or byte area). */
 static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
     struct shm_cell *cell = shm_cell_at(producer->cells, producer->cell_count, producer->cell_shift);
@@ -175,7 +182,8 @@ static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
     consumer->cell_count++;
 }
 
-/* A quarter of the ring was read since the producer was told last. Told that rarely, the line with the counters seldom travels. */
+/* A quarter of the ring was read since the producer was told last. Told that rarely, the line with the counters seldom
+ * travels. */
 static inline int shm_should_tell(const struct shm_consumer *consumer)
 {
     return (consumer->cell_count - consumer->cells_told) << 2 >= (UINT64_C(1) << consumer->cell_shift) ||
