@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the transport "sim". A packet that is taken becomes an event at the other end: at once, or, when the fault SHORT strikes,
- * after it left piece by piece, with the payload of a zcopy read in between.
+ * The slots of the transport "sim". A packet that is taken becomes an event at the other end: at once, or, when the
+ * fault SHORT strikes, after it left piece by piece, with the payload of a zcopy read in between.
  *
- * The simulated network is strict with the core where a real one would be lenient: sends beyond the limits or before `opened`, close_conn
- * from inside an upcall, and an interface closed over its connections are assertions.
+ * The simulated network is strict with the core where a real one would be lenient: sends beyond the limits or before
+ * `opened`, close_conn from inside an upcall, and an interface closed over its connections end the test program.
  */
 #include "transport/sim/sim_transport.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,7 +87,8 @@ static void iface_close(struct cw_iface *base)
     struct cw_sim_iface *iface = sim_iface(base);
     struct cw_sim_link *link;
 
-    assert(!iface->upcall && iface->num_conns == 0);
+    cw_sim_must(!iface->upcall, "an interface is closed inside its own progress");
+    cw_sim_must(iface->num_conns == 0, "an interface is closed before its connections");
     cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
     cw_list_for_each(link, &iface->world->links, struct cw_sim_link, link) {
         link->ifaces[0] = (link->ifaces[0] == iface) ? NULL : link->ifaces[0];
@@ -202,7 +202,7 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
     struct address address;
     const char *why;
 
-    assert(hello_length <= CW_HELLO_MAX);
+    cw_sim_must(hello_length <= CW_HELLO_MAX, "a hello is too long");
     if (!reachable(base, bytes, address_length, &why)) {
         cw_diag("cannot dial over the simulated network: %s", why);
         return UCS_ERR_INVALID_ADDR;
@@ -307,7 +307,7 @@ static void close_conn(struct cw_conn *base)
     struct cw_sim_link *link   = conn->link;
     int leaves                 = conn->state == CW_SIM_OPEN && !iface->death;
 
-    assert(!iface->upcall);
+    cw_sim_must(!iface->upcall, "close_conn is called inside an upcall of the interface");
     finish_all(conn, leaves, UCS_ERR_CANCELED);
     if (!iface->death) {
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
@@ -330,7 +330,7 @@ static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, str
     struct cw_sim_channel *channel = &link->channels[conn->side];
     struct cw_sim_event *packet;
 
-    assert(conn->state != CW_SIM_DIALING);
+    cw_sim_must(conn->state != CW_SIM_DIALING, "a send comes before `opened`");
     if (conn->state == CW_SIM_BROKEN) {
         return conn->status;
     }
@@ -384,8 +384,8 @@ static ucs_status_t enqueue(struct cw_sim_conn *conn, struct cw_sim_event *packe
 }
 
 /* Sends a filled packet, or a packet of which the rest is still in iov. */
-static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied, const struct iovec *iov,
-                           unsigned iov_count, struct cw_completion *completion)
+static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
+                           const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
     struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
@@ -418,7 +418,7 @@ static ucs_status_t send_short(struct cw_conn *base, uint8_t id, uint64_t header
     struct cw_sim_event *packet;
     ucs_status_t status;
 
-    assert(length <= base->iface->limits.max_short);
+    cw_sim_must(length <= base->iface->limits.max_short, "send_short gets more than max_short");
     status = take(conn, id, sizeof(header) + length, &packet);
     if (status != UCS_OK) {
         return status;
@@ -436,13 +436,13 @@ static ucs_status_t send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_
     struct cw_sim_event *packet;
     ucs_status_t status;
 
-    assert(max <= base->iface->limits.max_bcopy);
+    cw_sim_must(max <= base->iface->limits.max_bcopy, "send_bcopy gets more than max_bcopy");
     status = take(conn, id, max, &packet);
     if (status != UCS_OK) {
         return status;
     }
     packet->length = pack(packet->data, max, arg);
-    assert(packet->length <= max);
+    cw_sim_must(packet->length <= max, "pack wrote more than it announced");
     return submit(conn, packet, packet->length, NULL, 0, NULL);
 }
 
@@ -455,11 +455,11 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
     ucs_status_t status;
     unsigned i;
 
-    assert(iov_count <= base->iface->limits.max_iov);
+    cw_sim_must(iov_count <= base->iface->limits.max_iov, "send_zcopy gets more than max_iov entries");
     for (i = 0; i < iov_count; i++) {
         total += iov[i].iov_len;
     }
-    assert(total <= base->iface->limits.max_zcopy);
+    cw_sim_must(total <= base->iface->limits.max_zcopy, "send_zcopy gets more than max_zcopy");
     status = take(conn, id, total, &packet);
     if (status != UCS_OK) {
         return status;
@@ -497,7 +497,7 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
     }
     status = iface->iface.upcalls->accept(iface->iface.owner, &conn->conn, link->hello_data, link->hello_length,
                                           link->reply_data, &reply_length);
-    assert(reply_length <= CW_HELLO_MAX);
+    cw_sim_must(reply_length <= CW_HELLO_MAX, "a reply is too long");
     link->reply_length  = reply_length;
     link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
     cw_sim_launch(&link->opened);
@@ -523,7 +523,8 @@ static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     }
     conn->state  = (status == UCS_OK) ? CW_SIM_OPEN : CW_SIM_BROKEN;
     conn->status = status;
-    iface->iface.upcalls->opened(&conn->conn, status, answered ? link->reply_data : NULL, answered ? link->reply_length : 0);
+    iface->iface.upcalls->opened(&conn->conn, status, answered ? link->reply_data : NULL,
+                                 answered ? link->reply_length : 0);
     return 1;
 }
 
@@ -622,7 +623,7 @@ static unsigned progress(struct cw_iface *base)
     unsigned done = 0;
     uint64_t budget;
 
-    assert(!iface->upcall);
+    cw_sim_must(!iface->upcall, "progress is called inside progress");
     iface->armed = 0;
     if (iface->death) {
         return 0;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Test interface of the simulated network: one world per process, one thread, a virtual clock, faults drawn from one seeded generator.
+ * Test interface of the simulated network: one world per process, one thread, a virtual clock, faults drawn from one
+ * seeded generator.
  *
- * While a world exists the transport "sim" has the device "sim0", and all workers of the process that open it meet in that world. A run
- * depends on nothing but the seed, the knobs and the order of calls; so it replays exactly. Random numbers that the library takes from the
- * system (worker ids) have to be replaced by the test if they matter to it.
+ * While a world exists the transport "sim" has the device "sim0", and all workers of the process that open it meet in
+ * that world. A run depends on nothing but the seed, the knobs and the order of calls; so it replays exactly. Random
+ * numbers that the library takes from the system (worker ids) have to be replaced by the test if they matter to it.
  *
- * The clock moves only inside progress() and cw_sim_advance: each progress() costs step_ns, and when no living interface has anything due
- * the clock jumps to the next event of anybody. `while (!done) progress` therefore ends, and a run takes no real time.
+ * The clock moves only inside progress() and cw_sim_advance: each progress() costs step_ns, and when no living
+ * interface has anything due the clock jumps to the next event of anybody. `while (!done) progress` therefore ends, and
+ * a run takes no real time.
  */
 #ifndef CW_TRANSPORT_SIM_H
 #define CW_TRANSPORT_SIM_H
@@ -20,8 +22,8 @@ struct cw_sim_world;
 /* What may go wrong, each with its own chance. */
 enum cw_sim_fault {
     CW_SIM_AGAIN,           /* a send answers CW_AGAIN without need; `room` follows */
-    CW_SIM_SHORT,           /* a packet leaves piece by piece: flush and zcopy complete later, the payload is read in between */
-    CW_SIM_NO_MEMORY,       /* an allocation fails: open and dial fail, a send answers CW_AGAIN, an acceptor drops the dial */
+    CW_SIM_SHORT,           /* a packet leaves piece by piece: flush and zcopy complete later */
+    CW_SIM_NO_MEMORY,       /* open and dial fail, a send answers CW_AGAIN, an acceptor drops the dial */
     CW_SIM_DIAL_REFUSED,    /* nobody is at the address after all */
     CW_SIM_DIAL_LOST,       /* no answer: the dial fails after dial_timeout_ns */
     CW_SIM_RESET,           /* per packet: it is lost and both ends see the connection reset */
@@ -35,7 +37,7 @@ enum cw_sim_fault {
 struct cw_sim_knobs {
     size_t max_short;
     size_t max_bcopy;
-    size_t max_zcopy;               /* 0: zcopy answers nothing but an assertion */
+    size_t max_zcopy;               /* 0: no zcopy */
     unsigned max_iov;               /* <= CW_SIM_MAX_IOV */
     size_t window;                  /* bytes of one direction that are taken and not delivered; beyond them CW_AGAIN */
     unsigned budget;                /* a progress() hands up 1 .. budget events */
@@ -66,8 +68,8 @@ struct cw_sim_stats {
 
 /* Moderate delays, no faults, sizes that make fragmentation common (max_bcopy 256). */
 void cw_sim_knobs_default(struct cw_sim_knobs *knobs);
-/* Knobs drawn from `seed`: sizes, delays, window and the harmless faults (AGAIN, SHORT, SPURIOUS_ROOM), by which no dial and no connection
- * is lost. */
+/* Knobs drawn from `seed`: sizes, delays, window and the harmless faults (AGAIN, SHORT, SPURIOUS_ROOM), by which no
+ * dial and no connection is lost. */
 void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed);
 
 /* Makes the world of this process; there must be none. knobs NULL: the default. NULL: no memory. */
@@ -83,9 +85,11 @@ void cw_sim_get_stats(const struct cw_sim_world *world, struct cw_sim_stats *sta
 
 /* Interfaces are numbered in the order in which they were opened, from 0. How many there were: */
 unsigned cw_sim_num_ifaces(const struct cw_sim_world *world);
-/* From now on progress() of that interface does nothing; its owner can still close everything. Not from inside an upcall. */
+/* From now on progress() of that interface does nothing; its owner can still close everything. Not from inside an
+ * upcall. */
 void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death death);
-/* Breaks all connections of a living interface, as a restarted router does: both ends see CONNECTION_RESET. Not from inside an upcall. */
+/* Breaks all connections of a living interface, as a restarted router does: both ends see CONNECTION_RESET. Not from
+ * inside an upcall. */
 void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
 
 /* A number from the world's own generator, for the choices of the test. */

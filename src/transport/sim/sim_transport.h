@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated network as a transport. It has a device only while a test has made a world with transport/sim/sim.h, so that an ordinary
- * process never sees it. Listed in transport/registry.c.
+ * The simulated network as a transport. It has a device only while a test has made a world with transport/sim/sim.h, so
+ * that an ordinary process never sees it. Listed in transport/registry.c.
  */
 #ifndef CW_TRANSPORT_SIM_TRANSPORT_H
 #define CW_TRANSPORT_SIM_TRANSPORT_H

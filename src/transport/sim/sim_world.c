@@ -1,21 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world of the simulated network: chance, the virtual clock, the events and what a test may do to it from outside. The transport's
- * slots are in sim.c. One thread; the only system call is the signal for a sleeping worker.
+ * The world of the simulated network: chance, the virtual clock, the events and what a test may do to it from outside.
+ * The transport's slots are in sim.c. One thread; the only system call is the signal for a sleeping worker.
  */
 #include "transport/sim/sim_world.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/log.h"
 
 static struct cw_sim_world *the_world;
 
 struct cw_sim_world *cw_sim_world_get(void)
 {
     return the_world;
+}
+
+void cw_sim_must(int condition, const char *otherwise)
+{
+    if (!condition) {
+        cw_fatal("the simulated network is used against its contract: %s; the seed is %llu", otherwise,
+                 (the_world != NULL) ? (unsigned long long)the_world->seed : 0);
+        abort();
+    }
 }
 
 /* splitmix64: spreads one number over the state of the generator proper. */
@@ -56,7 +65,6 @@ uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit)
 
 int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault)
 {
-    /* no number is drawn for a fault that is off, so that a fault can be taken out of a failing run without changing the rest of it */
     if (world->knobs.chance[fault] == 0 || cw_sim_below(world, CW_SIM_ALWAYS) >= world->knobs.chance[fault]) {
         return 0;
     }
@@ -246,7 +254,7 @@ void cw_sim_link_get(struct cw_sim_link *link)
 
 void cw_sim_link_put(struct cw_sim_link *link)
 {
-    assert(link->references > 0);
+    cw_sim_must(link->references > 0, "a link is given back too often");
     if (--link->references == 0) {
         cw_list_remove(&link->link);
         free(link);
@@ -308,7 +316,7 @@ struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *
     uint64_t state             = seed;
     unsigned i;
 
-    assert(the_world == NULL);
+    cw_sim_must(the_world == NULL, "there is a simulated network already");
     if (world == NULL) {
         return NULL;
     }
@@ -323,15 +331,17 @@ struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *
     } else {
         cw_sim_knobs_default(&world->knobs);
     }
-    assert(world->knobs.max_iov <= CW_SIM_MAX_IOV && world->knobs.budget > 0 &&
-           world->knobs.delay_min_ns <= world->knobs.delay_max_ns);
+    cw_sim_must(world->knobs.max_iov <= CW_SIM_MAX_IOV && world->knobs.budget > 0 &&
+                world->knobs.delay_min_ns <= world->knobs.delay_max_ns,
+                "the knobs are out of range");
     the_world = world;
     return world;
 }
 
 void cw_sim_world_free(struct cw_sim_world *world)
 {
-    assert(world == the_world && cw_list_empty(&world->ifaces) && cw_list_empty(&world->links));
+    cw_sim_must(world == the_world && cw_list_empty(&world->ifaces) && cw_list_empty(&world->links),
+                "an interface or connection is left");
     the_world = NULL;
     free(world);
 }
@@ -403,7 +413,7 @@ void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death 
     if (iface == NULL || iface->death) {
         return;
     }
-    assert(!iface->upcall);
+    cw_sim_must(!iface->upcall, "an interface is killed inside its own upcall");
     if (death == CW_SIM_KILLED) {
         cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(world));
         end_all(iface, 0);
@@ -418,7 +428,7 @@ void cw_sim_reset_all(struct cw_sim_world *world, unsigned number)
     struct cw_sim_iface *iface = find(world, number);
 
     if (iface != NULL && !iface->death) {
-        assert(!iface->upcall);
+        cw_sim_must(!iface->upcall, "an interface is reset inside its own upcall");
         end_all(iface, 1);
     }
 }

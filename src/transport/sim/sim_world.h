@@ -2,9 +2,9 @@
 /*
  * Inside of the simulated network, shared by sim.c (the transport's slots) and sim_world.c (clock, events, chance).
  *
- * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one end of a link at a
- * time; each interface keeps the events of its ends in a heap, ordered by time and then by age. Events hold a reference on their link; all
- * but packets are embedded in it, so that bad news never needs memory.
+ * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
+ * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age.
+ * Events hold a reference on their link; all but packets are embedded in it, so that bad news never needs memory.
  */
 #ifndef CW_TRANSPORT_SIM_WORLD_H
 #define CW_TRANSPORT_SIM_WORLD_H
@@ -117,18 +117,23 @@ struct cw_sim_world {
 /* The world of this process, or NULL. */
 struct cw_sim_world *cw_sim_world_get(void);
 
+/* An assertion that no build leaves out: the simulated network exists to find such errors. `otherwise` says what is
+ * wrong. */
+void cw_sim_must(int condition, const char *otherwise);
+
 /* Whether this fault strikes now. */
 int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
 /* 0 .. limit - 1; limit > 0. */
 uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit);
 uint64_t cw_sim_delay_ns(struct cw_sim_world *world);
 
-/* Lets an event happen at its side of its link; wakes an armed interface. An event for an interface that is closed or dead is dropped (and
- * freed if it is a packet). Embedded events that wait already stay as they are. */
+/* Lets an event happen at its side of its link; wakes an armed interface. An event for an interface that is closed
+ * or dead is dropped (and freed if it is a packet). Embedded events that wait already stay as they are. */
 void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
 /* As cw_sim_schedule, but with a random delay and never before what went the same way earlier. */
 void cw_sim_launch(struct cw_sim_event *event);
-/* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with cw_sim_event_put. */
+/* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with
+ * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
 void cw_sim_event_put(struct cw_sim_event *event);
 /* Lets time pass for one progress() of that interface. */
