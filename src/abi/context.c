@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "abi/door.h"
+#include "core/config_global.h"
 #include "core/context.h"
 #include "op/datatype.h"
 #include "ucp/api/ucp_version.h"
@@ -36,6 +37,7 @@ ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr)
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
                               const ucp_config_t *config, ucp_context_h *context_p)
 {
+    cw_config_global_init(); /* the log level of a ucx.conf counts for the next line already */
     if (api_major_version != UCP_API_MAJOR || api_minor_version > UCP_API_MINOR) {
         cw_warn("UCP API version is incompatible: required >= %u.%u, actual %s", api_major_version, api_minor_version,
                 ucp_get_version_string());

@@ -96,7 +96,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
         entry             = cw_address_find(&address, iface->transport->wire_id, &length);
         status            = iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
-            ep->state = CW_EP_DIALING;
+            cw_ep_set_state(ep, CW_EP_DIALING);
             return UCS_OK;
         }
         cw_diag("cannot dial worker %016llx by %s: %s", (unsigned long long)address.uid, iface->transport->name,
@@ -216,7 +216,7 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
         cw_ep_opened(ep, conn);
     } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
         cw_ep_drop_conn(ep);
-        ep->state = CW_EP_WAITING;
+        cw_ep_set_state(ep, CW_EP_WAITING);
     } else {
         dial_failed(ep, (status == UCS_ERR_REJECTED || status == UCS_OK) ? UCS_ERR_UNREACHABLE : status);
     }

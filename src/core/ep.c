@@ -172,7 +172,6 @@ void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
 
     cw_list_add_tail(&ep->pending, &request->link);
     if (ep->state == CW_EP_IDLE) {
-        cw_worker_poll_soon(ep->worker);
         status = ep->worker->handlers->ep_connect(ep);
         if (status != UCS_OK) {
             cw_ep_fail(ep, status);
@@ -180,10 +179,22 @@ void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
     }
 }
 
+static int is_connecting(const struct ucp_ep *ep)
+{
+    return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
+}
+
+void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
+{
+    ep->worker->num_connecting -= (unsigned)is_connecting(ep);
+    ep->state                   = (uint8_t)state;
+    ep->worker->num_connecting += (unsigned)is_connecting(ep);
+}
+
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 {
     ep->conn  = conn;
-    ep->state = CW_EP_OPEN;
+    cw_ep_set_state(ep, CW_EP_OPEN);
     cw_ep_reap_later(ep);
 }
 
@@ -199,7 +210,7 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
     if (ep->state == CW_EP_FAILED) {
         return;
     }
-    ep->state  = CW_EP_FAILED;
+    cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = status;
     cw_ep_reap_later(ep);
 }
@@ -332,7 +343,7 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker)
 void cw_ep_destroy(struct ucp_ep *ep)
 {
     ep->user   = 0;
-    ep->state  = CW_EP_FAILED;
+    cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     end_requests(ep, &ep->pending, UCS_ERR_CANCELED);
     close_conns(ep);

@@ -96,6 +96,9 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 /* Runs pending requests as far as the transport takes them. */
 void cw_ep_drain(struct ucp_ep *ep);
 
+/* The one place where the state changes, so that the worker knows how many are on their way. */
+void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
+
 /* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
  * reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);

@@ -225,7 +225,7 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
         if (++worker->busy_rounds % BUSY_ROUNDS_PER_POLL != 0) {
             return count;
         }
-    } else if (!worker->poll_always) {
+    } else if (!worker->poll_always && worker->num_connecting == 0) {
         now = cw_clock_ticks();
         if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {
             return 0;

@@ -39,6 +39,7 @@ struct ucp_worker {
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t last_poll_ticks;
     unsigned busy_rounds;
+    unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
     int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;
@@ -70,12 +71,6 @@ void cw_worker_free(struct ucp_worker *worker);
 
 /* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
 unsigned cw_worker_progress(struct ucp_worker *worker);
-
-/* Dispatches descriptors at the next progress whatever the time; used when connections are under way. */
-static inline void cw_worker_poll_soon(struct ucp_worker *worker)
-{
-    worker->last_poll_ticks = 0;
-}
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);

@@ -30,11 +30,11 @@ static inline uint64_t cw_clock_ticks(void)
 #endif
 }
 
-/* Ticks that pass in about a microsecond or two. */
+/* Ticks that pass in some microseconds: ten or so on current machines. */
 #if defined(__aarch64__)
-#define CW_CLOCK_TICKS_SHORT 64u
+#define CW_CLOCK_TICKS_SHORT 512u
 #else
-#define CW_CLOCK_TICKS_SHORT 4096u
+#define CW_CLOCK_TICKS_SHORT 32768u
 #endif
 
 #endif
