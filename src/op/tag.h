@@ -21,8 +21,8 @@ struct cw_tag_chunk {
     char data[];
 };
 
-/* A message that arrived and was not fully given to a receive yet: unexpected, or with pieces missing. Owns its
- * chunks. */
+/* A message that arrived and was not fully given to a receive yet: unexpected, or with pieces missing. One allocation
+ * of its own size, and one for each further packet that comes before it is matched; it owns these. */
 struct ucp_recv_desc {
     struct cw_tag_message match;     /* queued while `queued` */
     struct cw_list ep_link;          /* ep->receiving while ep != NULL */
@@ -35,7 +35,9 @@ struct ucp_recv_desc {
     uint8_t queued;                  /* in the matcher */
     uint8_t lost;                    /* its connection broke before it was complete */
     struct cw_tag_chunk *last;
-    struct cw_tag_chunk *chunks;
+    struct cw_tag_chunk *chunks;     /* what came after the first packet */
+    size_t first_length;
+    char first[];                    /* what the first packet brought, unless it went to a receive at once */
 };
 
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes on the match (TAG-21). */

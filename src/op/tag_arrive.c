@@ -93,16 +93,14 @@ static ucs_status_t add_chunk(struct ucp_recv_desc *desc, const void *data, size
 static ucs_status_t new_desc(struct ucp_ep *ep, uint64_t total, const void *data, size_t length, int keep_data,
                              struct ucp_recv_desc **desc_p)
 {
-    struct ucp_recv_desc *desc = malloc(sizeof(*desc));
+    size_t kept                = keep_data ? length : 0;
+    struct ucp_recv_desc *desc = malloc(sizeof(*desc) + kept);
 
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *desc = (struct ucp_recv_desc){.total = total, .received = length, .ep = ep};
-    if (keep_data && length > 0 && add_chunk(desc, data, length) != UCS_OK) {
-        free(desc);
-        return UCS_ERR_NO_MEMORY;
-    }
+    *desc = (struct ucp_recv_desc){.total = total, .received = length, .ep = ep, .first_length = kept};
+    memcpy(desc->first, data, kept);
     cw_list_init(&desc->ep_link);
     cw_list_add_tail(&ep->receiving, &desc->ep_link);
     *desc_p = desc;

@@ -73,6 +73,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
     struct cw_tag_chunk *chunk;
 
     cw_tag_begin(request, desc->match.tag, desc->total);
+    cw_tag_store(request, desc->first, desc->first_length);
     for (chunk = desc->chunks; chunk != NULL; chunk = chunk->next) {
         cw_tag_store(request, chunk->data, chunk->length);
     }

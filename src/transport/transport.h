@@ -131,8 +131,8 @@ struct cw_transport {
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The header and the iov array are free on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
-    /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. NULL: always
-     * UCS_OK. */
+    /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
+     * too many wait already, `room` follows. NULL: always UCS_OK. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
 };
 
