@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Holds the #include lines of src/ against the layers of docs/ARCHITECTURE.md.
+
+    abi -> op -> core -> plan -> base -> os        transport/* -> transport.h, mem, wire, base, os, core/config.h
+      `-> connect -^                               anyone -> wire, public headers
+
+A layer may use every layer below it. base and os lean on each other at one place only: os may use the log and those
+headers of base that touch no system. Headers that stand for system calls are included in src/os alone; layers.txt lists
+the exceptions with their reasons, and an exception that nobody needs any more is an error.
+"""
+
+import os
+import re
+
+import tree
+
+BELOW = {
+    "abi": ["abi", "op", "connect", "core", "plan", "wire", "mem", "base", "os"],
+    "op": ["op", "core", "plan", "wire", "mem", "base", "os"],
+    "connect": ["connect", "core", "plan", "wire", "mem", "base", "os"],
+    "core": ["core", "plan", "wire", "mem", "base", "os"],
+    "plan": ["plan", "wire", "base"],
+    "wire": ["wire", "base"],
+    "mem": ["mem", "base", "os"],
+    "base": ["base", "os"],
+    "os": ["os"],
+    "transport": ["wire", "mem", "base", "os"],
+    "ucs": ["ucs"],
+    "uct": ["uct"],
+    "ucm": ["ucm"],
+}
+PUBLIC = ("ucp/", "ucs/", "uct/", "ucm/")
+OS_MAY_USE = {"base/log.h", "base/hash.h", "base/compiler.h", "base/list.h"}
+SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.h"},
+                  "connect": {"transport/transport.h"},
+                  "core": {"transport/transport.h", "transport/registry.h"}}
+# No system call and no lock, whatever they include on the way.
+PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_table|datatype)\.")
+SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
+          "poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "sys/epoll.h", "sys/eventfd.h",
+          "sys/file.h",
+          "sys/inotify.h", "sys/ioctl.h", "sys/ipc.h", "sys/mman.h", "sys/prctl.h", "sys/random.h", "sys/resource.h",
+          "sys/select.h", "sys/sem.h", "sys/shm.h", "sys/signalfd.h", "sys/socket.h", "sys/stat.h", "sys/statvfs.h",
+          "sys/syscall.h", "sys/time.h", "sys/timerfd.h", "sys/un.h", "sys/utsname.h", "sys/wait.h", "syslog.h",
+          "termios.h", "threads.h", "time.h", "unistd.h"}
+SYSTEM_PREFIXES = ("linux/", "netinet/", "netpacket/")
+EXCEPTIONS = "test/checks/layers.txt"
+
+
+def includes(text):
+    """(line, name, quoted) of each #include outside of comments."""
+    original = text.split("\n")
+    found = []
+    for number, line in enumerate(tree.code_only(text).split("\n")):
+        if re.match(r"\s*#\s*include\b", line):
+            match = re.search(r'([<"])([^">]+)[">]', original[number])
+            if match is not None:
+                found.append((number + 1, match.group(2), match.group(1) == '"'))
+    return found
+
+
+def load_exceptions(root):
+    """{(path, header): line} of the file of exceptions."""
+    found = {}
+    if os.path.exists(os.path.join(root, EXCEPTIONS)):
+        for number, line in enumerate(tree.read(root, EXCEPTIONS).split("\n")):
+            words = line.split(None, 2)
+            if words and not line.startswith("#"):
+                found[(words[0], words[1] if len(words) > 1 else "")] = (number + 1, len(words) == 3)
+    return found
+
+
+def transport_may(path, name):
+    own = os.path.dirname(path)
+    if path == "transport/registry.c":
+        return name == "transport/registry.h" or re.match(r"transport/(\w+)/\1_transport\.h$", name)
+    if own == "transport":
+        return name == "transport/transport.h"
+    return name in ("transport/transport.h", "core/config.h") or name.startswith(own + "/")
+
+
+def allowed(path, name):
+    """Whether the file of src/ may include this header of the project."""
+    layer, target = path.split("/")[0], name.split("/")[0]
+    if layer == "os" and target == "base":
+        return name in OS_MAY_USE
+    if layer == "transport" and (target == "transport" or name == "core/config.h"):
+        return transport_may(path, name)
+    if target == "transport":
+        return name in SEES_TRANSPORT.get(layer, ())
+    return target in BELOW[layer]
+
+
+def reaches_os(path, headers, seen):
+    """The way by which a pure file comes to os/, or None."""
+    for name in headers.get(path, []):
+        if name.startswith("os/"):
+            return [name]
+        if name not in seen:
+            seen.add(name)
+            way = reaches_os(name, headers, seen)
+            if way is not None:
+                return [name] + way
+    return None
+
+
+def check(root):
+    complaints, headers = [], {}
+    exceptions, used = load_exceptions(root), set()
+    paths = tree.files(root, ["src"], [".c", ".h", ".def"])
+    for full in paths:
+        path = full[len("src/"):]
+        headers[path] = []
+        if path.split("/")[0] not in BELOW:
+            complaints.append("%s: no layer is called %s; say in test/checks/layers.py what it may use" %
+                              (full, path.split("/")[0]))
+            continue
+        for line, name, quoted in includes(tree.read(root, full)):
+            ours = os.path.exists(os.path.join(root, "src", name)) or (quoted and not name.startswith(PUBLIC))
+            if ours:
+                headers[path].append(name)
+                if "/" not in name:
+                    complaints.append("%s:%d: \"%s\" is not named from src/" % (full, line, name))
+                elif not allowed(path, name):
+                    complaints.append("%s:%d: %s must not include %s" % (full, line, path.split("/")[0], name))
+            elif not path.startswith("os/") and (name in SYSTEM or name.startswith(SYSTEM_PREFIXES)):
+                used.add((full, name))
+                if (full, name) not in exceptions:
+                    complaints.append("%s:%d: <%s> stands for system calls, which live in src/os" % (full, line, name))
+                elif PURE.match(path):
+                    complaints.append("%s:%d: <%s> cannot be excused in a pure file" % (full, line, name))
+    for path in headers:
+        way = reaches_os(path, headers, set()) if PURE.match(path) else None
+        if way is not None:
+            complaints.append("src/%s: pure, but includes %s" % (path, " which includes ".join(way)))
+    for (path, name), (line, has_reason) in exceptions.items():
+        if not has_reason:
+            complaints.append("%s:%d: an exception needs a reason" % (EXCEPTIONS, line))
+        if (path, name) not in used:
+            complaints.append("%s:%d: %s does not include <%s>: take the exception out" %
+                              (EXCEPTIONS, line, path, name))
+    return complaints
+
+
+SAMPLE = {
+    "src/base/log.h": "",
+    "src/base/idmap.h": "",
+    "src/os/net.h": "",
+    "src/os/good.c": '#include <sys/socket.h>\n#include "base/log.h"\n#include "os/net.h"\n',
+    "src/os/bad.c": '#include "base/idmap.h"\n#include "core/ep.h"\n',
+    "src/core/ep.h": '#include "transport/transport.h"\n/* #include "op/tag.h" */\n',
+    "src/core/config.h": "",
+    "src/core/bad.c": '#include "op/tag.h"\n#include "transport/tcp/tcp.h"\n#include "connect/connect.h"\n',
+    "src/op/tag.h": '#include "core/ep.h"\n#include "ucp/api/ucp.h"\n',
+    "src/op/tag_match.h": '#include "base/log.h"\n',
+    "src/op/tag_match.c": '#include "op/tag_match.h"\n#include "op/middle.h"\n',
+    "src/op/middle.h": '#include "os/net.h"\n',
+    "src/connect/connect.h": '#include "core/ep.h"\n',
+    "src/connect/bad.c": '#include "abi/door.h"\n',
+    "src/abi/door.h": '#include "op/tag.h"\n#include "connect/connect.h"\n',
+    "src/plan/plan.c": '#include "os/net.h"\n',
+    "src/wire/packet.c": "#include <poll.h>\n",
+    "src/transport/transport.h": '#include "base/list.h"\n',
+    "src/transport/registry.h": '#include "transport/transport.h"\n',
+    "src/transport/registry.c": '#include "transport/tcp/tcp_transport.h"\n#include "transport/tcp/tcp.h"\n',
+    "src/transport/tcp/tcp.h": '#include "core/config.h"\n#include "os/net.h"\n#include "transport/tcp/tcp_wire.h"\n',
+    "src/transport/tcp/tcp.c": '#include <unistd.h>\n#include "core/ep.h"\n#include "transport/shm/shm.h"\n'
+                               '#include "transport/registry.h"\n#include "tcp.h"\n',
+    "src/transport/shm/shm.c": "#include <time.h>\n",
+    "src/novel/thing.c": "",
+    EXCEPTIONS: "# comment\nsrc/transport/shm/shm.c time.h a reason\nsrc/base/log.c unistd.h no more\n"
+                "src/op/tag.h poll.h\n",
+}
+EXPECTED = [
+    r"os/bad.c:1: os must not include base/idmap.h", r"os/bad.c:2: os must not include core/ep.h",
+    r"core/bad.c:1: core must not include op/tag.h", r"core/bad.c:2: core must not include transport/tcp/tcp.h",
+    r"core/bad.c:3: core must not include connect", r"connect/bad.c:1: connect must not include abi/door.h",
+    r"op/tag_match.c: pure, but includes op/middle.h which includes os/net.h",
+    r"plan/plan.c:1: plan must not include os", r"plan/plan.c: pure, but includes os/net.h",
+    r"wire/packet.c:1: <poll.h>", r"registry.c:2: transport must not include transport/tcp/tcp.h",
+    r"tcp.c:1: <unistd.h>", r"tcp.c:2: transport must not include core/ep.h",
+    r"tcp.c:3: transport must not include transport/shm", r"tcp.c:4: transport must not include transport/registry.h",
+    r"tcp.c:5: \"tcp.h\" is not named from src/", r"no layer is called novel",
+    r"log.c does not include <unistd.h>", r"layers.txt:4: an exception needs a reason",
+    r"tag.h does not include <poll.h>",
+]
+
+if __name__ == "__main__":
+    tree.run(check, SAMPLE, EXPECTED)
