@@ -4,10 +4,10 @@
  * program runs against this library and against any other one with the same interface.
  *
  * UCX_TLS chooses the transport. With "self" alone both sides of a pair are one and the same worker.
- * CW_TEST_REFERENCE=1 says that the library under test is the reference of an older API level: statements in which it is
- * known to differ are then skipped, each with its reason.
- * Nothing here waits for ever: a wait that exceeds CW_WAIT_S fails the test with a sentence; a library call that does not
- * return within CW_HANG_S ends the program. Every parameter structure is filled with 0xff first (GEN-2).
+ * CW_TEST_REFERENCE=1 says that the library under test is the reference of an older API level: statements in which it
+ * is known to differ are then skipped, each with its reason. Nothing here waits for ever: a wait that exceeds CW_WAIT_S
+ * fails the test with a sentence; a library call that does not return within CW_HANG_S ends the program. Every
+ * parameter structure is filled with 0xff first (GEN-2).
  */
 #ifndef CW_API_HARNESS_H
 #define CW_API_HARNESS_H
@@ -167,8 +167,8 @@ void cw_buffer_check(const struct cw_buffer *buffer);
 void cw_buffer_free(struct cw_buffer *buffer);
 
 /*
- * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to 8 bytes and
- * not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
+ * Memory for a user-provided request (OPA-6, CTX-21): the library's bytes end at ->handle, which is aligned to 8 bytes
+ * and not to 16; CW_GUARD_BYTES above it and below the reported size are guarded.
  */
 struct cw_user_request {
     char *base;

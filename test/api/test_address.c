@@ -113,7 +113,7 @@ static void test_r14_lengths(void **state)
 
     (void)state;
     for (int i = 0; i < WORKERS; i++) {
-        struct cw_pair_config config = {.features = i % 2 == 0 ? UCP_FEATURE_TAG : UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+        struct cw_pair_config config = {.features = UCP_FEATURE_TAG | (i % 2 == 0 ? 0 : UCP_FEATURE_WAKEUP)};
 
         cw_side_open(&sides[i], &config);
         blobs[i] = cw_worker_address(sides[i].worker, &lengths[i]);
@@ -289,7 +289,8 @@ static void test_adr8_readers_configuration_may_differ(void **state)
     assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
     assert_int_equal(ucp_config_modify(config, "TLS", "all"), UCS_OK);
     memset(&params, 0xff, sizeof(params));
-    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN;
+    params.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS |
+                        UCP_PARAM_FIELD_ESTIMATED_NUM_PPN;
     params.features = UCP_FEATURE_TAG;
     params.estimated_num_eps = 1000; /* CTX-6 */
     params.estimated_num_ppn = 64;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * CLS-19, the pattern of MPI_Finalize: several processes, all connected to all, close everything in different orders, each
- * progressing its own worker only and none at all once its own closes are done; then a barrier out of band.
- * The test program is the coordinator: it ships addresses and is the barrier.
+ * CLS-19, the pattern of MPI_Finalize: several processes, all connected to all, close everything in different orders,
+ * each progressing its own worker only and none at all once its own closes are done; then a barrier out of band. The
+ * test program is the coordinator: it ships addresses and is the barrier.
  */
 #include "harness.h"
 
@@ -125,8 +125,8 @@ static void member_close_all(struct member *member, bool free_at_once)
 }
 
 /*
- * kind 'i': each close is waited for; 'f': requests are freed at once; 'l': messages are sent just before the closes and
- * received only after the barrier, when all senders have closed (and 'x': their processes may be gone).
+ * kind 'i': each close is waited for; 'f': requests are freed at once; 'l': messages are sent just before the closes
+ * and received only after the barrier, when all senders have closed (and 'x': their processes may be gone).
  */
 static int role_member(int fd, const char *argument)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What arrives: sizes x expected/unexpected x call generations, truncation, zero length, RECV_INFO: TAG-20, 24, 30..36. */
+/* What arrives: sizes x expected/unexpected x call generations, truncation, zero length, RECV_INFO: TAG-20, 24,
+ * 30..36. */
 #include "harness.h"
 
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static void nb_recv_done(void *request, ucs_status_t status, ucp_tag_recv_info_t
     nb_recv->info = *info;
 }
 
-static void start_send(struct cw_pair *pair, enum generation generation, struct cw_op *op, const void *data, size_t length,
-                       ucp_tag_t tag, struct cw_user_request *user)
+static void start_send(struct cw_pair *pair, enum generation generation, struct cw_op *op, const void *data,
+                       size_t length, ucp_tag_t tag, struct cw_user_request *user)
 {
     ucs_status_t status;
 

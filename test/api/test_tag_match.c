@@ -342,8 +342,8 @@ static void test_tag3_several_senders_by_tag_only(void **state)
 }
 
 /*
- * The model: two lists in order. It knows nothing of protocols; both sides run in lock-step so that the order of arrival is
- * the order of sending, and each step waits until its effect is visible.
+ * The model: two lists in order. It knows nothing of protocols; both sides run in lock-step so that the order of
+ * arrival is the order of sending, and each step waits until its effect is visible.
  */
 struct model_item {
     ucp_tag_t tag;
@@ -423,7 +423,8 @@ static void model_recv(struct cw_pair *pair, struct model *model, ucp_tag_t tag,
             return;
         }
         assert_true(info.sender_tag == model->unexpected[hit]->tag);
-        cw_op_started(&recv->op, ucp_tag_msg_recv_nbx(pair->rx->worker, &recv->got, sizeof(recv->got), message, &param));
+        cw_op_started(&recv->op, ucp_tag_msg_recv_nbx(pair->rx->worker, &recv->got, sizeof(recv->got), message,
+                                                      &param));
     } else {
         cw_op_recv(&recv->op, pair->rx->worker, &recv->got, sizeof(recv->got), tag, mask);
         if (hit == model->unexpected_count) {

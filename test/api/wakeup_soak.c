@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The proof of WAK-5 by load: two processes that only ever sleep between messages, each in the loop of WAK-4, with sizes,
- * bursts and pauses at random. A sleep of CW_WAIT_S seconds is a lost wake-up and fails.
+ * The proof of WAK-5 by load: two processes that only ever sleep between messages, each in the loop of WAK-4, with
+ * sizes, bursts and pauses at random. A sleep of CW_WAIT_S seconds is a lost wake-up and fails.
  *     wakeup_soak [rounds]      default 100000; 10000000 by hand
  */
 #define _GNU_SOURCE
