@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
-# CASE: install (the fixture of the others), files, shared, static, cmake, moved, destdir. Status 77 means: cannot run here.
+# CASE: install (the fixture of the others), files, shared, static, cmake, moved, destdir. Status 77: cannot run here.
 set -eu
 
 case_name=$1
@@ -24,8 +24,8 @@ libdir()
     find "$1" -name libucp.so -exec dirname {} \;
 }
 
-# Runs the consumer $1, which must answer with our version, and not take our libraries from anywhere but $2 (or, if that is
-# "static", not take them at all).
+# Runs the consumer $1, which must answer with our version, and not take our libraries from anywhere but $2 (or, if that
+# is "static", not take them at all).
 run_consumer()
 {
     needed=$(LD_LIBRARY_PATH=$2 ldd "$1")
@@ -68,7 +68,8 @@ cmake_consumer()
 {
     rm -rf "$2"
     if ! { "$CMAKE" -S "$here/consumer" -B "$2" -G Ninja -DCMAKE_C_COMPILER="$CC" -DCMAKE_PREFIX_PATH="$1" \
-        -DEXPECTED_VERSION="$version" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF && "$CMAKE" --build "$2"; } >"$2.log" 2>&1; then
+        -DEXPECTED_VERSION="$version" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF &&
+        "$CMAKE" --build "$2"; } >"$2.log" 2>&1; then
         cat "$2.log"
         fail "the consumer does not build with find_package"
     fi
@@ -84,7 +85,8 @@ files)
     lib=$(libdir "$prefix")
     for name in ucp uct ucs ucm; do
         [ -f "$lib/lib$name.a" ] || fail "lib$name.a is missing"
-        [ "$(readlink "$lib/lib$name.so.0")" = lib$name.so.0.0.0 ] || fail "lib$name.so.0 is no link to lib$name.so.0.0.0"
+        [ "$(readlink "$lib/lib$name.so.0")" = lib$name.so.0.0.0 ] ||
+            fail "lib$name.so.0 is no link to lib$name.so.0.0.0"
         [ -L "$lib/lib$name.so" ] || fail "lib$name.so is no link"
         soname=$(readelf -d "$lib/lib$name.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
         [ "$soname" = lib$name.so.0 ] || fail "lib$name.so is called $soname"
