@@ -42,7 +42,8 @@ struct cw_completion {
     void (*done)(struct cw_completion *self, ucs_status_t status);
 };
 
-/* Fills at most `max` bytes at `dest` and returns how many it wrote. Runs at most once per send, and only for a packet that is taken. */
+/* Fills at most `max` bytes at `dest` and returns how many it wrote. Runs at most once per send, and only for a packet
+ * that is taken. */
 typedef size_t (*cw_pack_fn)(void *dest, size_t max, void *arg);
 
 /* Plain numbers by which the plan chooses; sizes in bytes, they do not change while the iface is open. */
