@@ -11,6 +11,7 @@ endif()
 # CW_ASSERT alone decides on assertions: CMake would switch them off with every optimized build type.
 foreach(language C CXX)
     set(CMAKE_${language}_FLAGS_RELWITHDEBINFO "-O2 -g")
+    set(CMAKE_${language}_FLAGS_DEBUG "-O1 -g -fno-omit-frame-pointer")
 endforeach()
 if(NOT CW_ASSERT)
     add_compile_definitions(NDEBUG)
