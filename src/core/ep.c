@@ -158,7 +158,7 @@ void cw_ep_drain(struct ucp_ep *ep)
             return;
         }
         cw_list_remove(&request->link);
-        if (status == UCS_INPROGRESS) {
+        if (status == UCS_INPROGRESS || request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, &request->link);
         } else {
             cw_request_complete(request, status);
@@ -345,8 +345,8 @@ void cw_ep_destroy(struct ucp_ep *ep)
     ep->user   = 0;
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
-    end_requests(ep, &ep->pending, UCS_ERR_CANCELED);
     close_conns(ep);
+    end_requests(ep, &ep->pending, UCS_ERR_CANCELED);
     end_requests(ep, &ep->inflight, UCS_ERR_CANCELED);
     ep_free(ep);
 }

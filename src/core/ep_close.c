@@ -108,6 +108,7 @@ ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param
 
 static ucs_status_ptr_t close_force(struct ucp_ep *ep)
 {
+    struct cw_request *request;
     struct cw_list *link;
 
     if (ep->err_mode != UCP_ERR_HANDLING_MODE_PEER) {
@@ -118,7 +119,12 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     ep->user = 0;
     cw_ep_fail(ep, UCS_ERR_CANCELED);
     while ((link = cw_list_pop_head(&ep->pending)) != NULL) {
-        cw_request_complete(cw_container_of(link, struct cw_request, link), UCS_ERR_CANCELED);
+        request = cw_container_of(link, struct cw_request, link);
+        if (request->outstanding > 0) {
+            cw_list_add_tail(&ep->inflight, link); /* the transport still reads its memory: ends with the connection */
+        } else {
+            cw_request_complete(request, UCS_ERR_CANCELED);
+        }
     }
     cw_ep_reap_later(ep);
     return NULL;

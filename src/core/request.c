@@ -99,6 +99,7 @@ struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_p
     request->send    = NULL;
     request->release = NULL;
     request->status  = UCS_INPROGRESS;
+    request->outstanding = 0;
     request->kind    = (uint8_t)kind;
     if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
         request->flags  |= CW_REQUEST_CALLBACK;
@@ -141,6 +142,7 @@ static void run_callback(struct cw_request *request)
 void cw_request_complete(struct cw_request *request, ucs_status_t status)
 {
     assert(!(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)));
+    assert(request->outstanding == 0);
     if (request->release != NULL) {
         request->release(request);
     }

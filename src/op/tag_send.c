@@ -9,6 +9,7 @@
 #include "wire/packet.h"
 
 struct send_state {
+    struct cw_completion completion; /* of all zcopy pieces; they are counted in the request */
     struct cw_dt_cursor cursor;
     uint64_t tag;
     uint64_t sync_id;       /* 0: not synchronous */
@@ -59,11 +60,26 @@ static size_t pack_next(void *dest, size_t max, void *arg)
     return sizeof(header) + cw_dt_pack(&state->cursor, (char *)dest + sizeof(header), max - sizeof(header));
 }
 
-static ucs_status_t sent(struct send_state *state)
+/* Everything was handed to the transport: what remains to wait for? */
+static ucs_status_t sent(struct cw_request *request)
 {
+    struct send_state *state = cw_request_state(request);
+
     state->waiting = 1;
-    /* the acknowledgement completes it */
-    return (state->sync_id == 0 || state->acknowledged) ? UCS_OK : UCS_INPROGRESS;
+    return (request->outstanding == 0 && (state->sync_id == 0 || state->acknowledged)) ? UCS_OK : UCS_INPROGRESS;
+}
+
+/* The transport gave a piece of user memory back. */
+static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct send_state *state   = cw_container_of(completion, struct send_state, completion);
+    struct cw_request *request = (struct cw_request *)(void *)state - 1;
+
+    request->outstanding--;
+    if (request->outstanding == 0 && state->waiting && (status != UCS_OK || state->sync_id == 0 || state->acknowledged)) {
+        cw_list_remove(&request->link);
+        cw_request_complete(request, status);
+    }
 }
 
 /* The message fits one packet. */
@@ -81,20 +97,60 @@ static ucs_status_t send_whole(struct cw_request *request)
         status = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_SYNC, header + state->cursor.length, pack_sync,
                                                     state);
     }
-    return (status == UCS_OK) ? sent(state) : status;
+    return (status == UCS_OK) ? sent(request) : status;
+}
+
+static ucs_status_t send_next_bcopy(struct cw_request *request)
+{
+    struct send_state *state = cw_request_state(request);
+    struct cw_conn *conn     = request->ep->conn;
+    size_t max               = conn->iface->limits.max_bcopy;
+    size_t left              = state->cursor.length - state->cursor.offset + sizeof(struct cw_wire_tag_next);
+
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_NEXT, (left < max) ? left : max, pack_next, state);
+}
+
+/* Straight out of the user's memory; the message completes when the transport has given all of it back. */
+static ucs_status_t send_next_zcopy(struct cw_request *request)
+{
+    struct send_state *state       = cw_request_state(request);
+    struct cw_conn *conn           = request->ep->conn;
+    struct cw_wire_tag_next header = {.message = htole32(state->message), .offset = htole64(state->cursor.offset)};
+    size_t max                     = conn->iface->limits.max_zcopy - sizeof(header);
+    size_t left                    = state->cursor.length - state->cursor.offset;
+    struct iovec iov               = {.iov_base = state->cursor.contig + state->cursor.offset,
+                                      .iov_len  = (left < max) ? left : max};
+    ucs_status_t status;
+
+    status = conn->iface->transport->send_zcopy(conn, CW_PACKET_TAG_NEXT, &header, sizeof(header), &iov, 1,
+                                                &state->completion);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        state->cursor.offset += iov.iov_len;
+        request->outstanding += (status == UCS_INPROGRESS);
+        status                = UCS_OK;
+    }
+    return status;
+}
+
+static int wants_zcopy(const struct cw_request *request)
+{
+    const struct send_state *state = (const void *)(request + 1);
+    const struct cw_limits *limits = &request->ep->conn->iface->limits;
+
+    return limits->max_zcopy > limits->max_bcopy && state->cursor.class_id == UCP_DATATYPE_CONTIG &&
+           state->cursor.length - state->cursor.offset > limits->max_bcopy;
 }
 
 static ucs_status_t send_pieces(struct cw_request *request)
 {
-    struct send_state *state              = cw_request_state(request);
-    struct cw_conn *conn                  = request->ep->conn;
-    const struct cw_transport *transport  = conn->iface->transport;
-    size_t max                            = conn->iface->limits.max_bcopy, left;
+    struct send_state *state = cw_request_state(request);
+    struct cw_conn *conn     = request->ep->conn;
     ucs_status_t status;
 
     if (!state->started) {
         state->message = request->ep->next_message_id;
-        status         = transport->send_bcopy(conn, CW_PACKET_TAG_FIRST, max, pack_first, state);
+        status         = conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_FIRST, conn->iface->limits.max_bcopy,
+                                                            pack_first, state);
         if (status != UCS_OK) {
             return status;
         }
@@ -102,13 +158,12 @@ static ucs_status_t send_pieces(struct cw_request *request)
         request->ep->next_message_id++;
     }
     while (state->cursor.offset < state->cursor.length) {
-        left   = state->cursor.length - state->cursor.offset + sizeof(struct cw_wire_tag_next);
-        status = transport->send_bcopy(conn, CW_PACKET_TAG_NEXT, (left < max) ? left : max, pack_next, state);
+        status = wants_zcopy(request) ? send_next_zcopy(request) : send_next_bcopy(request);
         if (status != UCS_OK) {
             return status;
         }
     }
-    return sent(state);
+    return sent(request);
 }
 
 static int fits_one_packet(const struct ucp_ep *ep, const struct send_state *state)
@@ -179,7 +234,10 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
         cw_ep_queue(ep, request);
         break;
     default:
-        return give_up(request, status);
+        if (request->outstanding == 0) {
+            return give_up(request, status);
+        }
+        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke in the middle: ends with it */
     }
     return cw_request_handle(request);
 }
@@ -197,16 +255,17 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state            = cw_request_state(request);
-    request->ep      = ep;
-    request->send    = tag_send;
-    request->release = tag_send_release;
-    state->tag       = tag;
-    state->sync_id   = 0;
-    state->started   = 0;
-    state->waiting   = 0;
-    state->acknowledged = 0;
-    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
+    state                  = cw_request_state(request);
+    request->ep            = ep;
+    request->send          = tag_send;
+    request->release       = tag_send_release;
+    state->tag             = tag;
+    state->sync_id         = 0;
+    state->started         = 0;
+    state->waiting         = 0;
+    state->acknowledged    = 0;
+    state->completion.done = zcopy_done;
+    status                 = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
     if (status != UCS_OK) {
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
@@ -261,17 +320,16 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
     }
     memcpy(&header, data, sizeof(header));
     request = cw_idmap_get(&ep->worker->ids, le64toh(header.sync_id));
-    state = (request == NULL) ? NULL : cw_request_state(request);
+    state   = (request == NULL) ? NULL : cw_request_state(request);
     /* an answer to nothing, to somebody else's request, or to one that was not sent yet */
     if (request == NULL || request->ep != ep || request->send != tag_send || (!state->waiting && !state->started) ||
         state->acknowledged) {
         return UCS_ERR_IO_ERROR;
     }
-    if (!state->waiting) {
-        state->acknowledged = 1; /* matched by its first piece; the others are still to be sent */
-        return UCS_OK;
+    state->acknowledged = 1;
+    if (state->waiting && request->outstanding == 0) { /* else it was matched by its first piece, and others are to follow */
+        cw_list_remove(&request->link);
+        cw_request_complete(request, UCS_OK);
     }
-    cw_list_remove(&request->link);
-    cw_request_complete(request, UCS_OK);
     return UCS_OK;
 }
