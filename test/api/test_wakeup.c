@@ -485,11 +485,14 @@ static void test_wak7_sleeping_sender_slow_receiver(void **state)
     struct cw_side *side = &pair->sides[0];
     struct cw_remote remote;
     int length = 30000;
-    char *out = malloc((size_t)length * COUNT);
-    ucs_status_ptr_t *sends = calloc(COUNT, sizeof(*sends));
+    char *out;
+    ucs_status_ptr_t *sends;
     ucp_request_param_t param = cw_param_none();
 
     cw_test_need_two_processes();
+    out = malloc((size_t)length * COUNT);
+    sends = calloc(COUNT, sizeof(*sends));
+    assert_true(out != NULL && sends != NULL);
     cw_remote_start(&remote, "slow_receiver", "300");
     cw_side_open(side, &wakeup_config);
     pair->count = 1;
