@@ -2,9 +2,9 @@
 /*
  * Model of going to sleep on a ring in shared memory (WAK-5), for SPIN.
  *
- * A producer fills a ring of CAPACITY places with MESSAGES packets, a consumer empties it. Each sleeps when it cannot go
- * on, on an eventfd of its own: the consumer while the ring is empty, the producer while it is full. The protocol is the
- * same both ways:
+ * A producer fills a ring of CAPACITY places with MESSAGES packets, a consumer empties it. Each sleeps when it cannot
+ * go on, on an eventfd of its own: the consumer while the ring is empty, the producer while it is full. The protocol is
+ * the same both ways:
  *
  *      who changes the ring                    who wants to sleep
  *      1. change tail (or head)                1. progress until nothing is left

@@ -273,12 +273,13 @@ static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int 
     struct cw_completion *completion = send->completion;
 
     cw_list_remove(&send->link);
-    if (send->packet != NULL && leaves) {
+    if (send->packet == NULL) {
+        free(send);
+    } else if (leaves) {
         depart(conn, send->packet);
     } else {
         free(send->packet);
     }
-    free(send);
     if (completion != NULL) {
         completion->done(completion, status);
     }
@@ -342,7 +343,7 @@ static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, str
     if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
         return refuse_for_now(world, conn);
     }
-    packet = malloc(sizeof(*packet) + total);
+    packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + total);
     if (packet == NULL) {
         return refuse_for_now(world, conn);
     }
@@ -352,57 +353,44 @@ static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, str
         .kind   = CW_SIM_EVENT_PACKET,
         .id     = id,
         .length = total,
-        .data   = (char *)(packet + 1),
+        .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send),
     };
     *packet_p = packet;
     return UCS_OK;
 }
 
-/* Puts a packet, of which `copied` bytes are filled, or a flush (packet NULL) behind what waits already. */
-static ucs_status_t enqueue(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
-                            const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+/* Puts something behind what waits already. */
+static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 {
     struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    struct cw_sim_send *send       = malloc(sizeof(*send));
 
-    if (send == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    *send = (struct cw_sim_send){
-        .packet = packet, .completion = completion, .copied = copied, .iov_count = iov_count,
-        .total  = (packet != NULL) ? packet->length : 0,
-    };
-    if (iov_count > 0) {
-        memcpy(send->iov, iov, iov_count * sizeof(*iov));
-    }
     cw_list_add_tail(&channel->queue, &send->link);
     if (conn->state == CW_SIM_OPEN) {
         cw_sim_schedule(&channel->pump, world->now_ns + cw_sim_delay_ns(world) / 8);
     }
-    return UCS_OK;
 }
 
-/* Sends a filled packet, or a packet of which the rest is still in iov. */
+/* Sends a packet of which `copied` bytes are filled; the rest is still in iov. */
 static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
                            const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
     struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
+    struct cw_sim_send *send       = (struct cw_sim_send *)(packet + 1);
     const size_t total             = packet->length;
-    unsigned i;
 
+    *send = (struct cw_sim_send){.packet = packet, .total = total, .copied = copied, .iov_count = iov_count};
+    if (iov_count > 0) {
+        memcpy(send->iov, iov, iov_count * sizeof(*iov));
+    }
     if (conn->state != CW_SIM_OPEN || !cw_list_empty(&channel->queue) || cw_sim_chance(world, CW_SIM_SHORT)) {
-        if (enqueue(conn, packet, copied, iov, iov_count, completion) != UCS_OK) {
-            free(packet);
-            return refuse_for_now(world, conn);
-        }
+        send->completion = completion;
+        enqueue(conn, send);
     } else {
-        for (i = 0; i < iov_count; i++) {
-            memcpy(packet->data + copied, iov[i].iov_base, iov[i].iov_len);
-            copied += iov[i].iov_len;
-        }
         completion = NULL;
+        send->gone = total;
+        copy_payload(send);
         depart(conn, packet);
     }
     channel->taken += total;
@@ -472,7 +460,9 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
 
 static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion)
 {
-    struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_conn *conn   = sim_conn(base);
+    struct cw_sim_world *world = sim_iface(base->iface)->world;
+    struct cw_sim_send *send;
 
     if (conn->state == CW_SIM_BROKEN) {
         return conn->status;
@@ -480,7 +470,16 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
     if (cw_list_empty(&conn->link->channels[conn->side].queue)) {
         return UCS_OK;
     }
-    return (enqueue(conn, NULL, 0, NULL, 0, completion) == UCS_OK) ? UCS_INPROGRESS : UCS_ERR_NO_MEMORY;
+    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
+        return refuse_for_now(world, conn);
+    }
+    send = malloc(sizeof(*send));
+    if (send == NULL) {
+        return refuse_for_now(world, conn);
+    }
+    *send = (struct cw_sim_send){.completion = completion};
+    enqueue(conn, send);
+    return UCS_INPROGRESS;
 }
 
 /* Somebody dials: makes this end, asks the core and sends the answer back. */

@@ -36,10 +36,11 @@ struct cw_sim_event {
     uint8_t id;                     /* PACKET */
     ucs_status_t status;            /* OPENED, CLOSED */
     size_t length;
-    char *data;                     /* PACKET: behind the event, same allocation */
+    char *data;                     /* PACKET: same allocation */
 };
 
-/* A packet or (packet NULL) a flush that was taken and has not left yet. */
+/* A packet or (packet NULL) a flush that was taken and has not left yet. That of a packet lies between event and data,
+ * in the same allocation. */
 struct cw_sim_send {
     struct cw_list link;
     struct cw_sim_event *packet;

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* See town.h. */
+#include "town.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "os/random.h"
+
+static struct cw_town the_town;
+static uint64_t library_random;
+
+/* In place of the system's: what the library draws follows from the seed, too. */
+uint64_t cw_random_u64(void)
+{
+    library_random += 0x9e3779b97f4a7c15u;
+    return cw_hash_mix(library_random);
+}
+
+void cw_town_fail(const struct cw_town *town, const char *format, ...)
+{
+    char text[400];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    print_error("%s\nReplay: CW_SIM_SEED=%llu CW_SIM_SEEDS=1\n", text, (unsigned long long)town->seed);
+    fail();
+    abort();
+}
+
+uint64_t cw_town_random(struct cw_town *town, uint64_t limit)
+{
+    town->random += 0x9e3779b97f4a7c15u;
+    return cw_hash_mix(town->random) % limit;
+}
+
+static void must(struct cw_town *town, ucs_status_t status, const char *what)
+{
+    if (status != UCS_OK) {
+        cw_town_fail(town, "%s answers %s", what, ucs_status_string(status));
+    }
+}
+
+struct failure_place {
+    unsigned from;
+    unsigned to;
+};
+
+static struct failure_place places[CW_MAX_WORKERS][CW_MAX_WORKERS];
+
+static void ep_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    struct failure_place *place = arg;
+
+    if (status == UCS_OK || ep != the_town.people[place->from].eps[place->to]) {
+        cw_town_fail(&the_town, "the error handler is called with status %d, or for a wrong endpoint", status);
+    }
+    if (++the_town.people[place->from].failures[place->to] > 1) {
+        cw_town_fail(&the_town, "the error handler is called twice for one endpoint"); /* ERR-4 */
+    }
+}
+
+static void open_worker(struct cw_town *town, struct cw_person *person)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucp_config_t *config;
+
+    must(town, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
+    must(town, ucp_config_modify(config, "TLS", "sim"), "ucp_config_modify");
+    must(town, ucp_init(&params, config, &person->context), "ucp_init");
+    ucp_config_release(config);
+    must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");
+    must(town, ucp_worker_get_address(person->worker, &person->address, &person->address_length),
+         "ucp_worker_get_address");
+}
+
+static void open_ep(struct cw_town *town, unsigned from, unsigned to)
+{
+    ucp_ep_params_t params = {.field_mask      = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .address         = town->people[to].address,
+                              .err_mode        = town->mode,
+                              .err_handler.cb  = ep_failed,
+                              .err_handler.arg = &places[from][to]};
+
+    places[from][to] = (struct failure_place){.from = from, .to = to};
+    must(town, ucp_ep_create(town->people[from].worker, &params, &town->people[from].eps[to]), "ucp_ep_create");
+}
+
+struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode)
+{
+    struct cw_town *town = &the_town;
+    unsigned i, j;
+
+    memset(town, 0, sizeof(*town));
+    town->seed     = seed;
+    town->random   = seed * 3;
+    town->mode     = mode;
+    library_random = seed * 5;
+    town->world    = cw_sim_world_new(seed, knobs);
+    if (town->world == NULL) {
+        cw_town_fail(town, "no memory");
+    }
+    town->num_workers = 2 + (unsigned)cw_town_random(town, CW_MAX_WORKERS - 1);
+    for (i = 0; i < town->num_workers; i++) {
+        open_worker(town, &town->people[i]);
+    }
+    for (i = 0; i < town->num_workers; i++) {
+        for (j = 0; j < town->num_workers; j++) {
+            open_ep(town, i, j); /* to itself, too */
+        }
+    }
+    return town;
+}
+
+uint64_t cw_town_free(struct cw_town *town)
+{
+    struct cw_sim_stats stats;
+    unsigned i;
+
+    for (i = 0; i < town->num_workers; i++) {
+        ucp_worker_release_address(town->people[i].worker, town->people[i].address);
+        ucp_worker_destroy(town->people[i].worker);
+        ucp_cleanup(town->people[i].context);
+    }
+    cw_sim_get_stats(town->world, &stats);
+    cw_sim_world_free(town->world);
+    return stats.digest;
+}
+
+void cw_town_step(struct cw_town *town)
+{
+    struct cw_person *person = &town->people[cw_town_random(town, town->num_workers)];
+
+    if (!person->dead) {
+        ucp_worker_progress(person->worker);
+    }
+}
+
+void cw_town_finish(struct cw_town *town)
+{
+    unsigned rounds;
+
+    for (rounds = 0; town->num_done < town->num_ops; rounds++) {
+        cw_town_step(town);
+        if (rounds == CW_MAX_ROUNDS) {
+            cw_town_fail(town, "%u of %u operations are not done after %u calls of progress",
+                         town->num_ops - town->num_done, town->num_ops, rounds);
+        }
+    }
+}
+
+size_t cw_message_length(const struct cw_town *town, unsigned from, unsigned to, uint64_t number)
+{
+    uint64_t chance = cw_hash_mix(town->seed ^ (number << 8) ^ (from << 4) ^ to);
+
+    switch (chance % 8) {
+    case 0:
+        return 0;
+    case 1:
+        return (chance >> 8) % 60000;
+    case 2:
+    case 3:
+        return (chance >> 8) % 3000;
+    default:
+        return (chance >> 8) % 200;
+    }
+}
+
+static void fill(uint8_t *buffer, size_t length, unsigned from, unsigned to, uint64_t number)
+{
+    uint64_t word = cw_hash_mix((number << 8) ^ (from << 4) ^ to ^ 0x746f776eu);
+    size_t i;
+
+    for (i = 0; i < length; i++) {
+        buffer[i] = (uint8_t)(word >> (i % 8 * 8)) ^ (uint8_t)(i >> 3);
+    }
+}
+
+static struct cw_op *op_new(struct cw_town *town, unsigned from, unsigned to, size_t length)
+{
+    struct cw_op *op;
+
+    if (town->num_ops == CW_MAX_OPS) {
+        cw_town_fail(town, "the test posts too many operations");
+    }
+    op  = &town->ops[town->num_ops++];
+    *op = (struct cw_op){.from = from, .to = to, .length = length, .buffer = malloc(length + 1)};
+    return op;
+}
+
+static void op_done(struct cw_op *op, ucs_status_t status)
+{
+    if (op->done) {
+        cw_town_fail(&the_town, "an operation completes twice");
+    }
+    op->done   = 1;
+    op->status = status;
+    the_town.num_done++;
+}
+
+static void sent(void *request, ucs_status_t status, void *user_data)
+{
+    struct cw_op *op = user_data;
+
+    (void)request;
+    op->calls++;
+    op_done(op, status);
+}
+
+static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    struct cw_op *op = user_data;
+
+    (void)request;
+    op->calls++;
+    op->info = *info;
+    op_done(op, status);
+}
+
+/* What the call returned: nothing to wait for, a request, or an error. */
+static struct cw_op *started(struct cw_op *op, ucs_status_ptr_t result)
+{
+    if (result == NULL) {
+        if (op->calls > 0) {
+            cw_town_fail(&the_town, "NULL was returned and the callback called, too");
+        }
+        op_done(op, UCS_OK);
+    } else if (UCS_PTR_IS_ERR(result)) {
+        if (op->calls > 0) {
+            cw_town_fail(&the_town, "an error was returned and the callback called, too");
+        }
+        op_done(op, UCS_PTR_STATUS(result));
+    } else {
+        op->request = result;
+    }
+    return op;
+}
+
+static uint64_t tag_of(unsigned from, unsigned to)
+{
+    return 0x1000u + from * 16u + to;
+}
+
+struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
+{
+    uint64_t number           = town->sent[from][to]++;
+    size_t length             = cw_message_length(town, from, to, number);
+    struct cw_op *op          = op_new(town, from, to, length);
+    ucp_ep_h ep               = town->people[from].eps[to];
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send      = sent,
+                                 .user_data    = op};
+
+    op->number = number;
+    fill(op->buffer, length, from, to, number);
+    if (cw_town_random(town, 4) == 0) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    }
+    if (cw_town_random(town, 5) == 0) {
+        return started(op, ucp_tag_send_sync_nbx(ep, op->buffer, length, tag_of(from, to), &param));
+    }
+    return started(op, ucp_tag_send_nbx(ep, op->buffer, length, tag_of(from, to), &param));
+}
+
+struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
+{
+    uint64_t number           = town->received[from][to]++;
+    size_t length             = cw_message_length(town, from, to, number) + cw_town_random(town, 3) * 100;
+    struct cw_op *op          = op_new(town, from, to, length);
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_RECV_INFO,
+                                 .cb.recv            = received,
+                                 .user_data          = op,
+                                 .recv_info.tag_info = &op->info};
+
+    op->is_recv = 1;
+    op->number  = number;
+    memset(op->buffer, 0xcc, length + 1);
+    return started(op, ucp_tag_recv_nbx(town->people[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX,
+                                        &param));
+}
+
+void cw_op_check(struct cw_town *town, struct cw_op *op)
+{
+    size_t length = cw_message_length(town, op->from, op->to, op->number);
+    uint8_t *expected;
+
+    if (op->request != NULL && op->calls != 1) {
+        cw_town_fail(town, "the callback of an operation came %u times", op->calls);
+    }
+    if (op->is_recv && op->status == UCS_OK) {
+        if (op->info.length != length || op->info.sender_tag != tag_of(op->from, op->to)) {
+            cw_town_fail(town, "message %llu from %u to %u came with %zu bytes instead of %zu and tag %llx",
+                         (unsigned long long)op->number, op->from, op->to, op->info.length, length,
+                         (unsigned long long)op->info.sender_tag);
+        }
+        expected = malloc(length + 1);
+        fill(expected, length, op->from, op->to, op->number);
+        expected[length] = 0xcc;
+        if (memcmp(expected, op->buffer, length + 1) != 0) {
+            cw_town_fail(town, "message %llu from %u to %u (%zu bytes) is damaged or out of order",
+                         (unsigned long long)op->number, op->from, op->to, length);
+        }
+        free(expected);
+    }
+    if (op->request != NULL) {
+        ucp_request_free(op->request);
+        op->request = NULL;
+    }
+    free(op->buffer);
+    op->buffer = NULL;
+}
+
+struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags)
+{
+    struct cw_op *op          = op_new(town, from, to, 0);
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                 UCP_OP_ATTR_FIELD_FLAGS,
+                                 .cb.send      = sent,
+                                 .user_data    = op,
+                                 .flags        = flags};
+    ucp_ep_h ep               = town->people[from].eps[to];
+
+    town->people[from].eps[to] = NULL; /* an error handler that comes now comes too late (ERR-4) */
+    return started(op, ucp_ep_close_nbx(ep, &param));
+}

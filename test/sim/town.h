@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A few workers that live in one simulated network and talk through the public interface. Everything that happens
+ * follows from the seed; a failure prints it. Numbers that the library would take from the system come from the seed,
+ * too (cw_random_u64 is replaced), so a run replays exactly.
+ */
+#ifndef CW_TEST_SIM_TOWN_H
+#define CW_TEST_SIM_TOWN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <ucp/api/ucp.h>
+
+#include "transport/sim/sim.h"
+
+enum { CW_MAX_WORKERS = 4, CW_MAX_OPS = 4000, CW_MAX_ROUNDS = 1000000 };
+
+/* One operation: what the library was given and what became of it. */
+struct cw_op {
+    void *request;             /* NULL: none, or freed already */
+    unsigned calls;            /* of its callback */
+    int done;
+    ucs_status_t status;
+    int is_recv;
+    unsigned from;
+    unsigned to;
+    uint64_t number;           /* of the message between these two; of a receive as well: they match in order */
+    uint8_t *buffer;
+    size_t length;             /* of the buffer */
+    ucp_tag_recv_info_t info;  /* of receives */
+};
+
+struct cw_person {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_address_t *address;
+    size_t address_length;
+    ucp_ep_h eps[CW_MAX_WORKERS];
+    unsigned failures[CW_MAX_WORKERS];         /* calls of the error handler, by endpoint */
+    int dead;
+};
+
+struct cw_town {
+    uint64_t seed;
+    struct cw_sim_world *world;
+    unsigned num_workers;
+    struct cw_person people[CW_MAX_WORKERS];
+    ucp_err_handling_mode_t mode;
+    struct cw_op ops[CW_MAX_OPS];
+    unsigned num_ops;
+    unsigned num_done;
+    uint64_t sent[CW_MAX_WORKERS][CW_MAX_WORKERS];
+    uint64_t received[CW_MAX_WORKERS][CW_MAX_WORKERS];     /* receives that were posted */
+    uint64_t random;
+};
+
+/* The one town of the process; its memory is reused. */
+struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode);
+/* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run. */
+uint64_t cw_town_free(struct cw_town *town);
+
+uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
+/* Progress of one worker, chosen by chance. */
+void cw_town_step(struct cw_town *town);
+/* Steps until all operations are done. */
+void cw_town_finish(struct cw_town *town);
+
+/* One message from a worker to another, of random size and flavour. NULL: the endpoint failed. */
+struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to);
+/* A receive for the next message on that way. */
+struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to);
+/* Checks and frees an operation that is done. */
+void cw_op_check(struct cw_town *town, struct cw_op *op);
+/* Closes an endpoint and returns the operation. */
+struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags);
+
+/* Prints the sentence and the seed, then fails the test. */
+void cw_town_fail(const struct cw_town *town, const char *format, ...) __attribute__((format(printf, 2, 3), noreturn));
+
+size_t cw_message_length(const struct cw_town *town, unsigned from, unsigned to, uint64_t number);
+
+#endif
