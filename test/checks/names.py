@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Names in the archives: what a static link brings into a program begins with cw_, ucp_, ucs_, ucm_ or uct_.
+
+Usage: names.py ARCHIVE... | names.py --self-test
+names.txt lists what is not so yet; a name there that is gone must be taken out.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+OURS = re.compile(r"(cw|ucp|ucs|ucm|uct)_[a-z0-9_]+$")
+EXCEPTIONS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "names.txt")
+
+
+def defined(listing):
+    """The names in what `nm -g --defined-only` printed."""
+    lines = (line.split() for line in listing.splitlines())
+    return [words[2] for words in lines if len(words) == 3]
+
+
+def check(names, exceptions):
+    complaints = ["%s: a name that is not ours" % name for name in names
+                  if not OURS.match(name) and name not in exceptions]
+    return complaints + ["names.txt: %s is gone: take it out" % name for name in exceptions if name not in names]
+
+
+def load_exceptions():
+    with open(EXCEPTIONS, encoding="utf-8") as lines:
+        return [line.split()[0] for line in lines if line.strip() and not line.startswith("#")]
+
+
+def self_test():
+    listing = "\ngood.c.o:\n0000 T cw_thing_new\n0008 T ucp_init\n\nbad.c.o:\n0000 T helper\n0000 D table\n0010 T ucpx\n"
+    return check(defined(listing), ["table", "gone"]) == [
+        "helper: a name that is not ours", "ucpx: a name that is not ours", "names.txt: gone is gone: take it out"]
+
+
+def main(arguments):
+    if arguments == ["--self-test"]:
+        return 0 if self_test() else 1
+    names = []
+    for archive in arguments:
+        command = ["nm", "-g", "--defined-only", archive]
+        names += defined(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    complaints = check(names, load_exceptions())
+    print("\n".join(complaints + ["%d names, %d complaints" % (len(names), len(complaints))]))
+    return 1 if complaints or not names else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
