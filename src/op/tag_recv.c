@@ -36,6 +36,12 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
         cw_request_put(request);
         return status;
     }
+    status = cw_dt_keep(&state->cursor);
+    if (status != UCS_OK) {
+        cw_dt_finish(&state->cursor);
+        cw_request_put(request);
+        return status;
+    }
     *request_p = request;
     return UCS_OK;
 }
