@@ -15,6 +15,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "os/clock.h"
 
 #define BATCH 16
 
@@ -155,14 +156,16 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
 int cw_poller_check(struct cw_poller *poller)
 {
     struct epoll_event events[BATCH];
+    int count, i, signalled;
     uint64_t value;
-    int count, i;
 
-    count = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    count     = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    signalled = count == BATCH && poller->signal_fd >= 0; /* it may be behind those that had a place */
     for (i = 0; i < count; i++) {
-        if (events[i].data.ptr == NULL) {
-            (void)!read(poller->signal_fd, &value, sizeof(value));
-        }
+        signalled |= events[i].data.ptr == NULL;
+    }
+    if (signalled) {
+        (void)!read(poller->signal_fd, &value, sizeof(value));
     }
     return count > 0;
 }
@@ -185,11 +188,15 @@ ucs_status_t cw_poller_signal(struct cw_poller *poller)
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
 {
     struct pollfd fd = {.fd = poller->epoll_fd, .events = POLLIN};
+    uint64_t end_ns  = cw_clock_ns() + (uint64_t)((timeout_ms < 0) ? 0 : timeout_ms) * 1000000u, now_ns;
     int ret;
 
-    do {
-        ret = poll(&fd, 1, timeout_ms);
-    } while (ret < 0 && errno == EINTR);
+    while ((ret = poll(&fd, 1, timeout_ms)) < 0 && errno == EINTR) {
+        if (timeout_ms > 0) {
+            now_ns     = cw_clock_ns();
+            timeout_ms = (now_ns < end_ns) ? (int)((end_ns - now_ns + 999999u) / 1000000u) : 0;
+        }
+    }
     if (ret < 0) {
         cw_error("cannot wait for events of a worker: %m");
         return UCS_ERR_IO_ERROR;
