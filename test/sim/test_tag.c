@@ -89,13 +89,13 @@ static void close_eps(struct cw_town *town)
     }
 }
 
-static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed)
+static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed, int sleepers)
 {
     struct cw_sim_knobs knobs;
     struct cw_town *town;
 
     cw_sim_knobs_random(&knobs, knobs_seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, sleepers);
     talk(town, 100);
     make_even(town);
     cw_town_finish(town);
@@ -112,11 +112,31 @@ static void test_healthy_network(void **state)
 {
     uint64_t first = from_environment("CW_SIM_SEED", 1);
     uint64_t count = from_environment("CW_SIM_SEEDS", 300);
+    struct cw_sim_stats totals;
     uint64_t seed;
 
     (void)state;
     for (seed = first; seed < first + count; seed++) {
-        run_healthy(seed, seed);
+        run_healthy(seed, seed, 0);
+    }
+    if (count >= 100) { /* that many seeds meet everything, or the network is not what it should be */
+        cw_town_get_totals(&totals);
+        assert_true(totals.packets > 100 * count);
+        assert_true(totals.again > 0);
+        assert_true(totals.pieces > 0);
+    }
+}
+
+/* The same with workers that sleep whenever they can (WAK-5). */
+static void test_sleepers(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 200);
+    uint64_t seed;
+
+    (void)state;
+    for (seed = first; seed < first + count; seed++) {
+        run_healthy(seed, seed, 1);
     }
 }
 
@@ -126,8 +146,8 @@ static void test_runs_replay(void **state)
 
     (void)state;
     for (seed = 1; seed <= 10; seed++) {
-        assert_int_equal(run_healthy(seed, seed), run_healthy(seed, seed));
-        assert_int_not_equal(run_healthy(seed, seed), run_healthy(seed + 1000, seed));
+        assert_int_equal(run_healthy(seed, seed, 0), run_healthy(seed, seed, 0));
+        assert_int_not_equal(run_healthy(seed, seed, 0), run_healthy(seed + 1000, seed, 0));
     }
 }
 
@@ -144,7 +164,7 @@ static void test_close_loses_nothing(void **state)
     (void)state;
     for (seed = first; seed < first + count; seed++) {
         cw_sim_knobs_random(&knobs, seed);
-        town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE);
+        town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_NONE, 0);
         for (i = 0; i < 40; i++) {
             from = (unsigned)cw_town_random(town, town->num_workers);
             to   = (unsigned)cw_town_random(town, town->num_workers);
@@ -198,7 +218,7 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     talk(town, 40);
     cw_sim_set_fault(town->world, fault, chance);
     talk(town, 60);
@@ -260,7 +280,7 @@ static void run_death(uint64_t seed)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER);
+    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
     talk(town, 60);
     cw_sim_kill(town->world, 0, death);
     town->people[0].dead = 1;
@@ -305,6 +325,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
+        cmocka_unit_test(test_sleepers),
         cmocka_unit_test(test_close_loses_nothing), cmocka_unit_test(test_broken_connections),
         cmocka_unit_test(test_failed_dials),        cmocka_unit_test(test_death),
     };

@@ -2,6 +2,7 @@
 /* See town.h. */
 #include "town.h"
 
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 
 static struct cw_town the_town;
 static uint64_t library_random;
+static struct cw_sim_stats totals;
 
 /* In place of the system's: what the library draws follows from the seed, too. */
 uint64_t cw_random_u64(void)
@@ -75,6 +77,9 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
                                          .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucp_config_t *config;
 
+    if (town->sleepers) {
+        params.features |= UCP_FEATURE_WAKEUP;
+    }
     must(town, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     must(town, ucp_config_modify(config, "TLS", "sim"), "ucp_config_modify");
     must(town, ucp_init(&params, config, &person->context), "ucp_init");
@@ -82,6 +87,9 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
     must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");
     must(town, ucp_worker_get_address(person->worker, &person->address, &person->address_length),
          "ucp_worker_get_address");
+    if (town->sleepers) {
+        must(town, ucp_worker_get_efd(person->worker, &person->fd), "ucp_worker_get_efd");
+    }
 }
 
 static void open_ep(struct cw_town *town, unsigned from, unsigned to)
@@ -97,7 +105,7 @@ static void open_ep(struct cw_town *town, unsigned from, unsigned to)
     must(town, ucp_ep_create(town->people[from].worker, &params, &town->people[from].eps[to]), "ucp_ep_create");
 }
 
-struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode)
+struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode, int sleepers)
 {
     struct cw_town *town = &the_town;
     unsigned i, j;
@@ -106,6 +114,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     town->seed     = seed;
     town->random   = seed * 3;
     town->mode     = mode;
+    town->sleepers = sleepers;
     library_random = seed * 5;
     town->world    = cw_sim_world_new(seed, knobs);
     if (town->world == NULL) {
@@ -134,15 +143,60 @@ uint64_t cw_town_free(struct cw_town *town)
         ucp_cleanup(town->people[i].context);
     }
     cw_sim_get_stats(town->world, &stats);
+    totals.packets += stats.packets;
+    totals.again   += stats.again;
+    totals.pieces  += stats.pieces;
     cw_sim_world_free(town->world);
     return stats.digest;
+}
+
+void cw_town_get_totals(struct cw_sim_stats *result)
+{
+    *result = totals;
+}
+
+static int is_awake(struct cw_person *person)
+{
+    struct pollfd fd = {.fd = person->fd, .events = POLLIN};
+
+    if (person->asleep && poll(&fd, 1, 0) == 1) {
+        person->asleep = 0;
+    }
+    return !person->asleep;
+}
+
+/* The worker goes on where it stands in the loop "progress to 0, arm, sleep". */
+static void step_sleeper(struct cw_town *town, struct cw_person *person)
+{
+    unsigned i, awake = 0;
+    ucs_status_t status;
+
+    if (is_awake(person)) {
+        if (ucp_worker_progress(person->worker) == 0) {
+            status = ucp_worker_arm(person->worker);
+            if (status != UCS_OK && status != UCS_ERR_BUSY) {
+                must(town, status, "ucp_worker_arm");
+            }
+            person->asleep = status == UCS_OK;
+        }
+        return;
+    }
+    for (i = 0; i < town->num_workers; i++) {
+        awake += is_awake(&town->people[i]) != 0;
+    }
+    if (awake == 0 && town->waiting) {
+        cw_town_fail(town, "all workers sleep, and %u of %u operations are not done: a wake-up was lost",
+                     town->num_ops - town->num_done, town->num_ops);
+    }
 }
 
 void cw_town_step(struct cw_town *town)
 {
     struct cw_person *person = &town->people[cw_town_random(town, town->num_workers)];
 
-    if (!person->dead) {
+    if (town->sleepers) {
+        step_sleeper(town, person);
+    } else if (!person->dead) {
         ucp_worker_progress(person->worker);
     }
 }
@@ -151,6 +205,7 @@ void cw_town_finish(struct cw_town *town)
 {
     unsigned rounds;
 
+    town->waiting = 1;
     for (rounds = 0; town->num_done < town->num_ops; rounds++) {
         cw_town_step(town);
         if (rounds == CW_MAX_ROUNDS) {
@@ -158,6 +213,7 @@ void cw_town_finish(struct cw_town *town)
                          town->num_ops - town->num_done, town->num_ops, rounds);
         }
     }
+    town->waiting = 0;
 }
 
 size_t cw_message_length(const struct cw_town *town, unsigned from, unsigned to, uint64_t number)
@@ -187,10 +243,12 @@ static void fill(uint8_t *buffer, size_t length, unsigned from, unsigned to, uin
     }
 }
 
-static struct cw_op *op_new(struct cw_town *town, unsigned from, unsigned to, size_t length)
+/* `worker`: the one of the two who posts it. */
+static struct cw_op *op_new(struct cw_town *town, unsigned worker, unsigned from, unsigned to, size_t length)
 {
     struct cw_op *op;
 
+    town->people[worker].asleep = 0; /* whoever posts something goes through the loop again */
     if (town->num_ops == CW_MAX_OPS) {
         cw_town_fail(town, "the test posts too many operations");
     }
@@ -256,7 +314,7 @@ struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
 {
     uint64_t number           = town->sent[from][to]++;
     size_t length             = cw_message_length(town, from, to, number);
-    struct cw_op *op          = op_new(town, from, to, length);
+    struct cw_op *op          = op_new(town, from, from, to, length);
     ucp_ep_h ep               = town->people[from].eps[to];
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                  .cb.send      = sent,
@@ -277,7 +335,7 @@ struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
 {
     uint64_t number           = town->received[from][to]++;
     size_t length             = cw_message_length(town, from, to, number) + cw_town_random(town, 3) * 100;
-    struct cw_op *op          = op_new(town, from, to, length);
+    struct cw_op *op          = op_new(town, to, from, to, length);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_RECV_INFO,
                                  .cb.recv            = received,
@@ -324,7 +382,7 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
 
 struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags)
 {
-    struct cw_op *op          = op_new(town, from, to, 0);
+    struct cw_op *op          = op_new(town, from, from, to, 0);
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                  UCP_OP_ATTR_FIELD_FLAGS,
                                  .cb.send      = sent,

@@ -39,6 +39,8 @@ struct cw_person {
     ucp_ep_h eps[CW_MAX_WORKERS];
     unsigned failures[CW_MAX_WORKERS];         /* calls of the error handler, by endpoint */
     int dead;
+    int asleep;                                /* armed: only an event wakes it */
+    int fd;                                    /* of sleepers */
 };
 
 struct cw_town {
@@ -47,21 +49,26 @@ struct cw_town {
     unsigned num_workers;
     struct cw_person people[CW_MAX_WORKERS];
     ucp_err_handling_mode_t mode;
+    int sleepers;                              /* workers arm and sleep whenever progress returns 0 (WAK-4) */
     struct cw_op ops[CW_MAX_OPS];
     unsigned num_ops;
     unsigned num_done;
+    int waiting;                               /* nothing more will be posted until all is done */
     uint64_t sent[CW_MAX_WORKERS][CW_MAX_WORKERS];
     uint64_t received[CW_MAX_WORKERS][CW_MAX_WORKERS];     /* receives that were posted */
     uint64_t random;
 };
 
 /* The one town of the process; its memory is reused. */
-struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode);
+struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode,
+                            int sleepers);
 /* Destroys workers, contexts and the network; fails when anything is left in it. Returns the digest of the run. */
 uint64_t cw_town_free(struct cw_town *town);
+/* What all towns so far went through. */
+void cw_town_get_totals(struct cw_sim_stats *totals);
 
 uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
-/* Progress of one worker, chosen by chance. */
+/* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */
 void cw_town_step(struct cw_town *town);
 /* Steps until all operations are done. */
 void cw_town_finish(struct cw_town *town);
