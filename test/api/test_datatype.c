@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Datatypes of tag messages: contiguous, IOV and generic in all combinations: DT-1..12, DT-17, DT-18, TAG-35, OPA-19, R19. */
+/* Tag messages of contiguous, IOV and generic data in all combinations: DT-1..12, DT-17, DT-18, TAG-35, OPA-19, R19. */
 #include "harness.h"
 
 #include <stdlib.h>
