@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "core/context.h"
+#include "core/ep.h"
 #include "core/worker.h"
 
 #define FIRST_CHUNK_OBJECTS 8u
@@ -145,6 +146,9 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
     assert(request->outstanding == 0);
     if (request->release != NULL) {
         request->release(request);
+    }
+    if (request->ep != NULL) {
+        cw_ep_unused(request->ep); /* it may have been the last thing that a closed endpoint waited for */
     }
     request->flags |= CW_REQUEST_COMPLETED;
     /* another thread may poll the status without the lock (ucp_request_check_status): results first */
