@@ -46,7 +46,7 @@ uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p)
 {
     size_t left = CW_ADDRESS_MAX - writer->length;
 
-    if (left <= 2) {
+    if (left <= 2 || writer->buffer[3] == UINT8_MAX) {
         return NULL;
     }
     left  -= 2;

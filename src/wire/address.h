@@ -30,7 +30,7 @@ struct cw_address_writer {
 };
 
 void cw_address_begin(struct cw_address_writer *writer, uint8_t *buffer, uint64_t uid);
-/* Room for the next entry; NULL when the blob is full. */
+/* Room for the next entry; NULL when the blob is full or has 255 entries. */
 uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p);
 void cw_address_entry_done(struct cw_address_writer *writer, uint8_t wire_id, size_t length);
 /* Returns the length of the blob. */
