@@ -76,13 +76,15 @@ void cw_hello_reply_encode(enum cw_hello_answer answer, uint8_t bytes[CW_HELLO_R
 
 ucs_status_t cw_hello_reply_decode(const void *bytes, size_t length, enum cw_hello_answer *answer)
 {
+    static const uint8_t zero[3];
     struct wire_reply wire;
 
     if (length != sizeof(wire)) {
         return UCS_ERR_INVALID_PARAM;
     }
     memcpy(&wire, bytes, sizeof(wire));
-    if (memcmp(wire.magic, reply_magic, sizeof(wire.magic)) != 0 || wire.answer >= CW_HELLO_ANSWERS) {
+    if (memcmp(wire.magic, reply_magic, sizeof(wire.magic)) != 0 || wire.answer >= CW_HELLO_ANSWERS ||
+        memcmp(wire.reserved, zero, sizeof(zero)) != 0) {
         return UCS_ERR_INVALID_PARAM;
     }
     *answer = (enum cw_hello_answer)wire.answer;
