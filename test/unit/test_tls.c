@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The names of UCX_TLS (plan/tls.h; VAR-1, VAR-2, VAR-3) as one table: entry, transport, whether the entry lets it be
+ * used, whether ^entry takes it out, and whether the entry needs no warning though it selects nothing.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "plan/tls.h"
+
+static const struct {
+    const char *entry;
+    const char *transport;
+    int selects, excludes, covered;
+} table[] = {
+    /* plain names */
+    {"tcp", "tcp", 1, 1, 0},
+    {"tcp", "self", 0, 0, 0},
+    {"tcp", "posix", 0, 0, 0},
+    {"self", "self", 1, 1, 0},
+    {"self", "tcp", 0, 0, 0},
+    {"posix", "posix", 1, 1, 1},
+    {"posix", "tcp", 0, 0, 0},
+    {"sim", "sim", 1, 1, 0},
+
+    /* names are compared whole and as they are written */
+    {"tc", "tcp", 0, 0, 0},
+    {"tcpx", "tcp", 0, 0, 0},
+    {"TCP", "tcp", 0, 0, 0},
+    {" tcp", "tcp", 0, 0, 0},
+    {"", "tcp", 0, 0, 0},
+    {"", "posix", 0, 0, 0},
+    {"smx", "posix", 0, 0, 0},
+    {"s", "posix", 0, 0, 0},
+
+    /* aliases (VAR-2); a negated one removes all members (VAR-3) */
+    {"sm", "posix", 1, 1, 0},
+    {"shm", "posix", 1, 1, 0},
+    {"mm", "posix", 1, 1, 0},
+    {"sm", "tcp", 0, 0, 0},
+    {"sm", "self", 0, 0, 0},
+    {"mm", "tcp", 0, 0, 0},
+    {"ib", "tcp", 0, 0, 0},
+    {"ib", "posix", 0, 0, 0},
+    {"cuda", "self", 0, 0, 0},
+
+    /* shared memory is one transport here: sysv asks for it, but ^sysv leaves posix */
+    {"sysv", "posix", 1, 0, 1},
+    {"sysv", "tcp", 0, 0, 0},
+    {"\\sysv", "posix", 1, 0, 1},
+
+    /* what the reference has beside shared memory: selects nothing, and no warning is due where posix is there */
+    {"cma", "posix", 0, 0, 1},
+    {"knem", "posix", 0, 0, 1},
+    {"xpmem", "posix", 0, 0, 1},
+    {"\\cma", "posix", 0, 0, 1},
+    {"cma", "tcp", 0, 0, 0},
+
+    /* a backslash makes a name literal (VAR-1) */
+    {"\\tcp", "tcp", 1, 1, 0},
+    {"\\posix", "posix", 1, 1, 1},
+    {"\\sm", "posix", 0, 0, 0},
+    {"\\shm", "posix", 0, 0, 0},
+    {"\\mm", "posix", 0, 0, 0},
+    {"\\\\tcp", "tcp", 0, 0, 0},
+    {"\\", "tcp", 0, 0, 0},
+
+    /* auxiliary only carries no messages (VAR-1) */
+    {"tcp:aux", "tcp", 0, 0, 1},
+    {"posix:aux", "posix", 0, 0, 1},
+    {"sm:aux", "posix", 0, 0, 1},
+    {"ud:aux", "tcp", 0, 0, 1},
+    {"\\tcp:aux", "tcp", 0, 0, 1},
+    {"tcp:auxiliary", "tcp", 0, 0, 0},
+    {"tcp:", "tcp", 0, 0, 0},
+    {"tcp:main", "tcp", 0, 0, 0},
+};
+
+static void compare(size_t row, const char *what, int expected, int found)
+{
+    if (!expected != !found) {
+        fail_msg("'%s' %s '%s': %d instead of %d", table[row].entry, what, table[row].transport, found, expected);
+    }
+}
+
+static void the_table_holds(void **state)
+{
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        compare(i, "selects", table[i].selects, cw_plan_tls_selects(table[i].entry, table[i].transport));
+        compare(i, "excludes", table[i].excludes, cw_plan_tls_excludes(table[i].entry, table[i].transport));
+        compare(i, "covers", table[i].covered, cw_plan_tls_covered(table[i].entry, table[i].transport));
+    }
+}
+
+/* A warning advises these names: each must help. */
+static void the_aliases_of_a_warning_select(void **state)
+{
+    static const char *const transports[] = {"posix", "tcp", "self", "sim"};
+    char text[64], *name, *rest;
+    unsigned names = 0;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(transports) / sizeof(transports[0]); i++) {
+        assert_true(strlen(cw_plan_tls_aliases(transports[i])) < sizeof(text));
+        strcpy(text, cw_plan_tls_aliases(transports[i]));
+        assert_non_null(strstr(text, transports[i]));
+        for (name = strtok_r(text, ", ", &rest); name != NULL; name = strtok_r(NULL, ", ", &rest)) {
+            assert_true(cw_plan_tls_selects(name, transports[i]));
+            names++;
+        }
+    }
+    assert_int_equal(names, 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_table_holds),
+        cmocka_unit_test(the_aliases_of_a_warning_select),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
