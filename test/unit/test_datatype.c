@@ -1,0 +1,605 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The datatype cursors of op/datatype.h: data of every class, read and written in pieces of any size, against flat
+ * memory (DT-1 to DT-12, DT-17).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/datatype.h"
+
+#define MAX_BYTES   3000u
+#define MAX_ENTRIES 300u
+#define GUARD       16u
+
+static uint64_t random_state;
+static int refuse;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return refuse ? NULL : __real_malloc(size);
+}
+
+static uint64_t next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+static size_t below(size_t bound)
+{
+    return (size_t)((next_random() >> 16) % bound);
+}
+
+static void random_bytes(void *buffer, size_t length)
+{
+    uint8_t *bytes = buffer;
+
+    while (length-- > 0) {
+        *bytes++ = (uint8_t)(next_random() >> 11);
+    }
+}
+
+/* A generic type over flat memory that is stored backwards, and counts what is done to it. */
+struct backwards {
+    char *memory;               /* the buffer of the message */
+    size_t length;
+    size_t expected_offset;
+    unsigned starts, finishes, packs, unpacks;
+    size_t pack_most;           /* a pack produces at most so many bytes; 0: all */
+    size_t pack_stops_at;       /* from this offset on it produces nothing */
+    int pack_lies;              /* tells more than it was allowed */
+    size_t unpack_fails_at;
+    int started_for_unpack;
+    size_t count;
+};
+
+static struct backwards type_state;
+
+static void *begin(void *context, const void *buffer, size_t count, int unpack)
+{
+    struct backwards *type = context;
+
+    type->starts++;
+    type->memory             = (char *)buffer;
+    type->count              = count;
+    type->expected_offset    = 0;
+    type->started_for_unpack = unpack;
+    return type;
+}
+
+static void *start_pack(void *context, const void *buffer, size_t count)
+{
+    return begin(context, buffer, count, 0);
+}
+
+static void *start_unpack(void *context, void *buffer, size_t count)
+{
+    return begin(context, buffer, count, 1);
+}
+
+static size_t type_packed_size(void *state)
+{
+    return ((struct backwards *)state)->length;
+}
+
+static size_t type_pack(void *state, size_t offset, void *dest, size_t max)
+{
+    struct backwards *type = state;
+    char *to               = dest;
+    size_t i;
+
+    type->packs++;
+    assert_int_equal(offset, type->expected_offset);
+    assert_true(max > 0 && offset + max <= type->length);
+    if (offset >= type->pack_stops_at) {
+        return 0;
+    }
+    if (type->pack_lies) {
+        return max + 1;
+    }
+    if (type->pack_most > 0 && max > type->pack_most) {
+        max = 1 + below(type->pack_most);
+    }
+    for (i = 0; i < max; i++) {
+        to[i] = type->memory[type->length - 1 - offset - i];
+    }
+    type->expected_offset += max;
+    return max;
+}
+
+static ucs_status_t type_unpack(void *state, size_t offset, const void *src, size_t length)
+{
+    struct backwards *type = state;
+    const char *from       = src;
+    size_t i;
+
+    type->unpacks++;
+    assert_int_equal(offset, type->expected_offset);
+    assert_true(length > 0 && offset + length <= type->length);
+    type->expected_offset += length;
+    if (offset + length > type->unpack_fails_at) {
+        return UCS_ERR_IO_ERROR;
+    }
+    for (i = 0; i < length; i++) {
+        type->memory[type->length - 1 - offset - i] = from[i];
+    }
+    return UCS_OK;
+}
+
+static void type_finish(void *state)
+{
+    ((struct backwards *)state)->finishes++;
+}
+
+static const ucp_generic_dt_ops_t ops = {.start_pack   = start_pack,
+                                         .start_unpack = start_unpack,
+                                         .packed_size  = type_packed_size,
+                                         .pack         = type_pack,
+                                         .unpack       = type_unpack,
+                                         .finish       = type_finish};
+
+static ucp_datatype_t generic;
+
+static int set_up(void **state)
+{
+    ucp_generic_dt_ops_t copied = ops;
+
+    (void)state;
+    random_state = 0xe220a8397b1dcdafu;
+    refuse       = 0;
+    type_state   = (struct backwards){.pack_stops_at = SIZE_MAX, .unpack_fails_at = SIZE_MAX};
+    if (cw_dt_create_generic(&copied, &type_state, &generic) != UCS_OK) {
+        return -1;
+    }
+    memset(&copied, 0, sizeof(copied)); /* DT-6: the table was copied */
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    cw_dt_destroy(generic);
+    return 0;
+}
+
+/* Memory of a message in any layout, and the flat bytes that it stands for. */
+struct message {
+    ucp_datatype_t datatype;
+    const void *buffer;
+    size_t count;
+    size_t length;
+    char *blocks[MAX_ENTRIES];  /* of an iov, each with its own allocation */
+    ucp_dt_iov_t iov[MAX_ENTRIES];
+    char memory[MAX_BYTES];
+};
+
+enum layout { LAYOUT_BYTES, LAYOUT_ELEMENTS, LAYOUT_IOV, LAYOUT_GENERIC, LAYOUTS };
+
+static void message_new(struct message *message, enum layout layout, size_t length)
+{
+    static const size_t sizes[] = {0, 0, 0, 1, 2, 3, 7, 8, 64, 100};
+    size_t part, left = length, i;
+
+    memset(message, 0, sizeof(*message));
+    message->length = length;
+    message->buffer = message->memory;
+    message->count  = length;
+    random_bytes(message->memory, MAX_BYTES);
+    if (layout == LAYOUT_BYTES) {
+        message->datatype = ucp_dt_make_contig(1);
+    } else if (layout == LAYOUT_ELEMENTS) {
+        message->datatype = ucp_dt_make_contig(12);
+        message->count    = length / 12;
+        message->length   = message->count * 12;
+    } else if (layout == LAYOUT_GENERIC) {
+        message->datatype = generic;
+        type_state.length = length;
+    } else {
+        message->datatype = UCP_DATATYPE_IOV;
+        message->buffer   = message->iov;
+        for (i = 0; i < MAX_ENTRIES && (left > 0 || below(4) != 0); i++) {
+            part = sizes[below(sizeof(sizes) / sizeof(sizes[0]))];
+            part = (part > left || i == MAX_ENTRIES - 1) ? left : part;
+            left -= part;
+            message->iov[i].length = part;
+            message->iov[i].buffer = (void *)(uintptr_t)1; /* DT-3: any pointer */
+            if (part > 0) {
+                message->blocks[i]     = malloc(part);
+                message->iov[i].buffer = message->blocks[i];
+                random_bytes(message->blocks[i], part);
+            }
+        }
+        message->count = i;
+    }
+}
+
+static void message_free(struct message *message)
+{
+    size_t i;
+
+    for (i = 0; i < MAX_ENTRIES; i++) {
+        free(message->blocks[i]);
+    }
+}
+
+/* The bytes that go over the wire. */
+static void flatten(const struct message *message, char *flat)
+{
+    size_t i;
+
+    if (message->datatype == UCP_DATATYPE_IOV) {
+        for (i = 0; i < message->count; i++) {
+            if (message->iov[i].length > 0) {
+                memcpy(flat, message->iov[i].buffer, message->iov[i].length);
+            }
+            flat += message->iov[i].length;
+        }
+    } else if (message->datatype == generic) {
+        for (i = 0; i < message->length; i++) {
+            flat[i] = message->memory[message->length - 1 - i];
+        }
+    } else {
+        memcpy(flat, message->memory, message->length);
+    }
+}
+
+/* The request outlives the call: from now on the user's array is gone. */
+static void keep(struct cw_dt_cursor *cursor, struct message *message)
+{
+    assert_int_equal(cw_dt_keep(cursor), UCS_OK);
+    if (message->datatype == UCP_DATATYPE_IOV && cursor->offset < cursor->length) {
+        assert_ptr_not_equal(cursor->vec.iov, message->iov);
+        memset(message->iov, 0xa5, sizeof(message->iov));
+    }
+}
+
+static size_t piece(size_t left)
+{
+    static const size_t limits[] = {1, 2, 9, 64, 500, MAX_BYTES};
+    size_t limit                 = limits[below(sizeof(limits) / sizeof(limits[0]))];
+
+    return 1 + below((left < limit) ? left : limit);
+}
+
+static void pack_all(struct message *message, const char *expected)
+{
+    size_t keep_at = below(message->length + 1), offset = 0, max, done;
+    struct cw_dt_cursor cursor;
+    char *piece_memory;
+    int kept = below(3) == 0;
+
+    assert_int_equal(cw_dt_start(&cursor, message->datatype, message->buffer, message->count, CW_DT_SEND), UCS_OK);
+    assert_int_equal(cursor.length, message->length);
+    assert_int_equal(cursor.offset, 0);
+    while (offset < message->length) {
+        if (!kept && offset >= keep_at) {
+            keep(&cursor, message);
+            kept = 1;
+        }
+        max          = piece(message->length - offset) + (below(8) == 0 ? MAX_BYTES : 0);
+        piece_memory = malloc(max);
+        memset(piece_memory, 0x5a, max);
+        done = cw_dt_pack(&cursor, piece_memory, max);
+        assert_int_equal(done, (max < message->length - offset) ? max : message->length - offset);
+        assert_memory_equal(piece_memory, expected + offset, done);
+        while (max > done) {
+            assert_int_equal(piece_memory[--max], 0x5a);
+        }
+        free(piece_memory);
+        offset += done;
+        assert_int_equal(cursor.offset, offset);
+    }
+    assert_int_equal(cw_dt_pack(&cursor, &max, sizeof(max)), 0);
+    if (!kept) {
+        keep(&cursor, message);
+    }
+    cw_dt_finish(&cursor);
+    cw_dt_finish(&cursor);
+}
+
+static void random_pieces_are_packed(void **state)
+{
+    struct message *message = malloc(sizeof(*message));
+    char flat[MAX_BYTES];
+    unsigned round;
+
+    (void)state;
+    for (round = 0; round < 3000; round++) {
+        message_new(message, (enum layout)(round % LAYOUTS), below((round & 64) ? MAX_BYTES : 40));
+        type_state.pack_most = (round & 128) ? 1 + below(60) : 0; /* DT-7: short counts */
+        flatten(message, flat);
+        pack_all(message, flat);
+        message_free(message);
+        assert_int_equal(type_state.starts, type_state.finishes);
+    }
+    assert_true(type_state.packs > 1000);
+    free(message);
+}
+
+/* A shorter message, as far as it goes, into what has room for more. */
+static void unpack_all(struct message *message, const char *flat, size_t total)
+{
+    size_t keep_at = below(total + 1), offset = 0, length;
+    struct cw_dt_cursor cursor;
+    char *piece_memory;
+    int kept = below(3) == 0;
+
+    assert_int_equal(cw_dt_start(&cursor, message->datatype, message->buffer, message->count, CW_DT_RECV), UCS_OK);
+    assert_int_equal(cursor.length, message->length);
+    while (offset < total) {
+        if (!kept && offset >= keep_at) {
+            assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
+            kept = 1;
+        }
+        length       = piece(total - offset);
+        piece_memory = malloc(length);
+        memcpy(piece_memory, flat + offset, length);
+        assert_int_equal(cw_dt_unpack(&cursor, piece_memory, length), UCS_OK);
+        free(piece_memory);
+        offset += length;
+        assert_int_equal(cursor.offset, offset);
+    }
+    assert_int_equal(cw_dt_unpack(&cursor, NULL, 0), UCS_OK);
+    cw_dt_finish(&cursor);
+    cw_dt_finish(&cursor);
+}
+
+static void random_pieces_are_unpacked(void **state)
+{
+    struct message *message = malloc(sizeof(*message));
+    char flat[MAX_BYTES], before[MAX_BYTES], after[MAX_BYTES];
+    unsigned round;
+    size_t total;
+
+    (void)state;
+    random_bytes(flat, sizeof(flat));
+    for (round = 0; round < 3000; round++) {
+        message_new(message, (enum layout)(round % LAYOUTS), below((round & 64) ? MAX_BYTES : 40));
+        total = (round & 128) ? message->length : below(message->length + 1);
+        flatten(message, before);
+        unpack_all(message, flat, total);
+        flatten(message, after);
+        assert_memory_equal(after, flat, total);
+        assert_memory_equal(after + total, before + total, message->length - total);
+        message_free(message);
+        assert_int_equal(type_state.starts, type_state.finishes);
+    }
+    assert_true(type_state.unpacks > 1000);
+    free(message);
+}
+
+/* DT-3: entries of no length anywhere, an empty array, no array at all. */
+static void entries_without_length_count_for_nothing(void **state)
+{
+    char a[3] = "abc", b[2] = "de", out[8];
+    ucp_dt_iov_t iov[] = {{NULL, 0}, {NULL, 0}, {a, 3}, {(void *)(uintptr_t)8, 0}, {b, 2}, {NULL, 0}, {NULL, 0}};
+    struct cw_dt_cursor cursor;
+    size_t max, done;
+
+    (void)state;
+    for (max = 1; max <= 6; max++) {
+        assert_int_equal(cw_dt_start(&cursor, UCP_DATATYPE_IOV, iov, 7, CW_DT_SEND), UCS_OK);
+        assert_int_equal(cursor.length, 5);
+        for (done = 0; done < 5;) {
+            done += cw_dt_pack(&cursor, out + done, (max < sizeof(out) - done) ? max : sizeof(out) - done);
+            assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
+        }
+        assert_int_equal(done, 5);
+        assert_memory_equal(out, "abcde", 5);
+        cw_dt_finish(&cursor);
+    }
+    for (done = 0; done < 3; done++) {
+        assert_int_equal(cw_dt_start(&cursor, UCP_DATATYPE_IOV, (done == 0) ? NULL : iov, done, CW_DT_RECV), UCS_OK);
+        assert_int_equal(cursor.length, 0);
+        assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
+        assert_int_equal(cw_dt_pack(&cursor, out, sizeof(out)), 0);
+        cw_dt_finish(&cursor);
+    }
+}
+
+/* OPA-19: only what is still needed is kept, whatever was done before, and without memory nothing is lost. */
+static void keeping_goes_on_where_it_was(void **state)
+{
+    char blocks[10][7], flat[70], out[70];
+    ucp_dt_iov_t iov[10];
+    struct cw_dt_cursor cursor;
+    size_t at, i;
+
+    (void)state;
+    random_bytes(blocks, sizeof(blocks));
+    memcpy(flat, blocks, sizeof(flat));
+    for (at = 0; at <= 70; at++) {
+        for (i = 0; i < 10; i++) {
+            iov[i] = (ucp_dt_iov_t){.buffer = blocks[i], .length = 7};
+        }
+        assert_int_equal(cw_dt_start(&cursor, UCP_DATATYPE_IOV, iov, 10, CW_DT_SEND), UCS_OK);
+        assert_int_equal(cw_dt_pack(&cursor, out, at), at);
+        refuse = 1;
+        assert_int_equal(cw_dt_keep(&cursor), (at < 70) ? UCS_ERR_NO_MEMORY : UCS_OK);
+        refuse = 0;
+        assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
+        refuse = 1;
+        assert_int_equal(cw_dt_keep(&cursor), UCS_OK); /* is ours already */
+        refuse = 0;
+        memset(iov, 0xa5, sizeof(iov));
+        assert_int_equal(cw_dt_pack(&cursor, out + at, sizeof(out)), 70 - at);
+        assert_memory_equal(out, flat, sizeof(flat));
+        cw_dt_finish(&cursor);
+        cw_dt_finish(&cursor);
+    }
+}
+
+/* DT-7, DT-8, DT-9, DT-11 */
+static void generic_types_are_started_and_finished_once(void **state)
+{
+    struct cw_dt_cursor cursor;
+    char memory[10], out[10];
+    unsigned direction;
+
+    (void)state;
+    for (direction = 0; direction < 4; direction++) {
+        type_state.length = (direction & 2) ? sizeof(memory) : 0;
+        type_state.starts = type_state.finishes = type_state.packs = type_state.unpacks = 0;
+        assert_int_equal(cw_dt_start(&cursor, generic, memory, 5, (direction & 1) ? CW_DT_RECV : CW_DT_SEND), UCS_OK);
+        assert_int_equal(type_state.starts, 1);
+        assert_int_equal(type_state.started_for_unpack, direction & 1);
+        assert_ptr_equal(type_state.memory, memory);
+        assert_int_equal(type_state.count, 5);
+        assert_int_equal(cursor.length, type_state.length);
+        assert_int_equal(cw_dt_keep(&cursor), UCS_OK);
+        if (type_state.length == 0) {
+            assert_int_equal(cw_dt_pack(&cursor, out, sizeof(out)), 0);
+            assert_int_equal(cw_dt_unpack(&cursor, out, 0), UCS_OK);
+        }
+        assert_int_equal(type_state.packs + type_state.unpacks, 0);
+        assert_int_equal(type_state.finishes, 0);
+        cw_dt_finish(&cursor);
+        cw_dt_finish(&cursor);
+        assert_int_equal(type_state.starts, 1);
+        assert_int_equal(type_state.finishes, 1);
+    }
+}
+
+/* A type that breaks its word: the message keeps its length, nothing loops, nothing is written out of bounds. */
+static void a_type_that_gives_nothing_or_too_much_is_cut_off(void **state)
+{
+    char memory[10], out[10 + GUARD];
+    struct cw_dt_cursor cursor;
+    size_t i;
+
+    (void)state;
+    type_state.length        = sizeof(memory);
+    type_state.pack_stops_at = 4;
+    type_state.pack_most     = 2;
+    memset(memory, 'm', sizeof(memory));
+    memset(out, 0x5a, sizeof(out));
+    assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_SEND), UCS_OK);
+    assert_int_equal(cw_dt_pack(&cursor, out, 10), 10);
+    assert_memory_equal(out, "mmmm\0\0\0\0\0\0", 10);
+    cw_dt_finish(&cursor);
+
+    type_state.pack_lies = 1;
+    assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_SEND), UCS_OK);
+    memset(out, 'x', 10);
+    assert_int_equal(cw_dt_pack(&cursor, out, 10), 10);
+    assert_memory_equal(out, "\0\0\0\0\0\0\0\0\0\0", 10);
+    cw_dt_finish(&cursor);
+    for (i = 10; i < sizeof(out); i++) {
+        assert_int_equal(out[i], 0x5a);
+    }
+}
+
+/* DT-12: the error is handed on, and the offset goes on so that the rest can be swallowed. */
+static void an_error_of_unpack_is_handed_on(void **state)
+{
+    char memory[12] = "", from[12] = "abcdefghijk";
+    struct cw_dt_cursor cursor;
+
+    (void)state;
+    type_state.length          = sizeof(memory);
+    type_state.unpack_fails_at = 6;
+    assert_int_equal(cw_dt_start(&cursor, generic, memory, 1, CW_DT_RECV), UCS_OK);
+    assert_int_equal(cw_dt_unpack(&cursor, from, 4), UCS_OK);
+    assert_int_equal(cw_dt_unpack(&cursor, from + 4, 4), UCS_ERR_IO_ERROR);
+    assert_int_equal(cursor.offset, 8);
+    cw_dt_finish(&cursor);
+    assert_int_equal(type_state.finishes, 1);
+}
+
+/* DT-5 */
+static void classes_that_do_not_exist_are_refused(void **state)
+{
+    static const ucp_datatype_t unknown[] = {UCP_DATATYPE_STRIDED, 3, 4, 5, 6, ((ucp_datatype_t)8 << 3) | 1};
+    struct cw_dt_cursor cursor;
+    char memory[16];
+    size_t size = 77, i;
+
+    (void)state;
+    for (i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
+        assert_int_equal(cw_dt_start(&cursor, unknown[i], memory, 1, CW_DT_SEND), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(cw_dt_packed_size(unknown[i], memory, 1, &size), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(size, 77);
+        assert_false(cw_dt_is_contig(unknown[i]));
+        cw_dt_destroy(unknown[i]); /* does nothing */
+    }
+}
+
+/* DT-2, DT-17 */
+static void packed_sizes_are_told(void **state)
+{
+    ucp_dt_iov_t iov[] = {{NULL, 0}, {NULL, 5}, {NULL, 0}, {NULL, 4096}};
+    char memory[1];
+    size_t size = 77;
+
+    (void)state;
+    assert_int_equal(cw_dt_packed_size(ucp_dt_make_contig(12), NULL, 3, &size), UCS_OK);
+    assert_int_equal(size, 36);
+    assert_int_equal(cw_dt_packed_size(ucp_dt_make_contig(0), memory, 3, &size), UCS_OK);
+    assert_int_equal(size, 0);
+    assert_int_equal(cw_dt_packed_size(ucp_dt_make_contig((size_t)1 << 40), NULL, 1 << 10, &size), UCS_OK);
+    assert_true(size == (size_t)1 << 50);
+    assert_int_equal(cw_dt_packed_size(UCP_DATATYPE_IOV, iov, 4, &size), UCS_OK);
+    assert_int_equal(size, 4101);
+    assert_int_equal(cw_dt_packed_size(UCP_DATATYPE_IOV, iov, 0, &size), UCS_OK);
+    assert_int_equal(size, 0);
+    type_state.length = 123;
+    assert_int_equal(cw_dt_packed_size(generic, memory, 1, &size), UCS_OK);
+    assert_int_equal(size, 123);
+    assert_int_equal(type_state.starts, 1);
+    assert_int_equal(type_state.finishes, 1);
+    assert_int_equal(type_state.packs, 0);
+    size = 77;
+    assert_int_equal(cw_dt_packed_size(UCP_DATATYPE_IOV, NULL, 1, &size), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(cw_dt_packed_size(generic, NULL, 1, &size), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(size, 77);
+    assert_int_equal(type_state.starts, 1);
+}
+
+/* DT-1, DT-6 */
+static void handles_of_generic_types_carry_their_class(void **state)
+{
+    ucp_datatype_t none = 77;
+
+    (void)state;
+    assert_int_equal(generic & UCP_DATATYPE_CLASS_MASK, UCP_DATATYPE_GENERIC);
+    assert_false(cw_dt_is_contig(generic));
+    assert_true(cw_dt_is_contig(ucp_dt_make_contig(1)));
+    refuse = 1;
+    assert_int_equal(cw_dt_create_generic(&ops, NULL, &none), UCS_ERR_NO_MEMORY);
+    refuse = 0;
+    assert_int_equal(none, 77);
+    cw_dt_destroy(ucp_dt_make_contig(9));
+    cw_dt_destroy(UCP_DATATYPE_IOV);
+}
+
+#define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test(random_pieces_are_packed),
+        test(random_pieces_are_unpacked),
+        test(entries_without_length_count_for_nothing),
+        test(keeping_goes_on_where_it_was),
+        test(generic_types_are_started_and_finished_once),
+        test(a_type_that_gives_nothing_or_too_much_is_cut_off),
+        test(an_error_of_unpack_is_handed_on),
+        test(classes_that_do_not_exist_are_refused),
+        test(packed_sizes_are_told),
+        test(handles_of_generic_types_carry_their_class),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
