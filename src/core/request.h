@@ -54,7 +54,7 @@ struct cw_request {
     uint16_t flags;
     ucs_status_t status;
     uint8_t kind;
-    uint32_t outstanding;          /* zcopy sends that the transport has not given back; then it must not be completed */
+    uint32_t outstanding;          /* zcopy sends that the transport has not given back: not to be completed yet */
     ucp_tag_recv_info_t info;      /* of CW_REQUEST_TAG_RECV; valid once completed */
 };
 

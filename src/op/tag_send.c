@@ -76,7 +76,8 @@ static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
     struct cw_request *request = (struct cw_request *)(void *)state - 1;
 
     request->outstanding--;
-    if (request->outstanding == 0 && state->waiting && (status != UCS_OK || state->sync_id == 0 || state->acknowledged)) {
+    if (request->outstanding == 0 && state->waiting &&
+        (status != UCS_OK || state->sync_id == 0 || state->acknowledged)) {
         cw_list_remove(&request->link);
         cw_request_complete(request, status);
     }
@@ -327,7 +328,7 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
         return UCS_ERR_IO_ERROR;
     }
     state->acknowledged = 1;
-    if (state->waiting && request->outstanding == 0) { /* else it was matched by its first piece, and others are to follow */
+    if (state->waiting && request->outstanding == 0) { /* else it was matched by its first piece, others follow */
         cw_list_remove(&request->link);
         cw_request_complete(request, UCS_OK);
     }
