@@ -267,12 +267,11 @@ static void copy_payload(struct cw_sim_send *send)
     }
 }
 
-/* The first entry of the queue ends. Its completion may send again or free what it is embedded in. */
+/* Something that was taken from the queue ends. Its completion may send again or free what it is embedded in. */
 static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int leaves, ucs_status_t status)
 {
     struct cw_completion *completion = send->completion;
 
-    cw_list_remove(&send->link);
     if (send->packet == NULL) {
         free(send);
     } else if (leaves) {
@@ -290,9 +289,10 @@ static void finish_all(struct cw_sim_conn *conn, int leaves, ucs_status_t status
 {
     struct cw_list *queue = &conn->link->channels[conn->side].queue;
     struct cw_sim_send *send;
+    struct cw_list *link;
 
-    while (!cw_list_empty(queue)) {
-        send = cw_list_head(queue, struct cw_sim_send, link);
+    while ((link = cw_list_pop_head(queue)) != NULL) {
+        send = cw_container_of(link, struct cw_sim_send, link);
         if (leaves && send->packet != NULL) {
             send->gone = send->total;
             copy_payload(send);
@@ -323,8 +323,8 @@ static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_con
     return CW_AGAIN;
 }
 
-/* Whether the channel takes a packet of `total` bytes; if so *packet_p is the empty packet. */
-static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, struct cw_sim_event **packet_p)
+/* An empty packet if the channel takes `total` bytes now; otherwise NULL, and *status_p is the answer to the sender. */
+static struct cw_sim_event *take(struct cw_sim_conn *conn, uint8_t id, size_t total, ucs_status_t *status_p)
 {
     struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
     struct cw_sim_link *link       = conn->link;
@@ -333,19 +333,23 @@ static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, str
 
     cw_sim_must(conn->state != CW_SIM_DIALING, "a send comes before `opened`");
     if (conn->state == CW_SIM_BROKEN) {
-        return conn->status;
+        *status_p = conn->status;
+        return NULL;
     }
     if (channel->taken > 0 && channel->taken + total > world->knobs.window) {
         channel->blocked = 1;
         world->stats.again++;
-        return CW_AGAIN;
+        *status_p = CW_AGAIN;
+        return NULL;
     }
     if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
-        return refuse_for_now(world, conn);
+        *status_p = refuse_for_now(world, conn);
+        return NULL;
     }
     packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + total);
     if (packet == NULL) {
-        return refuse_for_now(world, conn);
+        *status_p = refuse_for_now(world, conn);
+        return NULL;
     }
     *packet = (struct cw_sim_event){
         .link   = link,
@@ -355,8 +359,7 @@ static ucs_status_t take(struct cw_sim_conn *conn, uint8_t id, size_t total, str
         .length = total,
         .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send),
     };
-    *packet_p = packet;
-    return UCS_OK;
+    return packet;
 }
 
 /* Puts something behind what waits already. */
@@ -407,8 +410,8 @@ static ucs_status_t send_short(struct cw_conn *base, uint8_t id, uint64_t header
     ucs_status_t status;
 
     cw_sim_must(length <= base->iface->limits.max_short, "send_short gets more than max_short");
-    status = take(conn, id, sizeof(header) + length, &packet);
-    if (status != UCS_OK) {
+    packet = take(conn, id, sizeof(header) + length, &status);
+    if (packet == NULL) {
         return status;
     }
     memcpy(packet->data, &header, sizeof(header));
@@ -425,8 +428,8 @@ static ucs_status_t send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_
     ucs_status_t status;
 
     cw_sim_must(max <= base->iface->limits.max_bcopy, "send_bcopy gets more than max_bcopy");
-    status = take(conn, id, max, &packet);
-    if (status != UCS_OK) {
+    packet = take(conn, id, max, &status);
+    if (packet == NULL) {
         return status;
     }
     packet->length = pack(packet->data, max, arg);
@@ -448,8 +451,8 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
         total += iov[i].iov_len;
     }
     cw_sim_must(total <= base->iface->limits.max_zcopy, "send_zcopy gets more than max_zcopy");
-    status = take(conn, id, total, &packet);
-    if (status != UCS_OK) {
+    packet = take(conn, id, total, &status);
+    if (packet == NULL) {
         return status;
     }
     if (header_length > 0) {
@@ -568,12 +571,13 @@ static unsigned on_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
     struct cw_sim_channel *channel = &conn->link->channels[conn->side];
     size_t piece                   = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
     struct cw_sim_send *send;
+    struct cw_list *link;
     unsigned done = 0;
     size_t length;
 
     world->stats.pieces++;
-    while (conn->state == CW_SIM_OPEN && !cw_list_empty(&channel->queue)) {
-        send   = cw_list_head(&channel->queue, struct cw_sim_send, link);
+    while (conn->state == CW_SIM_OPEN && (link = cw_list_pop_head(&channel->queue)) != NULL) {
+        send   = cw_container_of(link, struct cw_sim_send, link);
         length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
         send->gone += length;
         piece      -= length;
@@ -581,6 +585,7 @@ static unsigned on_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
             copy_payload(send);
         }
         if (send->gone < send->total) {
+            cw_list_add_head(&channel->queue, &send->link);
             cw_sim_schedule(&channel->pump, world->now_ns + 1 + cw_sim_delay_ns(world) / 4);
             break;
         }
