@@ -7,11 +7,12 @@
     flow.py self-test ROOT           both comparisons notice when a chain is wrong
     flow.py show ROOT SUBJECT TRANSPORT STEP STOP   prints a chain as it happens, for whoever writes the document
 
-A chain stands between <!-- flow: TRANSPORT STEP --> and <!-- end -->, with the word "rule" behind the step when the rule
-of the house holds for it. Its lines: FUNCTION FILE, and "by SLOT" when the call is made through a pointer of that name;
-"-> NAME(2)" when it ends in a system call; and "= N frames, M indirect" for those lines that lie in src/.
+A chain stands between <!-- flow: TRANSPORT STEP --> and <!-- end -->, with the word "rule" behind the step when the
+rule of the house holds for it. Its lines: FUNCTION FILE, and "by SLOT" when the call is made through a pointer of that
+name; "-> NAME(2)" when it ends in a system call; and "= N frames, M indirect" for those lines that lie in src/.
 """
 
+import functools
 import os
 import platform
 import re
@@ -63,6 +64,12 @@ def parse(text):
     return chains, complaints
 
 
+@functools.lru_cache(maxsize=None)
+def sources(root):
+    return "\n".join(tree.read(root, path) for path in tree.files(root, ["src"], [".c"]))
+
+
+@functools.lru_cache(maxsize=None)
 def body(root, path, name):
     """The code of a function, or None."""
     text = tree.code_only(tree.read(root, path)) if os.path.exists(os.path.join(root, path)) else ""
@@ -74,10 +81,11 @@ def body(root, path, name):
     return None
 
 
+@functools.lru_cache(maxsize=None)
 def is_assigned(root, slot, name):
     """Whether the function is put into the slot, into an array, or passed to somebody who calls it."""
     pattern = re.compile(r"(\b%s|\])\s*=\s*%s\b|, %s\)" % (slot, name, name))
-    return any(pattern.search(tree.read(root, path)) for path in tree.files(root, ["src"], [".c"]))
+    return pattern.search(sources(root)) is not None
 
 
 def check_call(root, chain, caller, callee):

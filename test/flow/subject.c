@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The program whose calls docs/FLOW.md shows: two workers in one process that talk over one transport. Usage: subject
- * TRANSPORT STEP. It goes as far as the step, calls flow_begin, where flow.py sets a breakpoint, and then does the step.
- * Linked with the library's objects without optimization, so that every function has a frame.
+ * TRANSPORT STEP. It goes as far as the step, calls flow_begin, where flow.py sets a breakpoint, and then does the
+ * step. Linked with the library's objects without optimization, so that every function has a frame.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of what is installed. Usage: install.sh CASE BUILD-DIR WORK-DIR VERSION, with CC and CMAKE in the environment.
-# CASE: install (the fixture of the others), files, shared, static, cmake, moved, destdir. Status 77: cannot run here.
+# CASE: install (the fixture of the others), files, shared, cxx, static, cmake, moved, destdir. Status 77: cannot run
+# here.
 set -eu
 
 case_name=$1
@@ -10,7 +11,9 @@ work=$3
 version=$4
 prefix=$work/prefix
 here=$(cd "$(dirname "$0")" && pwd)
-: "${CC:=cc}" "${CMAKE:=cmake}"
+: "${CC:=cc}" "${CXX:=c++}" "${CMAKE:=cmake}"
+compiler=$CC
+source=consumer.c
 
 fail()
 {
@@ -60,7 +63,7 @@ pkg_config_consumer()
     [ "$found" = "$version" ] || fail "pkg-config speaks of version $found, not $version"
     flags=$(pkg-config "$@" --cflags --libs ucx)
     # shellcheck disable=SC2086 # a list of flags
-    "$CC" -Wall -Wextra -Werror "$here/consumer/consumer.c" -o "$output" $flags ||
+    "$compiler" -Wall -Wextra -Werror "$here/consumer/$source" -o "$output" $flags ||
         fail "the consumer does not build with: $flags"
 }
 
@@ -106,6 +109,17 @@ shared)
     need_pkg_config
     pkg_config_consumer "$prefix" "$work/shared"
     run_consumer "$work/shared" "$(libdir "$prefix")"
+    ;;
+cxx)
+    need_pkg_config
+    command -v "$CXX" >/dev/null || { echo "SKIPPED: there is no C++ compiler on this machine."; exit 77; }
+    compiler=$CXX
+    source=consumer.cc
+    pkg_config_consumer "$prefix" "$work/cxx"
+    for UCX_TLS in self,shm tcp; do
+        export UCX_TLS
+        run_consumer "$work/cxx" "$(libdir "$prefix")"
+    done
     ;;
 static)
     need_pkg_config
