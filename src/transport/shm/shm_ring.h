@@ -104,19 +104,21 @@ static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t nu
 static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 {
     uint64_t needed = (length <= SHM_CELL_DATA) ? 0 :
-                      shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+                      shm_bytes_needed(producer->byte_count, length, producer->num_bytes), used;
     int attempt;
 
     for (attempt = 0; attempt < 2; attempt++) {
+        used = producer->byte_count - producer->bytes_done;
         if (cw_likely(((producer->cell_count - producer->cells_done) >> producer->cell_shift) == 0 &&
-                      producer->byte_count + needed - producer->bytes_done <= producer->num_bytes)) {
+                      used <= producer->num_bytes && needed <= producer->num_bytes - used)) {
             return 1;
         }
         if (attempt == 0) {
             /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
             producer->cells_done = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
             producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
-            /* a peer that tells nonsense only harms itself: at worst its own unread packets are overwritten */
+            /* a peer that tells nonsense only harms itself: at worst its own unread packets are overwritten; what is
+             * longer than the byte area has no room whatever it tells */
         }
     }
     return 0;
