@@ -11,6 +11,8 @@
 
 #include "base/log.h"
 
+#define REDIAL_NS UINT64_C(1000000000)
+
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
     struct cw_hash_link *link = cw_hash_find(&worker->peers, uid);
@@ -186,9 +188,41 @@ static int is_connecting(const struct ucp_ep *ep)
 
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
 {
-    ep->worker->num_connecting -= (unsigned)is_connecting(ep);
-    ep->state                   = (uint8_t)state;
-    ep->worker->num_connecting += (unsigned)is_connecting(ep);
+    struct ucp_worker *worker = ep->worker;
+
+    worker->num_connecting -= (unsigned)is_connecting(ep);
+    worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
+    ep->state               = (uint8_t)state;
+    worker->num_connecting += (unsigned)is_connecting(ep);
+    worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
+}
+
+unsigned cw_ep_redial_waiting(struct ucp_worker *worker)
+{
+    uint64_t now_ns = cw_clock_ns();
+    unsigned count  = 0;
+    ucs_status_t status;
+    struct ucp_ep *ep;
+
+    if (worker->redial_ns == 0) {
+        worker->redial_ns = now_ns + REDIAL_NS;
+    }
+    if (now_ns < worker->redial_ns) {
+        return 0;
+    }
+    worker->redial_ns = 0;
+    cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+        if (ep->state == CW_EP_WAITING) {
+            ep->tried_ifaces = 0;
+            cw_ep_set_state(ep, CW_EP_IDLE);
+            status = worker->handlers->ep_connect(ep);
+            if (status != UCS_OK) {
+                cw_ep_fail(ep, status);
+            }
+            count++;
+        }
+    }
+    return count;
 }
 
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)

@@ -7,6 +7,9 @@
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
  *        +--peer's hello--------------------------------------------------------> OPEN
  *
+ * A peer whose own dial won may still fail to come through, or die: who waits for it dials again from time to time, and
+ * fails when nobody answers or the peer has given up.
+ *
  * Independent of that state: `user` tells whether the program holds a handle. Without one the endpoint was made by a
  * peer's hello and waits to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
  */
@@ -98,6 +101,9 @@ void cw_ep_drain(struct ucp_ep *ep);
 
 /* The one place where the state changes, so that the worker knows how many are on their way. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
+
+/* Dials again for those who wait for their peer's dial, once in a while. Called by progress. Returns work done. */
+unsigned cw_ep_redial_waiting(struct ucp_worker *worker);
 
 /* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
  * reply. */

@@ -247,6 +247,9 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }
     count = poll_descriptors(worker, count);
+    if (cw_unlikely(worker->num_waiting > 0)) {
+        count += cw_ep_redial_waiting(worker);
+    }
     if (cw_unlikely(!cw_list_empty(&worker->reap))) {
         count += cw_ep_reap_all(worker);
     }

@@ -19,6 +19,7 @@ struct self_conn {
     struct cw_conn super;
     struct self_conn *peer;     /* NULL before the accept and after the peer's close */
     struct cw_list link;        /* iface->conns */
+    struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: under way */
     int blocked;                /* was told CW_AGAIN */
 };
 
@@ -129,12 +130,24 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
 static struct self_conn *conn_new(struct self_iface *iface, void *user, struct self_conn *peer)
 {
     struct self_conn *conn = malloc(sizeof(*conn));
+    struct event *event    = malloc(sizeof(*event));
 
-    if (conn != NULL) {
-        *conn = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer};
-        cw_list_add_tail(&iface->conns, &conn->link);
+    if (conn == NULL || event == NULL) {
+        free(conn);
+        free(event);
+        return NULL;
     }
+    *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
+    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer, .last_event = event};
+    cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
+}
+
+static void conn_free(struct self_conn *conn)
+{
+    cw_list_remove(&conn->link);
+    free(conn->last_event);
+    free(conn);
 }
 
 static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
@@ -154,8 +167,7 @@ static ucs_status_t self_dial(struct cw_iface *super, const void *address, size_
     }
     event = event_new(iface, conn, EVENT_HELLO, hello_length);
     if (event == NULL) {
-        cw_list_remove(&conn->link);
-        free(conn);
+        conn_free(conn);
         return UCS_ERR_NO_MEMORY;
     }
     memcpy(event->data, hello, hello_length);
@@ -179,10 +191,17 @@ static void self_close_conn(struct cw_conn *super)
     }
     if (conn->peer != NULL) {
         conn->peer->peer = NULL;
-        (void)event_new(iface, conn->peer, EVENT_CLOSED, 0);
+        cw_list_add_tail(&iface->queue, &conn->peer->last_event->link);
+        conn->peer->last_event = NULL;
     }
-    cw_list_remove(&conn->link);
-    free(conn);
+    conn_free(conn);
+}
+
+static ucs_status_t again(struct self_conn *conn, struct self_iface *iface)
+{
+    conn->blocked  = 1;
+    iface->blocked = 1;
+    return CW_AGAIN;
 }
 
 static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
@@ -190,12 +209,7 @@ static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
     if (conn->peer == NULL) {
         return UCS_ERR_CONNECTION_RESET;
     }
-    if (iface->queued_bytes >= QUEUE_MAX_BYTES) {
-        conn->blocked  = 1;
-        iface->blocked = 1;
-        return CW_AGAIN;
-    }
-    return UCS_OK;
+    return (iface->queued_bytes >= QUEUE_MAX_BYTES) ? again(conn, iface) : UCS_OK;
 }
 
 static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
@@ -210,7 +224,7 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     }
     event = event_new(iface, conn->peer, EVENT_PACKET, max);
     if (event == NULL) {
-        return UCS_ERR_NO_MEMORY;
+        return again(conn, iface);
     }
     event->id            = id;
     event->length        = pack(event->data, max, arg);
@@ -231,7 +245,7 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     }
     event = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
     if (event == NULL) {
-        return UCS_ERR_NO_MEMORY;
+        return again(conn, iface);
     }
     event->id     = id;
     event->length = sizeof(header) + length;
@@ -261,8 +275,7 @@ static void take_hello(struct self_iface *iface, struct event *event)
         dialler->peer = acceptor;
         upcalls->opened(&dialler->super, UCS_OK, reply, reply_length);
     } else {
-        cw_list_remove(&acceptor->link);
-        free(acceptor);
+        conn_free(acceptor);
         upcalls->opened(&dialler->super, UCS_ERR_REJECTED, reply, reply_length);
     }
 }
@@ -318,7 +331,7 @@ static ucs_status_t self_arm(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
 
-    return cw_list_empty(&iface->queue) ? UCS_OK : UCS_ERR_BUSY;
+    return (cw_list_empty(&iface->queue) && !iface->blocked) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 const struct cw_transport cw_self_transport = {
