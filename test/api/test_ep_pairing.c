@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which endpoint is joined to which: EP-6, EP-7, EP-8, EP-10, EP-12. Tags cannot show it, so streams and replies to active
- * messages do; the program belongs to the functions of those.
+ * Which endpoint is joined to which: EP-6, EP-7, EP-8, EP-10, EP-12. Tags cannot show it, so streams and replies to
+ * active messages do; the program belongs to the functions of those.
  */
 #include "harness.h"
 

@@ -33,7 +33,8 @@ def load_exceptions():
 
 
 def self_test():
-    listing = "\ngood.c.o:\n0000 T cw_thing_new\n0008 T ucp_init\n\nbad.c.o:\n0000 T helper\n0000 D table\n0010 T ucpx\n"
+    listing = "\ngood.c.o:\n0000 T cw_thing_new\n0008 T ucp_init\n" \
+              "\nbad.c.o:\n0000 T helper\n0000 D table\n0010 T ucpx\n"
     return check(defined(listing), ["table", "gone"]) == [
         "helper: a name that is not ours", "ucpx: a name that is not ours", "names.txt: gone is gone: take it out"]
 
