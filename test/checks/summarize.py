@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Adds up the results of a test run: prints what failed, and as its last line "N passed, N failed[, N skipped]".
+"""Adds up the results of a test run: prints what failed with the end of its output, and as its last line
+"N passed, N failed[, N skipped]".
 
 Usage: summarize.py DIRECTORY
 
@@ -24,6 +25,8 @@ import xml.etree.ElementTree as ElementTree
 GROUP = re.compile(r"\[==========\] (?:.*: )?Running (\d+) test\(s\)\.")
 CASE = re.compile(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (.*)")
 KINDS = {"OK": "passed", "FAILED": "failed", "SKIPPED": "skipped"}
+OUTPUT_LINES = 60
+OUTPUT_ENTRIES = 10
 
 
 def cmocka_cases(output):
@@ -80,16 +83,17 @@ def entry_result(entry):
 
 
 def file_results(path):
-    """Yields (Counter, names) for every entry of one file."""
+    """Yields (Counter, names, output) for every entry of one file."""
     try:
         entries = ElementTree.parse(path).getroot().findall("testcase")
     except (ElementTree.ParseError, OSError) as error:
-        yield collections.Counter(failed=1), ["%s (%s)" % (path, error)]
+        yield collections.Counter(failed=1), ["%s (%s)" % (path, error)], ""
         return
     if not entries:
-        yield collections.Counter(failed=1), ["%s (no tests)" % path]
+        yield collections.Counter(failed=1), ["%s (no tests)" % path], ""
     for entry in entries:
-        yield entry_result(entry)
+        counts, names = entry_result(entry)
+        yield counts, names, entry.findtext("system-out") or ""
 
 
 def step_results(path):
@@ -98,10 +102,11 @@ def step_results(path):
             outcome, name = line.rstrip("\n").split("\t", 1)
             if outcome not in ("passed", "failed", "skipped"):
                 outcome = "failed"
-            yield collections.Counter({outcome: 1}), [name] if outcome == "failed" else []
+            yield collections.Counter({outcome: 1}), [name] if outcome == "failed" else [], ""
 
 
 def summarize(directory):
+    """Returns the totals and for every entry that failed its names and its output."""
     total = collections.Counter()
     failures = []
     sources = [(os.path.basename(path)[:-len(".xml")] + ": ", file_results(path))
@@ -110,9 +115,10 @@ def summarize(directory):
     if os.path.exists(steps):
         sources.append(("", step_results(steps)))
     for prefix, results in sources:
-        for counts, names in results:
+        for counts, names, output in results:
             total.update(counts)
-            failures += [prefix + name for name in names]
+            if names:
+                failures.append(([prefix + name for name in names], output))
     return total, failures
 
 
@@ -121,8 +127,13 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     total, failures = summarize(arguments[0])
-    for name in failures:
-        print("failed: " + name)
+    for names, output in failures[:OUTPUT_ENTRIES]:
+        for line in output.splitlines()[-OUTPUT_LINES:]:
+            print("| " + line)
+        print("^ " + names[0] + "\n")
+    for names, _ in failures:
+        for name in names:
+            print("failed: " + name)
     last = "%d passed, %d failed" % (total["passed"], total["failed"])
     if total["skipped"]:
         last += ", %d skipped" % total["skipped"]

@@ -37,7 +37,7 @@ def entry(name, status, output, skipped=None):
 
 class Summarize(unittest.TestCase):
     def run_on(self, entries=(), steps=None, raw=None):
-        """Returns exit status and printed lines for one file of entries."""
+        """Returns exit status and printed lines for one file of entries, without the outputs."""
         with tempfile.TemporaryDirectory() as directory:
             if entries or raw is not None:
                 with open(os.path.join(directory, "debug.xml"), "w", encoding="utf-8") as file:
@@ -48,7 +48,8 @@ class Summarize(unittest.TestCase):
             printed = io.StringIO()
             with contextlib.redirect_stdout(printed):
                 status = summarize.main([directory])
-            return status, printed.getvalue().splitlines()
+            self.printed = printed.getvalue()
+            return status, [line for line in self.printed.splitlines() if line and line[0] not in "|^"]
 
     def check(self, expected_status, expected_last, *entries, **more):
         status, lines = self.run_on(entries, **more)
@@ -102,6 +103,11 @@ class Summarize(unittest.TestCase):
     def test_file_without_tests_or_broken(self):
         self.check(1, "1 passed, 1 failed", raw="<testsuite/>", steps="passed\tlint\n")
         self.check(1, "1 passed, 1 failed", raw="<testsuite", steps="passed\tlint\n")
+
+    def test_output_of_a_failure_is_printed(self):
+        self.check(1, "1 passed, 1 failed", entry("u", "fail", "reason\n"), entry("v", "run", "chatter\n"))
+        self.assertIn("| reason\n^ debug: u\n", self.printed)
+        self.assertNotIn("chatter", self.printed)
 
     def test_steps(self):
         steps = "passed\ta\nskipped\tb\nfailed\tc d\nnonsense\te\n"
