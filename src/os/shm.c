@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -29,11 +30,17 @@ static ucs_status_t map(int fd, size_t size, void **ptr_p)
 ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct rlimit limit;
     int error;
 
     if (fd < 0) {
         cw_error("cannot create shared memory: %m; shared memory needs memfd_create and a free descriptor");
         return UCS_ERR_NO_MEMORY;
+    }
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+        /* the system would not only refuse, but kill the process with SIGXFSZ */
+        cw_error("cannot reserve %zu bytes of shared memory: the limit of the size of files is lower (ulimit -f)", size);
+        goto fail;
     }
     error = (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
     if (error != 0) {

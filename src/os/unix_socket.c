@@ -7,6 +7,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -244,6 +245,15 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsign
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
+}
+
+int cw_event_is_safe(int fd)
+{
+    struct stat st;
+    int flags = fcntl(fd, F_GETFL);
+
+    /* an eventfd is a file of no type */
+    return flags >= 0 && (flags & O_NONBLOCK) && fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
 }
 
 void cw_event_signal(int fd)

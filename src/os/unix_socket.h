@@ -43,6 +43,9 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fd
  * message. */
 ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p);
 
+/* Whether a descriptor that came from a peer can be signalled: writing to it neither blocks nor raises a signal. */
+int cw_event_is_safe(int fd);
+
 /* Adds 1 to an eventfd. Never blocks. */
 void cw_event_signal(int fd);
 

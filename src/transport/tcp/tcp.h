@@ -107,6 +107,7 @@ struct cw_tcp_iface {
     struct cw_tcp_local local;
     struct cw_poller *poller;
     struct cw_poll_item listener;
+    int shortage_told;            /* one line per shortage */
     uint64_t accept_again_ns;     /* 0: accepting; otherwise paused for want of descriptors until then */
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* something is to be told from progress */

@@ -54,18 +54,18 @@ void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
 /* True when it is worth another attempt at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
-    static struct cw_log_limit limit;
     struct cw_tcp_conn *oldest = oldest_stranger(iface);
 
     if (oldest != NULL && oldest->greeting->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
         drop_stranger(oldest, CW_LOG_WARN, "it sent no greeting yet and its descriptor is needed for others");
         return 1;
     }
-    cw_log_ratelimited(
-        &limit, CW_LOG_WARN,
-        "cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise "
-        "the limit of open files (ulimit -n) if it is too low",
-        strerror(error));
+    if (!iface->shortage_told) {
+        iface->shortage_told = 1;
+        cw_warn("cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise the "
+                "limit of open files (ulimit -n) if it is too low",
+                strerror(error));
+    }
     cw_poller_remove(iface->poller, &iface->listener);
     iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
     return 0;
@@ -109,6 +109,9 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
             break;
         }
         error = (fd < 0) ? -fd : add_stranger(iface, fd, now_ns);
+        if (error == 0) {
+            iface->shortage_told = 0;
+        }
         if (error != 0 && !accept_failed(iface, error, now_ns)) {
             break;
         }
