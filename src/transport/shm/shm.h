@@ -60,8 +60,9 @@ struct shm_iface {
     unsigned num_greeting;
     int armed;                      /* the flags in the rings are set */
     int wakeup;
-    int paused;                     /* no descriptors to accept with */
-    unsigned pause_rounds;
+    int paused;                     /* no descriptors to accept with: the listener is not watched ... */
+    uint64_t accept_again_ns;       /* ... until then, or until a connection of ours ends */
+    int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
     char *directory;                /* "" for abstract names */
@@ -102,6 +103,8 @@ ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t addres
 void shm_close_conn(struct cw_conn *conn);
 /* The listener is readable. */
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);
+/* Watches the listener again after a pause. */
+void shm_accept_resume(struct shm_iface *iface);
 /* Tries connections again whose listener was busy. */
 unsigned shm_dial_waiting(struct shm_iface *iface);
 /* Hands `closed` up and stops polling the ring. */

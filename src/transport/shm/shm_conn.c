@@ -10,10 +10,12 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "os/clock.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
 
 #define PAGE_SIZE_MULTIPLE 4096u
+#define ACCEPT_PAUSE_NS    UINT64_C(100000000)
 
 static const char greeting_magic[4] = {'C', 'W', 'S', '1'};
 
@@ -139,8 +141,8 @@ void shm_close_conn(struct cw_conn *super)
     struct shm_iface *iface = shm_iface_of(super);
 
     shm_dispose(shm_conn_of(super));
-    if (iface->paused && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
-        iface->paused = 0; /* a descriptor is free again */
+    if (iface->paused) {
+        shm_accept_resume(iface); /* a descriptor is free again */
     }
 }
 
@@ -257,8 +259,8 @@ static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
     size_t length = sizeof(message);
     int fds[CW_UNIX_MAX_FDS];
-    struct shm_greeting greeting;
-    unsigned num_fds = 0;
+    struct shm_greeting greeting = {.version = 0};
+    unsigned num_fds             = 0;
     ucs_status_t status;
 
     status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
@@ -271,7 +273,8 @@ static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
     }
     if (status != UCS_OK || memcmp(greeting.magic, greeting_magic, sizeof(greeting.magic)) != 0 ||
         greeting.version != SHM_VERSION ||
-        greeting.hello_length != length || num_fds != greeting.sleeps) {
+        greeting.hello_length != length || num_fds != greeting.sleeps ||
+        (num_fds == 1 && !cw_event_is_safe(fds[0]))) {
         while (num_fds > 0) {
             cw_fd_close(fds[--num_fds]);
         }
@@ -310,8 +313,8 @@ static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accep
 
 /* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the
  * eventfd kept. */
-static const char *take_memory(struct shm_conn *conn, const struct shm_greeting *greeting, size_t length, int *fds,
-                               unsigned num_fds)
+static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
+                               const struct shm_greeting *greeting, size_t length, int *fds, unsigned num_fds)
 {
     const char *wrong = NULL;
 
@@ -323,6 +326,10 @@ static const char *take_memory(struct shm_conn *conn, const struct shm_greeting 
                greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
                greeting->memory_size != memory_size(greeting->cell_shift, greeting->num_bytes)) {
         wrong = "it wants a ring of an impossible size";
+    } else if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
+        wrong = "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
+    } else if (greeting->sleeps && !cw_event_is_safe(fds[1])) {
+        wrong = "the descriptor it wants to be woken by is no event counter";
     } else if (cw_shm_attach(fds[0], greeting->memory_size, &conn->memory) != UCS_OK) {
         wrong = "the memory it offers cannot be used safely";
     } else {
@@ -339,9 +346,9 @@ static const char *take_memory(struct shm_conn *conn, const struct shm_greeting 
     return wrong;
 }
 
-static void drop_stranger(struct shm_conn *conn, const char *why)
+static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const char *why)
 {
-    cw_log_ratelimited(&stranger_limit, CW_LOG_WARN, "dropped a connection over shared memory: %s", why);
+    cw_log_ratelimited(&stranger_limit, level, "dropped a connection over shared memory: %s", why);
     shm_dispose(conn);
 }
 
@@ -363,19 +370,23 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
         while (num_fds > 0) {
             cw_fd_close(fds[--num_fds]);
         }
-        drop_stranger(conn, (status == UCS_ERR_CONNECTION_RESET) ? "it ended without a greeting" :
-                      "its greeting has a wrong length");
+        if (status == UCS_ERR_CONNECTION_RESET) { /* also whoever looks for names that nobody listens to any more */
+            drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
+        } else {
+            drop_stranger(conn, CW_LOG_WARN, "its greeting has a wrong length, or there was no room for its "
+                          "descriptors (ulimit -n)");
+        }
         return 0;
     }
     memcpy(&greeting, message, sizeof(greeting));
     length -= sizeof(greeting);
-    wrong   = take_memory(conn, &greeting, length, fds, num_fds);
+    wrong   = take_memory(iface, conn, &greeting, length, fds, num_fds);
     if (wrong != NULL) {
-        drop_stranger(conn, wrong);
+        drop_stranger(conn, CW_LOG_WARN, wrong);
         return 0;
     }
     if (make_open(iface, conn) != UCS_OK) {
-        drop_stranger(conn, "no memory");
+        drop_stranger(conn, CW_LOG_WARN, "no memory");
         return 0;
     }
     iface->num_greeting--;
@@ -414,7 +425,7 @@ static void drop_oldest_greeting(struct shm_iface *iface)
 
     cw_list_for_each(conn, &iface->others, struct shm_conn, link) {
         if (conn->state == SHM_CONN_GREETING) {
-            drop_stranger(conn, "too many connections wait without a greeting");
+            drop_stranger(conn, CW_LOG_WARN, "too many connections wait without a greeting");
             return;
         }
     }
@@ -443,6 +454,25 @@ static void accept_one(struct shm_iface *iface, int fd)
     (void)take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
 }
 
+void shm_accept_resume(struct shm_iface *iface)
+{
+    if (cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+        iface->paused = 0;
+    }
+}
+
+static void accept_pause(struct shm_iface *iface)
+{
+    if (!iface->shortage_told) {
+        cw_error("cannot accept peers on this machine: no descriptors or memory left; they wait until some are free; "
+                 "raise the limit of open files (ulimit -n) if it is too low");
+    }
+    cw_poller_remove(iface->poller, &iface->listener);
+    iface->shortage_told   = 1;
+    iface->paused          = 1;
+    iface->accept_again_ns = cw_clock_ns() + ACCEPT_PAUSE_NS;
+}
+
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)
 {
     struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
@@ -457,13 +487,11 @@ unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)
             break;
         }
         if (status == UCS_ERR_NO_RESOURCE) {
-            cw_error("cannot accept peers on this machine: no descriptors left; waiting until a connection is closed; "
-                     "raise ulimit -n");
-            cw_poller_remove(iface->poller, item);
-            iface->paused = 1;
+            accept_pause(iface);
             break;
         }
         if (status == UCS_OK) {
+            iface->shortage_told = 0;
             accept_one(iface, fd);
         }
         count++;

@@ -6,6 +6,7 @@
 #include "transport/shm/shm.h"
 
 #include "base/log.h"
+#include "os/clock.h"
 #include "os/unix_socket.h"
 
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
@@ -103,7 +104,7 @@ static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
 
     while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0) {
         length = shm_word_length(word);
-        if (cw_unlikely(length > iface->super.limits.max_bcopy)) {
+        if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's greatest packet may differ from ours */
             cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
                      "connection is closed", length);
             shm_conn_broken(conn, UCS_ERR_IO_ERROR);
@@ -168,6 +169,9 @@ unsigned shm_progress(struct cw_iface *super)
     if (cw_unlikely(iface->num_waiting > 0)) {
         count += shm_dial_waiting(iface);
     }
+    if (cw_unlikely(iface->paused) && cw_clock_ns() >= iface->accept_again_ns) {
+        shm_accept_resume(iface);
+    }
     return count;
 }
 
@@ -179,6 +183,9 @@ ucs_status_t shm_arm(struct cw_iface *super)
 
     if (iface->num_waiting > 0) {
         return UCS_ERR_BUSY; /* nothing tells when a listener's queue has room again */
+    }
+    if (iface->paused && cw_clock_ns() >= iface->accept_again_ns) {
+        shm_accept_resume(iface);
     }
     iface->armed = 1;
     for (i = 0; i < iface->num_open; i++) {
