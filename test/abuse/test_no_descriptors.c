@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * No descriptors left. A journey with every limit from "none at all" upward ends with errors or succeeds, leaks nothing
+ * and loses nothing; a worker that cannot accept does not spin, sleeps if asked to, and goes on when a descriptor is
+ * free again, whoever freed it.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "abuse.h"
+#include "journey.h"
+
+enum { MOST = 60, CHILD_COMPLETE = 42, MAX_FILLERS = 4096, CALLERS = 3 };
+
+static struct rlimit old_limit;
+
+/* So many further descriptors can be opened; those below the limit that are free count. */
+static void leave_descriptors(unsigned count)
+{
+    struct rlimit limit = old_limit;
+    int fds[MOST + 1], last = -1;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        cw_check(fds[i] >= 0);
+        last = fds[i];
+    }
+    if (count == 0) {
+        last = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        cw_check(last >= 0);
+        (void)close(last);
+        last--;
+    }
+    for (i = 0; i < count; i++) {
+        (void)close(fds[i]);
+    }
+    limit.rlim_cur = (rlim_t)last + 1;
+    cw_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+}
+
+static void descriptors_are_back(void)
+{
+    cw_check(setrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+}
+
+static void body_journey(void *argument)
+{
+    struct cw_journey journey = {.relief = descriptors_are_back, .features = UCP_FEATURE_WAKEUP};
+    const unsigned *count     = argument;
+    int fds, complete;
+
+    cw_check(getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+    cw_check(cw_journey_run(&journey));
+    fds = cw_open_fds();
+    leave_descriptors(*count);
+    complete = cw_journey_run(&journey) && !journey.relieved;
+    descriptors_are_back();
+    cw_check(cw_open_fds() == fds);
+    if (complete) {
+        _exit(CHILD_COMPLETE);
+    }
+    cw_check(cw_journey_run(&journey));
+    cw_check(cw_open_fds() == fds);
+}
+
+static void test_journeys(void **state)
+{
+    unsigned count, complete = 0;
+    int code;
+
+    (void)state;
+    cw_log_watch();
+    for (count = 0; count < MOST && complete < 3; count++) {
+        code = cw_child_run(body_journey, &count);
+        if (code != 0 && code != CHILD_COMPLETE) {
+            fail_msg("a journey with %u descriptors left: %s %d", count, (code > 128) ? "signal" : "exit code",
+                     (code > 128) ? code - 128 : code);
+        }
+        complete += (code == CHILD_COMPLETE);
+    }
+    print_message("complete with %u descriptors\n", count - complete);
+    assert_int_equal(complete, 3);
+    assert_true(count >= 5);
+}
+
+/* ---- a worker that cannot accept ---- */
+
+static struct cw_party server;
+
+static void use_up_descriptors(int *fillers, int *count)
+{
+    struct rlimit limit = old_limit;
+
+    limit.rlim_cur = (old_limit.rlim_cur < 200) ? old_limit.rlim_cur : 200;
+    cw_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    for (*count = 0; *count < MAX_FILLERS; (*count)++) {
+        fillers[*count] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+        if (fillers[*count] < 0) {
+            break;
+        }
+    }
+    cw_check(errno == EMFILE && *count > 10);
+}
+
+/* Another process calls, sends one message and waits until it went out. */
+static pid_t start_caller(uint64_t tag)
+{
+    static char text[5000];
+    pid_t pid = fork();
+    struct cw_party caller;
+    ucp_request_param_t param = {.op_attr_mask = 0};
+
+    if (pid != 0) {
+        return pid;
+    }
+    (void)alarm(CW_CHILD_S);
+    descriptors_are_back();
+    cw_party_open(&caller, UCP_FEATURE_TAG);
+    cw_party_connect(&caller, &server);
+    memset(text, 'x', sizeof(text));
+    cw_check(cw_party_wait(&caller, NULL, ucp_tag_send_sync_nbx(caller.ep, text, sizeof(text), tag, &param)) == UCS_OK);
+    cw_party_close(&caller);
+    _exit(0);
+}
+
+static unsigned progress_for_ms(unsigned ms)
+{
+    uint64_t end  = cw_now_ns() + ms * UINT64_C(1000000);
+    unsigned work = 0;
+
+    while (cw_now_ns() < end) {
+        work += ucp_worker_progress(server.worker);
+    }
+    return work;
+}
+
+static void finish_callers(const pid_t *pids)
+{
+    static char in[5000];
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    int i, status;
+
+    for (i = 0; i < CALLERS; i++) {
+        cw_check(cw_party_wait(&server, NULL, ucp_tag_recv_nbx(server.worker, in, sizeof(in), (ucp_tag_t)i, UINT64_MAX,
+                                                               &param)) == UCS_OK);
+    }
+    for (i = 0; i < CALLERS; i++) {
+        while (waitpid(pids[i], &status, WNOHANG) == 0) {
+            (void)ucp_worker_progress(server.worker);
+        }
+        cw_check(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static void body_no_accept(void *argument)
+{
+    struct cw_party friend;
+    int fillers[MAX_FILLERS], count, fds, i, efd;
+    pid_t pids[CALLERS];
+    unsigned lines;
+    uint64_t cpu;
+
+    (void)argument;
+    cw_check(getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
+    cw_party_open(&server, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
+    cw_party_open(&friend, UCP_FEATURE_TAG);
+    cw_party_connect(&friend, &server);
+    cw_party_talk(&friend, &server, 100);
+    cw_check(ucp_worker_get_efd(server.worker, &efd) == UCS_OK);
+    fds = cw_open_fds();
+    for (i = 0; i < CALLERS; i++) {
+        pids[i] = start_caller((uint64_t)i);
+        cw_check(pids[i] > 0);
+    }
+    use_up_descriptors(fillers, &count);
+    lines = cw_log_lines();
+    cw_check(progress_for_ms(600) < 50); /* looks now and then; a busy loop would count thousands */
+    cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 3);
+    cw_party_talk(&friend, &server, 100000); /* others are served meanwhile */
+    while (ucp_worker_arm(server.worker) != UCS_OK) {
+        (void)ucp_worker_progress(server.worker);
+    }
+    cpu = cw_cpu_ns();
+    (void)poll(&(struct pollfd){.fd = efd, .events = POLLIN}, 1, 300);
+    cw_check(cw_cpu_ns() - cpu < 20000000);
+    for (i = 0; i < count; i++) {
+        (void)close(fillers[i]);
+    }
+    finish_callers(pids);
+    (void)progress_for_ms(100);
+    cw_check(cw_open_fds() <= fds + CALLERS);
+    cw_party_talk(&friend, &server, 100000);
+    cw_party_close(&friend);
+    cw_party_close(&server);
+    descriptors_are_back();
+}
+
+static void test_no_accept(void **state)
+{
+    (void)state;
+    if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
+        skip(); /* nobody to accept */
+    }
+    cw_child_must_pass(body_no_accept, NULL, "a worker without descriptors");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_journeys),
+        cmocka_unit_test(test_no_accept),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
