@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shared memory that cannot be had: a missing, closed or too long UCX_POSIX_DIR, memory that the system refuses at each
+ * of the calls that reserve it, a limit of file sizes. Always a sentence in the log and another transport or an error,
+ * never a signal. And what a killed process leaves behind.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+#include "abuse.h"
+
+#if defined(__x86_64__)
+#define THIS_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define THIS_ARCH AUDIT_ARCH_AARCH64
+#endif
+
+static char directory[] = "/tmp/causeway-abuse-XXXXXX";
+
+/* From now on the call answers this error; with `shared` only mmap of shared memory is meant. */
+static void refuse(long call, int error, int shared)
+{
+#ifdef THIS_ARCH
+    const unsigned flags_at = offsetof(struct seccomp_data, args) + 3 * sizeof(uint64_t);
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ARCH, 0, 5),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags_at),
+        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, shared ? MAP_SHARED : 0xffffffffu, 0, shared ? 1 : 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
+
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) {
+        _exit(CW_CHILD_SKIP);
+    }
+#else
+    (void)call;
+    (void)error;
+    (void)shared;
+    _exit(CW_CHILD_SKIP);
+#endif
+}
+
+static int transport_is(struct cw_party *party, const char *name)
+{
+    ucp_transport_entry_t entries[4];
+    ucp_ep_attr_t attr;
+
+    memset(&attr, 0xff, sizeof(attr));
+    attr.field_mask             = UCP_EP_ATTR_FIELD_TRANSPORTS;
+    attr.transports.entries     = entries;
+    attr.transports.num_entries = 4;
+    attr.transports.entry_size  = sizeof(entries[0]);
+    cw_check(ucp_ep_query(party->ep, &attr) == UCS_OK && attr.transports.num_entries == 1);
+    return strcmp(entries[0].transport_name, name) == 0;
+}
+
+struct shortage {
+    const char *what;
+    long call;
+    int error;
+    int shared;
+    rlim_t file_size;
+};
+
+static void begin(const struct shortage *shortage)
+{
+    struct rlimit limit = {.rlim_cur = shortage->file_size, .rlim_max = RLIM_INFINITY};
+
+    if (shortage->call != 0) {
+        refuse(shortage->call, shortage->error, shortage->shared);
+    } else {
+        cw_check(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+        limit.rlim_cur = shortage->file_size;
+        cw_check(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    }
+}
+
+/* With another transport at hand nothing is lost but speed. */
+static void body_falls_back(void *argument)
+{
+    struct cw_party one, two;
+    unsigned lines;
+    int fds;
+
+    cw_check(setenv("UCX_TLS", "self,shm,tcp", 1) == 0);
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_party_open(&two, UCP_FEATURE_TAG);
+    cw_party_connect(&one, &two);
+    cw_party_connect(&two, &one);
+    fds   = cw_open_fds();
+    lines = cw_log_lines();
+    begin(argument);
+    cw_party_talk(&one, &two, 100000);
+    cw_party_talk(&two, &one, 100000);
+    cw_check(transport_is(&one, "tcp") && transport_is(&two, "tcp"));
+    cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 4);
+    cw_check(one.failures == 0 && two.failures == 0);
+    cw_check(cw_open_fds() <= fds + 2); /* the two ends */
+    cw_party_close(&one);
+    cw_party_close(&two);
+}
+
+static void body_fails(void *argument)
+{
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    struct cw_party one, two;
+    ucs_status_t status;
+    unsigned lines;
+    int fds;
+
+    cw_check(setenv("UCX_TLS", "self,shm", 1) == 0);
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_party_open(&two, UCP_FEATURE_TAG);
+    cw_party_connect(&one, &two);
+    fds   = cw_open_fds();
+    lines = cw_log_lines();
+    begin(argument);
+    status = cw_party_wait(&one, &two, ucp_tag_send_nbx(one.ep, "12345678", 8, 1, &param));
+    cw_check(status == UCS_ERR_NO_MEMORY || status == UCS_ERR_UNREACHABLE || status == UCS_ERR_CONNECTION_RESET);
+    while (one.failures == 0) {
+        (void)ucp_worker_progress(one.worker);
+        (void)ucp_worker_progress(two.worker);
+    }
+    cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 3);
+    cw_check(cw_open_fds() == fds && one.failures == 1);
+    cw_party_close(&one);
+    cw_party_close(&two);
+}
+
+static void test_refused(void **state)
+{
+    static struct shortage shortages[] = {
+        {.what = "no memfd_create", .call = SYS_memfd_create, .error = ENOSYS},
+        {.what = "memfd_create forbidden", .call = SYS_memfd_create, .error = EPERM},
+        {.what = "memory full", .call = SYS_fallocate, .error = ENOSPC},
+        {.what = "no memory to reserve", .call = SYS_fallocate, .error = ENOMEM},
+        {.what = "no room to map", .call = SYS_mmap, .error = ENOMEM, .shared = 1},
+        {.what = "a limit of file sizes", .file_size = 4096},
+    };
+    size_t i;
+
+    (void)state;
+    cw_log_watch();
+    for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
+        cw_child_must_pass(body_falls_back, &shortages[i], shortages[i].what);
+        cw_child_must_pass(body_fails, &shortages[i], shortages[i].what);
+    }
+}
+
+/* ---- UCX_POSIX_DIR ---- */
+
+static void body_bad_directory(void *argument)
+{
+    struct cw_party one, two;
+    unsigned lines;
+    int fds;
+
+    cw_check(setenv("UCX_POSIX_DIR", argument, 1) == 0);
+    cw_check(setenv("UCX_TLS", "shm", 1) == 0);
+    fds = cw_open_fds();
+    cw_check(cw_party_try(&one, UCP_FEATURE_TAG) < 0);
+    cw_check(one.worker == NULL && cw_open_fds() == fds);
+    lines = cw_log_lines();
+    cw_check(lines > 0 && lines <= 3);
+    cw_check(setenv("UCX_TLS", "shm,self,tcp", 1) == 0);
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_party_open(&two, UCP_FEATURE_TAG);
+    cw_party_connect(&one, &two);
+    cw_party_talk(&one, &two, 100);
+    cw_check(transport_is(&one, "tcp"));
+    cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 4);
+    cw_party_close(&one);
+    cw_party_close(&two);
+}
+
+static void test_bad_directories(void **state)
+{
+    static char longest[200];
+    char closed[64];
+
+    (void)state;
+    cw_log_watch();
+    cw_child_must_pass(body_bad_directory, "/tmp/causeway-abuse-there-is-no-such-directory", "a missing directory");
+    cw_child_must_pass(body_bad_directory, "/dev/null", "a file for a directory");
+    memset(longest, '/', sizeof(longest) - 1);
+    memcpy(longest, directory, strlen(directory));
+    cw_child_must_pass(body_bad_directory, longest, "a name that is too long");
+    (void)snprintf(closed, sizeof(closed), "%s/closed", directory);
+    assert_int_equal(mkdir(closed, 0500), 0);
+    if (geteuid() == 0) {
+        (void)snprintf(closed, sizeof(closed), "/proc/self/fdinfo"); /* not even the superuser can write there */
+    }
+    cw_child_must_pass(body_bad_directory, closed, "a directory that cannot be written to");
+    (void)snprintf(closed, sizeof(closed), "%s/closed", directory);
+    (void)rmdir(closed);
+}
+
+static int names_in(const char *path, const char *prefix)
+{
+    DIR *dir  = opendir(path);
+    int count = 0;
+    struct dirent *entry;
+
+    cw_check(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        count += (strncmp(entry->d_name, prefix, strlen(prefix)) == 0);
+    }
+    closedir(dir);
+    return count;
+}
+
+/* A process that has a worker and is killed. */
+static void kill_one(void)
+{
+    struct cw_party party;
+    int status, ready[2];
+    char byte;
+    pid_t pid;
+
+    cw_check(pipe(ready) == 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)alarm(CW_CHILD_S);
+        cw_party_open(&party, UCP_FEATURE_TAG);
+        cw_check(write(ready[1], "x", 1) == 1);
+        for (;;) {
+            (void)pause();
+        }
+    }
+    cw_check(pid > 0 && read(ready[0], &byte, 1) == 1);
+    cw_check(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
+    (void)close(ready[0]);
+    (void)close(ready[1]);
+}
+
+static void body_swept(void *argument)
+{
+    struct cw_party one, two;
+
+    (void)argument;
+    cw_check(setenv("UCX_TLS", "shm", 1) == 0 && setenv("UCX_POSIX_DIR", directory, 1) == 0);
+    cw_check(names_in(directory, "causeway-") == 0);
+    kill_one();
+    kill_one();
+    cw_check(names_in(directory, "causeway-") == 1); /* the second swept what the first left */
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_check(names_in(directory, "causeway-") == 1);
+    cw_party_open(&two, UCP_FEATURE_TAG); /* does not sweep those that live */
+    cw_check(names_in(directory, "causeway-") == 2);
+    cw_party_connect(&one, &two);
+    cw_party_talk(&one, &two, 10000);
+    cw_check(cw_log_lines() == 0); /* an orderly sweep is nothing to warn of */
+    cw_party_close(&one);
+    cw_party_close(&two);
+    cw_check(names_in(directory, "causeway-") == 0);
+}
+
+static void test_killed_with_directory(void **state)
+{
+    (void)state;
+    cw_log_watch();
+    cw_child_must_pass(body_swept, NULL, "sweeping");
+}
+
+static int abstract_names(void)
+{
+    FILE *file = fopen("/proc/net/unix", "r");
+    char line[512];
+    int count = 0;
+
+    cw_check(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        count += (strstr(line, "@causeway-") != NULL);
+    }
+    (void)fclose(file);
+    return count;
+}
+
+static void body_abstract(void *argument)
+{
+    int in_shm, in_tmp, names;
+
+    (void)argument;
+    cw_check(unsetenv("UCX_POSIX_DIR") == 0 && setenv("UCX_TLS", "shm", 1) == 0);
+    in_shm = names_in("/dev/shm", "");
+    in_tmp = names_in("/tmp", "causeway");
+    names  = abstract_names();
+    kill_one();
+    cw_check(abstract_names() <= names); /* others may end meanwhile */
+    cw_check(names_in("/dev/shm", "") <= in_shm);
+    cw_check(names_in("/tmp", "causeway") <= in_tmp);
+}
+
+static void test_killed_with_abstract_name(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_abstract, NULL, "nothing left behind");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bad_directories),
+        cmocka_unit_test(test_killed_with_directory),
+        cmocka_unit_test(test_killed_with_abstract_name),
+    };
+    int failed;
+
+    if (mkdtemp(directory) == NULL) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    (void)rmdir(directory);
+    return failed;
+}
