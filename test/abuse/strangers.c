@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The functions of strangers.h. */
+#define _GNU_SOURCE
+#include "strangers.h"
+
+#include <poll.h>
+#include <string.h>
+
+#include "wire/address.h"
+#include "wire/packet.h"
+
+enum { WAIT_MS = 5000, MAX_GROWTH_KB = 8192 };
+
+struct cw_party cw_server, cw_friend;
+
+static uint64_t seed = 12345;
+static unsigned lines_before;
+static int fds_before;
+static long memory_before;
+static char address_bytes[1024];
+
+void cw_server_progress(void)
+{
+    (void)ucp_worker_progress(cw_server.worker);
+    (void)ucp_worker_progress(cw_friend.worker);
+}
+
+void cw_server_until(int (*done)(void *), void *argument)
+{
+    uint64_t end = cw_now_ns() + WAIT_MS * UINT64_C(1000000);
+
+    while (!done(argument)) {
+        cw_server_progress();
+        cw_check(cw_now_ns() < end);
+    }
+}
+
+static void rest(unsigned ms)
+{
+    uint64_t end = cw_now_ns() + ms * UINT64_C(1000000);
+
+    while (cw_now_ns() < end) {
+        cw_server_progress();
+    }
+}
+
+void cw_strangers_begin(void)
+{
+    cw_party_open(&cw_server, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
+    cw_party_open(&cw_friend, UCP_FEATURE_TAG);
+    cw_party_connect(&cw_friend, &cw_server);
+    cw_party_connect(&cw_server, &cw_friend);
+    cw_party_talk(&cw_friend, &cw_server, 100000);
+    cw_party_talk(&cw_server, &cw_friend, 100000);
+    (void)cw_party_address(&cw_server, address_bytes);
+    rest(10);
+    fds_before    = cw_open_fds();
+    memory_before = cw_resident_kb();
+}
+
+const void *cw_server_entry(uint8_t wire_id, size_t *length_p)
+{
+    struct cw_address address;
+    const void *entry;
+
+    cw_check(cw_address_decode(address_bytes, &address) == UCS_OK);
+    entry = cw_address_find(&address, wire_id, length_p);
+    cw_check(entry != NULL);
+    return entry;
+}
+
+struct cw_hello cw_stranger_hello(void)
+{
+    struct cw_address address;
+
+    cw_check(cw_address_decode(address_bytes, &address) == UCS_OK);
+    return (struct cw_hello){.source_uid = cw_random(&seed), .target_uid = address.uid};
+}
+
+void cw_visit_begins(void)
+{
+    lines_before = cw_log_lines();
+}
+
+void cw_visit_is_over(unsigned lines)
+{
+    if (cw_log_lines() > lines_before + lines) {
+        (void)fprintf(stderr, "the last of %u lines: %s\n", cw_log_lines() - lines_before, cw_log_last());
+    }
+    cw_check(cw_log_lines() <= lines_before + lines);
+    cw_party_talk(&cw_friend, &cw_server, 1000);
+    cw_party_talk(&cw_server, &cw_friend, 1000);
+    cw_check(cw_server.failures == 0 && cw_friend.failures == 0);
+}
+
+static int fds_are_back(void *argument)
+{
+    (void)argument;
+    return cw_open_fds() <= fds_before;
+}
+
+void cw_strangers_end(void)
+{
+    int efd, tries = 0;
+    uint64_t cpu;
+
+    cw_server_until(fds_are_back, NULL);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    cw_check(cw_resident_kb() <= memory_before + MAX_GROWTH_KB);
+#endif
+    cw_check(ucp_worker_get_efd(cw_server.worker, &efd) == UCS_OK);
+    while (ucp_worker_arm(cw_server.worker) != UCS_OK) {
+        (void)ucp_worker_progress(cw_server.worker);
+        cw_check(++tries < 10000);
+    }
+    cpu = cw_cpu_ns();
+    cw_check(poll(&(struct pollfd){.fd = efd, .events = POLLIN}, 1, 100) == 0);
+    cw_check(cw_cpu_ns() - cpu < 20000000);
+    cw_party_talk(&cw_friend, &cw_server, 100000);
+    cw_party_close(&cw_friend);
+    cw_party_close(&cw_server);
+}
+
+/* ---- packets ---- */
+
+struct packet {
+    uint8_t id;
+    size_t length;
+    uint8_t data[CW_MAX_BAD_PACKET];
+};
+
+static struct packet first_of(uint64_t tag, uint64_t total, uint32_t message, size_t payload)
+{
+    struct cw_wire_tag_first header = {.tag = htole64(tag), .total = htole64(total), .message = htole32(message)};
+    struct packet packet            = {.id = CW_PACKET_TAG_FIRST, .length = sizeof(header) + payload};
+
+    memcpy(packet.data, &header, sizeof(header));
+    return packet;
+}
+
+static struct packet next_of(uint32_t message, uint64_t offset, size_t payload)
+{
+    struct cw_wire_tag_next header = {.message = htole32(message), .offset = htole64(offset)};
+    struct packet packet           = {.id = CW_PACKET_TAG_NEXT, .length = sizeof(header) + payload};
+
+    memcpy(packet.data, &header, sizeof(header));
+    return packet;
+}
+
+static struct packet plain(uint8_t id, size_t length, int fill)
+{
+    struct packet packet = {.id = id, .length = length};
+
+    memset(packet.data, fill, sizeof(packet.data));
+    return packet;
+}
+
+static struct packet ack_of(uint64_t id)
+{
+    struct cw_wire_tag_ack header = {.sync_id = htole64(id)};
+    struct packet packet          = {.id = CW_PACKET_TAG_ACK, .length = sizeof(header)};
+
+    memcpy(packet.data, &header, sizeof(header));
+    return packet;
+}
+
+static void give(const struct cw_visitor *visitor, struct cw_visit *visit, struct packet packet)
+{
+    visitor->send(visit, packet.id, packet.data, packet.length);
+}
+
+struct wait {
+    const struct cw_visitor *visitor;
+    struct cw_visit *visit;
+};
+
+static int has_ended(void *argument)
+{
+    const struct wait *wait = argument;
+
+    return wait->visitor->ended(wait->visit);
+}
+
+/* Up to two packets, the last of which costs the connection. */
+static void must_cost(const struct cw_visitor *visitor, const struct packet *before, struct packet last)
+{
+    struct cw_visit *visit;
+    struct wait wait;
+
+    cw_visit_begins();
+    visit = visitor->open();
+    if (before != NULL) {
+        give(visitor, visit, *before);
+        rest(1);
+        cw_check(!visitor->ended(visit));
+    }
+    give(visitor, visit, last);
+    wait = (struct wait){visitor, visit};
+    cw_server_until(has_ended, &wait);
+    visitor->leave(visit);
+    rest(1);
+    cw_visit_is_over(1);
+}
+
+void cw_strangers_bad_packets(const struct cw_visitor *visitor)
+{
+    static const uint8_t unknown[] = {CW_PACKET_INVALID, CW_PACKET_COUNT, 9, 100, 254, 255};
+    struct packet first = first_of(77, 1000, 5, 100);
+    size_t i;
+
+    for (i = 0; i < sizeof(unknown); i++) {
+        must_cost(visitor, NULL, plain(unknown[i], 0, 0));
+        must_cost(visitor, NULL, plain(unknown[i], 200, 0xff));
+    }
+    for (i = 0; i < 8; i++) {
+        must_cost(visitor, NULL, plain(CW_PACKET_TAG_EAGER, i, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_TAG_SYNC, 2 * i, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_TAG_FIRST, 4 * i + 4, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_TAG_NEXT, 2 * i + 2, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, i, 1));
+    }
+    must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, 9, 1));
+    must_cost(visitor, NULL, plain(CW_PACKET_TAG_SYNC, 100, 0));   /* nobody can answer id 0 */
+    must_cost(visitor, NULL, first_of(77, 0, 0, 10));
+    must_cost(visitor, NULL, first_of(77, 10, 0, 10));             /* all of it */
+    must_cost(visitor, NULL, first_of(77, 9, 0, 10));
+    must_cost(visitor, NULL, next_of(0, 0, 10));                   /* of nothing */
+    must_cost(visitor, &first, first_of(78, 1000, 5, 100));        /* the number is in use */
+    must_cost(visitor, &first, next_of(6, 100, 100));
+    must_cost(visitor, &first, next_of(5, 99, 100));
+    must_cost(visitor, &first, next_of(5, 101, 100));
+    must_cost(visitor, &first, next_of(5, UINT64_MAX, 100));
+    first = first_of(77, 150, 5, 100);
+    must_cost(visitor, &first, next_of(5, 100, 51));               /* more than all */
+    must_cost(visitor, NULL, ack_of(0));
+    must_cost(visitor, NULL, ack_of(UINT64_MAX));
+    must_cost(visitor, NULL, ack_of(UINT64_C(1) << 32));
+}
+
+static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    ucs_status_t *status_p = user_data;
+
+    (void)request;
+    (void)info;
+    cw_check(*status_p == UCS_INPROGRESS);
+    *status_p = status;
+}
+
+static int is_through(void *argument)
+{
+    return *(ucs_status_t *)argument != UCS_INPROGRESS;
+}
+
+/* A receive is matched by the beginning of a message that claims to have 2^63 bytes, and never gets the rest. */
+void cw_strangers_unfinished(const struct cw_visitor *visitor)
+{
+    const ucp_tag_t tag       = 0xabcdef;
+    ucs_status_t status       = UCS_INPROGRESS;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.recv = received, .user_data = &status};
+    ucs_status_ptr_t request;
+    struct cw_visit *visit;
+    char in[200];
+    int i;
+
+    memset(in, 0x55, sizeof(in));
+    cw_visit_begins();
+    request = ucp_tag_recv_nbx(cw_server.worker, in, 100, tag, UINT64_MAX, &param);
+    cw_check(UCS_PTR_IS_PTR(request));
+    visit = visitor->open();
+    give(visitor, visit, first_of(tag, UINT64_C(1) << 63, 1, 50));
+    give(visitor, visit, next_of(1, 50, 200));
+    rest(2);
+    for (i = 2; i < 60; i++) { /* and many others, begun only */
+        give(visitor, visit, first_of(tag, UINT64_MAX, (uint32_t)i, 200));
+        rest(1);
+    }
+    cw_check(!visitor->ended(visit) && status == UCS_INPROGRESS);
+    visitor->leave(visit);
+    cw_server_until(is_through, &status);
+    cw_check(status < 0);
+    ucp_request_free(request);
+    for (i = 100; i < 200; i++) {
+        cw_check(in[i] == 0x55);
+    }
+    cw_visit_is_over(1);
+}
+
+/* An answer to a message that was sent to somebody else. */
+void cw_strangers_forged_ack(const struct cw_visitor *visitor)
+{
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    const ucp_tag_t tag       = 0x5151;
+    ucs_status_ptr_t request, receive;
+    uint32_t generation, slot;
+    char in[8];
+
+    request = ucp_tag_send_sync_nbx(cw_server.ep, "12345678", 8, tag, &param);
+    cw_check(UCS_PTR_IS_PTR(request));
+    rest(2);
+    for (generation = 1; generation < 4; generation++) {
+        for (slot = 0; slot < 4; slot++) {
+            must_cost(visitor, NULL, ack_of(((uint64_t)generation << 32) | slot));
+            cw_check(ucp_request_check_status(request) == UCS_INPROGRESS);
+        }
+    }
+    receive = ucp_tag_recv_nbx(cw_friend.worker, in, sizeof(in), tag, UINT64_MAX, &param);
+    cw_check(cw_party_wait(&cw_friend, &cw_server, receive) == UCS_OK);
+    cw_check(cw_party_wait(&cw_server, &cw_friend, request) == UCS_OK);
+}
+
+/* Nothing is expected but that the server lives on. Messages that happen to be whole are taken out again. */
+void cw_strangers_random_packets(const struct cw_visitor *visitor, unsigned rounds)
+{
+    static char in[CW_MAX_BAD_PACKET];
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h message;
+    struct cw_visit *visit;
+    struct packet packet;
+    unsigned round, i;
+    size_t at;
+
+    for (round = 0; round < rounds; round++) {
+        visit = visitor->open();
+        for (i = 0; i < 20 && !visitor->ended(visit); i++) {
+            packet.id     = (uint8_t)(cw_random(&seed) % (CW_PACKET_COUNT + 1));
+            packet.length = cw_random(&seed) % 64;
+            for (at = 0; at < packet.length; at++) { /* small numbers come near to the truth more often */
+                packet.data[at] = (uint8_t)((cw_random(&seed) % 8 == 0) ? cw_random(&seed) : cw_random(&seed) % 2);
+            }
+            give(visitor, visit, packet);
+            cw_server_progress();
+        }
+        visitor->leave(visit);
+        rest(1);
+        while ((message = ucp_tag_probe_nb(cw_server.worker, 0, 0, 1, &info)) != NULL) {
+            (void)cw_party_wait(&cw_server, &cw_friend,
+                                ucp_tag_msg_recv_nbx(cw_server.worker, in, sizeof(in), message, &param));
+        }
+        if (round % 16 == 0) {
+            cw_party_talk(&cw_friend, &cw_server, 100);
+        }
+    }
+    cw_check(cw_server.failures == 0 && cw_friend.failures == 0);
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strangers at the worker's TCP port: before the greeting, with a greeting that is wrong somewhere, and with broken
+ * packets after a valid one. Only their own connection is lost.
+ */
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include <cmocka.h>
+
+#include "strangers.h"
+#include "transport/tcp/tcp_addr.h"
+#include "transport/tcp/tcp_transport.h"
+#include "transport/tcp/tcp_wire.h"
+
+enum { HELLO_BYTES = CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH };
+
+struct cw_visit {
+    int fd;
+};
+
+static struct cw_tcp_address server_address(void)
+{
+    struct cw_tcp_address address;
+    size_t length;
+    const void *entry = cw_server_entry(cw_tcp_transport.wire_id, &length);
+
+    cw_check(cw_tcp_address_decode(entry, length, &address) == NULL);
+    return address;
+}
+
+static int call(void)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd                  = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    name.sin_port = htons(server_address().port);
+    cw_check(fd >= 0 && connect(fd, (const struct sockaddr *)&name, sizeof(name)) == 0);
+    cw_check(fcntl(fd, F_SETFL, O_NONBLOCK) == 0);
+    return fd;
+}
+
+static int fd_ended(void *argument)
+{
+    ssize_t got;
+    char byte;
+
+    while ((got = recv(*(int *)argument, &byte, 1, 0)) == 1) {
+    }
+    return got == 0 || errno != EAGAIN;
+}
+
+static void hello_bytes(uint8_t bytes[HELLO_BYTES])
+{
+    struct cw_hello hello = cw_stranger_hello();
+
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server_address().key);
+    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
+}
+
+static int has_reply(void *argument)
+{
+    uint8_t reply[CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH];
+
+    return recv(*(int *)argument, reply, sizeof(reply), MSG_PEEK) == (ssize_t)sizeof(reply);
+}
+
+static struct cw_visit *open_visit(void)
+{
+    static struct cw_visit visit;
+    uint8_t bytes[HELLO_BYTES];
+
+    visit.fd = call();
+    hello_bytes(bytes);
+    cw_check(send(visit.fd, bytes, sizeof(bytes), MSG_NOSIGNAL) == (ssize_t)sizeof(bytes));
+    cw_server_until(has_reply, &visit.fd);
+    cw_check(recv(visit.fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH, 0) ==
+             CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH);
+    cw_check(bytes[5] == CW_TCP_ACCEPTED);
+    return &visit;
+}
+
+static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
+{
+    uint8_t frame[CW_TCP_FRAME_HEADER + CW_MAX_BAD_PACKET];
+
+    cw_tcp_frame_encode(frame, id, length);
+    memcpy(frame + CW_TCP_FRAME_HEADER, data, length);
+    (void)!send(visit->fd, frame, CW_TCP_FRAME_HEADER + length, MSG_NOSIGNAL);
+}
+
+static int visit_ended(struct cw_visit *visit)
+{
+    return fd_ended(&visit->fd);
+}
+
+static void leave(struct cw_visit *visit)
+{
+    (void)close(visit->fd);
+}
+
+static const struct cw_visitor visitor = {.open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
+
+/* Sends these bytes, then waits to be shown out; with `finish` says first that no more comes. */
+static void shown_out(const void *bytes, size_t length, int finish)
+{
+    int fd;
+
+    cw_visit_begins();
+    fd = call();
+    cw_check(send(fd, bytes, length, MSG_NOSIGNAL) == (ssize_t)length);
+    if (finish) {
+        (void)shutdown(fd, SHUT_WR);
+    }
+    cw_server_until(fd_ended, &fd);
+    (void)close(fd);
+    cw_visit_is_over(1);
+    cw_sleep_ms(110); /* ten lines a second pass the log; each of these is to be counted */
+}
+
+static void body_greetings(void *argument)
+{
+    uint8_t bytes[1024], good[HELLO_BYTES];
+    struct cw_hello hello;
+    size_t i;
+
+    (void)argument;
+    cw_strangers_begin();
+    hello_bytes(good);
+    shown_out("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, 0);
+    shown_out("SSH", 3, 0);
+    memset(bytes, 0xff, sizeof(bytes));
+    shown_out(bytes, sizeof(bytes), 0);
+    shown_out("", 0, 1);
+    for (i = 1; i < sizeof(good); i += 9) {
+        shown_out(good, i, 1); /* a part of it */
+    }
+    memset(bytes, 0, sizeof(bytes));
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 400, server_address().key);
+    shown_out(bytes, 416, 0); /* over-long */
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, 200, server_address().key);
+    memcpy(bytes + CW_TCP_GREETING_SIZE, good + CW_TCP_GREETING_SIZE, CW_HELLO_LENGTH);
+    shown_out(bytes, 216, 0);
+    for (i = 0; i < sizeof(good); i++) { /* the worker's uid among them; the source's own and its number are free */
+        if (i < CW_TCP_GREETING_SIZE + 6 || (i >= CW_TCP_GREETING_SIZE + 16 && i < CW_TCP_GREETING_SIZE + 24)) {
+            memcpy(bytes, good, sizeof(good));
+            bytes[i] ^= 0x41;
+            shown_out(bytes, sizeof(good), 1);
+        }
+    }
+    hello = cw_stranger_hello();
+    hello.target_uid++;
+    memcpy(bytes, good, sizeof(good));
+    cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
+    shown_out(bytes, sizeof(good), 0);
+    cw_strangers_end();
+}
+
+/* Silent ones and such as reset the connection in every state. */
+static void body_silent(void *argument)
+{
+    const struct linger at_once = {.l_onoff = 1};
+    struct cw_visit *visit;
+    int silent[50], fd;
+    uint8_t good[HELLO_BYTES];
+    unsigned i;
+
+    (void)argument;
+    cw_strangers_begin();
+    cw_visit_begins();
+    for (i = 0; i < 50; i++) {
+        silent[i] = call();
+        cw_server_progress();
+    }
+    for (i = 0; i < 100; i++) {
+        hello_bytes(good);
+        fd = call();
+        (void)!send(fd, good, i % (HELLO_BYTES + 1), MSG_NOSIGNAL);
+        if (i & 1) {
+            cw_server_progress();
+        }
+        cw_check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+        (void)close(fd);
+        visit = open_visit();
+        cw_check(setsockopt(visit->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once)) == 0);
+        leave(visit);
+        cw_server_progress();
+    }
+    cw_visit_is_over(0);
+    for (i = 0; i < 50; i++) {
+        (void)close(silent[i]);
+    }
+    cw_strangers_end();
+}
+
+static void body_frames(void *argument)
+{
+    static const uint8_t broken[][CW_TCP_FRAME_HEADER] = {
+        {0xff, 0xff, 0xff, 0xff, 3}, {1, 0, 1, 0, 3}, {0, 0, 0, 0x80, 3}, {8, 0, 0, 0, 3, 1}, {8, 0, 0, 0, 3, 0, 0, 9}};
+    struct cw_visit *visit;
+    size_t i;
+
+    (void)argument;
+    cw_strangers_begin();
+    for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
+        cw_visit_begins();
+        visit = open_visit();
+        cw_check(send(visit->fd, broken[i], sizeof(broken[i]), MSG_NOSIGNAL) == (ssize_t)sizeof(broken[i]));
+        cw_server_until(fd_ended, &visit->fd);
+        leave(visit);
+        cw_visit_is_over(1);
+    }
+    cw_strangers_end();
+}
+
+static void body_packets(void *argument)
+{
+    (void)argument;
+    cw_strangers_begin();
+    cw_strangers_bad_packets(&visitor);
+    cw_strangers_unfinished(&visitor);
+    cw_strangers_forged_ack(&visitor);
+    cw_strangers_random_packets(&visitor, 300);
+    cw_strangers_end();
+}
+
+static void test_greetings(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_greetings, NULL, "wrong greetings");
+}
+
+static void test_silent(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_silent, NULL, "silence and resets");
+}
+
+static void test_frames(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_frames, NULL, "broken frames");
+}
+
+static void test_packets(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_packets, NULL, "broken packets");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greetings),
+        cmocka_unit_test(test_silent),
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_packets),
+    };
+
+    cw_log_watch();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
