@@ -20,7 +20,6 @@ static ucs_status_t map(int fd, size_t size, void **ptr_p)
     void *ptr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
     if (ptr == MAP_FAILED) {
-        cw_error("cannot map %zu bytes of shared memory: %m", size);
         return UCS_ERR_NO_MEMORY;
     }
     *ptr_p = ptr;
@@ -54,6 +53,7 @@ ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
         goto fail;
     }
     if (map(fd, size, ptr_p) != UCS_OK) {
+        cw_error("cannot map %zu bytes of shared memory: %m", size);
         goto fail;
     }
     *fd_p = fd;
@@ -73,7 +73,8 @@ ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
         return UCS_ERR_INVALID_PARAM;
     }
-    return map(fd, size, ptr_p);
+    /* a peer that left holes must not make us fault on them */
+    return (posix_fallocate(fd, 0, (off_t)size) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
 }
 
 void cw_shm_unmap(void *ptr, size_t size)

@@ -15,8 +15,8 @@
  * with the reason in the log. */
 ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p);
 
-/* Maps what a peer sent. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of exactly that size. The
- * descriptor stays the caller's. */
+/* Maps what a peer sent, all of it reserved. UCS_ERR_INVALID_PARAM when the descriptor is no sealed memory of exactly
+ * that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
 ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p);
 
 void cw_shm_unmap(void *ptr, size_t size);
