@@ -1,0 +1,455 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strangers at the worker's Unix socket: wrong greetings, memory that is not what they say, descriptors of all sorts;
+ * and in the ring itself: impossible lengths, unknown packets, counters that run backwards. Only their own connection
+ * is lost.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cmocka.h>
+
+#include "strangers.h"
+#include "transport/shm/shm.h"
+#include "wire/packet.h"
+
+enum { CELL_SHIFT = 6, NUM_BYTES = 1 << 16, SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, MAX_FDS = 8 };
+
+struct cw_visit {
+    int fd;
+    void *memory;
+    struct shm_producer tx;
+};
+
+static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
+{
+    size_t size = 2 * (sizeof(struct shm_ring_control) + (sizeof(struct shm_cell) << cell_shift) + num_bytes);
+
+    return (size + 4095) & ~(size_t)4095;
+}
+
+static int call(void)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    size_t length;
+    const char *entry = cw_server_entry(cw_shm_transport.wire_id, &length);
+    uint64_t token;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), text;
+
+    cw_check(fd >= 0 && length == 16);
+    memcpy(&token, entry + 8, sizeof(token));
+    text = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "causeway-%016llx", (unsigned long long)token);
+    cw_check(connect(fd, (const struct sockaddr *)&name,
+                     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)text)) == 0);
+    return fd;
+}
+
+static void send_fds(int fd, const void *data, size_t length, const int *fds, unsigned num_fds)
+{
+    union {
+        char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
+        struct cmsghdr align;
+    } control         = {.bytes = {0}};
+    struct iovec iov  = {.iov_base = (void *)data, .iov_len = length};
+    struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
+    struct cmsghdr *header;
+
+    if (num_fds > 0) {
+        msg.msg_control    = control.bytes;
+        msg.msg_controllen = CMSG_SPACE(num_fds * sizeof(int));
+        header             = CMSG_FIRSTHDR(&msg);
+        header->cmsg_level = SOL_SOCKET;
+        header->cmsg_type  = SCM_RIGHTS;
+        header->cmsg_len   = CMSG_LEN(num_fds * sizeof(int));
+        memcpy(CMSG_DATA(header), fds, num_fds * sizeof(int));
+    }
+    cw_check(sendmsg(fd, &msg, MSG_NOSIGNAL) == (ssize_t)length);
+}
+
+static int new_memory(size_t size, int seals)
+{
+    int fd = memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    cw_check(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
+    cw_check(seals == 0 || fcntl(fd, F_ADD_SEALS, seals) == 0);
+    return fd;
+}
+
+/* A whole first message: greeting and hello. */
+struct first {
+    struct shm_greeting greeting;
+    uint8_t hello[CW_HELLO_LENGTH];
+};
+
+_Static_assert(sizeof(struct first) == sizeof(struct shm_greeting) + CW_HELLO_LENGTH, "as it is sent");
+
+static struct first good_first(void)
+{
+    struct cw_hello hello = cw_stranger_hello();
+    struct first first    = {.greeting = {.magic        = {'C', 'W', 'S', '1'},
+                                          .version      = SHM_VERSION,
+                                          .hello_length = CW_HELLO_LENGTH,
+                                          .cell_shift   = CELL_SHIFT,
+                                          .num_bytes    = NUM_BYTES,
+                                          .memory_size  = ring_size(CELL_SHIFT, NUM_BYTES)}};
+
+    cw_hello_encode(&hello, first.hello);
+    return first;
+}
+
+static int fd_ended(void *argument)
+{
+    char bytes[512];
+    ssize_t got;
+
+    while ((got = recv(*(int *)argument, bytes, sizeof(bytes), 0)) > 0) {
+    }
+    return got == 0 || errno != EAGAIN;
+}
+
+static int has_reply(void *argument)
+{
+    char byte;
+
+    return recv(*(int *)argument, &byte, 1, MSG_PEEK) > 0;
+}
+
+static struct cw_visit *open_visit(void)
+{
+    static struct cw_visit visit;
+    struct first first = good_first();
+    const size_t size  = first.greeting.memory_size;
+    const int memory   = new_memory(size, SEALS);
+    struct shm_ring_control *control;
+    struct shm_greeting reply;
+    struct shm_cell *cells;
+
+    visit.fd     = call();
+    visit.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
+    cw_check(visit.memory != MAP_FAILED);
+    send_fds(visit.fd, &first, sizeof(first), &memory, 1);
+    (void)close(memory);
+    control  = visit.memory;
+    cells    = (struct shm_cell *)(control + 2);
+    visit.tx = (struct shm_producer){.cells      = cells,
+                                     .bytes      = (char *)(cells + ((size_t)2 << CELL_SHIFT)),
+                                     .control    = control,
+                                     .cell_shift = CELL_SHIFT,
+                                     .num_bytes  = NUM_BYTES};
+    cw_server_until(has_reply, &visit.fd);
+    cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
+    return &visit;
+}
+
+static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
+{
+    if (shm_has_room(&visit->tx, length)) {
+        memcpy(shm_reserve(&visit->tx, length), data, length);
+        shm_publish(&visit->tx, length, id);
+    }
+}
+
+static int visit_ended(struct cw_visit *visit)
+{
+    return fd_ended(&visit->fd);
+}
+
+static void leave(struct cw_visit *visit)
+{
+    (void)munmap(visit->memory, ring_size(CELL_SHIFT, NUM_BYTES));
+    (void)close(visit->fd);
+}
+
+static const struct cw_visitor visitor = {.open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
+
+/* Sends a first message with these descriptors, closes them, and waits to be shown out. */
+static void shown_out(const void *data, size_t length, const int *fds, unsigned num_fds)
+{
+    int fd;
+    unsigned i;
+
+    cw_visit_begins();
+    fd = call();
+    send_fds(fd, data, length, fds, num_fds);
+    for (i = 0; i < num_fds; i++) {
+        (void)close(fds[i]);
+    }
+    cw_server_until(fd_ended, &fd);
+    (void)close(fd);
+    cw_visit_is_over(1);
+    cw_sleep_ms(110); /* ten lines a second pass the log; each of these is to be counted */
+}
+
+static void shown_out_with_memory(struct first first, size_t size, int seals)
+{
+    int memory = new_memory(size, seals);
+
+    shown_out(&first, sizeof(first), &memory, 1);
+}
+
+static void wrong_sizes(void)
+{
+    static const struct {
+        uint32_t cell_shift;
+        uint32_t num_bytes;
+    } sizes[] = {{40, NUM_BYTES}, {0xffffffff, NUM_BYTES}, {SHM_MAX_CELL_SHIFT + 1, NUM_BYTES}, {CELL_SHIFT, 0},
+                 {CELL_SHIFT, 3}, {CELL_SHIFT, NUM_BYTES + 1}, {CELL_SHIFT, 0x80000000}, {CELL_SHIFT, 0xffffffff},
+                 {CELL_SHIFT, SHM_MIN_BYTES}};
+    struct first first;
+    size_t i;
+
+    for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        first                      = good_first();
+        first.greeting.cell_shift  = sizes[i].cell_shift;
+        first.greeting.num_bytes   = sizes[i].num_bytes;
+        first.greeting.memory_size = (sizes[i].cell_shift > 30) ? 4096 :
+                                     ring_size(sizes[i].cell_shift, sizes[i].num_bytes);
+        shown_out_with_memory(first, 4096, SEALS);
+    }
+    first                      = good_first();
+    first.greeting.memory_size = UINT64_MAX;
+    shown_out_with_memory(first, 4096, SEALS);
+    first                      = good_first();
+    first.greeting.memory_size = 0;
+    shown_out_with_memory(first, 4096, SEALS);
+}
+
+static void wrong_memory(void)
+{
+    struct first first = good_first();
+    const size_t size  = first.greeting.memory_size;
+    int fds[MAX_FDS];
+    unsigned count, i;
+
+    shown_out_with_memory(first, size, 0);                            /* could be shrunk later: SIGBUS */
+    shown_out_with_memory(first, size, F_SEAL_GROW | F_SEAL_SEAL);
+    shown_out_with_memory(first, size - 4096, SEALS);                 /* smaller than it says */
+    shown_out_with_memory(first, size + 4096, SEALS);
+    shown_out_with_memory(first, size, SEALS | F_SEAL_WRITE);         /* cannot be written */
+    fds[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
+    shown_out(&first, sizeof(first), fds, 1);
+    fds[0] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+    shown_out(&first, sizeof(first), fds, 1);
+    shown_out(&first, sizeof(first), NULL, 0);
+    for (count = 2; count <= MAX_FDS; count++) {
+        for (i = 0; i < count; i++) {
+            fds[i] = new_memory(size, SEALS);
+        }
+        shown_out(&first, sizeof(first), fds, count);
+    }
+}
+
+/* What the worker would write to in order to wake the stranger. */
+static void wrong_wakers(void)
+{
+    struct first first = good_first();
+    const size_t size  = first.greeting.memory_size;
+    int ends[2], fds[2];
+
+    first.greeting.sleeps = 1;
+    shown_out_with_memory(first, size, SEALS);
+    fds[0] = new_memory(size, SEALS);
+    cw_check(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+    (void)close(ends[0]);
+    fds[1] = ends[1]; /* SIGPIPE at the first write */
+    shown_out(&first, sizeof(first), fds, 2);
+    fds[0] = new_memory(size, SEALS);
+    fds[1] = eventfd(0, EFD_CLOEXEC); /* blocks at its end */
+    shown_out(&first, sizeof(first), fds, 2);
+    fds[0] = new_memory(size, SEALS);
+    fds[1] = new_memory(size, SEALS);
+    shown_out(&first, sizeof(first), fds, 2);
+    first.greeting.sleeps = 255;
+    shown_out_with_memory(first, size, SEALS);
+}
+
+static void wrong_words(void)
+{
+    struct first first = good_first(), wrong;
+    const size_t size  = first.greeting.memory_size;
+    char bytes[1024];
+    size_t i;
+
+    memset(bytes, 0xff, sizeof(bytes));
+    shown_out("GET / HTTP/1.1\r\n\r\n", 18, NULL, 0);
+    shown_out(bytes, sizeof(bytes), NULL, 0);
+    shown_out(bytes, sizeof(struct first), NULL, 0);
+    for (i = 1; i < sizeof(first); i += 11) {
+        shown_out(&first, i, NULL, 0);
+    }
+    for (i = 0; i < 8; i++) { /* magic, version, length */
+        wrong = first;
+        ((char *)&wrong)[i] ^= 0x41;
+        shown_out_with_memory(wrong, size, SEALS);
+    }
+    memcpy(bytes, &first, sizeof(first)); /* over-long */
+    shown_out(bytes, 1000, NULL, 0);
+    wrong           = first;
+    wrong.hello[0] ^= 1;
+    shown_out_with_memory(wrong, size, SEALS);
+    wrong            = first;
+    wrong.hello[16] ^= 1; /* another worker's uid */
+    shown_out_with_memory(wrong, size, SEALS);
+}
+
+static void body_greetings(void *argument)
+{
+    (void)argument;
+    cw_strangers_begin();
+    wrong_words();
+    wrong_sizes();
+    wrong_memory();
+    wrong_wakers();
+    cw_strangers_end();
+}
+
+static void body_silent(void *argument)
+{
+    int silent[50];
+    unsigned i;
+
+    (void)argument;
+    cw_strangers_begin();
+    cw_visit_begins();
+    for (i = 0; i < 50; i++) {
+        silent[i] = call();
+        cw_server_progress();
+    }
+    for (i = 0; i < 100; i++) {
+        (void)close(call()); /* comes and goes */
+        leave(open_visit());
+        cw_server_progress();
+    }
+    cw_visit_is_over(0);
+    for (i = 0; i < 50; i++) {
+        (void)close(silent[i]);
+    }
+    cw_strangers_end();
+}
+
+static void body_packets(void *argument)
+{
+    (void)argument;
+    cw_strangers_begin();
+    cw_strangers_bad_packets(&visitor);
+    cw_strangers_unfinished(&visitor);
+    cw_strangers_forged_ack(&visitor);
+    cw_strangers_random_packets(&visitor, 300);
+    cw_strangers_end();
+}
+
+/* ---- the ring ---- */
+
+static void body_control_words(void *argument)
+{
+    static const uint32_t lengths[] = {NUM_BYTES + 1, 2 * NUM_BYTES, 0x7fffffff, 0x80000000, 0xffffffff};
+    struct cw_visit *visit;
+    size_t i;
+
+    (void)argument;
+    cw_strangers_begin();
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        cw_visit_begins();
+        visit = open_visit();
+        __atomic_store_n(&visit->tx.cells[0].control, shm_control_word(1, lengths[i], CW_PACKET_TAG_EAGER),
+                         __ATOMIC_RELEASE);
+        cw_server_until(fd_ended, &visit->fd);
+        leave(visit);
+        cw_visit_is_over(1);
+    }
+    cw_strangers_end();
+}
+
+/* The server answers synchronous messages into a ring whose consumer tells nonsense. Memory next to the ring would show
+ * a sanitizer, or a crash, when it was written to. */
+static void body_counters(void *argument)
+{
+    struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
+    ucp_request_param_t param      = {.op_attr_mask = 0};
+    struct shm_ring_control *back;
+    struct cw_visit *visit;
+    uint64_t seed = 99;
+    int round, i;
+
+    (void)argument;
+    cw_strangers_begin();
+    for (round = 0; round < 30; round++) {
+        cw_visit_begins();
+        visit = open_visit();
+        back  = (struct shm_ring_control *)visit->memory + 1;
+        for (i = 0; i < 300; i++) {
+            back->cells_done      = (round % 2) ? cw_random(&seed) : 0 - (uint64_t)i;
+            back->bytes_done      = (round % 3) ? cw_random(&seed) : 0 - (uint64_t)i * 1000;
+            back->consumer_sleeps = (uint32_t)cw_random(&seed);
+            back->producer_waits  = (uint32_t)cw_random(&seed);
+            ((struct shm_ring_control *)visit->memory)->producer_waits = 1;
+            header.sync_id = htole64(cw_random(&seed) | 1);
+            send_packet(visit, CW_PACKET_TAG_SYNC, &header, sizeof(header));
+            cw_server_progress();
+            if (ucp_tag_probe_nb(cw_server.worker, 0x777, UINT64_MAX, 0, &(ucp_tag_recv_info_t){0}) != NULL) {
+                cw_check(cw_party_wait(&cw_server, &cw_friend, ucp_tag_recv_nbx(cw_server.worker, NULL, 0, 0x777,
+                                                                                UINT64_MAX, &param)) == UCS_OK);
+            }
+        }
+        leave(visit);
+        for (i = 0; i < 10; i++) {
+            cw_server_progress();
+        }
+        cw_visit_is_over(1);
+    }
+    while (ucp_tag_probe_nb(cw_server.worker, 0x777, UINT64_MAX, 0, &(ucp_tag_recv_info_t){0}) != NULL) {
+        (void)cw_party_wait(&cw_server, NULL, ucp_tag_recv_nbx(cw_server.worker, NULL, 0, 0x777, UINT64_MAX, &param));
+    }
+    cw_strangers_end();
+}
+
+static void test_greetings(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_greetings, NULL, "wrong greetings");
+}
+
+static void test_silent(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_silent, NULL, "silence");
+}
+
+static void test_packets(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_packets, NULL, "broken packets");
+}
+
+static void test_control_words(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_control_words, NULL, "impossible control words");
+}
+
+static void test_counters(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_counters, NULL, "counters that lie");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
+        cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
+    };
+
+    cw_log_watch();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
