@@ -13,6 +13,7 @@
 
 #define FIRST_CHUNK_OBJECTS 8u
 #define MAX_CHUNK_OBJECTS   256u
+#define MAX_USER_SIZE       (SIZE_MAX / 2) /* nothing that large is ever granted: the first request fails */
 
 _Static_assert(CW_REQUEST_SIZE <= 256, "programs reserve 256 bytes for a request (R7)");
 _Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only (CTX-22)");
@@ -27,6 +28,7 @@ struct cw_request_chunk {
 void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size)
 {
     *pool = (struct cw_request_pool){0};
+    user_size = (user_size > MAX_USER_SIZE) ? MAX_USER_SIZE : user_size;
     /* 8 spare bytes: some bindings store a status through the handle without having asked for room (CTX-28) */
     pool->object_size   = (CW_REQUEST_SIZE + ((user_size < 8) ? 8 : user_size) + 15) & ~(size_t)15;
     pool->chunk_objects = FIRST_CHUNK_OBJECTS;
@@ -53,9 +55,12 @@ static int pool_grow(struct ucp_worker *worker)
     struct cw_request_pool *pool = &worker->requests;
     struct cw_request_chunk *chunk;
     struct cw_request *request;
-    size_t i;
+    size_t size, i;
 
-    chunk = aligned_alloc(16, sizeof(*chunk) + pool->object_size * pool->chunk_objects);
+    if (__builtin_mul_overflow(pool->object_size, pool->chunk_objects, &size)) {
+        return 0;
+    }
+    chunk = (size > SIZE_MAX / 2) ? NULL : aligned_alloc(16, sizeof(*chunk) + size);
     if (chunk == NULL) {
         return 0;
     }
