@@ -284,7 +284,7 @@ void cw_context_print(const struct ucp_context *context, FILE *stream)
 
     fprintf(stream, "#\n# UCP context\n#\n");
     for (i = 0; i < context->num_resources; i++) {
-        if (context->resources[i].transport != last) {
+        if (i == 0 || context->resources[i].transport != last) {
             last = context->resources[i].transport;
             fprintf(stream, "#     component %-2u :  %s\n#            md %-2u :  component %-2u %s\n", md, last->name,
                     md, md, last->name);
@@ -292,15 +292,14 @@ void cw_context_print(const struct ucp_context *context, FILE *stream)
         }
     }
     fprintf(stream, "#\n");
-    last = NULL;
-    md   = 0;
+    md = 0;
     for (i = 0; i < context->num_resources; i++) {
-        if (context->resources[i].transport != last) {
-            md  += (last != NULL);
+        if (i == 0 || context->resources[i].transport != last) {
+            md  += (i > 0);
             last = context->resources[i].transport;
         }
-        fprintf(stream, "#      resource %-2u :  md %-2u dev %-2u flags -- %s/%s\n", i, md, i, last->name,
-                context->resources[i].device.name);
+        fprintf(stream, "#      resource %-2u :  md %-2u dev %-2u flags -- %s/%s\n", i, md, i,
+                context->resources[i].transport->name, context->resources[i].device.name);
     }
     fprintf(stream, "#\n");
 }

@@ -11,6 +11,7 @@
  */
 #include "op/tag_match.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,6 +138,7 @@ static struct cw_tag_class *class_new(struct cw_tag_matcher *matcher)
     struct cw_tag_class *class;
 
     if (matcher->classes == NULL) {
+        assert(matcher->num_classes == 0);
         matcher->classes = calloc(CW_TAG_MAX_CLASSES, sizeof(*matcher->classes));
         if (matcher->classes == NULL) {
             return NULL;
@@ -247,7 +249,8 @@ static bool index_add(const struct cw_tag_matcher *matcher, struct cw_tag_class 
     if ((index->free == NULL) && !index_grow(index, index->capacity / 2)) {
         return false;
     }
-    entry            = index->free;
+    entry = index->free;
+    assert(entry != NULL);
     index->free      = entry->next;
     entry->message   = message;
     entry->index     = index;
@@ -586,6 +589,7 @@ size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
     size_t   total = (matcher->classes == NULL) ? 0 : CW_TAG_MAX_CLASSES * sizeof(*matcher->classes);
     unsigned i;
 
+    assert((matcher->classes != NULL) || (matcher->num_classes == 0));
     for (i = 0; i < matcher->num_classes; i++) {
         const struct cw_tag_class *class = matcher->classes[i];
         const struct entry_chunk  *chunk;

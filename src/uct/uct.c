@@ -6,4 +6,5 @@
 #include <uct/api/uct.h>
 #include <ucp/api/ucp_version.h>
 
+/* NOLINTNEXTLINE(misc-redundant-expression): that they are equal is the point */
 _Static_assert(UCT_API == UCP_API_VERSION, "both headers name one API level");

@@ -127,7 +127,7 @@ def main(arguments):
         print(__doc__, file=sys.stderr)
         return 2
     total, failures = summarize(arguments[0])
-    for names, output in failures[:OUTPUT_ENTRIES]:
+    for names, output in [failure for failure in failures if failure[1]][:OUTPUT_ENTRIES]:
         for line in output.splitlines()[-OUTPUT_LINES:]:
             print("| " + line)
         print("^ " + names[0] + "\n")

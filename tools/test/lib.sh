@@ -6,6 +6,7 @@ bindir=$1
 perftest=$bindir/ucx_perftest
 work=$(mktemp -d) || exit 77
 pids=
+# shellcheck disable=SC2154 # pid is assigned by the loop
 trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; rm -rf "$work"' EXIT
 failures=0
 
