@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The first words of a connection: what is accepted is encoded to the same bytes again.
+ */
+#include "fuzz.h"
+
+#include "transport/tcp/tcp_addr.h"
+#include "transport/tcp/tcp_wire.h"
+#include "wire/hello.h"
+
+static void try_tcp(const uint8_t *data, size_t size)
+{
+    uint8_t again[CW_TCP_GREETING_SIZE], bytes[CW_TCP_ADDRESS_MAX];
+    struct cw_tcp_greeting_header greeting;
+    struct cw_tcp_address address;
+    uint8_t id;
+
+    if (cw_tcp_address_decode(data, size, &address) == NULL) {
+        fuzz_check(cw_tcp_address_encode(&address, bytes) == size);
+        fuzz_check(memcmp(bytes, data, size) == 0);
+    }
+    if (size >= CW_TCP_FRAME_HEADER) {
+        fuzz_check(cw_tcp_frame_decode(data, &id) <= (int32_t)CW_TCP_PACKET_MAX);
+    }
+    if (size >= CW_TCP_GREETING_SIZE && cw_tcp_greeting_decode(data, 256, &greeting) == NULL) {
+        cw_tcp_greeting_encode(again, greeting.kind, greeting.length, greeting.key);
+        fuzz_check(memcmp(again, data, sizeof(again)) == 0 && cw_tcp_greeting_plausible(data, size));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    uint8_t again[CW_HELLO_LENGTH];
+    enum cw_hello_answer answer;
+    struct cw_hello hello;
+
+    if (cw_hello_decode(data, size, &hello) == UCS_OK) {
+        cw_hello_encode(&hello, again);
+        fuzz_check(memcmp(again, data, size) == 0);
+    }
+    if (cw_hello_reply_decode(data, size, &answer) == UCS_OK) {
+        fuzz_check(answer < CW_HELLO_ANSWERS);
+    }
+    try_tcp(data, size);
+    return 0;
+}
