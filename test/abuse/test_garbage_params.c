@@ -300,7 +300,8 @@ static void body_values(void *argument)
         {"UCX_TCP_NODELAY", "perhaps"}, {"UCX_TCP_TX_SEG_SIZE", "8q"}, {"UCX_TCP_TX_SEG_SIZE", "-1"},
         {"UCX_TCP_KEEPIDLE", "soon"}, {"UCX_TCP_PORT_RANGE", "9-"}, {"UCX_TCP_PORT_RANGE", "x"},
         {"UCX_POSIX_FIFO_SIZE", "99999999999999999999"}, {"UCX_TCP_AF_PRIO", ",,"}, {"UCX_RNDV_SCHEME", "magic"},
-        {"UCX_TCP_MAX_IOV", "0x"}, {"UCX_TCP_SYN_CNT", "many"}, {"UCX_POSIX_BW", "fast"}, {"UCX_SELF_NUM_DEVICES", "\n"},
+        {"UCX_TCP_MAX_IOV", "0x"}, {"UCX_TCP_SYN_CNT", "many"}, {"UCX_POSIX_BW", "fast"},
+        {"UCX_SELF_NUM_DEVICES", "\n"},
     };
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_context_h context = NULL;

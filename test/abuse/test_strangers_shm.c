@@ -170,7 +170,8 @@ static void leave(struct cw_visit *visit)
     (void)close(visit->fd);
 }
 
-static const struct cw_visitor visitor = {.open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
+static const struct cw_visitor visitor = {
+    .open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
 
 /* Sends a first message with these descriptors, closes them, and waits to be shown out. */
 static void shown_out(const void *data, size_t length, const int *fds, unsigned num_fds)

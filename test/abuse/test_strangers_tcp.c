@@ -107,7 +107,8 @@ static void leave(struct cw_visit *visit)
     (void)close(visit->fd);
 }
 
-static const struct cw_visitor visitor = {.open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
+static const struct cw_visitor visitor = {
+    .open = open_visit, .send = send_packet, .ended = visit_ended, .leave = leave};
 
 /* Sends these bytes, then waits to be shown out; with `finish` says first that no more comes. */
 static void shown_out(const void *bytes, size_t length, int finish)
