@@ -38,7 +38,7 @@ ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
     }
     if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
         /* the system would not only refuse, but kill the process with SIGXFSZ */
-        cw_error("cannot reserve %zu bytes of shared memory: the limit of the size of files is lower (ulimit -f)", size);
+        cw_error("cannot reserve %zu bytes of shared memory: the limit of file sizes is lower (ulimit -f)", size);
         goto fail;
     }
     error = (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);

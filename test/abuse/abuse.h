@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Ground that the tests of bad input share: children that may crash or hang without taking the test along, counters of
- * descriptors, processor time and log lines, and a pair of workers that shall keep talking whatever goes on beside them.
+ * descriptors, processor time and log lines, and workers that shall keep talking whatever goes on beside them.
  * cw_check ends a child; everything here may be used inside of children and outside.
  */
 #ifndef CW_ABUSE_H

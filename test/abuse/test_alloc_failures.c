@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Every allocation of a journey fails once, with a clear error, nothing leaked, nothing corrupted and nothing that
- * hangs: alone; and together with all that follow until the journey stalls. Each run is a child of
- * its own. The wrapped functions keep a table of what they handed out, so a leak or a free of a strange pointer shows in
- * every build; a sanitizer sees the rest.
+ * hangs: alone; and together with all that follow until the journey stalls. Each run is a child of its own. The wrapped
+ * functions keep a table of what they handed out, so a leak shows in every build; a sanitizer sees the rest.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -213,7 +212,8 @@ static void fail_everywhere(int endless_too, int cold)
         code = cw_child_run(body, &run);
         if (code != 0 && code != CHILD_UNTOUCHED) {
             fail_msg("allocation %ld of a journey failed%s: %s %d", run.fail_at,
-                     endless_too ? " with all after it" : "", (code > 128) ? "ended by signal" : "exit code", (code > 128) ? code - 128 : code);
+                     endless_too ? " with all after it" : "", (code > 128) ? "ended by signal" : "exit code",
+                     (code > 128) ? code - 128 : code);
         }
     }
     print_message("%ld allocations\n", run.fail_at - 1);
