@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A whole life through the public interface: configuration, context, two workers (one and the same with self),
- * endpoints both ways, messages of all sizes and kinds, probe, cancel, flush, close. Every answer may be an error; what was
- * accepted must complete exactly once, what arrives must be right, and all is taken down again.
+ * endpoints both ways, messages of all sizes and kinds, probe, cancel, flush, close. Every answer may be an error; what
+ * was accepted must complete exactly once, what arrives must be right, and all is taken down again.
  */
 #ifndef CW_ABUSE_JOURNEY_H
 #define CW_ABUSE_JOURNEY_H
