@@ -104,7 +104,7 @@ void shm_close_conn(struct cw_conn *conn);
 /* The listener is readable. */
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);
 /* Watches the listener again after a pause. */
-void shm_accept_resume(struct shm_iface *iface);
+void cw_shm_accept_resume(struct shm_iface *iface);
 /* Tries connections again whose listener was busy. */
 unsigned shm_dial_waiting(struct shm_iface *iface);
 /* Hands `closed` up and stops polling the ring. */

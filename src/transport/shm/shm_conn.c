@@ -142,7 +142,7 @@ void shm_close_conn(struct cw_conn *super)
 
     shm_dispose(shm_conn_of(super));
     if (iface->paused) {
-        shm_accept_resume(iface); /* a descriptor is free again */
+        cw_shm_accept_resume(iface); /* a descriptor is free again */
     }
 }
 
@@ -454,7 +454,7 @@ static void accept_one(struct shm_iface *iface, int fd)
     (void)take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
 }
 
-void shm_accept_resume(struct shm_iface *iface)
+void cw_shm_accept_resume(struct shm_iface *iface)
 {
     if (cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
         iface->paused = 0;

@@ -170,7 +170,7 @@ unsigned shm_progress(struct cw_iface *super)
         count += shm_dial_waiting(iface);
     }
     if (cw_unlikely(iface->paused) && cw_clock_ns() >= iface->accept_again_ns) {
-        shm_accept_resume(iface);
+        cw_shm_accept_resume(iface);
     }
     return count;
 }
@@ -185,7 +185,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
         return UCS_ERR_BUSY; /* nothing tells when a listener's queue has room again */
     }
     if (iface->paused && cw_clock_ns() >= iface->accept_again_ns) {
-        shm_accept_resume(iface);
+        cw_shm_accept_resume(iface);
     }
     iface->armed = 1;
     for (i = 0; i < iface->num_open; i++) {
