@@ -7,15 +7,8 @@
 #define CW_OS_CLOCK_H
 
 #include <stdint.h>
-#include <time.h>
 
-static inline uint64_t cw_clock_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
+uint64_t cw_clock_ns(void);
 
 static inline uint64_t cw_clock_ticks(void)
 {

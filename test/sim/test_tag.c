@@ -327,7 +327,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
         cmocka_unit_test(test_sleepers),
         cmocka_unit_test(test_close_loses_nothing), cmocka_unit_test(test_broken_connections),
-        cmocka_unit_test(test_failed_dials),        cmocka_unit_test(test_death),
+        cmocka_unit_test(test_failed_dials),
+        cmocka_unit_test(test_death),
     };
 
     if (argc > 1) {

@@ -17,12 +17,21 @@
 static struct cw_town the_town;
 static uint64_t library_random;
 static struct cw_sim_stats totals;
+static uint64_t library_clock_ns;
 
 /* In place of the system's: what the library draws follows from the seed, too. */
 uint64_t cw_random_u64(void)
 {
     library_random += 0x9e3779b97f4a7c15u;
     return cw_hash_mix(library_random);
+}
+
+/* In place of the system's: time passes with every look at the clock, so that what the library does once in a while is
+ * done after some thousand rounds, the same in each replay. */
+uint64_t cw_clock_ns(void)
+{
+    library_clock_ns += 100000;
+    return library_clock_ns;
 }
 
 void cw_town_fail(const struct cw_town *town, const char *format, ...)
@@ -116,6 +125,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     town->mode     = mode;
     town->sleepers = sleepers;
     library_random = seed * 5;
+    library_clock_ns = 0;
     town->world    = cw_sim_world_new(seed, knobs);
     if (town->world == NULL) {
         cw_town_fail(town, "no memory");
