@@ -138,8 +138,10 @@ def backtrace(root, output):
     prefix = os.path.realpath(root) + os.sep
     for line in output.split("\n"):
         match = re.match(r"#\d+\s+(?:0x[0-9a-f]+ in )?(\w+) \(.*\) at (\S+):\d+$", line)
-        if match is not None and os.path.realpath(match.group(2)).startswith(prefix):
-            found.append((match.group(1), os.path.realpath(match.group(2))[len(prefix):]))
+        path = os.path.realpath(match.group(2)) if match is not None else ""
+        # The C library's sources have relative names, which a build directory inside the tree must not make ours.
+        if path.startswith(prefix) and os.path.exists(path):
+            found.append((match.group(1), path[len(prefix):]))
     return found[::-1]
 
 
