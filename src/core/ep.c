@@ -249,14 +249,13 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
     cw_ep_reap_later(ep);
 }
 
-static void end_requests(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
+static void end_requests(struct cw_list *list, ucs_status_t status)
 {
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(list)) != NULL) {
         cw_request_complete(cw_container_of(link, struct cw_request, link), status);
     }
-    (void)ep;
 }
 
 static void close_conn(struct cw_conn **conn_p)
@@ -350,8 +349,8 @@ static void reap(struct ucp_ep *ep)
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
-        end_requests(ep, &ep->pending, ep->status);
-        end_requests(ep, &ep->inflight, ep->status);
+        end_requests(&ep->pending, ep->status);
+        end_requests(&ep->inflight, ep->status);
         ep->worker->handlers->ep_lost(ep, ep->status);
         report_failure(ep);
     }
@@ -380,7 +379,7 @@ void cw_ep_destroy(struct ucp_ep *ep)
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);
-    end_requests(ep, &ep->pending, UCS_ERR_CANCELED);
-    end_requests(ep, &ep->inflight, UCS_ERR_CANCELED);
+    end_requests(&ep->pending, UCS_ERR_CANCELED);
+    end_requests(&ep->inflight, UCS_ERR_CANCELED);
     ep_free(ep);
 }

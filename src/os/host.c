@@ -9,12 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
+#include "base/hash.h"
 
 static uint64_t hash_text(const char *text, size_t length)
 {
@@ -24,7 +19,7 @@ static uint64_t hash_text(const char *text, size_t length)
     for (i = 0; i < length; i++) {
         hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
     }
-    return mix(hash);
+    return cw_hash_mix(hash);
 }
 
 /* Threads that meet here compute the same value. */
@@ -66,6 +61,6 @@ uint64_t cw_host_netns_id(void)
         ns.st_dev = 0;
         ns.st_ino = 0;
     }
-    id = mix(cw_host_boot_id() ^ mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
+    id = cw_hash_mix(cw_host_boot_id() ^ cw_hash_mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
     return (id != 0) ? id : 1;
 }

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "os/clock.h"
 
 uint64_t cw_random_u64(void)
@@ -19,7 +20,5 @@ uint64_t cw_random_u64(void)
     }
     value = cw_clock_ns() ^ ((uint64_t)getpid() << 32) ^ (uint64_t)(uintptr_t)&value ^
             (__atomic_add_fetch(&counter, 1, __ATOMIC_RELAXED) << 48);
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
+    return cw_hash_mix(value);
 }
