@@ -35,7 +35,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_TAG_EAGER] = cw_tag_on_eager,
     [CW_PACKET_TAG_SYNC]  = cw_tag_on_sync,
     [CW_PACKET_TAG_FIRST] = cw_tag_on_first,
-    [CW_PACKET_TAG_NEXT]  = cw_tag_on_next,
+    [CW_PACKET_NEXT]  = cw_tag_on_next,
     [CW_PACKET_TAG_ACK]   = cw_tag_on_ack,
 };
 

@@ -231,8 +231,8 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
 
 ucs_status_t cw_tag_on_next(struct ucp_ep *ep, const void *data, size_t length)
 {
-    const char *payload = (const char *)data + sizeof(struct cw_wire_tag_next);
-    struct cw_wire_tag_next header;
+    const char *payload = (const char *)data + sizeof(struct cw_wire_next);
+    struct cw_wire_next header;
     struct ucp_recv_desc *desc;
     struct cw_request *request;
     unsigned unfinished;

@@ -54,7 +54,7 @@ static size_t pack_first(void *dest, size_t max, void *arg)
 static size_t pack_next(void *dest, size_t max, void *arg)
 {
     struct send_state *state       = arg;
-    struct cw_wire_tag_next header = {.message = htole32(state->message), .offset = htole64(state->cursor.offset)};
+    struct cw_wire_next header = {.message = htole32(state->message), .offset = htole64(state->cursor.offset)};
 
     memcpy(dest, &header, sizeof(header));
     return sizeof(header) + cw_dt_pack(&state->cursor, (char *)dest + sizeof(header), max - sizeof(header));
@@ -106,9 +106,9 @@ static ucs_status_t send_next_bcopy(struct cw_request *request)
     struct send_state *state = cw_request_state(request);
     struct cw_conn *conn     = request->ep->conn;
     size_t max               = conn->iface->limits.max_bcopy;
-    size_t left              = state->cursor.length - state->cursor.offset + sizeof(struct cw_wire_tag_next);
+    size_t left              = state->cursor.length - state->cursor.offset + sizeof(struct cw_wire_next);
 
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_TAG_NEXT, (left < max) ? left : max, pack_next, state);
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_NEXT, (left < max) ? left : max, pack_next, state);
 }
 
 /* Straight out of the user's memory; the message completes when the transport has given all of it back. */
@@ -116,14 +116,14 @@ static ucs_status_t send_next_zcopy(struct cw_request *request)
 {
     struct send_state *state       = cw_request_state(request);
     struct cw_conn *conn           = request->ep->conn;
-    struct cw_wire_tag_next header = {.message = htole32(state->message), .offset = htole64(state->cursor.offset)};
+    struct cw_wire_next header = {.message = htole32(state->message), .offset = htole64(state->cursor.offset)};
     size_t max                     = conn->iface->limits.max_zcopy - sizeof(header);
     size_t left                    = state->cursor.length - state->cursor.offset;
     struct iovec iov               = {.iov_base = state->cursor.contig + state->cursor.offset,
                                       .iov_len  = (left < max) ? left : max};
     ucs_status_t status;
 
-    status = conn->iface->transport->send_zcopy(conn, CW_PACKET_TAG_NEXT, &header, sizeof(header), &iov, 1,
+    status = conn->iface->transport->send_zcopy(conn, CW_PACKET_NEXT, &header, sizeof(header), &iov, 1,
                                                 &state->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         state->cursor.offset += iov.iov_len;

@@ -51,7 +51,8 @@ struct cw_limits {
     size_t max_short;       /* payload of send_short, beside its 8 header bytes */
     size_t max_bcopy;       /* packet of send_bcopy */
     size_t max_zcopy;       /* header and payload of send_zcopy together; 0: no send_zcopy */
-    unsigned max_iov;       /* entries of send_zcopy */
+    unsigned max_iov;       /* entries of send_zcopy and send_placed */
+    size_t max_placed;      /* payload of send_placed; 0: no send_placed */
     double latency_ns;      /* one way, 8 bytes */
     double bandwidth_bps;   /* bytes per second, large messages */
     double overhead_ns;     /* CPU time of one send */
@@ -69,6 +70,13 @@ struct cw_upcalls {
     /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
      * other status; reply NULL). After a status other than UCS_OK the core still calls close(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+    /* The header of a packet of send_placed came in; `length` bytes follow. Fills `iov` (at most CW_PLACE_MAX_IOV
+     * entries) with the memory that they go to, which covers exactly `length` and stays valid until `placed` or the end
+     * of the connection, and returns the number of entries. 0: the packet breaks the protocol, and the transport ends
+     * the connection with UCS_ERR_IO_ERROR. The header is borrowed until the return. */
+    unsigned (*place)(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
+    /* All of it is there. The same header and length. */
+    void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
     /* A send that answered CW_AGAIN can be tried again. May be spurious. */
     void (*room)(struct cw_conn *conn);
     /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_IO_ERROR on bytes that break
@@ -132,10 +140,36 @@ struct cw_transport {
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The header and the iov array are free on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
+    /* As send_zcopy, for payloads of up to max_placed bytes that the peer's core has a place for: they go there without
+     * another copy (upcalls `place`, `placed`). The header has CW_PLACE_HEADER bytes. Such packets keep no order with
+     * any other packet: the transport may use further channels for them. */
+    ucs_status_t (*send_placed)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion);
     /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
      * too many wait already, `room` follows. NULL: always UCS_OK. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
+
+    /* Memory of the peer's process: all four or none. peer_ready: whether copies to and from it have been proved to
+     * work on this open connection; 0 for good after they once did not. */
+    int (*peer_ready)(struct cw_conn *conn);
+    /* Copies between our memory and an address of the peer, which may be any number: the system checks it. Blocks as
+     * long as the copy takes; the caller keeps it to some 100 KiB. All or UCS_ERR_IO_ERROR. */
+    ucs_status_t (*peer_read)(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
+    ucs_status_t (*peer_write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+    /* Two words that both ends see, index < CW_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer can
+     * write anything there at any time. */
+    struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);
 };
+
+/* Accessed with atomics only; what the words mean is the core's business. Zero at first. */
+struct cw_board {
+    _Alignas(64) uint64_t claim;
+    _Alignas(64) uint64_t done;
+};
+
+#define CW_BOARDS        8u
+#define CW_PLACE_HEADER  16u
+#define CW_PLACE_MAX_IOV 16u
 
 #define CW_HELLO_MAX 256u
 

@@ -18,9 +18,21 @@ enum cw_packet_id {
     CW_PACKET_TAG_EAGER      = 3, /* struct cw_wire_tag */
     CW_PACKET_TAG_SYNC       = 4, /* struct cw_wire_tag_sync */
     CW_PACKET_TAG_FIRST      = 5, /* struct cw_wire_tag_first */
-    CW_PACKET_TAG_NEXT       = 6, /* struct cw_wire_tag_next */
+    CW_PACKET_NEXT           = 6, /* struct cw_wire_next */
     CW_PACKET_TAG_ACK        = 7, /* struct cw_wire_tag_ack */
-    CW_PACKET_COUNT          = 8
+    CW_PACKET_TAG_RTS        = 8, /* struct cw_wire_tag_rts */
+    CW_PACKET_RNDV_READY     = 9, /* struct cw_wire_rndv_ready */
+    CW_PACKET_RNDV_DATA      = 10, /* struct cw_wire_rndv_data */
+    CW_PACKET_RNDV_DONE      = 11, /* struct cw_wire_rndv_done */
+    CW_PACKET_RNDV_HELPED    = 12, /* struct cw_wire_rndv_helped */
+    CW_PACKET_TAG_CANCEL     = 13, /* struct cw_wire_tag_cancel */
+    CW_PACKET_CREDIT         = 14, /* struct cw_wire_credit */
+    CW_PACKET_AM_EAGER       = 15, /* struct cw_wire_am */
+    CW_PACKET_AM_FIRST       = 16, /* struct cw_wire_am_first */
+    CW_PACKET_AM_RTS         = 17, /* struct cw_wire_am_rts */
+    CW_PACKET_STREAM_DATA    = 18, /* struct cw_wire_stream_data */
+    CW_PACKET_STREAM_CREDIT  = 19, /* struct cw_wire_stream_credit */
+    CW_PACKET_COUNT          = 20
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */
@@ -45,9 +57,9 @@ struct cw_wire_tag_first {
     uint32_t reserved;
 };
 
-/* A further piece. 0/4: message number; 4/4: zero; 8/8: offset, which must be what arrived so far. Payload: at least
- * one byte. */
-struct cw_wire_tag_next {
+/* A further piece of a message that began with TAG_FIRST or AM_FIRST. 0/4: message number; 4/4: zero; 8/8: offset in
+ * the message, which must be what arrived so far. Payload: at least one byte. */
+struct cw_wire_next {
     uint32_t message;
     uint32_t reserved;
     uint64_t offset;
@@ -58,8 +70,115 @@ struct cw_wire_tag_ack {
     uint64_t sync_id;
 };
 
+/* The end of every announcement of a message by rendezvous. 0/8: bytes in all; 8/8: id of the send; 16/8: address of
+ * the message in the sender's process, 0 when it does not lie in one piece. */
+struct cw_wire_rts {
+    uint64_t length;
+    uint64_t send_id;
+    uint64_t address;
+};
+
+/* A tag message is announced. 0/8: tag; 8/24: struct cw_wire_rts. No payload. */
+struct cw_wire_tag_rts {
+    uint64_t tag;
+    struct cw_wire_rts rts;
+};
+
+enum cw_wire_rndv_mode {
+    CW_WIRE_RNDV_SEND = 1, /* the receiver waits for all of it */
+    CW_WIRE_RNDV_HELP = 2  /* the receiver copies by itself, the sender may take a share (docs/RENDEZVOUS.md) */
+};
+
+/* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: address of the
+ * receiver's memory, 0 when it does not lie in one piece; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one
+ * RNDV_DATA may carry, at least 1; HELP: bytes of a share; 32/4: HELP: index of the board; 36/4: HELP: its
+ * generation. */
+struct cw_wire_rndv_ready {
+    uint64_t send_id;
+    uint64_t receive_id;
+    uint64_t address;
+    uint32_t mode;
+    uint32_t piece;
+    uint32_t board;
+    uint32_t generation;
+};
+
+/* Bytes of the message. 0/8: id of the receive; 8/8: offset. Payload: at least one byte. */
+struct cw_wire_rndv_data {
+    uint64_t receive_id;
+    uint64_t offset;
+};
+
+/* To the sender: it is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
+struct cw_wire_rndv_done {
+    uint64_t send_id;
+    int32_t status;
+    uint32_t reserved;
+};
+
+/* To the receiver: the sender's copying is over. 0/8: id of the receive; 8/4: ucs_status_t; 12/4: zero. */
+struct cw_wire_rndv_helped {
+    uint64_t receive_id;
+    int32_t status;
+    uint32_t reserved;
+};
+
+/* The sender wants an announced or synchronous message back. 0/8: its send id or sync id. RNDV_DONE with
+ * UCS_ERR_CANCELED answers, unless it was matched meanwhile. */
+struct cw_wire_tag_cancel {
+    uint64_t send_id;
+};
+
+/* What the receiver has let go of eager tag messages on this connection since its beginning. 0/8: charge in all
+ * (docs/RENDEZVOUS.md). */
+struct cw_wire_credit {
+    uint64_t consumed;
+};
+
+#define CW_WIRE_AM_REPLY 1u
+
+/* An active message of one packet. 0/2: handler; 2/1: flags; 3/1: zero; 4/4: length of the user's header. Payload: the
+ * user's header, then the data. */
+struct cw_wire_am {
+    uint16_t handler;
+    uint8_t flags;
+    uint8_t reserved;
+    uint32_t header_length;
+};
+
+/* The beginning of an active message cut into pieces. 0/8: struct cw_wire_am; 8/8: bytes of data in all; 16/4: message
+ * number on this connection; 20/4: zero. Payload: the user's header, then the first data, fewer than all. */
+struct cw_wire_am_first {
+    struct cw_wire_am am;
+    uint64_t total;
+    uint32_t message;
+    uint32_t reserved;
+};
+
+/* An active message is announced. 0/8: struct cw_wire_am; 8/24: struct cw_wire_rts. Payload: the user's header. */
+struct cw_wire_am_rts {
+    struct cw_wire_am am;
+    struct cw_wire_rts rts;
+};
+
+/* Bytes of the endpoint's stream. 0/8: how many went before, since the beginning. Payload: at least one byte. */
+struct cw_wire_stream_data {
+    uint64_t offset;
+};
+
+/* How much of the stream the receiver has let go of since its beginning. 0/8: bytes. */
+struct cw_wire_stream_credit {
+    uint64_t consumed;
+};
+
 _Static_assert(sizeof(struct cw_wire_tag) == 8 && sizeof(struct cw_wire_tag_sync) == 16 &&
-               sizeof(struct cw_wire_tag_first) == 32 && sizeof(struct cw_wire_tag_next) == 16 &&
+               sizeof(struct cw_wire_tag_first) == 32 && sizeof(struct cw_wire_next) == 16 &&
                    sizeof(struct cw_wire_tag_ack) == 8, "sizes on the wire");
+_Static_assert(sizeof(struct cw_wire_rts) == 24 && sizeof(struct cw_wire_tag_rts) == 32 &&
+               sizeof(struct cw_wire_rndv_ready) == 40 && sizeof(struct cw_wire_rndv_data) == 16 &&
+                   sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_helped) == 16,
+               "sizes on the wire");
+_Static_assert(sizeof(struct cw_wire_am) == 8 && sizeof(struct cw_wire_am_first) == 24 &&
+               sizeof(struct cw_wire_am_rts) == 32 && sizeof(struct cw_wire_stream_data) == 8, "sizes on the wire");
 
 #endif

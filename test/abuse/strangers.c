@@ -140,8 +140,8 @@ static struct packet first_of(uint64_t tag, uint64_t total, uint32_t message, si
 
 static struct packet next_of(uint32_t message, uint64_t offset, size_t payload)
 {
-    struct cw_wire_tag_next header = {.message = htole32(message), .offset = htole64(offset)};
-    struct packet packet           = {.id = CW_PACKET_TAG_NEXT, .length = sizeof(header) + payload};
+    struct cw_wire_next header = {.message = htole32(message), .offset = htole64(offset)};
+    struct packet packet           = {.id = CW_PACKET_NEXT, .length = sizeof(header) + payload};
 
     memcpy(packet.data, &header, sizeof(header));
     return packet;
@@ -216,7 +216,7 @@ void cw_strangers_bad_packets(const struct cw_visitor *visitor)
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_EAGER, i, 1));
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_SYNC, 2 * i, 1));
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_FIRST, 4 * i + 4, 1));
-        must_cost(visitor, NULL, plain(CW_PACKET_TAG_NEXT, 2 * i + 2, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_NEXT, 2 * i + 2, 1));
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, i, 1));
     }
     must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, 9, 1));
