@@ -1,0 +1,795 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The matrix of tag messages: layouts of both sides x sizes x how message and receive meet x how each call is made x
+ * what fits x what is cancelled, with each threshold and scheme of rendezvous. TAG-15: every transfer has one right
+ * result, whatever way the library takes. The cases of a run are drawn so that every pair of values of two factors
+ * comes together at least once. CW_TEST_SEED draws others; a failure names its case.
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- factors ---- */
+
+enum factor { FROM, TO, SIZE, SEND_WAY, RECV_WAY, MEETING, FIT, CANCEL, PACK_LIMIT, FACTORS };
+
+enum kind { CONTIG, IOV, GENERIC, KINDS };
+enum send_way {
+    S_NBX, S_FAST, S_MULTI, S_NO_IMM, S_USER, S_SYNC, S_SYNC_FAST, S_SYNC_USER, S_SYNC_NO_IMM, S_NB, S_SYNC_NB, S_NBR,
+    SEND_WAYS
+};
+enum recv_way { R_NBX, R_NO_IMM, R_USER, R_NB, R_NBR, RECV_WAYS };
+/* RACE: the receive is posted right after the send, in whatever state the message is then. */
+enum meeting { EXPECTED, UNEXPECTED, RACE, PROBED, REMOVED, MEETINGS };
+enum fit { EXACT, LARGER, SHORT_BY_ONE, HALF, NOTHING, FITS };
+/* EARLY: an earlier receive of the same tag is cancelled. LATE: receive or send after the match, to no effect. */
+enum cancel { NONE, RECV_EARLY, RECV_LATE, SEND_LATE, CANCELS };
+
+static const size_t sizes[] = {
+    0, 1, 8, 40, 64, 257, 4096, 8191, 8192, 8193, 8248, 8256, 65535, 65537, 262143, 262145, (1 << 20) + 3,
+};
+static const size_t pack_limits[] = {0, 61, 5000};
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LIMITS = sizeof(pack_limits) / sizeof(pack_limits[0]) };
+
+static const unsigned levels[FACTORS] = {KINDS, KINDS, SIZES, SEND_WAYS, RECV_WAYS, MEETINGS, FITS, CANCELS, LIMITS};
+enum { MAX_LEVELS = 32, CANDIDATES = 40 };
+
+struct drawing {
+    uint64_t random;
+    bool met[FACTORS][MAX_LEVELS][FACTORS][MAX_LEVELS];
+    unsigned left;
+};
+
+static void drawing_init(struct drawing *drawing, uint64_t seed)
+{
+    memset(drawing, 0, sizeof(*drawing));
+    drawing->random = seed;
+    for (int a = 0; a < FACTORS; a++) {
+        for (int b = a + 1; b < FACTORS; b++) {
+            drawing->left += levels[a] * levels[b];
+        }
+    }
+}
+
+static unsigned new_pairs(struct drawing *drawing, const unsigned *row, bool note)
+{
+    unsigned count = 0;
+
+    for (int a = 0; a < FACTORS; a++) {
+        for (int b = a + 1; b < FACTORS; b++) {
+            bool *met = &drawing->met[a][row[a]][b][row[b]];
+
+            count += !*met;
+            *met = *met || note;
+        }
+    }
+    return count;
+}
+
+/* The best of some random rows. Once they bring nothing new, one is made around a pair that is missing. */
+static bool draw_case(struct drawing *drawing, unsigned *best)
+{
+    unsigned row[FACTORS], most = 0;
+
+    if (drawing->left == 0) {
+        return false;
+    }
+    for (int i = 0; i < CANDIDATES; i++) {
+        unsigned count;
+
+        for (int a = 0; a < FACTORS; a++) {
+            row[a] = (unsigned)(cw_random_next(&drawing->random) % levels[a]);
+        }
+        count = new_pairs(drawing, row, false);
+        if (i == 0 || count > most) {
+            most = count;
+            memcpy(best, row, sizeof(row));
+        }
+    }
+    for (int a = 0; a < FACTORS && most == 0; a++) {
+        for (int b = a + 1; b < FACTORS && most == 0; b++) {
+            for (unsigned i = 0; i < levels[a] * levels[b] && most == 0; i++) {
+                if (!drawing->met[a][i / levels[b]][b][i % levels[b]]) {
+                    best[a] = i / levels[b];
+                    best[b] = i % levels[b];
+                    most = 1;
+                }
+            }
+        }
+    }
+    drawing->left -= new_pairs(drawing, best, true);
+    return true;
+}
+
+/* ---- layouts: runs of bytes with guard bytes between them ---- */
+
+enum { RUN = 61, STRIDE = 64, IOV_GAP = 9, ENTRIES = 40, FILL = 0x5c };
+
+/* What the library does with a generic type. */
+struct counts {
+    int starts;
+    int finishes;
+    int faults;      /* calls out of order, out of bounds or after finish */
+    size_t moved;
+    size_t limit;    /* pack produces at most so many bytes at once; 0: all */
+};
+
+struct layout {
+    enum kind kind;
+    size_t length;
+    size_t room;               /* bytes of memory */
+    struct cw_buffer memory;
+    ucp_dt_iov_t iov[ENTRIES];
+    void *buffer;              /* as the calls want it, with count and datatype */
+    size_t count;
+    ucp_datatype_t datatype;
+    struct counts counts;
+};
+
+struct generic_state {
+    struct counts *counts;
+    char *memory;
+    size_t length;
+    size_t next;
+};
+
+/* Copies between a flat piece and the runs of a generic layout. */
+static void runs_copy(char *memory, size_t offset, char *flat, size_t length, bool to_flat)
+{
+    while (length > 0) {
+        size_t within = offset % RUN;
+        size_t part = RUN - within < length ? RUN - within : length;
+        char *place = memory + offset / RUN * STRIDE + within;
+
+        memcpy(to_flat ? flat : place, to_flat ? place : flat, part);
+        flat += part;
+        offset += part;
+        length -= part;
+    }
+}
+
+static void *generic_start(void *context, void *buffer, size_t count)
+{
+    struct generic_state *state = malloc(sizeof(*state));
+
+    *state = (struct generic_state){.counts = context, .memory = buffer, .length = count};
+    state->counts->starts++;
+    return state;
+}
+
+static void *generic_start_pack(void *context, const void *buffer, size_t count)
+{
+    return generic_start(context, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t generic_size(void *opaque)
+{
+    return ((struct generic_state *)opaque)->length;
+}
+
+/* DT-7, DT-8: ascending, gapless, within bounds. */
+static bool generic_moves(struct generic_state *state, size_t offset, size_t length)
+{
+    bool right = offset == state->next && length > 0 && length <= state->length - state->next;
+
+    state->counts->faults += !right;
+    state->counts->moved += length;
+    state->next += length;
+    return right;
+}
+
+static size_t generic_pack(void *opaque, size_t offset, void *to, size_t max)
+{
+    struct generic_state *state = opaque;
+    size_t length = state->length - offset < max ? state->length - offset : max;
+
+    if (state->counts->limit != 0 && length > state->counts->limit) {
+        length = state->counts->limit;
+    }
+    if (generic_moves(state, offset, length)) {
+        runs_copy(state->memory, offset, to, length, true);
+    }
+    return length;
+}
+
+static ucs_status_t generic_unpack(void *opaque, size_t offset, const void *from, size_t length)
+{
+    struct generic_state *state = opaque;
+
+    if (generic_moves(state, offset, length)) {
+        runs_copy(state->memory, offset, (char *)(uintptr_t)from, length, false);
+    }
+    return UCS_OK;
+}
+
+static void generic_finish(void *opaque)
+{
+    struct generic_state *state = opaque;
+
+    state->counts->finishes++;
+    memset(state, 0xff, sizeof(*state));
+    free(state);
+}
+
+static void layout_open(struct layout *layout, enum kind kind, size_t length, uint64_t seed)
+{
+    static const ucp_generic_dt_ops_t ops = {
+        .start_pack = generic_start_pack, .start_unpack = generic_start, .packed_size = generic_size,
+        .pack = generic_pack, .unpack = generic_unpack, .finish = generic_finish};
+    size_t at = 0, rest = length;
+
+    *layout = (struct layout){.kind = kind, .length = length, .room = length};
+    if (kind == IOV) {
+        layout->room = length + ENTRIES * IOV_GAP;
+    } else if (kind == GENERIC) {
+        layout->room = (length / RUN + 1) * STRIDE;
+    }
+    layout->memory = cw_buffer_new(layout->room);
+    memset(layout->memory.data, FILL, layout->room);
+    layout->buffer = kind == IOV ? (void *)layout->iov : layout->memory.data;
+    layout->count = kind == IOV ? ENTRIES : length;
+    layout->datatype = kind == IOV ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
+    for (int i = 0; i < ENTRIES && kind == IOV; i++) {
+        size_t part = cw_random_next(&seed) % (3 * length / ENTRIES + 2);
+
+        part = part > rest || i == ENTRIES - 1 ? rest : part;
+        layout->iov[i] = (ucp_dt_iov_t){.buffer = layout->memory.data + at, .length = part};
+        at += part + IOV_GAP;
+        rest -= part;
+    }
+    if (kind == GENERIC) {
+        assert_int_equal(ucp_dt_create_generic(&ops, &layout->counts, &layout->datatype), UCS_OK);
+    }
+}
+
+static void layout_close(struct layout *layout)
+{
+    cw_buffer_check(&layout->memory);
+    assert_int_equal(layout->counts.starts, layout->counts.finishes); /* DT-9 */
+    assert_int_equal(layout->counts.faults, 0);
+    ucp_dt_destroy(layout->datatype);
+    cw_buffer_free(&layout->memory);
+}
+
+/* Between the layout and `length` flat bytes. */
+static void layout_copy(struct layout *layout, char *flat, size_t length, bool to_flat)
+{
+    size_t done = 0;
+
+    if (layout->kind == GENERIC) {
+        runs_copy(layout->memory.data, 0, flat, length, to_flat);
+        return;
+    }
+    for (int i = 0; done < length; i++) {
+        char *place = layout->kind == IOV ? layout->iov[i].buffer : layout->memory.data;
+        size_t part = layout->kind == IOV ? layout->iov[i].length : layout->length;
+
+        part = part > length - done ? length - done : part;
+        memcpy(to_flat ? flat + done : place, to_flat ? place : flat + done, part);
+        done += part;
+    }
+}
+
+static void layout_fill(struct layout *layout, uint64_t seed)
+{
+    char *flat = malloc(layout->length + 1);
+
+    assert_non_null(flat);
+    cw_pattern_fill(flat, layout->length, seed);
+    layout_copy(layout, flat, layout->length, false);
+    free(flat);
+}
+
+/* The first bytes are the pattern; every other byte of the memory, between the runs and behind them, is FILL. */
+static void layout_check(struct layout *layout, size_t length, uint64_t seed)
+{
+    char *flat = malloc(layout->length + 1);
+
+    assert_non_null(flat);
+    layout_copy(layout, flat, length, true);
+    cw_pattern_check(flat, length, seed);
+    memset(flat, FILL, length);
+    layout_copy(layout, flat, length, false);
+    for (size_t i = 0; i < layout->room; i++) {
+        if (layout->memory.data[i] != FILL) {
+            fail_msg("A byte beside the data was written: %zu of %zu", i, layout->room);
+        }
+    }
+    free(flat);
+}
+
+/* Of a receive that could not take its message: what it may have written is within its bytes. */
+static void layout_check_bounds(struct layout *layout)
+{
+    layout_fill(layout, 7);
+    layout_check(layout, layout->length, 7);
+}
+
+/* ---- one transfer ---- */
+
+struct transfer {
+    unsigned row[FACTORS];
+    struct cw_pair *pair;
+    struct layout out, in;
+    struct cw_user_request send_user, recv_user;
+    struct cw_op send, recv;
+    ucp_tag_t tag;
+    bool immediate;        /* the receive: no handle */
+};
+
+/* The old callbacks carry no user data: one transfer at a time. */
+static struct transfer *running;
+
+static void note_done(struct cw_op *op, const struct layout *layout, void *request, ucs_status_t status)
+{
+    op->calls++;
+    op->calls_inside += op->inside;
+    op->status = status;
+    op->request = request;
+    op->checked = ucp_request_check_status(request);
+    assert_int_equal(layout->counts.starts, layout->counts.finishes); /* DT-9: finish precedes the callback */
+}
+
+static void send_done_nb(void *request, ucs_status_t status)
+{
+    note_done(&running->send, &running->out, request, status);
+}
+
+static void send_done(void *request, ucs_status_t status, void *user_data)
+{
+    assert_ptr_equal(user_data, running);
+    send_done_nb(request, status);
+}
+
+static void recv_done_nb(void *request, ucs_status_t status, ucp_tag_recv_info_t *info)
+{
+    running->recv.info = *info;
+    note_done(&running->recv, &running->in, request, status);
+}
+
+static void recv_done(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    ucp_tag_recv_info_t copy = *info;
+
+    assert_ptr_equal(user_data, running);
+    recv_done_nb(request, status, &copy);
+}
+
+static bool is_sync(unsigned way)
+{
+    return way == S_SYNC || way == S_SYNC_FAST || way == S_SYNC_USER || way == S_SYNC_NO_IMM || way == S_SYNC_NB;
+}
+
+static ucs_status_ptr_t start_send_nbx(struct transfer *t, unsigned way)
+{
+    ucp_request_param_t param = cw_param_none();
+    void *buffer = t->out.buffer;
+    size_t count = t->out.count;
+
+    param.op_attr_mask =
+        UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE;
+    param.cb.send = send_done;
+    param.user_data = t;
+    param.datatype = t->out.datatype;
+    if (way == S_FAST || way == S_SYNC_FAST) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_FAST_CMPL;
+    } else if (way == S_MULTI) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_MULTI_SEND;
+    } else if (way == S_NO_IMM || way == S_SYNC_NO_IMM) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    } else if (way == S_USER || way == S_SYNC_USER) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+        param.request = t->send_user.handle;
+    }
+    return is_sync(way) ? ucp_tag_send_sync_nbx(t->pair->tx->ep, buffer, count, t->tag, &param) :
+                          ucp_tag_send_nbx(t->pair->tx->ep, buffer, count, t->tag, &param);
+}
+
+static void start_send(struct transfer *t)
+{
+    unsigned way = t->row[SEND_WAY];
+    void *buffer = t->out.buffer;
+    size_t count = t->out.count;
+    ucp_ep_h ep = t->pair->tx->ep;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+
+    t->send.inside = true;
+    if (way == S_NB) {
+        result = ucp_tag_send_nb(ep, buffer, count, t->out.datatype, t->tag, send_done_nb);
+    } else if (way == S_SYNC_NB) {
+        result = ucp_tag_send_sync_nb(ep, buffer, count, t->out.datatype, t->tag, send_done_nb);
+    } else if (way == S_NBR) {
+        status = ucp_tag_send_nbr(ep, buffer, count, t->out.datatype, t->tag, t->send_user.handle);
+        result = status == UCS_INPROGRESS ? t->send_user.handle : UCS_STATUS_PTR(status);
+    } else {
+        result = start_send_nbx(t, way);
+    }
+    cw_op_started(&t->send, result);
+    if (UCS_PTR_IS_ERR(result)) {
+        fail_msg("The send answers %s", ucs_status_string(UCS_PTR_STATUS(result)));
+    }
+    if (way == S_NO_IMM || way == S_SYNC_NO_IMM) {
+        assert_non_null(result); /* OPA-14 */
+    } else {
+        assert_int_equal(t->send.calls_inside, 0); /* R1 */
+    }
+    if (way == S_USER || way == S_SYNC_USER) {
+        assert_true(result == NULL || result == t->send_user.handle); /* OPA-6 */
+    }
+    assert_false(is_sync(way) && result == NULL && t->row[MEETING] != EXPECTED); /* TAG-21 */
+}
+
+static ucs_status_ptr_t start_recv_nbx(struct transfer *t, ucp_tag_message_h message, ucp_tag_recv_info_t *info)
+{
+    ucp_request_param_t param = cw_param_none();
+    void *buffer = t->in.buffer;
+    size_t count = t->in.count;
+
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_DATATYPE |
+                         UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.cb.recv = recv_done;
+    param.user_data = t;
+    param.datatype = t->in.datatype;
+    param.recv_info.tag_info = info;
+    if (t->row[RECV_WAY] == R_USER) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+        param.request = t->recv_user.handle;
+    } else if (t->row[RECV_WAY] == R_NO_IMM) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    }
+    return message != NULL ? ucp_tag_msg_recv_nbx(t->pair->rx->worker, buffer, count, message, &param) :
+                             ucp_tag_recv_nbx(t->pair->rx->worker, buffer, count, t->tag, CW_TAG_ALL, &param);
+}
+
+static void start_recv(struct transfer *t, ucp_tag_message_h message)
+{
+    ucp_tag_recv_info_t info, untouched;
+    void *buffer = t->in.buffer;
+    size_t count = t->in.count;
+    ucp_worker_h worker = t->pair->rx->worker;
+    ucs_status_ptr_t result;
+
+    memset(&info, 0x77, sizeof(info));
+    untouched = info;
+    t->recv.inside = true;
+    if (t->row[RECV_WAY] == R_NB) {
+        result = message != NULL ?
+                     ucp_tag_msg_recv_nb(worker, buffer, count, t->in.datatype, message, recv_done_nb) :
+                     ucp_tag_recv_nb(worker, buffer, count, t->in.datatype, t->tag, CW_TAG_ALL, recv_done_nb);
+    } else if (t->row[RECV_WAY] == R_NBR && message == NULL) {
+        assert_int_equal(ucp_tag_recv_nbr(worker, buffer, count, t->in.datatype, t->tag, CW_TAG_ALL,
+                                          t->recv_user.handle), UCS_OK); /* REQ-45 */
+        result = t->recv_user.handle;
+    } else {
+        result = start_recv_nbx(t, message, &info);
+        if (t->row[RECV_WAY] == R_USER) {
+            assert_true(!UCS_PTR_IS_PTR(result) || result == t->recv_user.handle);
+        }
+    }
+    cw_op_started(&t->recv, result);
+    t->immediate = !UCS_PTR_IS_PTR(result);
+    if (t->row[RECV_WAY] == R_NB || t->row[RECV_WAY] == R_NO_IMM) {
+        assert_false(t->immediate); /* REQ-42, OPA-14 */
+    }
+    if (result == NULL) {
+        t->recv.info = info; /* REQ-4 */
+    } else {
+        assert_memory_equal(&info, &untouched, sizeof(info)); /* OPA-12 */
+    }
+}
+
+/* Waits until the request of an operation has a final status; callbacks are checked by the caller. */
+static ucs_status_t wait_status(struct transfer *t, struct cw_op *op, const char *what)
+{
+    double deadline = cw_time_now_s() + CW_WAIT_S;
+    ucs_status_t status;
+
+    if (!UCS_PTR_IS_PTR(op->result)) {
+        assert_int_equal(op->calls, 0); /* REQ-2 */
+        return UCS_PTR_STATUS(op->result);
+    }
+    while ((status = ucp_request_check_status(op->result)) == UCS_INPROGRESS) {
+        if (cw_pair_progress(t->pair) == 0 && cw_time_now_s() > deadline) {
+            fail_msg("The %s did not complete within %d s", what, CW_WAIT_S);
+        }
+    }
+    return status;
+}
+
+static void check_callback(const struct cw_op *op, bool has_callback, ucs_status_t status)
+{
+    assert_int_equal(op->calls, has_callback); /* REQ-3 */
+    if (has_callback) {
+        assert_int_equal(op->status, status);
+        assert_int_equal(op->checked, status); /* REQ-7 */
+        assert_ptr_equal(op->request, op->result);
+    }
+}
+
+static void finish_recv(struct transfer *t, bool by_message)
+{
+    ucs_status_t want = t->out.length > t->in.length ? UCS_ERR_MESSAGE_TRUNCATED : UCS_OK;
+    bool nbr = t->row[RECV_WAY] == R_NBR && !by_message;
+    ucs_status_t status = wait_status(t, &t->recv, "receive");
+
+    if (status != want) {
+        fail_msg("The receive ends with %s", ucs_status_string(status)); /* TAG-32, TAG-33, TAG-35 */
+    }
+    if (!t->immediate) {
+        ucp_tag_recv_info_t info = {0};
+
+        check_callback(&t->recv, !nbr, status);
+        assert_int_equal(ucp_tag_recv_request_test(t->recv.result, &info), status); /* REQ-27, REQ-45 */
+        if (nbr) {
+            t->recv.info = info;
+        }
+        assert_true(info.length == t->recv.info.length && info.sender_tag == t->recv.info.sender_tag);
+    }
+    if (!t->immediate || status == UCS_OK) {
+        assert_int_equal(t->recv.info.length, t->out.length); /* TAG-31, TAG-34 */
+        assert_true(t->recv.info.sender_tag == t->tag);
+    }
+    if (status == UCS_OK) {
+        assert_true(t->in.kind != GENERIC || t->in.counts.moved == t->out.length); /* DT-8, DT-11 */
+        layout_check(&t->in, t->out.length, t->tag);
+    } else {
+        layout_check_bounds(&t->in);
+    }
+}
+
+static void finish_send(struct transfer *t)
+{
+    ucs_status_t status = wait_status(t, &t->send, "send");
+
+    if (status != UCS_OK) {
+        fail_msg("The send ends with %s", ucs_status_string(status));
+    }
+    if (UCS_PTR_IS_PTR(t->send.result)) {
+        check_callback(&t->send, t->row[SEND_WAY] != S_NBR, status);
+    }
+    assert_true(t->out.kind != GENERIC || t->out.counts.moved == t->out.length); /* DT-7 */
+    layout_check(&t->out, t->out.length, t->tag);
+}
+
+/* REQ-24: an unmatched receive is cancelled inside the call; the message then goes to the next one. */
+static void cancel_early(struct transfer *t)
+{
+    struct layout layout;
+    struct cw_op op = {0};
+    ucp_request_param_t param = cw_param_recv(&op);
+
+    layout_open(&layout, t->row[TO], t->in.length, t->tag);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = layout.datatype;
+    op.result = ucp_tag_recv_nbx(t->pair->rx->worker, layout.buffer, layout.count, t->tag,
+                                 CW_TAG_ALL, &param);
+    assert_true(UCS_PTR_IS_PTR(op.result));
+    ucp_request_cancel(t->pair->rx->worker, op.result);
+    assert_int_equal(op.calls, 1);
+    assert_int_equal(op.status, UCS_ERR_CANCELED);
+    ucp_request_cancel(t->pair->rx->worker, op.result); /* REQ-26 */
+    assert_int_equal(op.calls, 1);
+    ucp_request_free(op.result);
+    layout_check(&layout, 0, 0);
+    layout_close(&layout);
+}
+
+static size_t room_for(const struct transfer *t)
+{
+    size_t length = t->out.length;
+
+    switch (t->row[FIT]) {
+    case EXACT:
+        return length;
+    case LARGER:
+        return length + length / 3 + 70;
+    case SHORT_BY_ONE:
+        return length == 0 ? 0 : length - 1;
+    case HALF:
+        return length / 2;
+    default:
+        return 0;
+    }
+}
+
+/* What happens between send and receive; returns the message to receive, if it was taken out. */
+static ucp_tag_message_h meet(struct transfer *t)
+{
+    ucp_tag_message_h message = NULL;
+    ucp_tag_recv_info_t info;
+
+    if (t->row[MEETING] == EXPECTED || t->row[MEETING] == RACE) {
+        return NULL;
+    }
+    cw_pair_wait_probe(t->pair, t->tag, CW_TAG_ALL, &info);
+    assert_true(info.sender_tag == t->tag);
+    assert_int_equal(info.length, t->out.length); /* TPR-1, TPR-5 */
+    cw_pair_progress(t->pair);
+    if (is_sync(t->row[SEND_WAY])) {
+        assert_int_equal(ucp_request_check_status(t->send.result), UCS_INPROGRESS); /* TAG-21 */
+    }
+    if (t->row[MEETING] == PROBED || t->row[MEETING] == REMOVED) {
+        assert_non_null(ucp_tag_probe_nb(t->pair->rx->worker, 0, 0, 0, &info)); /* TPR-3, TPR-8 */
+    }
+    if (t->row[MEETING] == REMOVED) {
+        message = ucp_tag_probe_nb(t->pair->rx->worker, t->tag, CW_TAG_ALL, 1, &info);
+        assert_non_null(message);
+        assert_true(info.sender_tag == t->tag && info.length == t->out.length);
+        assert_null(ucp_tag_probe_nb(t->pair->rx->worker, 0, 0, 0, &info)); /* TPR-4 */
+    }
+    return message;
+}
+
+static void transfer_open(struct transfer *t)
+{
+    layout_open(&t->out, t->row[FROM], sizes[t->row[SIZE]], t->tag);
+    layout_fill(&t->out, t->tag);
+    t->out.counts.limit = pack_limits[t->row[PACK_LIMIT]];
+    layout_open(&t->in, t->row[TO], room_for(t), t->tag + 1);
+    t->send_user = cw_user_request_new(t->pair->tx->context);
+    t->recv_user = cw_user_request_new(t->pair->rx->context);
+}
+
+static void transfer_close(struct transfer *t)
+{
+    if (UCS_PTR_IS_PTR(t->send.result) && t->send.result != t->send_user.handle) {
+        ucp_request_free(t->send.result);
+    }
+    if (UCS_PTR_IS_PTR(t->recv.result) && t->recv.result != t->recv_user.handle) {
+        ucp_request_free(t->recv.result);
+    }
+    layout_close(&t->out);
+    layout_close(&t->in);
+    cw_user_request_check(&t->send_user); /* OPA-7 */
+    cw_user_request_check(&t->recv_user);
+    cw_user_request_free(&t->send_user);
+    cw_user_request_free(&t->recv_user);
+}
+
+static void transfer_run(struct transfer *t)
+{
+    ucp_tag_message_h message;
+    ucp_tag_recv_info_t info;
+
+    running = t;
+    transfer_open(t);
+    if (t->row[CANCEL] == RECV_EARLY) {
+        cancel_early(t);
+    }
+    if (t->row[MEETING] == EXPECTED) {
+        start_recv(t, NULL);
+        assert_true(UCS_PTR_IS_PTR(t->recv.result));
+    }
+    start_send(t);
+    message = meet(t);
+    if (t->row[MEETING] != EXPECTED) {
+        start_recv(t, message);
+    }
+    if (t->row[CANCEL] == RECV_LATE && t->row[MEETING] >= PROBED && !t->immediate) {
+        ucp_request_cancel(t->pair->rx->worker, t->recv.result); /* REQ-24: it is matched */
+    }
+    finish_recv(t, message != NULL);
+    if (t->row[CANCEL] == SEND_LATE && UCS_PTR_IS_PTR(t->send.result)) {
+        ucp_request_cancel(t->pair->tx->worker, t->send.result);
+    }
+    finish_send(t);
+    assert_null(ucp_tag_probe_nb(t->pair->rx->worker, 0, 0, 0, &info)); /* TAG-33: consumed */
+    transfer_close(t);
+    running = NULL;
+}
+
+static void describe(const struct transfer *t, char *text, size_t size)
+{
+    static const char *const kinds[] = {"contig", "iov", "generic"};
+    static const char *const sends[] = {"nbx", "fast", "multi", "no-imm", "user", "sync", "sync fast", "sync user",
+                                        "sync no-imm", "nb", "sync nb", "nbr"};
+    static const char *const recvs[] = {"nbx", "no-imm", "user", "nb", "nbr"};
+    static const char *const meetings[] = {"expected", "unexpected", "race", "probed", "removed"};
+    static const char *const fits[] = {"exact", "larger", "short by one", "half", "nothing"};
+    static const char *const cancels[] = {"", ", receive cancelled before", ", receive cancelled late",
+                                          ", send cancelled late"};
+
+    snprintf(text, size, "%s to %s, %zu bytes, send %s, receive %s, %s, room: %s%s, packs of %zu", kinds[t->row[FROM]],
+             kinds[t->row[TO]], sizes[t->row[SIZE]], sends[t->row[SEND_WAY]], recvs[t->row[RECV_WAY]],
+             meetings[t->row[MEETING]], fits[t->row[FIT]], cancels[t->row[CANCEL]], pack_limits[t->row[PACK_LIMIT]]);
+}
+
+/* ---- runs ---- */
+
+static char running_text[300];
+
+static int matrix_teardown(void **state)
+{
+    int result;
+
+    if (running != NULL) {
+        print_error("The case was: %s\n", running_text);
+    }
+    result = cw_test_teardown(state);
+    running = NULL;
+    return result;
+}
+
+/* Each setting draws other cases, so that all runs together meet more than one of them. */
+static void run_matrix(void **state, const char *threshold, const char *scheme, uint64_t salt)
+{
+    static struct drawing drawing;
+    const char *seed = getenv("CW_TEST_SEED");
+    static struct transfer t; /* outlives a failure: what is pending still refers to it */
+    struct cw_pair *pair = *state;
+
+    if (threshold != NULL) {
+        setenv("UCX_RNDV_THRESH", threshold, 1);
+    }
+    if (scheme != NULL) {
+        setenv("UCX_RNDV_SCHEME", scheme, 1);
+    }
+    cw_pair_open(pair, NULL);
+    unsetenv("UCX_RNDV_THRESH");
+    unsetenv("UCX_RNDV_SCHEME");
+    drawing_init(&drawing, salt * 1000003 + (seed == NULL ? 1 : strtoull(seed, NULL, 0)));
+    for (int i = 0; ; i++) {
+        memset(&t, 0, sizeof(t));
+        if (!draw_case(&drawing, t.row)) {
+            break;
+        }
+        t.pair = pair;
+        t.tag = 0x8000000000000000ull | (salt << 32) | (uint64_t)i;
+        describe(&t, running_text, sizeof(running_text));
+        transfer_run(&t);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_defaults(void **state)
+{
+    run_matrix(state, NULL, NULL, 1);
+}
+
+static void test_rndv_always(void **state)
+{
+    run_matrix(state, "0", NULL, 2);
+}
+
+static void test_rndv_never(void **state)
+{
+    run_matrix(state, "inf", NULL, 3);
+}
+
+static void test_get_zcopy(void **state)
+{
+    run_matrix(state, "0", "get_zcopy", 4);
+}
+
+static void test_put_zcopy(void **state)
+{
+    run_matrix(state, "0", "put_zcopy", 5);
+}
+
+static void test_am(void **state)
+{
+    run_matrix(state, "0", "am", 6);
+}
+
+static void test_pipelines(void **state)
+{
+    run_matrix(state, "8000", cw_test_tls_has("tcp") ? "get_ppln" : "put_ppln", 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_defaults, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_rndv_always, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_rndv_never, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_get_zcopy, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_put_zcopy, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_am, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_pipelines, cw_test_setup, matrix_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
