@@ -39,6 +39,11 @@ static int tls_allows(const struct cw_allow_list *tls, const char *transport)
     return tls->mode == CW_LIST_EXCEPT;
 }
 
+int cw_context_allows(const struct ucp_context *context, const char *transport)
+{
+    return tls_allows(&context->config->tls, transport);
+}
+
 static const struct cw_name_list *device_list(const struct cw_config *config, enum cw_device_class class_id)
 {
     return (class_id == CW_DEVICE_NET) ? &config->net_devices :

@@ -35,6 +35,9 @@ struct ucp_context {
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
 void cw_context_free(struct ucp_context *context);
 
+/* Whether UCX_TLS allows what has this name: a transport, or "cma", the system's copies between processes. */
+int cw_context_allows(const struct ucp_context *context, const char *transport);
+
 /* The text of ucp_context_print_info (CTX-31). */
 void cw_context_print(const struct ucp_context *context, FILE *stream);
 

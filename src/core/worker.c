@@ -52,7 +52,8 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
                                      .devices     = devices,
                                      .num_devices = count,
                                      .worker_uid  = worker->uid,
-                                     .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP)};
+                                     .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
+                                     .peer_memory = cw_context_allows(worker->context, "cma")};
     ucs_status_t status;
     unsigned i;
 

@@ -247,6 +247,14 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsign
     return UCS_OK;
 }
 
+int cw_unix_peer_pid(int fd)
+{
+    struct ucred peer;
+    socklen_t length = sizeof(peer);
+
+    return (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0) ? (int)peer.pid : 0;
+}
+
 int cw_event_is_safe(int fd)
 {
     struct stat st;

@@ -43,6 +43,10 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fd
  * message. */
 ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p);
 
+/* The process at the other end of a connected socket: the one that connected or listened. 0: none that we could name,
+ * such as one in another name space of processes. */
+int cw_unix_peer_pid(int fd);
+
 /* Whether a descriptor that came from a peer can be signalled: writing to it neither blocks nor raises a signal. */
 int cw_event_is_safe(int fd);
 

@@ -95,6 +95,7 @@ struct cw_iface_params {
     unsigned num_devices;
     uint64_t worker_uid;                /* random, unique; for naming and for logs */
     int wakeup;                         /* the worker may sleep: arm() will be called and doorbells are needed */
+    int peer_memory;                    /* the system's copies between processes may be used (cma in UCX_TLS) */
 };
 
 struct cw_transport {

@@ -33,7 +33,7 @@ struct cw_visit {
 
 static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    size_t size = 2 * (sizeof(struct shm_ring_control) + (sizeof(struct shm_cell) << cell_shift) + num_bytes);
+    size_t size = sizeof(struct shm_shared) + 2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
 
     return (size + 4095) & ~(size_t)4095;
 }
@@ -139,8 +139,8 @@ static struct cw_visit *open_visit(void)
     cw_check(visit.memory != MAP_FAILED);
     send_fds(visit.fd, &first, sizeof(first), &memory, 1);
     (void)close(memory);
-    control  = visit.memory;
-    cells    = (struct shm_cell *)(control + 2);
+    control  = ((struct shm_shared *)visit.memory)->rings;
+    cells    = (struct shm_cell *)((struct shm_shared *)visit.memory + 1);
     visit.tx = (struct shm_producer){.cells      = cells,
                                      .bytes      = (char *)(cells + ((size_t)2 << CELL_SHIFT)),
                                      .control    = control,
@@ -274,6 +274,23 @@ static void wrong_wakers(void)
     shown_out_with_memory(first, size, SEALS);
 }
 
+/* Words of their process for direct copies, of which some are missing or lie across words. */
+static void wrong_probes(void)
+{
+    static const uint64_t offers[][3] = {{4096, 0, 0}, {0, 1, 0}, {0, 0, 4096}, {4096, 1, 0}, {0, 1, 4096},
+                                         {4096, 0, 4096}, {4097, 1, 4096}, {4096, 1, 4100}, {UINT64_MAX, 1, 4096}};
+    struct first first;
+    size_t i;
+
+    for (i = 0; i < sizeof(offers) / sizeof(offers[0]); i++) {
+        first                         = good_first();
+        first.greeting.probe_address  = offers[i][0];
+        first.greeting.probe          = offers[i][1];
+        first.greeting.target_address = offers[i][2];
+        shown_out_with_memory(first, first.greeting.memory_size, SEALS);
+    }
+}
+
 static void wrong_words(void)
 {
     struct first first = good_first(), wrong;
@@ -311,6 +328,7 @@ static void body_greetings(void *argument)
     wrong_sizes();
     wrong_memory();
     wrong_wakers();
+    wrong_probes();
     cw_strangers_end();
 }
 

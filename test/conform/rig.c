@@ -15,6 +15,7 @@
 static int inside_progress; /* upcalls are legal only then */
 static int inside_close;    /* and completions then, too */
 static struct cw_config *config;
+static int peer_memory = 1;
 
 const struct cw_config *cw_rig_config(void)
 {
@@ -168,11 +169,17 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
 static const struct cw_upcalls upcalls = {
     .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
 
+void cw_rig_allow_peer_memory(int allow)
+{
+    peer_memory = allow;
+}
+
 void cw_side_open(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
     struct cw_iface_params params        = {
-        .config = config, .upcalls = &upcalls, .owner = side, .worker_uid = cw_random_u64(), .wakeup = 1};
+        .config = config, .upcalls = &upcalls, .owner = side, .worker_uid = cw_random_u64(), .wakeup = 1,
+        .peer_memory = peer_memory};
     ucs_status_t status;
 
     *side = (struct cw_side){.accept_status = UCS_OK};

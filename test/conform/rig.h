@@ -29,7 +29,8 @@
 
 enum cw_subject_traits {
     CW_SUBJECT_PROCESSES = 1,  /* reaches other processes of this machine */
-    CW_SUBJECT_DIALS_OUT = 2   /* a damaged address may name a stranger's machine: such addresses are not dialled */
+    CW_SUBJECT_DIALS_OUT = 2,  /* a damaged address may name a stranger's machine: such addresses are not dialled */
+    CW_SUBJECT_CHANCE = 4      /* copies to and from the peer's memory fail by chance */
 };
 
 /* The transport under test; defined in one small file per program. */
@@ -111,6 +112,8 @@ int cw_rig_run(const char *group, const struct CMUnitTest *tests, size_t count);
 const struct cw_config *cw_rig_config(void);
 
 void cw_side_open(struct cw_side *side);
+/* Whether sides that are opened from now on may copy between processes; at first they may. */
+void cw_rig_allow_peer_memory(int allow);
 /* Closes what is left of its connections, then the interface. */
 void cw_side_close(struct cw_side *side);
 /* One round as a worker does it: descriptors, then the interface. */
@@ -173,5 +176,6 @@ int cw_group_close(void);
 int cw_group_wakeup(void);
 int cw_group_process(void);
 int cw_group_leak(void);
+int cw_group_peer(void);
 
 #endif

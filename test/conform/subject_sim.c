@@ -29,4 +29,5 @@ static void teardown(void)
     cw_sim_world_free(world);
 }
 
-const struct cw_subject cw_subject = {.transport = &cw_sim_transport, .setup = setup, .teardown = teardown};
+const struct cw_subject cw_subject = {
+    .transport = &cw_sim_transport, .traits = CW_SUBJECT_CHANCE, .setup = setup, .teardown = teardown};

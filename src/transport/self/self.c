@@ -3,11 +3,16 @@
  * The self transport. Both ends of a connection live in one iface; what one end sends waits in the iface's queue until
  * progress, so that a callback never runs inside somebody's send (GEN-6). The queue is bounded: a sender is told
  * CW_AGAIN and gets `room` later.
+ *
+ * The peer's process is our own, so copies are plain ones. They trust the address: it comes from this very process.
  */
 #include "transport/self/self_transport.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/compiler.h"
 
 #define QUEUE_MAX_BYTES (1u << 20)
 #define MAX_SHORT       1024u
@@ -15,11 +20,19 @@
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
+/* Shared by both ends, ended by the last one. */
+struct boards {
+    struct cw_board boards[2][CW_BOARDS];   /* [0]: those that the dialler hands out */
+    unsigned references;
+};
+
 struct self_conn {
     struct cw_conn super;
     struct self_conn *peer;     /* NULL before the accept and after the peer's close */
     struct cw_list link;        /* iface->conns */
     struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: under way */
+    struct boards *boards;
+    int is_dialler;
     int blocked;                /* was told CW_AGAIN */
 };
 
@@ -127,18 +140,42 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
     return event;
 }
 
+/* Those of the peer, or new ones. */
+static struct boards *boards_get(struct self_conn *peer)
+{
+    struct boards *boards = (peer != NULL) ? peer->boards : aligned_alloc(CW_CACHE_LINE, sizeof(*boards));
+
+    if (boards != NULL && peer == NULL) {
+        memset(boards, 0, sizeof(*boards));
+    }
+    if (boards != NULL) {
+        boards->references++;
+    }
+    return boards;
+}
+
+static void boards_put(struct boards *boards)
+{
+    if (boards != NULL && --boards->references == 0) {
+        free(boards);
+    }
+}
+
 static struct self_conn *conn_new(struct self_iface *iface, void *user, struct self_conn *peer)
 {
     struct self_conn *conn = malloc(sizeof(*conn));
     struct event *event    = malloc(sizeof(*event));
+    struct boards *boards  = boards_get(peer);
 
-    if (conn == NULL || event == NULL) {
+    if (conn == NULL || event == NULL || boards == NULL) {
         free(conn);
         free(event);
+        boards_put(boards);
         return NULL;
     }
     *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
-    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer, .last_event = event};
+    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer, .last_event = event,
+                                .boards = boards, .is_dialler = (peer == NULL)};
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
 }
@@ -146,6 +183,7 @@ static struct self_conn *conn_new(struct self_iface *iface, void *user, struct s
 static void conn_free(struct self_conn *conn)
 {
     cw_list_remove(&conn->link);
+    boards_put(conn->boards);
     free(conn->last_event);
     free(conn);
 }
@@ -257,6 +295,57 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     return UCS_OK;
 }
 
+/* A program may receive into what it sends. Empty entries may have no address. */
+static void copy(void *dest, const void *source, size_t length)
+{
+    if (length > 0) {
+        memmove(dest, source, length);
+    }
+}
+
+static int self_peer_ready(struct cw_conn *super)
+{
+    return self_conn_of(super)->peer != NULL;
+}
+
+static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from)
+{
+    const char *source = (const char *)(uintptr_t)from;
+    unsigned i;
+
+    if (!self_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    for (i = 0; i < count; i++) {
+        copy(to[i].iov_base, source, to[i].iov_len);
+        source += to[i].iov_len;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t self_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to)
+{
+    char *dest = (char *)(uintptr_t)to;
+    unsigned i;
+
+    if (!self_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    for (i = 0; i < count; i++) {
+        copy(dest, from[i].iov_base, from[i].iov_len);
+        dest += from[i].iov_len;
+    }
+    return UCS_OK;
+}
+
+static struct cw_board *self_board(struct cw_conn *super, int ours, unsigned index)
+{
+    struct self_conn *conn = self_conn_of(super);
+
+    assert(index < CW_BOARDS);
+    return &conn->boards->boards[(conn->is_dialler == !!ours) ? 0 : 1][index];
+}
+
 static void take_hello(struct self_iface *iface, struct event *event)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
@@ -349,4 +438,8 @@ const struct cw_transport cw_self_transport = {
     .close_conn    = self_close_conn,
     .send_short    = self_send_short,
     .send_bcopy    = self_send_bcopy,
+    .peer_ready    = self_peer_ready,
+    .peer_read     = self_peer_read,
+    .peer_write    = self_peer_write,
+    .board         = self_board,
 };

@@ -7,12 +7,16 @@
  * only. The socket stays: its end tells that the peer is gone. A worker that may sleep hands its eventfd to the peer,
  * which signals it when the ring says that the consumer sleeps.
  *
- * Memory: two struct shm_ring_control, then the cells of both rings, then the byte areas of both; first the dialler's
- * ring to the acceptor.
+ * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
+ * acceptor.
+ *
+ * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
+ * one to be written, by which the other side proves that the system lets it copy.
  */
 #ifndef CW_TRANSPORT_SHM_SHM_H
 #define CW_TRANSPORT_SHM_SHM_H
 
+#include "os/peer_memory.h"
 #include "transport/shm/shm_ring.h"
 #include "transport/shm/shm_transport.h"
 
@@ -30,6 +34,18 @@ enum shm_conn_state {
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
 
+/* Whether copies to and from the peer's process work. */
+enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
+
+/* The beginning of the memory; index 0: of the ring to the acceptor, and the boards that the dialler hands out. */
+struct shm_shared {
+    struct shm_ring_control rings[2];
+    struct cw_board boards[2][CW_BOARDS];
+};
+
+_Static_assert(sizeof(struct cw_board) == 2 * CW_CACHE_LINE, "layout shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == (4 + 4 * CW_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
+
 struct shm_conn {
     struct cw_conn super;
     struct shm_producer tx;
@@ -38,12 +54,17 @@ struct shm_conn {
     uint8_t peer_sleeps;            /* the peer may sleep: look at its flag after each packet */
     uint8_t blocked;                /* a send was told CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
+    uint8_t is_dialler;
+    uint8_t peer_state;             /* enum shm_peer_state */
     int event_fd;                   /* the peer's, -1 if it never sleeps */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
-    void *memory;
+    void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
+    struct cw_peer_process peer;    /* pid 0 until it is proved */
+    uint64_t peer_target;           /* the word that we may write in the peer's process */
+    uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection is over */
     size_t hello_length;            /* WAITING: what is to be sent ... */
     uint64_t token;                 /* ... and to whom */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
@@ -60,6 +81,7 @@ struct shm_iface {
     unsigned num_greeting;
     int armed;                      /* the flags in the rings are set */
     int wakeup;
+    int peer_memory;                /* copies between processes are allowed */
     int paused;                     /* no descriptors to accept with: the listener is not watched ... */
     uint64_t accept_again_ns;       /* ... until then, or until a connection of ours ends */
     int shortage_told;              /* one line per shortage */
@@ -83,9 +105,14 @@ struct shm_greeting {
     uint8_t sleeps;                 /* an eventfd comes with the message */
     uint8_t accepted;               /* reply only */
     uint8_t reserved[6];
+    uint64_t probe_address;         /* of a word in the sender's process ... */
+    uint64_t probe;                 /* ... which has this value as long as the connection lives */
+    uint64_t target_address;        /* of another one, for the receiver to write; all three 0: no copies */
 };
 
-#define SHM_VERSION 1u
+_Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
+
+#define SHM_VERSION 2u
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {
@@ -110,6 +137,18 @@ unsigned shm_dial_waiting(struct shm_iface *iface);
 /* Hands `closed` up and stops polling the ring. */
 void shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
 void shm_dispose(struct shm_conn *conn);
+
+/* shm_peer.c */
+/* Before our greeting is sent: makes our two words and names them in it. */
+void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting);
+/* Takes down what the peer's greeting says of its words; 0: it contradicts itself. */
+int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting);
+/* The connection is over: our words are no proof any more. */
+void cw_shm_peer_end(struct shm_conn *conn);
+int cw_shm_peer_ready(struct cw_conn *conn);
+ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
+ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 
 /* shm_data.c */
 unsigned shm_progress(struct cw_iface *iface);

@@ -25,7 +25,7 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
 static size_t memory_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    size_t size = 2 * (sizeof(struct shm_ring_control) + (sizeof(struct shm_cell) << cell_shift) + num_bytes);
+    size_t size = sizeof(struct shm_shared) + 2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
 
     return (size + PAGE_SIZE_MULTIPLE - 1) & ~(size_t)(PAGE_SIZE_MULTIPLE - 1);
 }
@@ -33,11 +33,13 @@ static size_t memory_size(uint32_t cell_shift, uint32_t num_bytes)
 /* Points both views into the memory; `dialler` tells which of the two rings is ours to fill. */
 static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler)
 {
-    struct shm_ring_control *control = conn->memory;
-    struct shm_cell *cells           = (struct shm_cell *)(control + 2);
+    struct shm_shared *shared        = conn->memory;
+    struct shm_ring_control *control = shared->rings;
+    struct shm_cell *cells           = (struct shm_cell *)(shared + 1);
     char *bytes                      = (char *)(cells + ((size_t)2 << cell_shift));
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
+    conn->is_dialler = (uint8_t)dialler;
     conn->tx = (struct shm_producer){.cells      = cells + ((size_t)tx << cell_shift),
                                      .bytes      = bytes + (size_t)tx * num_bytes,
                                      .control    = control + tx,
@@ -129,6 +131,7 @@ void shm_dispose(struct shm_conn *conn)
     iface->num_greeting -= (conn->state == SHM_CONN_GREETING);
     cw_list_remove(&conn->link);
     close_socket(iface, conn);
+    cw_shm_peer_end(conn);
     cw_fd_close(conn->event_fd);
     if (conn->memory != NULL) {
         cw_shm_unmap(conn->memory, conn->memory_size);
@@ -160,6 +163,7 @@ static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, i
     int fds[CW_UNIX_MAX_FDS]     = {memory_fd, cw_poller_signal_fd(iface->poller)};
 
     memcpy(greeting.magic, greeting_magic, sizeof(greeting.magic));
+    cw_shm_peer_offer(conn, &greeting);
     memcpy(message, &greeting, sizeof(greeting));
     memcpy(message + sizeof(greeting), conn->hello, conn->hello_length);
     return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, fds, iface->wakeup ? 2 : 1);
@@ -274,7 +278,7 @@ static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
     if (status != UCS_OK || memcmp(greeting.magic, greeting_magic, sizeof(greeting.magic)) != 0 ||
         greeting.version != SHM_VERSION ||
         greeting.hello_length != length || num_fds != greeting.sleeps ||
-        (num_fds == 1 && !cw_event_is_safe(fds[0]))) {
+        (num_fds == 1 && !cw_event_is_safe(fds[0])) || !cw_shm_peer_take(conn, &greeting)) {
         while (num_fds > 0) {
             cw_fd_close(fds[--num_fds]);
         }
@@ -305,6 +309,9 @@ static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accep
     int event_fd                 = cw_poller_signal_fd(iface->poller);
 
     memcpy(greeting.magic, greeting_magic, sizeof(greeting.magic));
+    if (accepted) {
+        cw_shm_peer_offer(conn, &greeting);
+    }
     memcpy(message, &greeting, sizeof(greeting));
     memcpy(message + sizeof(greeting), reply, length);
     /* should it fail, the peer is gone, and the end of the socket will tell */
@@ -320,7 +327,8 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
 
     if (memcmp(greeting->magic, greeting_magic, sizeof(greeting->magic)) != 0 || greeting->version != SHM_VERSION) {
         wrong = "it speaks another protocol or version";
-    } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps) {
+    } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps ||
+               !cw_shm_peer_take(conn, greeting)) {
         wrong = "its greeting contradicts itself";
     } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
                greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||

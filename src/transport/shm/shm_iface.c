@@ -86,6 +86,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->super.owner     = params->owner;
     iface->poller          = params->poller;
     iface->wakeup          = params->wakeup;
+    iface->peer_memory     = params->peer_memory;
     iface->listener.fd     = -1;
     iface->listener.ready  = shm_accept_ready;
     iface->directory       = strdup(directory);
@@ -157,4 +158,8 @@ const struct cw_transport cw_shm_transport = {
     .close_conn    = shm_close_conn,
     .send_short    = shm_send_short,
     .send_bcopy    = shm_send_bcopy,
+    .peer_ready    = cw_shm_peer_ready,
+    .peer_read     = cw_shm_peer_read,
+    .peer_write    = cw_shm_peer_write,
+    .board         = cw_shm_board,
 };

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). Both may copy less than asked for, and take a
+ * limited number of entries; so each copy is a loop over windows of the caller's entries.
+ */
+#include "os/peer_memory.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define WINDOW 64u
+
+/* What is left of a copy. */
+struct rest {
+    const struct iovec *iov;
+    unsigned count;
+    size_t skip;                /* bytes of iov[0] that are done */
+    uint64_t address;           /* in the other process */
+};
+
+static void advance(struct rest *rest, size_t length)
+{
+    rest->address += length;
+    rest->skip    += length;
+    while (rest->count > 0 && rest->skip >= rest->iov[0].iov_len) {
+        rest->skip -= rest->iov[0].iov_len;
+        rest->iov++;
+        rest->count--;
+    }
+}
+
+/* Fills `iov` with the next entries of ours; returns how many, and in *length_p their bytes. */
+static unsigned window(const struct rest *rest, struct iovec *iov, size_t *length_p)
+{
+    unsigned count = (rest->count < WINDOW) ? rest->count : WINDOW, i;
+    size_t length  = 0;
+
+    for (i = 0; i < count; i++) {
+        iov[i]  = rest->iov[i];
+        length += iov[i].iov_len;
+    }
+    iov[0].iov_base = (char *)iov[0].iov_base + rest->skip;
+    iov[0].iov_len -= rest->skip;
+    *length_p       = length - rest->skip;
+    return count;
+}
+
+static void *address_of(uint64_t address)
+{
+    return (void *)(uintptr_t)address; /* never dereferenced here */
+}
+
+static ucs_status_t refused(const struct cw_peer_process *peer, const char *what, ssize_t done)
+{
+    if (done < 0) {
+        cw_debug("memory of process %d cannot be %s directly: %m", peer->pid, what);
+    } else {
+        cw_debug("memory of process %d cannot be %s directly: it is another process by now, or nothing is there",
+                 peer->pid, what);
+    }
+    return UCS_ERR_IO_ERROR;
+}
+
+ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,
+                                 uint64_t from)
+{
+    struct rest rest = {.iov = to, .count = count, .address = from};
+    struct iovec ours[WINDOW + 1], theirs[2];
+    uint64_t probe;
+    unsigned entries;
+    ssize_t done;
+
+    advance(&rest, 0);
+    while (rest.count > 0) {
+        probe     = ~peer->probe;
+        ours[0]   = (struct iovec){&probe, sizeof(probe)};
+        theirs[0] = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
+        entries   = window(&rest, &ours[1], &theirs[1].iov_len);
+        theirs[1].iov_base = address_of(rest.address);
+        done = process_vm_readv(peer->pid, ours, 1 + entries, theirs, 2, 0);
+        if (done <= (ssize_t)sizeof(probe) || probe != peer->probe) {
+            return refused(peer, "read", done);
+        }
+        advance(&rest, (size_t)done - sizeof(probe));
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
+                                  uint64_t to)
+{
+    struct iovec probe_ours, probe_theirs = {address_of(peer->probe_address), sizeof(uint64_t)}, ours[WINDOW], theirs;
+    struct rest rest = {.iov = from, .count = count, .address = to};
+    uint64_t probe;
+    unsigned entries;
+    ssize_t done;
+
+    advance(&rest, 0);
+    while (rest.count > 0) {
+        probe      = ~peer->probe;
+        probe_ours = (struct iovec){&probe, sizeof(probe)};
+        done       = process_vm_readv(peer->pid, &probe_ours, 1, &probe_theirs, 1, 0);
+        if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
+            return refused(peer, "written", done);
+        }
+        entries         = window(&rest, ours, &theirs.iov_len);
+        theirs.iov_base = address_of(rest.address);
+        done            = process_vm_writev(peer->pid, ours, entries, &theirs, 1, 0);
+        if (done <= 0) {
+            return refused(peer, "written", done);
+        }
+        advance(&rest, (size_t)done);
+    }
+    return UCS_OK;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of another process, copied by the system in one go. Addresses of the other process may be any numbers: the
+ * system checks them, and a bad one harms neither side. Nothing is logged but one debug line with the system's reason.
+ *
+ * A process id may pass to another process at any time. So the other process keeps a word with a random value, and
+ * each system call that reads takes this word along: what it fetched counts only if the value is right.
+ */
+#ifndef CW_OS_PEER_MEMORY_H
+#define CW_OS_PEER_MEMORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "ucs/type/status.h"
+
+struct cw_peer_process {
+    int pid;                    /* greater than 0 */
+    uint64_t probe_address;     /* in that process */
+    uint64_t probe;             /* the value of the word there as long as it is the right process */
+};
+
+/*
+ * Copies from (or to) that address of the process to (or from) our memory, as many bytes as the `count` entries hold;
+ * any number of entries. Blocks while the system copies. UCS_OK: everything was copied, and it was the right process;
+ * UCS_ERR_IO_ERROR otherwise: some of it may have been copied.
+ */
+ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,
+                                 uint64_t from);
+ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
+                                  uint64_t to);
+
+#endif

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the peer's process: copies by the system between two processes, and the boards.
+ *
+ * Whether the system copies (name spaces, seccomp, ptrace restrictions) is found out by doing it, at the first
+ * question: the peer's probe word is read and compared with what the greeting said, its target word is written. Its
+ * process id comes from the socket. Anything but success means "never again"; messages then go through the rings.
+ *
+ * A process id can pass to somebody else. The probe word holds a random number for as long as the connection lives, and
+ * each copy looks at it (os/peer_memory.h). That is stronger than a look at the socket, which a child of the peer can
+ * keep open when the peer itself is gone.
+ */
+#include "transport/shm/shm.h"
+
+#include <assert.h>
+
+#include "base/log.h"
+#include "os/random.h"
+#include "os/unix_socket.h"
+
+/* What peers write to prove that they can. Of the process, so that a proof which comes too late hits no memory that
+ * belongs to somebody else by then. Nobody reads it. */
+static uint64_t target;
+
+void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting)
+{
+    if (shm_iface_of(&conn->super)->peer_memory) {
+        __atomic_store_n(&conn->probe, cw_random_u64() | 1, __ATOMIC_RELAXED); /* never 0 */
+        greeting->probe_address  = (uintptr_t)&conn->probe;
+        greeting->probe          = conn->probe;
+        greeting->target_address = (uintptr_t)&target;
+    }
+}
+
+int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
+{
+    const int offered = (greeting->probe != 0);
+
+    if ((greeting->probe_address != 0) != offered || (greeting->target_address != 0) != offered ||
+        greeting->probe_address % sizeof(uint64_t) != 0 || greeting->target_address % sizeof(uint64_t) != 0) {
+        return 0;
+    }
+    conn->peer.probe_address = greeting->probe_address;
+    conn->peer.probe         = greeting->probe;
+    conn->peer_target        = greeting->target_address;
+    return 1;
+}
+
+void cw_shm_peer_end(struct shm_conn *conn)
+{
+    __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that it is done although the memory is freed */
+}
+
+/* Both ways of copying, once. */
+static enum shm_peer_state prove(struct shm_conn *conn)
+{
+    uint64_t word    = 0;
+    struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
+    const char *why  = NULL;
+
+    if (!shm_iface_of(&conn->super)->peer_memory) {
+        why = "UCX_TLS names neither cma nor shm";
+    } else if (conn->peer.probe == 0) {
+        why = "the peer does not want them";
+    } else if ((conn->peer.pid = cw_unix_peer_pid(conn->item.fd)) == 0) {
+        why = "the peer lives in another name space of processes";
+    } else if (cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) != UCS_OK ||
+               cw_peer_memory_write(&conn->peer, &iov, 1, conn->peer_target) != UCS_OK) {
+        why = "the system refuses to copy between the processes";
+    }
+    if (why != NULL) {
+        cw_debug("messages to a peer on this machine go through shared rings only, without direct copies: %s", why);
+        return SHM_PEER_CLOSED;
+    }
+    return SHM_PEER_READY;
+}
+
+int cw_shm_peer_ready(struct cw_conn *super)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+
+    if (conn->state != SHM_CONN_OPEN || conn->hangup) {
+        return 0;
+    }
+    if (conn->peer_state == SHM_PEER_UNPROVED) {
+        conn->peer_state = (uint8_t)prove(conn);
+    }
+    return conn->peer_state == SHM_PEER_READY;
+}
+
+/* What failed once is not tried again. */
+static ucs_status_t copied(struct shm_conn *conn, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        conn->peer_state = SHM_PEER_CLOSED;
+    }
+    return status;
+}
+
+ucs_status_t cw_shm_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+
+    if (!cw_shm_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    return copied(conn, cw_peer_memory_read(&conn->peer, to, count, from));
+}
+
+ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+
+    if (!cw_shm_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    return copied(conn, cw_peer_memory_write(&conn->peer, from, count, to));
+}
+
+struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)
+{
+    struct shm_conn *conn     = shm_conn_of(super);
+    struct shm_shared *shared = conn->memory;
+    const unsigned side       = (conn->is_dialler == !!ours) ? 0 : 1;
+
+    assert(index < CW_BOARDS);
+    return &shared->boards[side][index];
+}
