@@ -70,6 +70,7 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
                                  .max_bcopy     = world->knobs.max_bcopy,
                                  .max_zcopy     = world->knobs.max_zcopy,
                                  .max_iov       = world->knobs.max_iov,
+                                 .max_placed    = world->knobs.max_placed,
                                  .latency_ns    = (double)world->knobs.delay_min_ns,
                                  .bandwidth_bps = 1e9,
                                  .overhead_ns   = (double)world->knobs.step_ns}},
@@ -150,6 +151,7 @@ static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_li
         .side  = (uint8_t)side,
         .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
     };
+    conn->no_copies  = (uint8_t)cw_sim_peer_chance(iface->world, CW_SIM_NO_COPIES);
     link->ends[side] = conn;
     cw_sim_link_get(link);
     iface->num_conns++;
@@ -242,6 +244,8 @@ static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
     } else if (cw_sim_chance(world, CW_SIM_GARBAGE)) {
         free(packet);
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_IO_ERROR);
+    } else if (packet->kind == CW_SIM_EVENT_PLACED) {
+        cw_sim_launch_placed(packet);
     } else {
         cw_sim_launch(packet);
     }
@@ -324,11 +328,13 @@ static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_con
 }
 
 /* An empty packet if the channel takes `total` bytes now; otherwise NULL, and *status_p is the answer to the sender. */
-static struct cw_sim_event *take(struct cw_sim_conn *conn, uint8_t id, size_t total, ucs_status_t *status_p)
+static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kind kind, uint8_t id, size_t total,
+                                 ucs_status_t *status_p)
 {
     struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
     struct cw_sim_link *link       = conn->link;
     struct cw_sim_channel *channel = &link->channels[conn->side];
+    const size_t target            = (kind == CW_SIM_EVENT_PLACED) ? sizeof(struct cw_sim_target) : 0;
     struct cw_sim_event *packet;
 
     cw_sim_must(conn->state != CW_SIM_DIALING, "a send comes before `opened`");
@@ -346,7 +352,7 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, uint8_t id, size_t to
         *status_p = refuse_for_now(world, conn);
         return NULL;
     }
-    packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + total);
+    packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + target + total);
     if (packet == NULL) {
         *status_p = refuse_for_now(world, conn);
         return NULL;
@@ -354,11 +360,15 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, uint8_t id, size_t to
     *packet = (struct cw_sim_event){
         .link   = link,
         .side   = 1 - conn->side,
-        .kind   = CW_SIM_EVENT_PACKET,
+        .kind   = (uint8_t)kind,
         .id     = id,
         .length = total,
-        .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send),
+        .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send) + target,
     };
+    if (target > 0) {
+        packet->target  = (struct cw_sim_target *)((struct cw_sim_send *)(packet + 1) + 1);
+        *packet->target = (struct cw_sim_target){.begun = 0};
+    }
     return packet;
 }
 
@@ -410,7 +420,7 @@ static ucs_status_t send_short(struct cw_conn *base, uint8_t id, uint64_t header
     ucs_status_t status;
 
     cw_sim_must(length <= base->iface->limits.max_short, "send_short gets more than max_short");
-    packet = take(conn, id, sizeof(header) + length, &status);
+    packet = take(conn, CW_SIM_EVENT_PACKET, id, sizeof(header) + length, &status);
     if (packet == NULL) {
         return status;
     }
@@ -428,7 +438,7 @@ static ucs_status_t send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_
     ucs_status_t status;
 
     cw_sim_must(max <= base->iface->limits.max_bcopy, "send_bcopy gets more than max_bcopy");
-    packet = take(conn, id, max, &status);
+    packet = take(conn, CW_SIM_EVENT_PACKET, id, max, &status);
     if (packet == NULL) {
         return status;
     }
@@ -451,7 +461,7 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
         total += iov[i].iov_len;
     }
     cw_sim_must(total <= base->iface->limits.max_zcopy, "send_zcopy gets more than max_zcopy");
-    packet = take(conn, id, total, &status);
+    packet = take(conn, CW_SIM_EVENT_PACKET, id, total, &status);
     if (packet == NULL) {
         return status;
     }
@@ -459,6 +469,29 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
         memcpy(packet->data, header, header_length);
     }
     return submit(conn, packet, header_length, iov, iov_count, completion);
+}
+
+/* Leaves in order with the others, piece by piece, and then arrives in no order. */
+static ucs_status_t send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+    size_t length            = 0;
+    struct cw_sim_event *packet;
+    ucs_status_t status;
+    unsigned i;
+
+    cw_sim_must(iov_count <= base->iface->limits.max_iov, "send_placed gets more than max_iov entries");
+    for (i = 0; i < iov_count; i++) {
+        length += iov[i].iov_len;
+    }
+    cw_sim_must(length <= base->iface->limits.max_placed, "send_placed gets more than max_placed");
+    packet = take(conn, CW_SIM_EVENT_PLACED, id, CW_PLACE_HEADER + length, &status);
+    if (packet == NULL) {
+        return status;
+    }
+    memcpy(packet->data, header, CW_PLACE_HEADER);
+    return submit(conn, packet, CW_PLACE_HEADER, iov, iov_count, completion);
 }
 
 static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion)
@@ -530,17 +563,24 @@ static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     return 1;
 }
 
-static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
+/* A packet is not on its way any more. */
+static void give_room(struct cw_sim_world *world, const struct cw_sim_event *packet)
 {
-    struct cw_sim_world *world     = iface->world;
-    struct cw_sim_channel *channel = &link->channels[1 - packet->side];
-    struct cw_sim_conn *conn       = link->ends[packet->side];
+    struct cw_sim_channel *channel = &packet->link->channels[1 - packet->side];
 
     channel->taken -= packet->length;
     if (channel->blocked) {
         channel->blocked = 0;
         cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
     }
+}
+
+static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, struct cw_sim_event *packet)
+{
+    struct cw_sim_world *world = iface->world;
+    struct cw_sim_conn *conn   = link->ends[packet->side];
+
+    give_room(world, packet);
     if (conn == NULL || conn->state != CW_SIM_OPEN) {
         return 0;
     }
@@ -562,6 +602,19 @@ static unsigned on_closed(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     finish_all(conn, 0, status);
     iface->iface.upcalls->closed(&conn->conn, status);
     return 1;
+}
+
+static unsigned on_placed(struct cw_sim_iface *iface, struct cw_sim_event *packet)
+{
+    struct cw_sim_conn *conn = packet->link->ends[packet->side];
+    unsigned done;
+    int over;
+
+    done = cw_sim_placed_step(iface, packet, &over);
+    if (over) {
+        give_room(iface->world, packet);
+    }
+    return (over < 0) ? done + on_closed(iface, conn, UCS_ERR_IO_ERROR) : done;
 }
 
 /* Hands over a piece of random size; what is left waits for the next time. */
@@ -604,6 +657,8 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
         return on_hello(iface, event->link);
     case CW_SIM_EVENT_PACKET:
         return on_packet(iface, event->link, event);
+    case CW_SIM_EVENT_PLACED:
+        return on_placed(iface, event);
     case CW_SIM_EVENT_OPENED:
         return (conn != NULL) ? on_opened(iface, conn, event->status) : 0;
     case CW_SIM_EVENT_CLOSED:
@@ -659,5 +714,10 @@ const struct cw_transport cw_sim_transport = {
     .send_short    = send_short,
     .send_bcopy    = send_bcopy,
     .send_zcopy    = send_zcopy,
+    .send_placed   = send_placed,
     .flush         = flush,
+    .peer_ready    = cw_sim_peer_ready,
+    .peer_read     = cw_sim_peer_read,
+    .peer_write    = cw_sim_peer_write,
+    .board         = cw_sim_board,
 };

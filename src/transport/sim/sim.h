@@ -29,6 +29,8 @@ enum cw_sim_fault {
     CW_SIM_RESET,           /* per packet: it is lost and both ends see the connection reset */
     CW_SIM_GARBAGE,         /* per packet: the receiver finds the framing broken */
     CW_SIM_SPURIOUS_ROOM,   /* per taken send: `room` comes although nobody was blocked */
+    CW_SIM_NO_COPIES,       /* per end of a connection: it cannot copy to and from the peer's memory */
+    CW_SIM_COPY,            /* per copy: it fails, possibly in the middle, and that end never copies again */
     CW_SIM_FAULT_LAST
 };
 
@@ -38,6 +40,7 @@ struct cw_sim_knobs {
     size_t max_short;
     size_t max_bcopy;
     size_t max_zcopy;               /* 0: no zcopy */
+    size_t max_placed;              /* 0: no send_placed */
     unsigned max_iov;               /* <= CW_SIM_MAX_IOV */
     size_t window;                  /* bytes of one direction that are taken and not delivered; beyond them CW_AGAIN */
     unsigned budget;                /* a progress() hands up 1 .. budget events */
@@ -62,14 +65,16 @@ struct cw_sim_stats {
     uint64_t packets;               /* handed up */
     uint64_t again;                 /* answers CW_AGAIN */
     uint64_t pieces;                /* steps of packets that left piece by piece */
+    uint64_t placed;                /* packets of send_placed that arrived whole */
+    uint64_t copies;                /* to and from the peer's memory that were done */
     uint64_t faults[CW_SIM_FAULT_LAST];
     uint64_t digest;                /* of time, kind, place and length of all events: equal for equal runs */
 };
 
 /* Moderate delays, no faults, sizes that make fragmentation common (max_bcopy 256). */
 void cw_sim_knobs_default(struct cw_sim_knobs *knobs);
-/* Knobs drawn from `seed`: sizes, delays, window and the harmless faults (AGAIN, SHORT, SPURIOUS_ROOM), by which no
- * dial and no connection is lost. */
+/* Knobs drawn from `seed`: sizes, delays, window and the harmless faults, by which no dial and no connection is lost
+ * (AGAIN, SHORT, SPURIOUS_ROOM, NO_COPIES, COPY). */
 void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed);
 
 /* Makes the world of this process; there must be none. knobs NULL: the default. NULL: no memory. */

@@ -132,7 +132,7 @@ void cw_sim_event_put(struct cw_sim_event *event)
 {
     struct cw_sim_link *link = event->link;
 
-    if (event->kind == CW_SIM_EVENT_PACKET) {
+    if (event->kind == CW_SIM_EVENT_PACKET || (event->kind == CW_SIM_EVENT_PLACED && !event->queued)) {
         free(event);
     }
     cw_sim_link_put(link);
@@ -171,7 +171,23 @@ void cw_sim_launch(struct cw_sim_event *event)
     if (time_ns < channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns;
     }
+    if (event->kind == CW_SIM_EVENT_CLOSED && time_ns <= channel->last_placed_ns) {
+        time_ns = channel->last_placed_ns + 1;
+    }
     channel->last_arrival_ns = time_ns;
+    cw_sim_schedule(event, time_ns);
+}
+
+void cw_sim_launch_placed(struct cw_sim_event *event)
+{
+    struct cw_sim_world *world     = the_world;
+    struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
+    uint64_t time_ns               = world->now_ns + cw_sim_delay_ns(world);
+
+    event->target->end_ns = time_ns + cw_sim_delay_ns(world);
+    if (channel->last_placed_ns < event->target->end_ns) {
+        channel->last_placed_ns = event->target->end_ns;
+    }
     cw_sim_schedule(event, time_ns);
 }
 
@@ -228,12 +244,14 @@ static void event_init(struct cw_sim_event *event, struct cw_sim_link *link, uns
 
 struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world)
 {
-    struct cw_sim_link *link = calloc(1, sizeof(*link));
+    const size_t align       = _Alignof(struct cw_board);
+    struct cw_sim_link *link = calloc(1, sizeof(*link) + align - 1 + 2 * CW_BOARDS * sizeof(struct cw_board));
     unsigned side;
 
     if (link == NULL) {
         return NULL;
     }
+    link->boards     = (struct cw_board *)(((uintptr_t)(link + 1) + align - 1) & ~(uintptr_t)(align - 1));
     link->references = 1;
     event_init(&link->hello, link, 1, CW_SIM_EVENT_HELLO);
     event_init(&link->opened, link, 0, CW_SIM_EVENT_OPENED);
@@ -281,6 +299,7 @@ void cw_sim_knobs_default(struct cw_sim_knobs *knobs)
         .max_short       = 32,
         .max_bcopy       = 256,
         .max_zcopy       = 1024,
+        .max_placed      = 65536,
         .max_iov         = 4,
         .window          = 4096,
         .budget          = 8,
@@ -308,6 +327,9 @@ void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed)
     knobs->chance[CW_SIM_AGAIN]         = chances[spread(&state) % 4];
     knobs->chance[CW_SIM_SHORT]         = chances[spread(&state) % 4];
     knobs->chance[CW_SIM_SPURIOUS_ROOM] = chances[spread(&state) % 4];
+    knobs->max_placed                   = (spread(&state) % 4 == 0) ? 0 : 256 + spread(&state) % 65536;
+    knobs->chance[CW_SIM_NO_COPIES]     = chances[spread(&state) % 4];
+    knobs->chance[CW_SIM_COPY]          = chances[spread(&state) % 4];
 }
 
 struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *knobs)

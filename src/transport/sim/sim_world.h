@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the simulated network, shared by sim.c (the transport's slots) and sim_world.c (clock, events, chance).
+ * Inside of the simulated network, shared by sim.c (the transport's slots), sim_peer.c (those that reach into the
+ * peer's memory) and sim_world.c (clock, events, chance).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
  * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age.
@@ -17,6 +18,7 @@ enum cw_sim_event_kind {
     CW_SIM_EVENT_HELLO,         /* a dial arrives */
     CW_SIM_EVENT_OPENED,        /* its answer */
     CW_SIM_EVENT_PACKET,
+    CW_SIM_EVENT_PLACED,        /* a step of a packet of send_placed; the event stays the same for all steps */
     CW_SIM_EVENT_CLOSED,
     CW_SIM_EVENT_PUMP,          /* the sender can hand over a further piece */
     CW_SIM_EVENT_ROOM
@@ -33,10 +35,20 @@ struct cw_sim_event {
     uint8_t side;                   /* of the link, where it happens */
     uint8_t kind;
     uint8_t queued;
-    uint8_t id;                     /* PACKET */
+    uint8_t id;                     /* PACKET, PLACED */
     ucs_status_t status;            /* OPENED, CLOSED */
     size_t length;
-    char *data;                     /* PACKET: same allocation */
+    char *data;                     /* PACKET, PLACED: same allocation */
+    struct cw_sim_target *target;   /* PLACED: likewise */
+};
+
+/* Where a packet of send_placed goes to, from its first step on. */
+struct cw_sim_target {
+    uint64_t end_ns;                    /* of the last step */
+    size_t done;                        /* bytes of the payload that are there */
+    uint8_t begun;                      /* `place` was called */
+    unsigned count;
+    struct iovec iov[CW_PLACE_MAX_IOV];
 };
 
 /* A packet or (packet NULL) a flush that was taken and has not left yet. That of a packet lies between event and data,
@@ -54,7 +66,8 @@ struct cw_sim_send {
 
 struct cw_sim_channel {
     struct cw_list queue;               /* struct cw_sim_send, in order */
-    uint64_t last_arrival_ns;
+    uint64_t last_arrival_ns;           /* of what keeps order */
+    uint64_t last_placed_ns;            /* of what does not; the end of the connection comes later */
     size_t taken;                       /* bytes taken and not delivered */
     uint8_t blocked;                    /* the sender was told CW_AGAIN and waits for the window */
     uint8_t cut;                        /* nothing more gets through */
@@ -74,6 +87,7 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
+    struct cw_board *boards;            /* CW_BOARDS of the dialler, as many of the acceptor; same allocation */
     size_t hello_length;
     size_t reply_length;
     char hello_data[CW_HELLO_MAX];
@@ -87,6 +101,7 @@ struct cw_sim_conn {
     struct cw_sim_link *link;
     uint8_t side;
     uint8_t state;
+    uint8_t no_copies;
     ucs_status_t status;                /* why BROKEN */
 };
 
@@ -107,6 +122,7 @@ struct cw_sim_world {
     struct cw_sim_knobs knobs;
     uint64_t seed;
     uint64_t random[4];
+    uint64_t peer_draws;
     uint64_t now_ns;
     uint64_t next_age;
     unsigned num_ifaces;
@@ -133,6 +149,8 @@ uint64_t cw_sim_delay_ns(struct cw_sim_world *world);
 void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
 /* As cw_sim_schedule, but with a random delay and never before what went the same way earlier. */
 void cw_sim_launch(struct cw_sim_event *event);
+/* As cw_sim_launch for a PLACED event: in no order with anything but the end of the connection. */
+void cw_sim_launch_placed(struct cw_sim_event *event);
 /* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
@@ -142,6 +160,17 @@ void cw_sim_tick(struct cw_sim_iface *iface);
 
 /* Empties the heap of an interface that ends; diallers who wait for its answer get `status` after delay_ns. */
 void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns);
+
+/* sim_peer.c */
+/* As cw_sim_chance, with draws of its own: a run without copies is the same whatever the chances of their faults. */
+int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
+int cw_sim_peer_ready(struct cw_conn *conn);
+ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
+ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+struct cw_board *cw_sim_board(struct cw_conn *conn, int ours, unsigned index);
+/* One step of a packet of send_placed: finds its place, writes a piece, or tells that all is there. Returns how many
+ * upcalls there were; *over_p: no more steps, or -1 when the packet broke the protocol. */
+unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);
 
 struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world);
 void cw_sim_link_get(struct cw_sim_link *link);
