@@ -90,7 +90,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
         if ((attr->field_mask & text_fields) != text_fields) {
             return UCS_ERR_INVALID_PARAM;
         }
-        if (req->kind == CW_REQUEST_TAG_RECV) {
+        if (req->kind == CW_REQUEST_TAG_RECV || req->kind == CW_REQUEST_STREAM_RECV) {
             snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu host memory: %s", req->info.length,
                      ucs_status_string(status));
         } else {

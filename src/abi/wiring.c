@@ -16,11 +16,12 @@ static const struct cw_upcalls upcalls = {
 };
 
 const struct cw_worker_handlers cw_door_handlers = {
-    .upcalls        = &upcalls,
-    .worker_init    = cw_op_worker_init,
-    .worker_cleanup = cw_op_worker_cleanup,
-    .ep_connect     = cw_wireup_connect,
-    .ep_lost        = cw_op_ep_lost,
+    .upcalls         = &upcalls,
+    .worker_init     = cw_op_worker_init,
+    .worker_cleanup  = cw_op_worker_cleanup,
+    .ep_connect      = cw_wireup_connect,
+    .ep_lost         = cw_op_ep_lost,
+    .ep_user_changed = cw_op_ep_user_changed,
 };
 
 ucs_status_t cw_door_feature_missing(const char *call, const char *feature)

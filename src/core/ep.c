@@ -68,6 +68,7 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     *ep = (struct ucp_ep){.worker = worker, .peer = peer, .number = number, .state = CW_EP_IDLE};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
+    cw_list_init(&ep->held);
     cw_list_init(&ep->receiving);
     cw_list_init(&ep->reap_link);
     cw_list_add_tail(&worker->eps, &ep->link);
@@ -107,6 +108,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
         return UCS_ERR_UNSUPPORTED;
     }
     set_params(ep, params);
+    ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
         cw_ep_reap_later(ep); /* the new owner is to be told, from progress */
     }
@@ -160,12 +162,21 @@ void cw_ep_drain(struct ucp_ep *ep)
             return;
         }
         cw_list_remove(&request->link);
-        if (status == UCS_INPROGRESS || request->outstanding > 0) {
+        if (status == CW_HOLD) {
+            cw_list_add_tail(&ep->held, &request->link);
+        } else if (status == UCS_INPROGRESS || request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, &request->link);
         } else {
             cw_request_complete(request, status);
         }
     }
+}
+
+void cw_ep_release_held(struct ucp_ep *ep)
+{
+    cw_list_splice_tail(&ep->held, &ep->pending);
+    cw_list_splice_tail(&ep->pending, &ep->held);
+    cw_ep_drain(ep);
 }
 
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
@@ -319,7 +330,8 @@ static void report_failure(struct ucp_ep *ep)
 /* Nobody holds the handle and nothing can come from the peer that the program would see. */
 static int is_done(const struct ucp_ep *ep)
 {
-    return !ep->user && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) && cw_list_empty(&ep->receiving) &&
+    return !ep->user && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
+           cw_list_empty(&ep->held) && cw_list_empty(&ep->receiving) &&
            (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || (ep->peer_closed && ep->close_sent));
 }
 
@@ -349,6 +361,7 @@ static void reap(struct ucp_ep *ep)
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
+        end_requests(&ep->held, ep->status);
         end_requests(&ep->pending, ep->status);
         end_requests(&ep->inflight, ep->status);
         ep->worker->handlers->ep_lost(ep, ep->status);
@@ -376,9 +389,11 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker)
 void cw_ep_destroy(struct ucp_ep *ep)
 {
     ep->user   = 0;
+    ep->closed = 1;
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);
+    end_requests(&ep->held, UCS_ERR_CANCELED);
     end_requests(&ep->pending, UCS_ERR_CANCELED);
     end_requests(&ep->inflight, UCS_ERR_CANCELED);
     ep_free(ep);

@@ -36,8 +36,12 @@ struct ucp_ep {
     struct cw_conn *conn;               /* NULL unless DIALING or OPEN */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
+    struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
+                                         * all of them are older than those on pending */
     uint8_t state;
     uint8_t user;                       /* the program holds the handle */
+    uint8_t closed;                     /* it did, and gave it up */
+    uint8_t unread;                     /* op/ keeps what only a program with a handle can read */
     uint8_t err_mode;
     uint8_t peer_closed;                /* the other side closed its end */
     uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
@@ -57,6 +61,7 @@ struct ucp_ep {
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
     struct cw_hash_link index_link;     /* worker->ep_index */
+    struct cw_stream *stream;           /* op/: made at first use */
     struct cw_list receiving;           /* op/: messages of which parts are missing or which must be answered */
 };
 
@@ -87,6 +92,10 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 /* Error callback and user data, of those that the mask names (EP-6, EP-37). */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
+/* An attempt of a request answers this when the peer's credit is used up, or when an older one waits for it: the
+ * request goes to ep->held and lets others pass. */
+#define CW_HOLD UCS_ERR_NO_PROGRESS
+
 /* Puts a request behind everything that was posted before and starts to connect if need be. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
@@ -98,6 +107,9 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 
 /* Runs pending requests as far as the transport takes them. */
 void cw_ep_drain(struct ucp_ep *ep);
+
+/* The peer gave credit: held requests are tried again, before all others. */
+void cw_ep_release_held(struct ucp_ep *ep);
 
 /* The one place where the state changes, so that the worker knows how many are on their way. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);

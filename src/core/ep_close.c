@@ -38,6 +38,9 @@ static ucs_status_t flush_send(struct cw_request *request)
 {
     struct flush_state *state = cw_request_state(request);
 
+    if (!cw_list_empty(&request->ep->held)) {
+        return CW_HOLD; /* they were posted before (FLU-1) */
+    }
     return conn_flush(request->ep, &state->completion);
 }
 
@@ -51,6 +54,9 @@ static ucs_status_t close_send(struct cw_request *request)
     struct ucp_ep *ep = request->ep;
     ucs_status_t status;
 
+    if (!cw_list_empty(&ep->held)) {
+        return CW_HOLD; /* what they are to send comes first (CLS-4) */
+    }
     if (!ep->close_sent) {
         status = send_notice(ep, CW_PACKET_CLOSE);
         if (status != UCS_OK) {
@@ -86,6 +92,8 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     }
     if (status == CW_AGAIN) {
         cw_ep_queue(ep, request);
+    } else if (status == CW_HOLD) {
+        cw_list_add_tail(&ep->held, &request->link);
     } else if (status == UCS_INPROGRESS) {
         cw_list_add_tail(&ep->inflight, &request->link);
     } else {
@@ -100,10 +108,19 @@ ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
-    if (cw_list_empty(&ep->pending) && (ep->state != CW_EP_OPEN || ep->conn->iface->transport->flush == NULL)) {
+    if (cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) &&
+        (ep->state != CW_EP_OPEN || ep->conn->iface->transport->flush == NULL)) {
         return NULL;
     }
     return start(ep, param, flush_send);
+}
+
+/* CLS-1. Receives of the endpoint end in here (CLS-12). */
+static void drop_handle(struct ucp_ep *ep)
+{
+    ep->user   = 0;
+    ep->closed = 1;
+    ep->worker->handlers->ep_user_changed(ep);
 }
 
 static ucs_status_ptr_t close_force(struct ucp_ep *ep)
@@ -116,8 +133,10 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
                  "a flush", (void *)ep);
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
-    ep->user = 0;
+    drop_handle(ep);
     cw_ep_fail(ep, UCS_ERR_CANCELED);
+    cw_list_splice_tail(&ep->held, &ep->pending);
+    cw_list_splice_tail(&ep->pending, &ep->held);
     while ((link = cw_list_pop_head(&ep->pending)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
         if (request->outstanding > 0) {
@@ -141,7 +160,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
     if (force) {
         return close_force(ep);
     }
-    ep->user = 0;
+    drop_handle(ep);
     if (ep->state == CW_EP_FAILED) {
         /* the orderly end of a peer in mode NONE was not reported as a failure, so it is none here (R23) */
         result = (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ? NULL : UCS_STATUS_PTR(ep->status);
@@ -160,7 +179,7 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
     ucs_status_ptr_t result;
 
     ep->peer_closed = 1;
-    if (!ep->user && !ep->close_sent && ep->state == CW_EP_OPEN) {
+    if (!ep->user && !ep->unread && !ep->close_sent && ep->state == CW_EP_OPEN) {
         /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
         result = start(ep, NULL, close_send);
         if (UCS_PTR_IS_PTR(result)) {

@@ -140,6 +140,9 @@ static void run_callback(struct cw_request *request)
     case CW_REQUEST_TAG_RECV:
         request->cb.tag_recv(handle, request->status, &request->info, request->user_data);
         break;
+    case CW_REQUEST_STREAM_RECV:
+        request->cb.stream_recv(handle, request->status, request->info.length, request->user_data);
+        break;
     default:
         assert(0);
     }

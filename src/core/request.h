@@ -33,7 +33,8 @@ enum cw_request_flags {
 enum cw_request_kind {
     CW_REQUEST_NONE,
     CW_REQUEST_SEND,     /* callback of the send type: sends, flush, close */
-    CW_REQUEST_TAG_RECV  /* callback with struct ucp_tag_recv_info */
+    CW_REQUEST_TAG_RECV, /* callback with struct ucp_tag_recv_info */
+    CW_REQUEST_STREAM_RECV /* callback with the length, info.length */
 };
 
 struct cw_request {
@@ -44,6 +45,7 @@ struct cw_request {
     union {
         ucp_send_nbx_callback_t send;
         ucp_tag_recv_nbx_callback_t tag_recv;
+        ucp_stream_recv_nbx_callback_t stream_recv;
     } cb;
     void *user_data;
     /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
@@ -55,7 +57,7 @@ struct cw_request {
     ucs_status_t status;
     uint8_t kind;
     uint32_t outstanding;          /* zcopy sends that the transport has not given back: not to be completed yet */
-    ucp_tag_recv_info_t info;      /* of CW_REQUEST_TAG_RECV; valid once completed */
+    ucp_tag_recv_info_t info;      /* of receives; valid once completed */
 };
 
 #define CW_REQUEST_STATE_SIZE (CW_REQUEST_SIZE - sizeof(struct cw_request))

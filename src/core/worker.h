@@ -30,6 +30,8 @@ struct cw_worker_handlers {
     /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the
      * endpoint's own lists are the core's business. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
+    /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
+    void (*ep_user_changed)(struct ucp_ep *ep);
 };
 
 struct ucp_worker {

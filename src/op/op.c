@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "op/stream.h"
 #include "op/tag.h"
 #include "os/random.h"
 #include "wire/packet.h"
@@ -37,6 +38,8 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_TAG_FIRST] = cw_tag_on_first,
     [CW_PACKET_NEXT]  = cw_tag_on_next,
     [CW_PACKET_TAG_ACK]   = cw_tag_on_ack,
+    [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
+    [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
 };
 
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
@@ -69,6 +72,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
         return UCS_ERR_NO_MEMORY;
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
+    cw_list_init(&state->streams);
     worker->op_state = state;
     return UCS_OK;
 }
@@ -86,4 +90,10 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_tag_ep_lost(ep, status);
+    cw_stream_ep_lost(ep, status);
+}
+
+void cw_op_ep_user_changed(struct ucp_ep *ep)
+{
+    cw_stream_ep_user_changed(ep);
 }

@@ -12,6 +12,7 @@
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
+    struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
 };
 
 static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
@@ -22,6 +23,7 @@ static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
 void cw_op_worker_cleanup(struct ucp_worker *worker);
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+void cw_op_ep_user_changed(struct ucp_ep *ep);
 
 /* The packet upcall: finds the handler of the packet's id. A malformed packet costs its connection, with one log
  * line. */

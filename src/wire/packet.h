@@ -161,6 +161,9 @@ struct cw_wire_am_rts {
     struct cw_wire_rts rts;
 };
 
+/* How much a sender of stream data may be ahead of the receiver's last STREAM_CREDIT. */
+#define CW_STREAM_WINDOW (1u << 20)
+
 /* Bytes of the endpoint's stream. 0/8: how many went before, since the beginning. Payload: at least one byte. */
 struct cw_wire_stream_data {
     uint64_t offset;

@@ -48,7 +48,13 @@ static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
     losts++;
 }
 
-static const struct cw_worker_handlers handlers = {.ep_connect = ep_connect, .ep_lost = ep_lost};
+static void ep_user_changed(struct ucp_ep *ep)
+{
+    (void)ep;
+}
+
+static const struct cw_worker_handlers handlers = {.ep_connect = ep_connect, .ep_lost = ep_lost,
+                                                   .ep_user_changed = ep_user_changed};
 
 static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
 {

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of an endpoint's stream, what is unread of it, and the list of endpoints that have something to read.
+ */
+#include "op/stream.h"
+
+#include <stdlib.h>
+
+#include "op/op.h"
+
+/* Credits are told in steps of this, so that a sender does not wait for the end of a full window. */
+#define CREDIT_STEP (CW_STREAM_WINDOW / 4)
+
+struct cw_stream *cw_stream_get(struct ucp_ep *ep)
+{
+    struct cw_stream *stream = ep->stream;
+
+    if (cw_unlikely(stream == NULL)) {
+        stream = malloc(sizeof(*stream));
+        if (stream == NULL) {
+            return NULL;
+        }
+        *stream = (struct cw_stream){.ep = ep};
+        cw_list_init(&stream->receives);
+        cw_list_init(&stream->ready_link);
+        ep->stream = stream;
+    }
+    return stream;
+}
+
+struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
+{
+    struct cw_stream_segment *segment = stream->first;
+
+    stream->unread -= segment->length - segment->taken;
+    stream->first = segment->next;
+    if (stream->first == NULL) {
+        cw_list_remove(&stream->ready_link); /* drained before it was reported (STR-14) */
+        stream->ep->unread = 0;
+    }
+    return segment;
+}
+
+void cw_stream_consume(struct cw_stream *stream, size_t length)
+{
+    stream->consumed += length;
+    if (stream->consumed - stream->told >= CREDIT_STEP) {
+        stream->told = stream->consumed;
+        cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, htole64(stream->consumed));
+    }
+}
+
+/* STR-14: reported once, until new data come. Those without a handle wait for one (STR-15). */
+ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max)
+{
+    struct cw_list *ready = &cw_op_state(worker)->streams;
+    struct cw_stream *stream;
+    size_t count;
+
+    for (count = 0; count < max && !cw_list_empty(ready); count++) {
+        stream = cw_list_head(ready, struct cw_stream, ready_link);
+        cw_list_remove(&stream->ready_link);
+        eps[count].ep        = stream->ep;
+        eps[count].user_data = stream->ep->user_data;
+    }
+    return (ssize_t)count;
+}
+
+static void end_receives(struct cw_stream *stream, ucs_status_t status)
+{
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(&stream->receives)) != NULL) {
+        cw_request_complete(cw_container_of(link, struct cw_request, link), status);
+    }
+}
+
+static void drop_unread(struct cw_stream *stream)
+{
+    size_t length = stream->unread;
+
+    while (stream->first != NULL) {
+        free(cw_stream_pop(stream));
+    }
+    cw_stream_consume(stream, length);
+}
+
+void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+{
+    struct cw_stream *stream = ep->stream;
+
+    if (stream == NULL) {
+        return;
+    }
+    end_receives(stream, status);
+    if (ep->unread && !ep->closed && ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) {
+        return; /* the peer ended in good order and this is no failure: what it left can be read (CLS-5) */
+    }
+    drop_unread(stream);
+    ep->stream = NULL;
+    free(stream);
+}
+
+void cw_stream_ep_user_changed(struct ucp_ep *ep)
+{
+    struct cw_stream *stream = ep->stream;
+
+    if (stream == NULL) {
+        return;
+    }
+    if (!ep->user) {
+        end_receives(stream, UCS_ERR_CANCELED);
+        drop_unread(stream);
+    } else if (ep->unread) {
+        cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
+    }
+}

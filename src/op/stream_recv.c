@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Receiving from a stream. A receive ends as soon as it has one element (STR-5), or all of its buffer (STR-8): both are
+ * the same with another granule. A part of a granule stays in the buffer of the receive at the head, which nobody can
+ * take back (STR-19).
+ */
+#include "op/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/op.h"
+#include "wire/packet.h"
+
+struct recv_state {
+    struct cw_dt_cursor cursor;
+    size_t granule;
+    ucs_status_t status;        /* of the transfer so far */
+};
+
+_Static_assert(sizeof(struct recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+_Static_assert(offsetof(struct cw_stream_segment, data) ==
+               offsetof(struct cw_stream_segment, back) + sizeof(size_t), "the distance stands below the data");
+
+static void recv_release(struct cw_request *request)
+{
+    struct recv_state *state = cw_request_state(request);
+
+    cw_dt_finish(&state->cursor);
+}
+
+static void store(struct recv_state *state, const void *data, size_t length)
+{
+    if (cw_likely(state->status == UCS_OK)) {
+        state->status = cw_dt_unpack(&state->cursor, data, length);
+    } else {
+        state->cursor.offset += length; /* DT-12 */
+    }
+}
+
+/* How much of what is there a receive may take: whole granules within its buffer, or all if that is less than one. */
+static size_t share(size_t granule, size_t done, size_t room, size_t available)
+{
+    size_t part = (available < room) ? available : room;
+
+    return (part == 0 || granule == 1 || done + part < granule) ? part : (done + part) / granule * granule - done;
+}
+
+/* Only while the receive is the request's own; it is on no list any more. */
+static void finish(struct cw_request *request)
+{
+    struct recv_state *state = cw_request_state(request);
+
+    request->info.length = (state->status == UCS_OK) ? state->cursor.offset : 0;
+    cw_request_complete(request, state->status);
+}
+
+/* Gives the oldest receive its part of arrived data, and ends it if that is enough. Returns how many it took. */
+static size_t feed(struct cw_stream *stream, const char *data, size_t length)
+{
+    struct cw_request *request = cw_list_head(&stream->receives, struct cw_request, link);
+    struct recv_state *state   = cw_request_state(request);
+    size_t part                = share(state->granule, state->cursor.offset,
+                                       state->cursor.length - state->cursor.offset, length);
+
+    store(state, data, part);
+    cw_stream_consume(stream, part);
+    if (state->cursor.offset >= state->granule) {
+        cw_list_remove(&request->link);
+        finish(request);
+    }
+    return part;
+}
+
+static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
+{
+    struct cw_stream_segment *segment = malloc(sizeof(*segment) + length);
+    struct ucp_ep *ep                 = stream->ep;
+
+    if (segment == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    segment->next   = NULL;
+    segment->length = length;
+    segment->taken  = 0;
+    memcpy(segment->data, data, length);
+    if (stream->first == NULL) {
+        stream->first = segment;
+    } else {
+        stream->last->next = segment;
+    }
+    stream->last    = segment;
+    stream->unread += length;
+    ep->unread      = 1;
+    if (ep->user && cw_list_empty(&stream->ready_link)) {
+        cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const char *payload      = (const char *)data + sizeof(struct cw_wire_stream_data);
+    struct cw_stream *stream = cw_stream_get(ep);
+    struct cw_wire_stream_data header;
+    size_t part;
+
+    if (stream == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (length <= sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    length -= sizeof(header);
+    if (le64toh(header.offset) != stream->arrived || length > CW_STREAM_WINDOW - (stream->arrived - stream->told)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    stream->arrived += length;
+    while (length > 0 && !cw_list_empty(&stream->receives)) { /* callbacks may post more, or close the endpoint */
+        part     = feed(stream, payload, length);
+        payload += part;
+        length  -= part;
+    }
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (ep->closed || !cw_worker_has(ep->worker, UCP_FEATURE_STREAM)) {
+        cw_stream_consume(stream, length); /* nobody will read it (CLS-13) */
+        return UCS_OK;
+    }
+    return keep(stream, payload, length);
+}
+
+/* Moves unread data into a receive: as much as its granule allows, of one segment only if `one` (STR-7). */
+static void take(struct cw_stream *stream, struct recv_state *state, int one)
+{
+    size_t available = stream->unread, part, left;
+    struct cw_stream_segment *segment = stream->first;
+
+    if (one && available > 0) {
+        available = segment->length - segment->taken;
+    }
+    left = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset, available);
+    cw_stream_consume(stream, left);
+    while (left > 0) {
+        segment = stream->first;
+        part    = segment->length - segment->taken;
+        part    = (part < left) ? part : left;
+        store(state, segment->data + segment->taken, part);
+        left           -= part;
+        segment->taken += part;
+        stream->unread -= part;
+        if (segment->taken == segment->length) {
+            free(cw_stream_pop(stream));
+        }
+    }
+}
+
+static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
+{
+    recv_release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+static void return_length(const ucp_request_param_t *param, size_t *length_p, size_t length)
+{
+    *length_p = length;
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
+        *param->recv_info.length = length; /* OPA-12 */
+    }
+}
+
+/* What was asked for is here. */
+static ucs_status_ptr_t complete_now(struct cw_request *request, size_t *length, const ucp_request_param_t *param)
+{
+    struct recv_state *state = cw_request_state(request);
+
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        finish(request); /* STR-21 */
+        return cw_request_handle(request);
+    }
+    if (state->status == UCS_OK) {
+        return_length(param, length, state->cursor.offset);
+    }
+    request->flags |= CW_REQUEST_COMPLETED;
+    request->status = state->status;
+    return give_up(request, state->status);
+}
+
+static size_t granule_of(ucp_datatype_t datatype, const ucp_request_param_t *param, size_t length)
+{
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & UCP_STREAM_RECV_FLAG_WAITALL)) {
+        return length;
+    }
+    return (cw_dt_is_contig(datatype) && length > 0) ? cw_dt_contig_length(datatype, 1) : (length > 0);
+}
+
+/* The general way: any datatype, with a request. */
+static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t datatype, void *buffer, size_t count,
+                                     size_t *length, const ucp_request_param_t *param)
+{
+    struct cw_request *request = cw_request_get(stream->ep->worker, param, CW_REQUEST_STREAM_RECV);
+    struct recv_state *state;
+    ucs_status_t status;
+
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    state            = cw_request_state(request);
+    state->status    = UCS_OK;
+    request->release = recv_release;
+    request->info    = (ucp_tag_recv_info_t){0};
+    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return UCS_STATUS_PTR(status);
+    }
+    state->granule = granule_of(datatype, param, state->cursor.length);
+    if (stream->unread < state->granule) {
+        status = (stream->ep->state == CW_EP_FAILED)                      ? stream->ep->status :
+                 (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? UCS_ERR_NO_RESOURCE :
+                                                                           cw_dt_keep(&state->cursor);
+        if (status != UCS_OK) {
+            return give_up(request, status);
+        }
+        take(stream, state, 0);
+        cw_list_add_tail(&stream->receives, &request->link);
+        return cw_request_handle(request);
+    }
+    take(stream, state, state->cursor.class_id == UCP_DATATYPE_GENERIC && state->granule == 1);
+    return complete_now(request, length, param);
+}
+
+ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,
+                                const ucp_request_param_t *param)
+{
+    ucp_datatype_t datatype  = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                               ucp_dt_make_contig(1);
+    struct recv_state state;
+    struct cw_stream *stream;
+
+    if (cw_unlikely(ep->state == CW_EP_FAILED && !ep->unread)) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    stream = cw_stream_get(ep);
+    if (cw_unlikely(stream == NULL)) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    if (cw_dt_is_contig(datatype) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+        state.status  = cw_dt_start(&state.cursor, datatype, buffer, count, CW_DT_RECV);
+        state.granule = granule_of(datatype, param, state.cursor.length);
+        if (stream->unread >= state.granule) { /* nothing to remember: no request */
+            take(stream, &state, 0);
+            return_length(param, length, state.cursor.offset);
+            return NULL;
+        }
+    }
+    return recv_request(stream, datatype, buffer, count, length, param);
+}
+
+ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length)
+{
+    struct cw_stream *stream = ep->stream;
+    struct cw_stream_segment *segment;
+    char *data;
+
+    if (!ep->unread) {
+        return (ep->state == CW_EP_FAILED) ? UCS_STATUS_PTR(ep->status) : NULL;
+    }
+    segment       = cw_stream_pop(stream);
+    data          = segment->data + segment->taken;
+    *length       = segment->length - segment->taken;
+    segment->back = (size_t)(data - (char *)segment);
+    memmove(data - sizeof(segment->back), &segment->back, sizeof(segment->back));
+    cw_stream_consume(stream, *length);
+    return data;
+}
+
+void cw_stream_data_free(void *data)
+{
+    size_t back;
+
+    memcpy(&back, (char *)data - sizeof(back), sizeof(back));
+    free((char *)data - back);
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending on a stream. The shortest way is a contiguous buffer that fits the transport's short send and the window: no
+ * request. Everything else is cut into packets as the transport and the window allow, out of the user's memory where
+ * the transport can do that.
+ */
+#include "op/stream.h"
+
+#include <string.h>
+
+#include "wire/packet.h"
+
+struct send_state {
+    struct cw_completion completion; /* of all zcopy pieces; they are counted in the request */
+    struct cw_dt_cursor cursor;
+    uint64_t position;               /* in the stream, of the next piece */
+    size_t piece;                    /* its length */
+    uint8_t sent;                    /* all was given to the transport */
+};
+
+_Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static size_t window_left(const struct cw_stream *stream)
+{
+    return CW_STREAM_WINDOW - (size_t)(stream->sent - stream->credited);
+}
+
+static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct send_state *state   = cw_container_of(completion, struct send_state, completion);
+    struct cw_request *request = (struct cw_request *)(void *)state - 1;
+
+    request->outstanding--;
+    if (request->outstanding == 0 && state->sent) {
+        cw_list_remove(&request->link);
+        cw_request_complete(request, status);
+    }
+}
+
+static size_t pack_piece(void *dest, size_t max, void *arg)
+{
+    struct send_state *state            = arg;
+    struct cw_wire_stream_data header   = {.offset = htole64(state->position)};
+
+    (void)max;
+    memcpy(dest, &header, sizeof(header));
+    return sizeof(header) + cw_dt_pack(&state->cursor, (char *)dest + sizeof(header), state->piece);
+}
+
+static ucs_status_t send_zcopy(struct cw_request *request)
+{
+    struct send_state *state          = cw_request_state(request);
+    struct cw_conn *conn              = request->ep->conn;
+    struct cw_wire_stream_data header = {.offset = htole64(state->position)};
+    struct iovec iov                  = {.iov_base = state->cursor.contig + state->cursor.offset,
+                                         .iov_len  = state->piece};
+    ucs_status_t status;
+
+    status = conn->iface->transport->send_zcopy(conn, CW_PACKET_STREAM_DATA, &header, sizeof(header), &iov, 1,
+                                                &state->completion);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        state->cursor.offset += state->piece;
+        request->outstanding += (status == UCS_INPROGRESS);
+        status                = UCS_OK;
+    }
+    return status;
+}
+
+static ucs_status_t send_piece(struct cw_request *request)
+{
+    struct send_state *state       = cw_request_state(request);
+    struct cw_stream *stream       = request->ep->stream;
+    struct cw_conn *conn           = request->ep->conn;
+    const struct cw_limits *limits = &conn->iface->limits;
+    size_t left                    = state->cursor.length - state->cursor.offset;
+    size_t window                  = window_left(stream);
+    size_t header                  = sizeof(struct cw_wire_stream_data);
+    int zcopy                      = limits->max_zcopy > limits->max_bcopy && left + header > limits->max_bcopy &&
+                                     state->cursor.class_id == UCP_DATATYPE_CONTIG;
+    size_t max                     = (zcopy ? limits->max_zcopy : limits->max_bcopy) - header;
+    ucs_status_t status;
+
+    if (window == 0) {
+        return CW_HOLD;
+    }
+    max             = (max < window) ? max : window;
+    state->piece    = (left < max) ? left : max;
+    state->position = stream->sent;
+    status          = zcopy ? send_zcopy(request) :
+                      conn->iface->transport->send_bcopy(conn, CW_PACKET_STREAM_DATA, header + state->piece, pack_piece,
+                                                         state);
+    if (status == UCS_OK) {
+        stream->sent += state->piece;
+    }
+    return status;
+}
+
+static ucs_status_t stream_send(struct cw_request *request)
+{
+    struct send_state *state = cw_request_state(request);
+    ucs_status_t status;
+
+    while (state->cursor.offset < state->cursor.length) {
+        status = send_piece(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    state->sent = 1;
+    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static void release(struct cw_request *request)
+{
+    struct send_state *state = cw_request_state(request);
+
+    cw_dt_finish(&state->cursor);
+}
+
+static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
+{
+    release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+static int takes_all_now(const struct ucp_ep *ep, size_t length)
+{
+    return cw_ep_ready(ep) && length <= window_left(ep->stream) &&
+           length + sizeof(struct cw_wire_stream_data) <= ep->conn->iface->limits.max_bcopy;
+}
+
+/* Puts a request where it waits. */
+static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, ucs_status_t why)
+{
+    struct send_state *state = cw_request_state(request);
+    ucs_status_t status      = cw_dt_keep(&state->cursor);
+
+    if (status != UCS_OK && request->outstanding == 0) {
+        if (state->cursor.offset > 0) {
+            cw_ep_fail(ep, status); /* the stream has a part of it */
+        }
+        return give_up(request, status);
+    }
+    if (why == CW_HOLD) {
+        cw_list_add_tail(&ep->held, &request->link);
+    } else {
+        cw_ep_queue(ep, request);
+    }
+    return cw_request_handle(request);
+}
+
+/* The first attempt, or the place in a queue. */
+static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
+{
+    struct send_state *state = cw_request_state(request);
+    ucs_status_t status      = (state->cursor.length == 0) ? UCS_OK : CW_AGAIN;
+
+    if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && status != UCS_OK &&
+        !takes_all_now(ep, state->cursor.length)) {
+        return give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
+    }
+    if (status != UCS_OK && cw_ep_ready(ep)) {
+        status = stream_send(request);
+    }
+    switch (status) {
+    case UCS_OK:
+        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+            cw_request_complete(request, UCS_OK);
+            return cw_request_handle(request);
+        }
+        return give_up(request, UCS_OK);
+    case UCS_INPROGRESS:
+        cw_list_add_tail(&ep->inflight, &request->link);
+        return cw_request_handle(request);
+    case CW_AGAIN:
+        if (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+            return give_up(request, UCS_ERR_NO_RESOURCE);
+        }
+        return wait_on(ep, request, CW_AGAIN);
+    case CW_HOLD:
+        return wait_on(ep, request, CW_HOLD);
+    default:
+        if (request->outstanding == 0) {
+            return give_up(request, status);
+        }
+        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke in the middle: ends with it */
+        return cw_request_handle(request);
+    }
+}
+
+static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count,
+                                     const ucp_request_param_t *param)
+{
+    uint32_t attr_mask         = param->op_attr_mask;
+    ucp_datatype_t datatype    = (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    struct send_state *state;
+    ucs_status_t status;
+
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    state                  = cw_request_state(request);
+    state->completion.done = zcopy_done;
+    state->sent            = 0;
+    request->ep            = ep;
+    request->send          = stream_send;
+    request->release       = release;
+    status                 = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_SEND);
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return UCS_STATUS_PTR(status);
+    }
+    return start(ep, request, attr_mask);
+}
+
+ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    uint32_t attr_mask = param->op_attr_mask;
+    struct cw_stream *stream;
+    struct cw_conn *conn;
+    ucs_status_t status;
+    size_t length = count;
+
+    if (cw_unlikely(ep->state == CW_EP_FAILED)) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    stream = cw_stream_get(ep);
+    if (cw_unlikely(stream == NULL)) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    if (cw_likely(cw_ep_ready(ep) && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+        if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+            length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
+        }
+        conn = ep->conn;
+        if (length - 1 < conn->iface->limits.max_short && length <= window_left(stream)) {
+            status = conn->iface->transport->send_short(conn, CW_PACKET_STREAM_DATA, htole64(stream->sent), buffer,
+                                                        length);
+            if (cw_likely(status != CW_AGAIN)) {
+                stream->sent += length;
+                return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
+            }
+        }
+    }
+    return send_request(ep, buffer, count, param);
+}
+
+ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_stream *stream = ep->stream;
+    struct cw_wire_stream_credit header;
+    uint64_t consumed;
+
+    if (length != sizeof(header) || stream == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    consumed = le64toh(header.consumed);
+    if (consumed < stream->credited || consumed > stream->sent) {
+        return UCS_ERR_IO_ERROR;
+    }
+    stream->credited = consumed;
+    if (!cw_list_empty(&ep->held)) {
+        cw_ep_release_held(ep);
+    }
+    return UCS_OK;
+}
