@@ -62,6 +62,17 @@ static const struct {
     {"\\cma", "posix", 0, 0, 1},
     {"cma", "tcp", 0, 0, 0},
 
+    /* copies between processes are allowed by their name and the aliases that hold it, and go with these */
+    {"cma", "cma", 1, 1, 0},
+    {"sm", "cma", 1, 1, 0},
+    {"shm", "cma", 1, 1, 0},
+    {"\\cma", "cma", 1, 1, 0},
+    {"mm", "cma", 0, 0, 0},
+    {"posix", "cma", 0, 0, 0},
+    {"sysv", "cma", 0, 0, 0},
+    {"tcp", "cma", 0, 0, 0},
+    {"\\sm", "cma", 0, 0, 0},
+
     /* a backslash makes a name literal (VAR-1) */
     {"\\tcp", "tcp", 1, 1, 0},
     {"\\posix", "posix", 1, 1, 1},
