@@ -92,7 +92,7 @@ static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, si
 {
     uint8_t frame[CW_TCP_FRAME_HEADER + CW_MAX_BAD_PACKET];
 
-    cw_tcp_frame_encode(frame, id, length);
+    cw_tcp_frame_encode(frame, CW_TCP_PACKET, id, length);
     memcpy(frame + CW_TCP_FRAME_HEADER, data, length);
     (void)!send(visit->fd, frame, CW_TCP_FRAME_HEADER + length, MSG_NOSIGNAL);
 }

@@ -12,15 +12,16 @@ static void try_tcp(const uint8_t *data, size_t size)
 {
     uint8_t again[CW_TCP_GREETING_SIZE], bytes[CW_TCP_ADDRESS_MAX];
     struct cw_tcp_greeting_header greeting;
+    struct cw_tcp_frame_header frame;
     struct cw_tcp_address address;
-    uint8_t id;
 
     if (cw_tcp_address_decode(data, size, &address) == NULL) {
         fuzz_check(cw_tcp_address_encode(&address, bytes) == size);
         fuzz_check(memcmp(bytes, data, size) == 0);
     }
-    if (size >= CW_TCP_FRAME_HEADER) {
-        fuzz_check(cw_tcp_frame_decode(data, &id) <= (int32_t)CW_TCP_PACKET_MAX);
+    if (size >= CW_TCP_FRAME_HEADER && cw_tcp_frame_decode(data, &frame)) {
+        fuzz_check(frame.length <= ((frame.kind == CW_TCP_PACKET) ? CW_TCP_PACKET_MAX
+                                                                  : CW_PLACE_HEADER + CW_TCP_PLACED_MAX));
     }
     if (size >= CW_TCP_GREETING_SIZE && cw_tcp_greeting_decode(data, 256, &greeting) == NULL) {
         cw_tcp_greeting_encode(again, greeting.kind, greeting.length, greeting.key);

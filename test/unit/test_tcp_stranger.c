@@ -228,7 +228,7 @@ static void test_split_everywhere(void **state)
 
     (void)state;
     for (i = 0; i < 5; i++) {
-        cw_tcp_frame_encode(bytes + length, (uint8_t)(i + 1), sizes[i]);
+        cw_tcp_frame_encode(bytes + length, CW_TCP_PACKET, (uint8_t)(i + 1), sizes[i]);
         memset(bytes + length + CW_TCP_FRAME_HEADER, (int)('a' + i), sizes[i]);
         put_packet(&expected, &expected_length, (uint8_t)(i + 1), bytes + length + CW_TCP_FRAME_HEADER, sizes[i]);
         length += CW_TCP_FRAME_HEADER + sizes[i];
@@ -280,7 +280,7 @@ static void test_broken_frames(void **state)
     (void)state;
     node_open(&node);
     cw_log_set_interceptor(count_lines);
-    cw_tcp_frame_encode(good, 7, 4);
+    cw_tcp_frame_encode(good, CW_TCP_PACKET, 7, 4);
     memcpy(good + CW_TCP_FRAME_HEADER, "good", 4);
     for (i = 0; i < sizeof(broken) / sizeof(broken[0]); i++) {
         log_lines = 0;
@@ -310,7 +310,7 @@ static void test_cut_off(void **state)
 
     (void)state;
     node_open(&node);
-    cw_tcp_frame_encode(frame, 7, 100);
+    cw_tcp_frame_encode(frame, CW_TCP_PACKET, 7, 100);
     for (length = 1; length < sizeof(frame); length += 7) {
         fd = raw_open(&node, &link);
         raw_send(fd, frame, length);

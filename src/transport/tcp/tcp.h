@@ -10,7 +10,7 @@
  *   close_conn: freed; from OPEN with bytes under way LINGERING, freed later
  *
  * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives
- * its staging buffer, so that a failed allocation delays and never loses.
+ * its staging buffer and spare place, so that a failed allocation delays and never loses.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_H
 #define CW_TRANSPORT_TCP_TCP_H
@@ -69,6 +69,17 @@ struct cw_tcp_tx {
     uint8_t bytes[];              /* iface->tx_capacity */
 };
 
+/* A placed packet of which a part is missing: of iov[first .. count), `missing` bytes. */
+struct cw_tcp_place {
+    size_t missing;
+    size_t length;
+    unsigned first;
+    unsigned count;
+    uint8_t id;
+    uint8_t header[CW_PLACE_HEADER];
+    struct iovec iov[CW_PLACE_MAX_IOV];
+};
+
 /* State that a connection only needs until it is open. */
 struct cw_tcp_greeting {
     uint64_t deadline_ns;         /* of a stranger */
@@ -90,9 +101,10 @@ struct cw_tcp_conn {
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
+    struct cw_tcp_place *place;   /* where the next bytes go */
     size_t rx_have;               /* without rx_frame: bytes in rx_head */
     size_t rx_size;
-    uint8_t rx_head[CW_TCP_FRAME_HEADER];
+    uint8_t rx_head[CW_TCP_PLACED_HEADER];
     uint16_t fruitless;
     uint8_t state;
     uint8_t is_hot;
@@ -120,6 +132,7 @@ struct cw_tcp_iface {
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
+    struct cw_tcp_place *spare_place; /* likewise */
     size_t tx_capacity;
     size_t address_length;
     uint8_t address[CW_TCP_ADDRESS_MAX];
@@ -134,6 +147,17 @@ static inline struct cw_tcp_iface *cw_tcp_iface_of(const struct cw_conn *conn)
 static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 {
     return cw_container_of(conn, struct cw_tcp_conn, super);
+}
+
+static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)
+{
+    size_t length = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        length += iov[i].iov_len;
+    }
+    return length;
 }
 
 /* tcp_settings.c */
@@ -186,6 +210,8 @@ ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header
 ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_tcp_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
 /* Makes sure of iface->spare_tx. 0: no memory. */
 int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);

@@ -68,6 +68,7 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
     cw_tcp_conn_drop_fd(conn);
     free(conn->greeting);
     free(conn->rx_frame);
+    free(conn->place);
     free(conn->tx);
     free(conn);
 }
@@ -84,7 +85,9 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     leave_state(conn);
     cw_tcp_conn_drop_fd(conn);
     free(conn->rx_frame);
+    free(conn->place);
     conn->rx_frame = NULL;
+    conn->place    = NULL;
     conn->state    = CW_TCP_CLOSED;
     conn->broken   = status;
     cw_tcp_tx_cancel(conn, status, 0);
@@ -174,8 +177,10 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     leave_state(conn);
     free(conn->greeting);
     free(conn->rx_frame);
+    free(conn->place);
     conn->greeting   = NULL;
     conn->rx_frame   = NULL;
+    conn->place      = NULL;
     conn->super.user = NULL;
     conn->wants_room = 0;
     conn->state      = CW_TCP_LINGERING;

@@ -29,6 +29,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_bcopy     = settings->tx_seg_size;
     limits->max_zcopy     = CW_TCP_PACKET_MAX;
     limits->max_iov       = settings->max_iov;
+    limits->max_placed    = CW_TCP_PLACED_MAX;
     limits->latency_ns    = 10000;
     limits->bandwidth_bps = settings->bandwidth_bps;
     limits->overhead_ns   = 2000;
@@ -103,6 +104,7 @@ static void tcp_close(struct cw_iface *super)
     cw_tcp_lingering_end(iface);
     free(iface->staging);
     free(iface->spare_tx);
+    free(iface->spare_place);
     free(iface);
 }
 
@@ -139,7 +141,7 @@ static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *c
         return cw_tcp_dial_failed(conn);
     }
     if (cw_tcp_recv(conn, LAST_WORDS_RECEIVES, &events) != CW_TCP_RECV_ENDED) {
-        if (iface->staging == NULL) {
+        if (iface->staging == NULL || iface->spare_place == NULL) {
             cw_list_add_tail(&iface->pending, &conn->link); /* no memory to receive in; later */
         } else {
             cw_tcp_conn_lost(conn, conn->broken);
@@ -223,5 +225,6 @@ const struct cw_transport cw_tcp_transport = {
     .send_short    = cw_tcp_send_short,
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,
+    .send_placed   = cw_tcp_send_placed,
     .flush         = cw_tcp_flush,
 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Receiving. The kernel fills the iface's staging buffer, whole frames are handed up out of it, and what remains of a
- * frame moves to a buffer of its own, exactly its size, which the next receive fills directly. Invariant between
- * receives: rx_frame is NULL and fewer than 8 bytes are in rx_head, or rx_frame holds rx_have < rx_size bytes beginning
- * with a checked header.
+ * frame moves to a buffer of its own, exactly its size, which the next receive fills directly. The payload of a placed
+ * packet goes to the place that the core names; only what came together with its header is copied there. Invariant
+ * between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size bytes beginning with a
+ * checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
  */
 #include "transport/tcp/tcp.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +16,16 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
+/* What is needed to take any bytes whatever. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
     if (cw_unlikely(iface->staging == NULL)) {
         iface->staging = malloc(iface->staging_size);
     }
-    return iface->staging != NULL;
+    if (cw_unlikely(iface->spare_place == NULL)) {
+        iface->spare_place = malloc(sizeof(*iface->spare_place));
+    }
+    return iface->staging != NULL && iface->spare_place != NULL;
 }
 
 static enum cw_tcp_recv_result lost(struct cw_tcp_conn *conn, ucs_status_t status, unsigned *events)
@@ -54,15 +60,11 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
 
 /* Saves the beginning of a frame that stands in the staging buffer. Without memory the staging buffer itself is given
  * away. */
-static void save_rest(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
+static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    conn->rx_have = length;
-    if (length < CW_TCP_FRAME_HEADER) {
-        memcpy(conn->rx_head, from, length);
-        return;
-    }
+    conn->rx_have  = length;
     conn->rx_size  = frame;
     conn->rx_frame = malloc(frame);
     if (conn->rx_frame != NULL) {
@@ -74,52 +76,154 @@ static void save_rest(struct cw_tcp_conn *conn, uint8_t *from, size_t length, si
     iface->staging = NULL;
 }
 
+/* The next n bytes of the place are there; `from`: and have to be copied to it. */
+static void place_advance(struct cw_tcp_place *place, const uint8_t *from, size_t n)
+{
+    struct iovec *iov;
+    size_t part;
+
+    place->missing -= n;
+    while (n > 0) {
+        iov  = &place->iov[place->first];
+        part = (n < iov->iov_len) ? n : iov->iov_len;
+        if (from != NULL) {
+            memcpy(iov->iov_base, from, part);
+            from += part;
+        }
+        iov->iov_base = (char *)iov->iov_base + part;
+        iov->iov_len -= part;
+        n -= part;
+        place->first += iov->iov_len == 0;
+    }
+}
+
+/* The last byte of conn->place has come. */
+static void place_end(struct cw_tcp_conn *conn, unsigned *events)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_place *place = conn->place;
+
+    conn->place = NULL;
+    conn->super.iface->upcalls->placed(&conn->super, place->id, place->header, place->length);
+    (*events)++;
+    if (iface->spare_place == NULL) {
+        iface->spare_place = place;
+    } else {
+        free(place);
+    }
+}
+
+/* Asks for the place of a packet whose first `length` bytes, at least the headers, stand in the staging buffer, and
+ * fills it with them. Returns how many of them belong to the packet; 0: the core refuses. */
+static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *frame, const uint8_t *from,
+                          size_t length, unsigned *events)
+{
+    struct cw_tcp_iface *iface        = cw_tcp_iface_of(&conn->super);
+    const struct cw_upcalls *upcalls  = iface->super.upcalls;
+    struct cw_tcp_place *place        = iface->spare_place;
+    const size_t come                 = length - CW_TCP_PLACED_HEADER;
+
+    if (upcalls->place == NULL || upcalls->placed == NULL) {
+        return 0;
+    }
+    place->id     = frame->id;
+    place->length = frame->length - CW_PLACE_HEADER;
+    place->first  = 0;
+    memcpy(place->header, from + CW_TCP_FRAME_HEADER, CW_PLACE_HEADER);
+    place->count = upcalls->place(&conn->super, place->id, place->header, place->length, place->iov);
+    if (place->count == 0) {
+        return 0;
+    }
+    assert(place->count <= CW_PLACE_MAX_IOV && cw_tcp_iov_length(place->iov, place->count) == place->length);
+    iface->spare_place = NULL;
+    conn->place        = place;
+    place->missing     = place->length;
+    length             = (come < place->length) ? come : place->length;
+    place_advance(place, from + CW_TCP_PLACED_HEADER, length);
+    if (place->missing == 0) {
+        place_end(conn, events);
+    }
+    return CW_TCP_PLACED_HEADER + length;
+}
+
 /* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
     uint8_t *at = cw_tcp_iface_of(&conn->super)->staging;
-    int32_t packet = 0;
-    uint8_t id;
+    struct cw_tcp_frame_header header;
+    size_t size;
 
     while (length >= CW_TCP_FRAME_HEADER) {
-        packet = cw_tcp_frame_decode(at, &id);
-        if (cw_unlikely(packet < 0)) {
+        if (cw_unlikely(!cw_tcp_frame_decode(at, &header))) {
             return 0;
         }
-        if (length < CW_TCP_FRAME_HEADER + (size_t)packet) {
-            break;
+        size = CW_TCP_FRAME_HEADER + header.length;
+        if (header.kind == CW_TCP_PLACED) {
+            if (length < CW_TCP_PLACED_HEADER) {
+                break;
+            }
+            size = place_begin(conn, &header, at, length, events);
+            if (size == 0) {
+                return 0;
+            }
+        } else if (length < size) {
+            save_frame(conn, at, length, size);
+            return 1;
+        } else {
+            conn->super.iface->upcalls->packet(&conn->super, header.id, at + CW_TCP_FRAME_HEADER, header.length);
+            (*events)++;
         }
-        conn->super.iface->upcalls->packet(&conn->super, id, at + CW_TCP_FRAME_HEADER, (size_t)packet);
-        (*events)++;
-        at += CW_TCP_FRAME_HEADER + (size_t)packet;
-        length -= CW_TCP_FRAME_HEADER + (size_t)packet;
+        at += size;
+        length -= size;
     }
-    save_rest(conn, at, length, CW_TCP_FRAME_HEADER + (size_t)packet);
+    conn->rx_have = length;
+    memcpy(conn->rx_head, at, length);
     return 1;
 }
 
 /* Takes `got` new bytes: those of the saved frame, in place already, and those behind it in the staging buffer. */
-static int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->rx_size - conn->rx_have;
     uint8_t *frame       = conn->rx_frame;
-    uint8_t id           = 0;
-    int32_t packet;
+    struct cw_tcp_frame_header header;
 
-    if (cw_likely(frame == NULL)) {
-        return parse(conn, conn->rx_have + got, events);
-    }
     if (got < missing) {
         conn->rx_have += got;
         return 1;
     }
-    packet         = cw_tcp_frame_decode(frame, &id);
+    (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
-    conn->super.iface->upcalls->packet(&conn->super, id, frame + CW_TCP_FRAME_HEADER, (size_t)packet);
+    conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER, header.length);
     (*events)++;
     free(frame);
     return (got == missing) || parse(conn, got - missing, events);
+}
+
+/* The same for a place. */
+static int place_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+{
+    const size_t missing = conn->place->missing;
+
+    conn->fruitless = 0; /* no event yet, but not idle */
+    place_advance(conn->place, NULL, (got < missing) ? got : missing);
+    if (got < missing) {
+        return 1;
+    }
+    place_end(conn, events);
+    return (got == missing) || parse(conn, got - missing, events);
+}
+
+static int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+{
+    if (conn->place != NULL) {
+        return place_arrived(conn, got, events);
+    }
+    if (conn->rx_frame != NULL) {
+        return frame_arrived(conn, got, events);
+    }
+    return parse(conn, conn->rx_have + got, events);
 }
 
 /* One system call. *room_p: how many bytes it could have brought. -EAGAIN also without memory. */
@@ -127,9 +231,11 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     const int staging          = staging_reserve(iface);
-    struct iovec iov[2];
+    struct cw_tcp_place *place = conn->place;
+    struct iovec iov[CW_PLACE_MAX_IOV + 1];
+    unsigned count = 1;
 
-    if (cw_likely(conn->rx_frame == NULL)) {
+    if (cw_likely(conn->rx_frame == NULL && place == NULL)) {
         if (!staging) {
             return -EAGAIN;
         }
@@ -137,12 +243,21 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         *room_p = iface->staging_size - conn->rx_have;
         return cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p);
     }
-    iov[0].iov_base = conn->rx_frame + conn->rx_have;
-    iov[0].iov_len  = conn->rx_size - conn->rx_have;
-    iov[1].iov_base = iface->staging;
-    iov[1].iov_len  = staging ? iface->staging_size : 0;
-    *room_p         = iov[0].iov_len + iov[1].iov_len;
-    return cw_net_recvv(conn->item.fd, iov, 2);
+    if (place != NULL) {
+        count = place->count - place->first;
+        memcpy(iov, &place->iov[place->first], count * sizeof(*iov));
+        *room_p = place->missing;
+    } else {
+        iov[0].iov_base = conn->rx_frame + conn->rx_have;
+        iov[0].iov_len  = conn->rx_size - conn->rx_have;
+        *room_p         = iov[0].iov_len;
+    }
+    if (staging) {
+        iov[count].iov_base  = iface->staging;
+        iov[count++].iov_len = iface->staging_size;
+        *room_p += iface->staging_size;
+    }
+    return cw_net_recvv(conn->item.fd, iov, count);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)

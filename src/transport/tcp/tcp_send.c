@@ -141,7 +141,7 @@ ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
         return status;
     }
     to = tx->bytes + tx->length;
-    cw_tcp_frame_encode(to, id, packet);
+    cw_tcp_frame_encode(to, CW_TCP_PACKET, id, packet);
     memcpy(to + CW_TCP_FRAME_HEADER, &header, sizeof(header));
     if (length > 0) {
         memcpy(to + CW_TCP_FRAME_HEADER + sizeof(header), payload, length);
@@ -165,7 +165,7 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     to     = tx->bytes + tx->length;
     packet = pack(to + CW_TCP_FRAME_HEADER, max, arg);
     assert(packet <= max);
-    cw_tcp_frame_encode(to, id, packet);
+    cw_tcp_frame_encode(to, CW_TCP_PACKET, id, packet);
     return frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
 }
 
@@ -207,21 +207,15 @@ static ssize_t send_once(int fd, struct cw_tcp_tx *tx)
     return cw_net_sendv(fd, iov, 1 + count);
 }
 
-ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
-                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+/* One frame that ends in user memory. */
+static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, uint8_t id, const void *header,
+                              size_t header_length, const struct iovec *iov, unsigned iov_count, size_t payload,
+                              struct cw_completion *completion)
 {
-    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    size_t packet            = header_length;
     struct cw_tcp_tx *tx;
     ucs_status_t status;
     ssize_t sent;
-    unsigned i;
 
-    for (i = 0; i < iov_count; i++) {
-        packet += iov[i].iov_len;
-    }
-    assert(packet <= super->iface->limits.max_zcopy && header_length <= super->iface->limits.max_bcopy &&
-           iov_count <= super->iface->limits.max_iov);
     if (conn->tx != NULL) {
         return (conn->broken != UCS_OK) ? conn->broken : again(conn);
     }
@@ -229,7 +223,7 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
     if (status != UCS_OK) {
         return status;
     }
-    cw_tcp_frame_encode(tx->bytes, id, packet);
+    cw_tcp_frame_encode(tx->bytes, kind, id, header_length + payload);
     memcpy(tx->bytes + CW_TCP_FRAME_HEADER, header, header_length);
     if (iov_count > 0) {
         memcpy(tx->iov, iov, iov_count * sizeof(*iov));
@@ -244,6 +238,27 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
     tx->zcopy = completion;
     keep_rest(conn, tx->head);
     return UCS_INPROGRESS;
+}
+
+ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t payload = cw_tcp_iov_length(iov, iov_count);
+
+    assert(header_length + payload <= super->iface->limits.max_zcopy &&
+           header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
+    return send_user(cw_tcp_conn_of(super), CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload,
+                     completion);
+}
+
+ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t payload = cw_tcp_iov_length(iov, iov_count);
+
+    assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
+    return send_user(cw_tcp_conn_of(super), CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload,
+                     completion);
 }
 
 ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)

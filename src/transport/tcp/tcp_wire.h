@@ -6,14 +6,15 @@
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
  *        4    1 version of this layout, 1                           4    1 id of the packet
- *        5    1 enum cw_tcp_greeting_kind                           5    3 reserved
- *        6    2 bytes that follow, <= CW_HELLO_MAX                  8    n the packet
- *        8    4 key out of the acceptor's address, both ways
+ *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
+ *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    2 reserved
+ *        8    4 key out of the acceptor's address, both ways        8    n the packet
  *       12    4 reserved
  *       16    n hello or reply of the core
  *
- * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX is part of the format: every receiver takes
- * frames up to it.
+ * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part of the format:
+ * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
+ * CW_TCP_PLACED_MAX bytes of payload.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -22,13 +23,18 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "transport/transport.h"
+
 #define CW_TCP_MAGIC            0x50545743u
 #define CW_TCP_VERSION          1u
 #define CW_TCP_GREETING_SIZE    16u
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
+#define CW_TCP_PLACED_MAX       (4u << 20)
+#define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
 
 enum cw_tcp_greeting_kind { CW_TCP_HELLO = 1, CW_TCP_ACCEPTED = 2, CW_TCP_REFUSED = 3 };
+enum cw_tcp_frame_kind { CW_TCP_PACKET = 0, CW_TCP_PLACED = 1 };
 
 struct cw_tcp_greeting_header {
     uint32_t magic;
@@ -42,7 +48,8 @@ struct cw_tcp_greeting_header {
 struct cw_tcp_frame_header {
     uint32_t length;
     uint8_t id;
-    uint8_t reserved[3];
+    uint8_t kind;
+    uint16_t reserved;
 };
 
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
@@ -84,25 +91,26 @@ static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_le
     return NULL;
 }
 
-static inline void cw_tcp_frame_encode(void *to, uint8_t id, size_t length)
+static inline void cw_tcp_frame_encode(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length)
 {
-    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, {0, 0, 0}};
+    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, (uint8_t)kind, 0};
 
     memcpy(to, &header, sizeof(header));
 }
 
-/* Bytes of the packet, or -1 when this is no frame. */
-static inline int32_t cw_tcp_frame_decode(const void *from, uint8_t *id)
+/* 0 when this is no frame. */
+static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_header *header)
 {
-    struct cw_tcp_frame_header header;
-
-    memcpy(&header, from, sizeof(header));
-    header.length = le32toh(header.length);
-    if (header.length > CW_TCP_PACKET_MAX || (header.reserved[0] | header.reserved[1] | header.reserved[2]) != 0) {
-        return -1;
+    memcpy(header, from, sizeof(*header));
+    header->length = le32toh(header->length);
+    if (header->reserved != 0) {
+        return 0;
     }
-    *id = header.id;
-    return (int32_t)header.length;
+    if (header->kind == CW_TCP_PACKET) {
+        return header->length <= CW_TCP_PACKET_MAX;
+    }
+    return header->kind == CW_TCP_PLACED && header->length > CW_PLACE_HEADER &&
+           header->length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
 }
 
 #endif
