@@ -1,0 +1,275 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs a program of an MPI library over our libucp.
+
+    run.py [OPTIONS] openmpi|mpich PROCESSES PROGRAM [ARGUMENTS]
+
+PROGRAM is a source (mpi_*.c, compiled when it is newer than what was built of it), or an installed program.
+
+    --lib DIRECTORY    where our libraries are; the MPI library's own ones are taken from the system
+    --work DIRECTORY   where programs are built and run
+    --set NAME=VALUE   an environment variable of the processes
+    --launch WORD      one more argument of mpirun
+    --input FILE       a file that the program wants in its working directory
+    --expect REGEX     must match a line of the output (or of --output FILE); can be given several times
+    --refuse REGEX     must match none of its lines
+    --output FILE      what the program writes in its working directory
+    --seconds N        after which the program hangs
+
+Status: 0, 77 when a package is missing here, 1 for anything else. A run that hangs is a failure: what the processes do is
+printed (if gdb is there) and all of them are killed. Our library must have been used: the sources mpi_*.c look at
+themselves (CW_APPS_LIB); the maps of every process that mpirun started are looked at while it runs.
+"""
+
+import argparse
+import ctypes
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+SKIP = 77
+HERE = os.path.dirname(os.path.abspath(__file__))
+PR_SET_CHILD_SUBREAPER = 36
+LIBRARY = re.compile(r"\s(/\S*/libuc[pstm]\.so[^\s]*)")
+BACKTRACE_LINES = 150
+
+# docs/APPS.md tells what each is for.
+LAUNCH = {
+    "openmpi": ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca", "mpi_yield_when_idle", "1",
+                "-mca", "pml", "ucx", "-mca", "osc", "^ucx",
+                "-mca", "pml_ucx_tls", "any", "-mca", "pml_ucx_devices", "any",
+                "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"],
+    "mpich": [],
+}
+PACKAGES = {"openmpi": "openmpi-bin and libopenmpi-dev", "mpich": "mpich and libmpich-dev"}
+
+
+def skip(text):
+    print("skipped: " + text)
+    sys.exit(SKIP)
+
+
+def fail(text):
+    print("FAILED: " + text)
+    sys.exit(1)
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def compiled(mpi, source, work):
+    """The program built of a source."""
+    compiler = shutil.which("mpicc." + mpi)
+    if compiler is None:
+        skip("there is no mpicc.%s (Debian: %s)" % (mpi, PACKAGES[mpi]))
+    directory = os.path.join(work, mpi)
+    os.makedirs(directory, exist_ok=True)
+    program = os.path.join(directory, os.path.basename(source)[:-len(".c")])
+    inputs = [source, os.path.join(HERE, "mpi_check.h")]
+    if not os.path.exists(program) or os.path.getmtime(program) < max(map(os.path.getmtime, inputs)):
+        command = [compiler, "-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, source, "-pthread"]
+        built = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        if built.returncode != 0:
+            print(built.stdout)
+            fail("this does not compile: " + " ".join(command))
+    return program
+
+
+def descendants():
+    """Every process below this one, mpirun's orphans too: they are given to us (subreaper)."""
+    parents = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            stat = read("/proc/%s/stat" % name)
+            if stat:
+                parents[int(name)] = int(stat[stat.rindex(")") + 2:].split()[1])
+    found, front = [], [os.getpid()]
+    while front:
+        front = [pid for pid, parent in parents.items() if parent in front]
+        found += front
+    return found
+
+
+def kill_all():
+    for _ in range(100):
+        pids = descendants()
+        for pid in pids:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0] != 0:
+                pass
+        except ChildProcessError:
+            return
+        time.sleep(0.05)
+
+
+def used_libraries(program, into):
+    """Adds which libraries of ours or of the system the running processes of the program have mapped."""
+    for pid in descendants():
+        try:
+            if os.path.realpath(os.readlink("/proc/%d/exe" % pid)) != program:
+                continue
+        except OSError:
+            continue
+        into.update(LIBRARY.findall(read("/proc/%d/maps" % pid)))
+
+
+def tell_what_hangs(program):
+    for pid in descendants():
+        try:
+            if os.path.realpath(os.readlink("/proc/%d/exe" % pid)) != program:
+                continue
+        except OSError:
+            continue
+        print("--- process %d" % pid)
+        if shutil.which("gdb") is None:
+            print(read("/proc/%d/stack" % pid) or "(without gdb there is nothing to tell)")
+            continue
+        try:
+            trace = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt 25"], text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=False).stdout
+        except subprocess.TimeoutExpired:
+            trace = "(gdb took too long)"
+        lines = [line for line in trace.split("\n") if line.startswith(("#", "Thread"))]
+        print("\n".join(lines[:BACKTRACE_LINES]))
+
+
+def environment(options, mpi):
+    result = {name: value for name, value in os.environ.items() if not name.startswith(("UCX_", "OMPI_", "MPIR_"))}
+    result["LD_LIBRARY_PATH"] = ":".join([options.lib] + result.get("LD_LIBRARY_PATH", "").split(":")).rstrip(":")
+    result["CW_APPS_LIB"] = options.lib
+    names = ["LD_LIBRARY_PATH", "CW_APPS_LIB"]
+    if mpi == "mpich":
+        # Between processes of one machine MPICH has shared memory of its own.
+        result["MPIR_CVAR_NOLOCAL"] = "1"
+    for setting in options.set:
+        name, value = setting.split("=", 1)
+        result[name] = value
+        names.append(name)
+    return result, names
+
+
+def run(options, program, env, names):
+    """(status, output, mapped libraries); status None: it hung."""
+    launcher = shutil.which("mpirun." + options.mpi)
+    if launcher is None:
+        skip("there is no mpirun.%s (Debian: %s)" % (options.mpi, PACKAGES[options.mpi]))
+    command = [launcher] + LAUNCH[options.mpi] + options.launch
+    if options.mpi == "openmpi":
+        for name in names:
+            command += ["-x", name]
+    command += ["-np", str(options.processes), program] + options.arguments
+    settings = " ".join("%s=%s" % (name, env[name]) for name in names if name != "CW_APPS_LIB")
+    print("running: %s %s" % (settings, " ".join(command)), flush=True)
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    libraries = set()
+    log = os.path.join(options.directory, "output")
+    with open(log, "w", encoding="utf-8") as output:
+        process = subprocess.Popen(command, cwd=options.directory, env=env, stdin=subprocess.DEVNULL, stdout=output,
+                                   stderr=subprocess.STDOUT)
+        end = time.monotonic() + options.seconds
+        pause = 0.05
+        while process.poll() is None and time.monotonic() < end:
+            used_libraries(program, libraries)
+            time.sleep(pause)
+            pause = min(0.5, pause * 1.2)
+    status = process.poll()
+    if status is None:
+        print(read(log))
+        print("FAILED: the program hangs: it has not ended within %d seconds. What its processes do:" %
+              options.seconds)
+        tell_what_hangs(program)
+    kill_all()
+    return status, read(log), libraries
+
+
+def judge(options, status, output, libraries):
+    text = output
+    if options.output is not None:
+        text = read(os.path.join(options.directory, options.output))
+        print(text)
+    complaints = []
+    if status != 0:
+        complaints.append("mpirun ended with status %d" % status)
+    strange = sorted(path for path in libraries if os.path.dirname(path) != options.lib)
+    if strange:
+        complaints.append("the processes had other libraries mapped: " + ", ".join(strange))
+    if not options.source and not any("/libucp.so" in path for path in libraries):
+        complaints.append("no process was seen with our libucp mapped")
+    for pattern in options.expect:
+        if re.search(pattern, text, re.MULTILINE) is None:
+            complaints.append("no line of the output matches " + pattern)
+    for pattern in options.refuse:
+        match = re.search("^.*" + pattern + ".*$", text, re.MULTILINE)
+        if match is not None:
+            complaints.append("the output says: " + match.group())
+    return complaints
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description="Runs a program of an MPI library over our libucp.")
+    for name in ("--lib", "--work"):
+        parser.add_argument(name, required=True)
+    for name in ("--set", "--launch", "--expect", "--refuse"):
+        parser.add_argument(name, action="append", default=[])
+    for name in ("--input", "--output"):
+        parser.add_argument(name)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("mpi", choices=sorted(LAUNCH))
+    parser.add_argument("processes", type=int)
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    options.lib, options.work = os.path.realpath(options.lib), os.path.abspath(options.work)
+    options.source = options.program.endswith(".c")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    if options.source:
+        program = compiled(options.mpi, os.path.join(HERE, options.program), options.work)
+        options.expect.append("^%s: passed" % os.path.basename(program))
+    else:
+        program = shutil.which(options.program)
+        if program is None:
+            skip("there is no %s on this machine" % options.program)
+    program = os.path.realpath(program)
+    if not os.path.exists(os.path.join(options.lib, "libucp.so.0")):
+        fail("there is no libucp.so.0 in " + options.lib)
+    options.directory = os.path.join(options.work, "run-%d" % os.getpid())
+    os.makedirs(options.directory)
+    try:
+        if options.input is not None:
+            shutil.copy(os.path.join(HERE, options.input), options.directory)
+        env, names = environment(options, options.mpi)
+        start = time.monotonic()
+        status, output, libraries = run(options, program, env, names)
+        if status is None:
+            return 1
+        print(output, end="")
+        complaints = judge(options, status, output, libraries)
+        for complaint in complaints:
+            print("FAILED: " + complaint)
+        print("%.1f seconds" % (time.monotonic() - start))
+        return 1 if complaints else 0
+    finally:
+        kill_all()
+        shutil.rmtree(options.directory, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    sys.exit(main())
