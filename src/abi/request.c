@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "abi/door.h"
+#include "op/send.h"
 #include "op/tag.h"
 
 /* Without the lock, from any thread: the status is the last thing that completion writes. */
@@ -68,6 +69,7 @@ void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
     cw_worker_enter(worker);
     cw_tag_cancel(cw_request_of(request));
+    cw_send_cancel(cw_request_of(request));
     cw_worker_leave(worker);
 }
 
@@ -95,7 +97,7 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
                      ucs_status_string(status));
         } else {
             snprintf(attr->debug_string, attr->debug_string_size, "send length %zu host memory: %s",
-                     cw_tag_send_length(req), ucs_status_string(status));
+                     cw_send_length(req), ucs_status_string(status));
         }
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS) {

@@ -5,10 +5,13 @@
  */
 #include "abi/door.h"
 #include "connect/connect.h"
+#include "op/fetch.h"
 #include "op/op.h"
 
 static const struct cw_upcalls upcalls = {
     .packet = cw_op_packet,
+    .place  = cw_fetch_place,
+    .placed = cw_fetch_placed,
     .accept = cw_wireup_accept,
     .opened = cw_wireup_opened,
     .room   = cw_wireup_room,

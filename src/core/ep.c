@@ -70,6 +70,7 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
     cw_list_init(&ep->receiving);
+    cw_list_init(&ep->stored);
     cw_list_init(&ep->reap_link);
     cw_list_add_tail(&worker->eps, &ep->link);
     cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
@@ -162,7 +163,9 @@ void cw_ep_drain(struct ucp_ep *ep)
             return;
         }
         cw_list_remove(&request->link);
-        if (status == CW_HOLD) {
+        if (status == CW_LATER) {
+            cw_list_add_tail(&ep->pending, &request->link);
+        } else if (status == CW_HOLD) {
             cw_list_add_tail(&ep->held, &request->link);
         } else if (status == UCS_INPROGRESS || request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, &request->link);

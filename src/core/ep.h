@@ -51,6 +51,8 @@ struct ucp_ep {
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t next_message_id;
+    uint32_t board_generation;          /* op/fetch: of the last transfer with a board */
+    uint8_t boards_used;                /* likewise: bit per board */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
     /* dials that failed or lost against the peer's; closed by the next reap */
@@ -61,8 +63,14 @@ struct ucp_ep {
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
     struct cw_hash_link index_link;     /* worker->ep_index */
+    struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
+    struct cw_list stored;              /* ... and what is complete, but was not received by the program */
+    uint64_t eager_sent;                /* op/credit.h, all since the beginning: sent, and let go of by the peer */
+    uint64_t eager_acked;
+    uint64_t eager_received;            /* arrived, let go of here, and what the peer was told of that */
+    uint64_t eager_consumed;
+    uint64_t eager_told;
     struct cw_stream *stream;           /* op/: made at first use */
-    struct cw_list receiving;           /* op/: messages of which parts are missing or which must be answered */
 };
 
 static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
@@ -91,6 +99,9 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 
 /* Error callback and user data, of those that the mask names (EP-6, EP-37). */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
+
+/* An attempt of a queued request answers this when it has sent a good deal and others may go before it. */
+#define CW_LATER UCS_ERR_BUSY
 
 /* An attempt of a request answers this when the peer's credit is used up, or when an older one waits for it: the
  * request goes to ep->held and lets others pass. */
@@ -134,8 +145,11 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);
 
-/* Sends a packet of 8 header bytes in its turn; the endpoint fails if it cannot. For answers that the protocol owes. */
-void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, uint64_t header);
+#define CW_CONTROL_MAX 64u
+
+/* Sends a packet of 8 to CW_CONTROL_MAX bytes in its turn; the endpoint fails if it cannot. For answers that the
+ * protocol owes. */
+void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 
 /* The peer closed its end, or its worker is being destroyed; ep_close.c. */
 void cw_ep_peer_closed(struct ucp_ep *ep);

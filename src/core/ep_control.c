@@ -1,34 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small packets that the library sends on its own account: an id and 8 bytes. They keep their place in the endpoint's
+ * Small packets that the library sends on its own account. They keep their place in the endpoint's
  * queue.
  */
 #include "core/ep.h"
 
+#include <assert.h>
+#include <string.h>
+
 #include "base/log.h"
 
 struct control_state {
-    uint64_t header;
+    uint64_t packet[CW_CONTROL_MAX / sizeof(uint64_t)];
+    uint8_t length;
     uint8_t id;
 };
 
 _Static_assert(sizeof(struct control_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-static ucs_status_t control_send(struct cw_request *request)
+static size_t pack_control(void *dest, size_t max, void *arg)
 {
-    const struct control_state *state = cw_request_state(request);
-    struct cw_conn *conn              = request->ep->conn;
+    const struct control_state *state = arg;
 
-    return conn->iface->transport->send_short(conn, state->id, state->header, NULL, 0);
+    (void)max;
+    memcpy(dest, state->packet, state->length);
+    return state->length;
 }
 
-void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, uint64_t header)
+static ucs_status_t send_now(struct ucp_ep *ep, struct control_state *state)
 {
-    struct cw_request *request;
-    struct control_state *state;
+    struct cw_conn *conn = ep->conn;
+    size_t payload       = state->length - sizeof(uint64_t);
 
-    if (ep->state == CW_EP_FAILED ||
-        (cw_ep_ready(ep) && ep->conn->iface->transport->send_short(ep->conn, id, header, NULL, 0) != CW_AGAIN)) {
+    if (payload <= conn->iface->limits.max_short) {
+        return conn->iface->transport->send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
+    }
+    return conn->iface->transport->send_bcopy(conn, state->id, state->length, pack_control, state);
+}
+
+static ucs_status_t control_send(struct cw_request *request)
+{
+    return send_now(request->ep, cw_request_state(request));
+}
+
+void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    struct control_state now = {.length = (uint8_t)length, .id = id};
+    struct cw_request *request;
+
+    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
+    memcpy(now.packet, packet, length);
+    if (ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_now(ep, &now) != CW_AGAIN)) {
         return; /* sent, or the connection broke and `closed` follows */
     }
     request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
@@ -37,9 +59,7 @@ void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, uint64_t header)
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
         return;
     }
-    state         = cw_request_state(request);
-    state->header = header;
-    state->id     = id;
+    memcpy(cw_request_state(request), &now, sizeof(now));
     request->ep   = ep;
     request->send = control_send;
     cw_request_release(request, 0);

@@ -49,7 +49,8 @@ struct cw_request {
     } cb;
     void *user_data;
     /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
-     * UCS_ERR_NO_RESOURCE later again, other errors end the request. Never completes the request itself. */
+     * UCS_ERR_NO_RESOURCE later again, CW_LATER at the end of the queue, other errors end the request. Never completes
+     * the request itself. */
     ucs_status_t (*send)(struct cw_request *request);
     /* Lets go of what the operation holds outside of the request; called once, before completion, when not NULL. */
     void (*release)(struct cw_request *request);

@@ -42,6 +42,14 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
     return UCS_OK;
 }
 
+static void make_plan(struct ucp_worker *worker, struct cw_iface *iface, struct cw_protocol_plan *plan)
+{
+    const struct cw_protocol_input input = cw_worker_protocol_input(worker, iface);
+
+    cw_protocol_choose(&input, plan);
+    iface->plan = plan;
+}
+
 static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resource *resources, unsigned count)
 {
     struct cw_device *devices = malloc(count * sizeof(*devices));
@@ -65,6 +73,7 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     }
     status = resources[0].transport->open(&params, &worker->ifaces[worker->num_ifaces]);
     if (status == UCS_OK) {
+        make_plan(worker, worker->ifaces[worker->num_ifaces], &worker->plans[worker->num_ifaces]);
         worker->num_ifaces++;
     } else {
         cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name,
@@ -166,6 +175,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->uid = cw_random_u64();
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
+    cw_list_init(&worker->jobs);
     cw_hash_init(&worker->peers, cw_random_u64());
     cw_hash_init(&worker->ep_index, cw_random_u64());
     cw_idmap_init(&worker->ids);
@@ -236,6 +246,22 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
     return count + cw_poller_dispatch(worker->poller);
 }
 
+static unsigned run_jobs(struct ucp_worker *worker)
+{
+    struct cw_list todo, *link;
+    unsigned count = 0;
+
+    cw_list_init(&todo);
+    cw_list_splice_tail(&todo, &worker->jobs);
+    while ((link = cw_list_pop_head(&todo)) != NULL) {
+        struct cw_job *job = cw_container_of(link, struct cw_job, link);
+
+        job->run(job);
+        count++;
+    }
+    return count;
+}
+
 unsigned cw_worker_progress(struct ucp_worker *worker)
 {
     unsigned count = 0, i;
@@ -248,6 +274,9 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }
     count = poll_descriptors(worker, count);
+    if (cw_unlikely(!cw_list_empty(&worker->jobs))) {
+        count += run_jobs(worker);
+    }
     if (cw_unlikely(worker->num_waiting > 0)) {
         count += cw_ep_redial_waiting(worker);
     }
@@ -263,7 +292,7 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
     unsigned i;
 
     worker->poll_always = 1;
-    if (!cw_list_empty(&worker->reap)) {
+    if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
         return UCS_ERR_BUSY;
     }
     for (i = 0; i < worker->num_ifaces; i++) {
@@ -273,6 +302,22 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
         }
     }
     return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
+}
+
+struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)
+{
+    const struct cw_config *config = worker->context->config;
+
+    return (struct cw_protocol_input){.max_short        = iface->limits.max_short,
+                                      .max_bcopy        = iface->limits.max_bcopy,
+                                      .max_zcopy        = iface->limits.max_zcopy,
+                                      .max_placed       = iface->limits.max_placed,
+                                      .latency_ns       = iface->limits.latency_ns,
+                                      .bandwidth_bps    = iface->limits.bandwidth_bps,
+                                      .memory           = iface->transport->peer_ready != NULL,
+                                      .rndv_thresh      = config->rndv_thresh,
+                                      .rndv_fast_thresh = config->rndv_send_nbr_thresh,
+                                      .zcopy_thresh     = config->zcopy_thresh};
 }
 
 const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface)

@@ -15,6 +15,7 @@
 #include "core/request.h"
 #include "os/clock.h"
 #include "os/lock.h"
+#include "plan/protocol.h"
 #include "transport/transport.h"
 
 #define CW_MAX_IFACES 4
@@ -34,9 +35,17 @@ struct cw_worker_handlers {
     void (*ep_user_changed)(struct ucp_ep *ep);
 };
 
+/* Work that progress does bit by bit. Owned by whoever adds it; taken off the list while it runs. */
+struct cw_job {
+    struct cw_list link;
+    /* Does a bit; adds itself again if there is more to do. */
+    void (*run)(struct cw_job *job);
+};
+
 struct ucp_worker {
     struct ucp_context *context;
     struct cw_iface *ifaces[CW_MAX_IFACES];
+    struct cw_protocol_plan plans[CW_MAX_IFACES];
     unsigned num_ifaces;
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t last_poll_ticks;
@@ -49,6 +58,7 @@ struct ucp_worker {
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
                                          * progress */
+    struct cw_list jobs;
     int mt;                             /* the door takes the lock */
     struct cw_lock lock;
 
@@ -79,9 +89,17 @@ unsigned cw_worker_progress(struct ucp_worker *worker);
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
+/* What the plan of an interface is made from. */
+struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
+
 /* The first device of an interface, for texts; constant. */
 const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface);
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
+
+static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
+{
+    cw_list_add_tail(&worker->jobs, &job->link);
+}
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {

@@ -151,6 +151,78 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
     return max;
 }
 
+unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
+                      size_t *length_p)
+{
+    size_t left = cursor->length - cursor->offset, length = 0, skip = cursor->vec.entry_offset, part;
+    const ucp_dt_iov_t *entry;
+    unsigned count = 0;
+
+    max = (max < left) ? max : left;
+    if (cursor->class_id == UCP_DATATYPE_CONTIG) {
+        *iov      = (struct iovec){.iov_base = cursor->contig + cursor->offset, .iov_len = max};
+        *length_p = max;
+        return 1;
+    }
+    for (entry = cursor->vec.iov + cursor->vec.entry; length < max && count < max_entries; entry++, skip = 0) {
+        part = entry->length - skip;
+        part = (part < max - length) ? part : max - length;
+        if (part > 0) {
+            iov[count++] = (struct iovec){.iov_base = (char *)entry->buffer + skip, .iov_len = part};
+            length      += part;
+        }
+    }
+    *length_p = length;
+    return count;
+}
+
+int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries)
+{
+    size_t left = cursor->length - cursor->offset, bytes = 0, part;
+    const ucp_dt_iov_t *entry;
+    unsigned count = 0;
+
+    if (cursor->class_id == UCP_DATATYPE_CONTIG) {
+        return max_entries > 0;
+    }
+    left += cursor->vec.entry_offset;
+    for (entry = cursor->vec.iov + cursor->vec.entry; bytes < left; entry++) {
+        part   = entry->length;
+        bytes += part;
+        count += (part > 0);
+        if (count > max_entries) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length)
+{
+    size_t part;
+
+    cursor->offset += length;
+    while (cursor->class_id == UCP_DATATYPE_IOV && length > 0) {
+        part = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
+        if (length < part) {
+            cursor->vec.entry_offset += length;
+            return;
+        }
+        length                  -= part;
+        cursor->vec.entry_offset = 0;
+        cursor->vec.entry++;
+    }
+}
+
+void cw_dt_rewind(struct cw_dt_cursor *cursor)
+{
+    cursor->offset = 0;
+    if (cursor->class_id == UCP_DATATYPE_IOV) {
+        cursor->vec.entry        = 0;
+        cursor->vec.entry_offset = 0;
+    }
+}
+
 ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length)
 {
     ucs_status_t status = UCS_OK;

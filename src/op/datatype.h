@@ -9,6 +9,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "ucp/api/ucp.h"
 
@@ -61,6 +62,27 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
+
+/* Whether the data lies in memory that can be named by addresses. */
+static inline int cw_dt_is_memory(const struct cw_dt_cursor *cursor)
+{
+    return cursor->class_id == UCP_DATATYPE_CONTIG || cursor->class_id == UCP_DATATYPE_IOV;
+}
+
+/* Whether all that is left fits this many entries. Of memory only, like the next three. */
+int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries);
+
+/* Names the next bytes, at most `max` and what fits `max_entries`; returns the number of entries, and their bytes in
+ * *length_p. The cursor stays. */
+unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
+                      size_t *length_p);
+
+/* Moves over bytes that went by themselves. */
+void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length);
+
+/* Back to the beginning; of any class, as long as nothing was packed of a generic one, or the array was kept from the
+ * start. */
+void cw_dt_rewind(struct cw_dt_cursor *cursor);
 
 /* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack
  * (DT-12). */

@@ -7,6 +7,9 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "op/credit.h"
+#include "op/fetch.h"
+#include "op/send.h"
 #include "op/stream.h"
 #include "op/tag.h"
 #include "os/random.h"
@@ -31,13 +34,20 @@ static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t lengt
 }
 
 static const packet_fn handlers[CW_PACKET_COUNT] = {
-    [CW_PACKET_CLOSE]     = peer_closed,
-    [CW_PACKET_END]       = peer_ended,
-    [CW_PACKET_TAG_EAGER] = cw_tag_on_eager,
-    [CW_PACKET_TAG_SYNC]  = cw_tag_on_sync,
-    [CW_PACKET_TAG_FIRST] = cw_tag_on_first,
-    [CW_PACKET_NEXT]  = cw_tag_on_next,
-    [CW_PACKET_TAG_ACK]   = cw_tag_on_ack,
+    [CW_PACKET_CLOSE]        = peer_closed,
+    [CW_PACKET_END]          = peer_ended,
+    [CW_PACKET_TAG_EAGER]    = cw_tag_on_eager,
+    [CW_PACKET_TAG_SYNC]     = cw_tag_on_sync,
+    [CW_PACKET_TAG_FIRST]    = cw_tag_on_first,
+    [CW_PACKET_NEXT]         = cw_incoming_on_next,
+    [CW_PACKET_TAG_ACK]      = cw_tag_on_ack,
+    [CW_PACKET_TAG_RTS]      = cw_tag_on_rts,
+    [CW_PACKET_RNDV_READY]   = cw_send_on_ready,
+    [CW_PACKET_RNDV_DATA]    = cw_fetch_on_data,
+    [CW_PACKET_RNDV_DONE]    = cw_send_on_done,
+    [CW_PACKET_RNDV_HELPED]  = cw_fetch_on_helped,
+    [CW_PACKET_TAG_CANCEL]   = cw_tag_on_cancel,
+    [CW_PACKET_CREDIT]       = cw_credit_on_packet,
     [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
     [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
 };
@@ -72,6 +82,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
         return UCS_ERR_NO_MEMORY;
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
+    cw_idmap_init(&state->fetches);
     cw_list_init(&state->streams);
     worker->op_state = state;
     return UCS_OK;
@@ -83,13 +94,14 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
 
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
+    cw_idmap_cleanup(&state->fetches);
     free(state);
     worker->op_state = NULL;
 }
 
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
-    cw_tag_ep_lost(ep, status);
+    cw_incoming_ep_lost(ep, status);
     cw_stream_ep_lost(ep, status);
 }
 

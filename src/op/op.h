@@ -12,6 +12,7 @@
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
+    struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
 };
 

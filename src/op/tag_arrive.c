@@ -5,9 +5,12 @@
  */
 #include "op/tag.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "op/credit.h"
+#include "op/fetch.h"
 #include "op/op.h"
 #include "wire/packet.h"
 
@@ -39,72 +42,92 @@ static void finish(struct cw_request *request)
     cw_request_complete(request, state->status);
 }
 
-void cw_tag_desc_detach(struct ucp_recv_desc *desc)
+void cw_tag_matched(struct ucp_recv_desc *desc)
 {
-    struct ucp_ep *ep = desc->ep;
+    const struct cw_wire_tag_ack ack = {.sync_id = htole64(desc->id)};
 
-    if (ep != NULL) {
-        desc->ep = NULL;
-        cw_list_remove(&desc->ep_link);
-        cw_ep_unused(ep);
+    if (desc->in.ep != NULL) {
+        cw_credit_consumed(desc->in.ep, desc->in.total);
+        if (desc->id != 0) {
+            cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
+        }
+    }
+    desc->id = 0;
+}
+
+ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request)
+{
+    const struct cw_offer offer     = {.length = desc->in.total, .send_id = desc->id, .address = desc->address};
+    struct cw_tag_recv_state *state = cw_request_state(request);
+    struct ucp_ep *ep               = desc->in.ep;
+    ucs_status_t status             = cw_fetch_start(ep, &offer, request, &state->cursor);
+
+    cw_incoming_detach(&desc->in);
+    free(desc);
+    return status;
+}
+
+static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
+{
+    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+
+    if (desc->request != NULL) {
+        cw_tag_store(desc->request, data, length);
+    } else {
+        memcpy(desc->data + incoming->received, data, length);
+    }
+    return UCS_OK;
+}
+
+static void complete(struct cw_incoming *incoming)
+{
+    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct cw_request *request = desc->request;
+
+    if (request != NULL) {
+        cw_incoming_detach(incoming);
+        free(desc);
+        finish(request);
+    } else if (desc->id == 0) {
+        cw_incoming_store(incoming);
     }
 }
 
-void cw_tag_desc_free(struct ucp_recv_desc *desc)
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_tag_chunk *chunk;
+    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    struct cw_request *request = desc->request;
 
-    while (desc->chunks != NULL) {
-        chunk        = desc->chunks;
-        desc->chunks = chunk->next;
-        free(chunk);
+    if (!desc->announced) {
+        desc->id = 0;
+        if (incoming->received == incoming->total) {
+            return; /* complete: it can still be received */
+        }
+    }
+    if (desc->queued) {
+        cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+    } else if (request == NULL) {
+        desc->lost = 1; /* the program holds it since a probe */
+        return;
     }
     free(desc);
+    if (request != NULL) {
+        cw_request_complete(request, status);
+    }
 }
 
-void cw_tag_acknowledge(struct ucp_recv_desc *desc)
+static const struct cw_incoming_kind message_kind = {.piece = piece, .complete = complete, .lost = lost};
+
+/* A message that cannot be finished at once, with room for `room` bytes of it. */
+static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
 {
-    if (desc->sync_id != 0 && desc->ep != NULL) {
-        cw_ep_send_control(desc->ep, CW_PACKET_TAG_ACK, htole64(desc->sync_id));
-    }
-    desc->sync_id = 0;
-}
+    struct ucp_recv_desc *desc = (room > PTRDIFF_MAX - sizeof(*desc)) ? NULL : malloc(sizeof(*desc) + room);
 
-static ucs_status_t add_chunk(struct ucp_recv_desc *desc, const void *data, size_t length)
-{
-    struct cw_tag_chunk *chunk = malloc(sizeof(*chunk) + length);
-
-    if (chunk == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    if (desc != NULL) {
+        *desc = (struct ucp_recv_desc){.in = {.kind = &message_kind, .total = total}, .id = id};
+        cw_incoming_add(&desc->in, ep);
     }
-    chunk->next   = NULL;
-    chunk->length = length;
-    memcpy(chunk->data, data, length);
-    if (desc->chunks == NULL) {
-        desc->chunks = chunk;
-    } else {
-        desc->last->next = chunk;
-    }
-    desc->last = chunk;
-    return UCS_OK;
-}
-
-/* A message that cannot be finished at once: keeps a copy of what came unless it is matched. */
-static ucs_status_t new_desc(struct ucp_ep *ep, uint64_t total, const void *data, size_t length, int keep_data,
-                             struct ucp_recv_desc **desc_p)
-{
-    size_t kept                = keep_data ? length : 0;
-    struct ucp_recv_desc *desc = malloc(sizeof(*desc) + kept);
-
-    if (desc == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    *desc = (struct ucp_recv_desc){.total = total, .received = length, .ep = ep, .first_length = kept};
-    memcpy(desc->first, data, kept);
-    cw_list_init(&desc->ep_link);
-    cw_list_add_tail(&ep->receiving, &desc->ep_link);
-    *desc_p = desc;
-    return UCS_OK;
+    return desc;
 }
 
 static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
@@ -113,33 +136,44 @@ static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint6
     cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
 }
 
-/* A message of one packet. */
-static ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+/* A message of one packet that nobody waits for. */
+static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
 {
-    struct cw_tag_recv *match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
-    struct ucp_recv_desc *desc;
-    struct cw_request *request;
-    ucs_status_t status;
+    struct ucp_recv_desc *desc = new_desc(ep, length, length, sync_id);
 
-    if (cw_likely(match != NULL)) {
-        request = cw_tag_request_of(match);
-        cw_tag_begin(request, tag, length);
-        cw_tag_store(request, data, length);
-        if (sync_id != 0) {
-            cw_ep_send_control(ep, CW_PACKET_TAG_ACK, htole64(sync_id));
-        }
-        finish(request);
-        return UCS_OK;
+    if (desc == NULL) {
+        return UCS_ERR_NO_MEMORY;
     }
-    status = new_desc(ep, length, data, length, 1, &desc);
-    if (status != UCS_OK) {
-        return status;
-    }
-    desc->sync_id = sync_id;
+    memcpy(desc->data, data, length);
+    desc->in.received = length;
     if (sync_id == 0) {
-        cw_tag_desc_detach(desc);
+        cw_incoming_store(&desc->in);
     }
     enqueue(ep->worker, desc, tag);
+    return UCS_OK;
+}
+
+static ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+{
+    const struct cw_wire_tag_ack ack = {.sync_id = htole64(sync_id)};
+    struct cw_tag_recv *match;
+    struct cw_request *request;
+
+    if (!cw_credit_arrived(ep, length)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
+    if (cw_unlikely(match == NULL)) {
+        return keep_whole(ep, tag, sync_id, data, length);
+    }
+    request = cw_tag_request_of(match);
+    cw_tag_begin(request, tag, length);
+    cw_tag_store(request, data, length);
+    cw_credit_consumed(ep, length);
+    if (sync_id != 0) {
+        cw_ep_send_control(ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
+    }
+    finish(request);
     return UCS_OK;
 }
 
@@ -169,34 +203,13 @@ ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)
                         length - sizeof(header));
 }
 
-/* The newest comes first: an honest sender has no other one open. NULL, and how many there are, if it is not known. */
-static struct ucp_recv_desc *find_unfinished(struct ucp_ep *ep, uint32_t message, unsigned *count_p)
-{
-    struct ucp_recv_desc *desc;
-    struct cw_list *link;
-
-    *count_p = 0;
-    for (link = ep->receiving.prev; link != &ep->receiving; link = link->prev) {
-        desc = cw_container_of(link, struct ucp_recv_desc, ep_link);
-        if (desc->received < desc->total) {
-            if (desc->message == message) {
-                return desc;
-            }
-            (*count_p)++;
-        }
-    }
-    return NULL;
-}
-
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
 {
     const char *payload = (const char *)data + sizeof(struct cw_wire_tag_first);
     struct cw_wire_tag_first header;
     struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
-    ucs_status_t status;
-    unsigned unfinished;
-    uint64_t tag;
+    uint64_t tag, total;
 
     if (length <= sizeof(header)) {
         return UCS_ERR_IO_ERROR;
@@ -204,94 +217,110 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
     tag     = le64toh(header.tag);
-    if (le64toh(header.total) <= length || find_unfinished(ep, le32toh(header.message), &unfinished) != NULL ||
-        unfinished >= CW_TAG_MAX_UNFINISHED) {
+    total   = le64toh(header.total);
+    if (total <= length || !cw_incoming_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
         return UCS_ERR_IO_ERROR;
     }
-    match  = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
-    status = new_desc(ep, le64toh(header.total), payload, length, match == NULL, &desc);
-    if (status != UCS_OK) {
+    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
+    desc  = new_desc(ep, total, (match == NULL) ? total : 0, le64toh(header.sync_id));
+    if (desc == NULL) {
         if (match != NULL) {
-            cw_request_complete(cw_tag_request_of(match), status);
+            cw_request_complete(cw_tag_request_of(match), UCS_ERR_NO_MEMORY);
         }
-        return status;
+        return UCS_ERR_NO_MEMORY;
     }
-    desc->message = le32toh(header.message);
-    desc->sync_id = le64toh(header.sync_id);
+    desc->in.number    = le32toh(header.message);
+    desc->in.in_pieces = 1;
+    desc->in.received  = length;
     if (match == NULL) {
+        memcpy(desc->data, payload, length);
         enqueue(ep->worker, desc, tag);
         return UCS_OK;
     }
     desc->request = cw_tag_request_of(match);
-    cw_tag_begin(desc->request, tag, desc->total);
+    cw_tag_begin(desc->request, tag, total);
     cw_tag_store(desc->request, payload, length);
-    cw_tag_acknowledge(desc);
+    cw_tag_matched(desc);
     return UCS_OK;
 }
 
-ucs_status_t cw_tag_on_next(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
 {
-    const char *payload = (const char *)data + sizeof(struct cw_wire_next);
-    struct cw_wire_next header;
+    struct cw_tag_recv_state *state;
+    struct cw_wire_tag_rts header;
     struct ucp_recv_desc *desc;
+    struct cw_tag_recv *match;
     struct cw_request *request;
-    unsigned unfinished;
+    struct cw_offer offer;
+    ucs_status_t status;
 
-    if (length <= sizeof(header)) {
+    if (length != sizeof(header)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&header, data, sizeof(header));
-    length -= sizeof(header);
-    desc    = find_unfinished(ep, le32toh(header.message), &unfinished);
-    if (desc == NULL || le64toh(header.offset) != desc->received || length > desc->total - desc->received) {
+    offer = cw_offer_decode(&header.rts);
+    if (offer.send_id == 0) {
         return UCS_ERR_IO_ERROR;
     }
-    request = desc->request;
-    if (request == NULL && add_chunk(desc, payload, length) != UCS_OK) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    desc->received += length;
-    if (request != NULL) {
-        cw_tag_store(request, payload, length);
-    }
-    if (desc->received == desc->total) {
-        if (desc->sync_id == 0) {
-            cw_tag_desc_detach(desc);
+    match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
+    if (match == NULL) {
+        desc = new_desc(ep, offer.length, 0, offer.send_id);
+        if (desc == NULL) {
+            return UCS_ERR_NO_MEMORY;
         }
-        if (request != NULL) {
-            cw_tag_desc_detach(desc);
-            cw_tag_desc_free(desc);
-            finish(request);
-        }
+        desc->announced = 1;
+        desc->address   = offer.address;
+        enqueue(ep->worker, desc, le64toh(header.tag));
+        return UCS_OK;
+    }
+    request = cw_tag_request_of(match);
+    state   = cw_request_state(request);
+    cw_tag_begin(request, le64toh(header.tag), offer.length);
+    status = cw_fetch_start(ep, &offer, request, &state->cursor);
+    if (status != UCS_INPROGRESS) {
+        cw_request_complete(request, status);
     }
     return UCS_OK;
 }
 
-void cw_tag_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+/* An unexpected message that can still be given back, found from the oldest on. */
+static struct ucp_recv_desc *find_unmatched(const struct ucp_ep *ep, uint64_t id)
 {
+    struct cw_incoming *incoming;
     struct ucp_recv_desc *desc;
-    struct cw_request *request;
 
-    while (!cw_list_empty(&ep->receiving)) {
-        desc    = cw_list_head(&ep->receiving, struct ucp_recv_desc, ep_link);
-        request = desc->request;
-        cw_list_remove(&desc->ep_link);
-        desc->ep      = NULL;
-        desc->sync_id = 0;
-        if (desc->received == desc->total) {
-            continue; /* complete: it can still be received */
-        }
-        if (desc->queued) {
-            cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
-        } else if (request == NULL) {
-            desc->lost = 1; /* the program holds it since a probe */
-            continue;
-        }
-        cw_tag_desc_free(desc);
-        if (request != NULL) {
-            cw_request_complete(request, status);
+    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+        desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+        if (incoming->kind == &message_kind && desc->queued && desc->id == id && !incoming->in_pieces) {
+            return desc;
         }
     }
+    return NULL;
+}
+
+ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_tag_cancel packet;
+    struct ucp_recv_desc *desc;
+    struct cw_offer offer = {0};
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    offer.send_id = le64toh(packet.send_id);
+    desc          = (offer.send_id == 0) ? NULL : find_unmatched(ep, offer.send_id);
+    if (desc == NULL) {
+        return UCS_OK; /* matched meanwhile */
+    }
+    cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+    if (!desc->announced) {
+        cw_credit_consumed(ep, desc->in.total);
+    }
+    cw_fetch_refuse(ep, &offer, UCS_ERR_CANCELED);
+    cw_incoming_detach(&desc->in);
+    free(desc);
+    return UCS_OK;
 }
 
 void cw_tag_drop_all(struct ucp_worker *worker)
@@ -313,9 +342,10 @@ void cw_tag_drop_all(struct ucp_worker *worker)
         cw_tag_matcher_remove_message(matcher, message);
         if (warnings++ < MAX_UNMATCHED_WARNINGS) {
             cw_warn("worker %s: unexpected tag message %016llx of %llu bytes was not matched", worker->name,
-                    (unsigned long long)desc->match.tag, (unsigned long long)desc->total);
+                    (unsigned long long)desc->match.tag, (unsigned long long)desc->in.total);
         }
-        cw_tag_desc_free(desc);
+        cw_incoming_detach(&desc->in);
+        free(desc);
     }
     if (warnings > MAX_UNMATCHED_WARNINGS) {
         cw_warn("worker %s: %u tag messages in all were not matched", worker->name, warnings);

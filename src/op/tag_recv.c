@@ -4,6 +4,8 @@
  */
 #include "op/tag.h"
 
+#include <stdlib.h>
+
 #include "op/op.h"
 
 static void tag_recv_release(struct cw_request *request)
@@ -72,26 +74,37 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
     return give_up(request, status);
 }
 
+static ucs_status_ptr_t take_announced(struct cw_request *request, struct ucp_recv_desc *desc,
+                                       const ucp_request_param_t *param)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+    ucs_status_t status             = cw_tag_fetch(desc, request);
+
+    if (status == UCS_INPROGRESS) {
+        return cw_request_handle(request);
+    }
+    state->status = status;
+    return complete_now(request, param);
+}
+
 /* Gives a message that is in no queue any more to a receive. */
 static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv_desc *desc,
                                      const ucp_request_param_t *param)
 {
-    struct cw_tag_chunk *chunk;
-
-    cw_tag_begin(request, desc->match.tag, desc->total);
-    cw_tag_store(request, desc->first, desc->first_length);
-    for (chunk = desc->chunks; chunk != NULL; chunk = chunk->next) {
-        cw_tag_store(request, chunk->data, chunk->length);
-    }
-    cw_tag_acknowledge(desc);
-    if (desc->received == desc->total) {
-        cw_tag_desc_detach(desc);
-        cw_tag_desc_free(desc);
+    cw_tag_begin(request, desc->match.tag, desc->in.total);
+    if (desc->lost) {
+        free(desc);
+        ((struct cw_tag_recv_state *)cw_request_state(request))->status = UCS_ERR_CONNECTION_RESET;
         return complete_now(request, param);
     }
-    if (desc->lost) {
-        cw_tag_desc_free(desc);
-        ((struct cw_tag_recv_state *)cw_request_state(request))->status = UCS_ERR_CONNECTION_RESET;
+    if (desc->announced) {
+        return take_announced(request, desc, param);
+    }
+    cw_tag_store(request, desc->data, desc->in.received);
+    cw_tag_matched(desc);
+    if (desc->in.received == desc->in.total) {
+        cw_incoming_detach(&desc->in);
+        free(desc);
         return complete_now(request, param);
     }
     desc->request = request;
@@ -150,7 +163,7 @@ struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp
     }
     desc             = cw_container_of(message, struct ucp_recv_desc, match);
     info->sender_tag = desc->match.tag;
-    info->length     = desc->total;
+    info->length     = desc->in.total;
     if (remove) {
         desc->queued = 0;
     }

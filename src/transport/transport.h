@@ -23,6 +23,7 @@
 struct cw_config;
 struct cw_conn;
 struct cw_iface;
+struct cw_protocol_plan;
 
 #define CW_DEVICE_NAME_MAX 32
 
@@ -180,6 +181,7 @@ struct cw_iface {
     const struct cw_upcalls *upcalls;
     void *owner;
     struct cw_limits limits;
+    const struct cw_protocol_plan *plan;    /* the core's: how it uses these limits */
 };
 
 struct cw_conn {

@@ -75,6 +75,7 @@ static void op_done(struct op *op, void *request, ucs_status_t status)
 
 static void send_done(void *request, ucs_status_t status, void *user_data)
 {
+    lost |= (status != UCS_OK);
     op_done(user_data, request, status);
 }
 

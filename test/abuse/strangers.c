@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "op/credit.h"
 #include "wire/address.h"
 #include "wire/packet.h"
 
@@ -204,7 +205,7 @@ static void must_cost(const struct cw_visitor *visitor, const struct packet *bef
 
 void cw_strangers_bad_packets(const struct cw_visitor *visitor)
 {
-    static const uint8_t unknown[] = {CW_PACKET_INVALID, CW_PACKET_COUNT, 9, 100, 254, 255};
+    static const uint8_t unknown[] = {CW_PACKET_INVALID, CW_PACKET_COUNT, 100, 254, 255};
     struct packet first = first_of(77, 1000, 5, 100);
     size_t i;
 
@@ -225,6 +226,8 @@ void cw_strangers_bad_packets(const struct cw_visitor *visitor)
     must_cost(visitor, NULL, first_of(77, 10, 0, 10));             /* all of it */
     must_cost(visitor, NULL, first_of(77, 9, 0, 10));
     must_cost(visitor, NULL, next_of(0, 0, 10));                   /* of nothing */
+    must_cost(visitor, NULL, first_of(77, UINT64_MAX, 0, 10));     /* more than the window */
+    must_cost(visitor, NULL, first_of(77, CW_CREDIT_WINDOW, 0, 10));
     must_cost(visitor, &first, first_of(78, 1000, 5, 100));        /* the number is in use */
     must_cost(visitor, &first, next_of(6, 100, 100));
     must_cost(visitor, &first, next_of(5, 99, 100));
@@ -252,7 +255,7 @@ static int is_through(void *argument)
     return *(ucs_status_t *)argument != UCS_INPROGRESS;
 }
 
-/* A receive is matched by the beginning of a message that claims to have 2^63 bytes, and never gets the rest. */
+/* A receive is matched by the beginning of a message that claims to have 1 MiB, and never gets the rest. */
 void cw_strangers_unfinished(const struct cw_visitor *visitor)
 {
     const ucp_tag_t tag       = 0xabcdef;
@@ -269,11 +272,11 @@ void cw_strangers_unfinished(const struct cw_visitor *visitor)
     request = ucp_tag_recv_nbx(cw_server.worker, in, 100, tag, UINT64_MAX, &param);
     cw_check(UCS_PTR_IS_PTR(request));
     visit = visitor->open();
-    give(visitor, visit, first_of(tag, UINT64_C(1) << 63, 1, 50));
+    give(visitor, visit, first_of(tag, UINT64_C(1) << 20, 1, 50));
     give(visitor, visit, next_of(1, 50, 200));
     rest(2);
     for (i = 2; i < 60; i++) { /* and many others, begun only */
-        give(visitor, visit, first_of(tag, UINT64_MAX, (uint32_t)i, 200));
+        give(visitor, visit, first_of(tag, 100000, (uint32_t)i, 200));
         rest(1);
     }
     cw_check(!visitor->ended(visit) && status == UCS_INPROGRESS);

@@ -550,7 +550,9 @@ static void finish_send(struct transfer *t)
     if (UCS_PTR_IS_PTR(t->send.result)) {
         check_callback(&t->send, t->row[SEND_WAY] != S_NBR, status);
     }
-    assert_true(t->out.kind != GENERIC || t->out.counts.moved == t->out.length); /* DT-7 */
+    /* DT-7; an announced message that does not fit is not moved at all */
+    assert_true(t->out.kind != GENERIC || t->out.counts.moved == t->out.length ||
+                (t->out.counts.moved == 0 && t->out.length > t->in.length));
     layout_check(&t->out, t->out.length, t->tag);
 }
 

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The packet of op/credit.h.
+ */
+#include "op/credit.h"
+
+#include "wire/packet.h"
+
+void cw_credit_tell(struct ucp_ep *ep)
+{
+    const struct cw_wire_credit packet = {.consumed = htole64(ep->eager_consumed)};
+
+    ep->eager_told = ep->eager_consumed;
+    cw_ep_send_control(ep, CW_PACKET_CREDIT, &packet, sizeof(packet));
+}
+
+ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_credit packet;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    packet.consumed = le64toh(packet.consumed);
+    if (packet.consumed < ep->eager_acked || packet.consumed > ep->eager_sent) {
+        return UCS_ERR_IO_ERROR;
+    }
+    ep->eager_acked = packet.consumed;
+    return UCS_OK;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Credits: how much eager tag messages a peer may send before the program received the earlier ones
+ * (docs/RENDEZVOUS.md). Both sides count the same charge for each message, in numbers that only grow.
+ */
+#ifndef CW_OP_CREDIT_H
+#define CW_OP_CREDIT_H
+
+#include "core/ep.h"
+
+#define CW_CREDIT_WINDOW  (UINT64_C(16) << 20)
+#define CW_CREDIT_MESSAGE 128u /* what a message costs beside its bytes */
+
+/* Sender: whether a message of this length may go eagerly. */
+static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
+{
+    uint64_t used = ep->eager_sent - ep->eager_acked + CW_CREDIT_MESSAGE;
+
+    return used <= CW_CREDIT_WINDOW && length <= CW_CREDIT_WINDOW - used;
+}
+
+static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
+{
+    ep->eager_sent += length + CW_CREDIT_MESSAGE;
+}
+
+/* Receiver: a message came; false when the peer exceeds its window. */
+static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
+{
+    uint64_t kept = ep->eager_received - ep->eager_consumed + CW_CREDIT_MESSAGE;
+
+    if (cw_unlikely(kept > CW_CREDIT_WINDOW || length > CW_CREDIT_WINDOW - kept)) {
+        return 0;
+    }
+    ep->eager_received += length + CW_CREDIT_MESSAGE;
+    return 1;
+}
+
+void cw_credit_tell(struct ucp_ep *ep);
+
+/* Receiver: a message that came was let go of. */
+static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
+{
+    ep->eager_consumed += length + CW_CREDIT_MESSAGE;
+    if (cw_unlikely(ep->eager_consumed - ep->eager_told >= CW_CREDIT_WINDOW / 4)) {
+        cw_credit_tell(ep);
+    }
+}
+
+ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t length);
+
+#endif

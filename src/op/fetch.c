@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The states and packets of op/fetch.h. Invariants: received + reserved never exceeds the length of the message, so
+ * that the request cannot complete while the transport still writes into its memory; a board is in use from READY HELP
+ * until the helper has said that it stopped, or everything is copied.
+ */
+#include "op/fetch.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "op/board.h"
+#include "op/incoming.h"
+#include "op/op.h"
+
+#define SHARE_BYTES (128u << 10)
+#define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two */
+
+enum phase { COPYING, WAITING, RECEIVING };
+
+struct cw_fetch {
+    struct cw_incoming in;
+    struct cw_job job;
+    struct cw_request *request;
+    struct cw_dt_cursor *cursor;
+    struct cw_offer offer;
+    uint64_t id;                /* in op_state->fetches */
+    uint64_t reserved;          /* bytes that the transport is placing */
+    uint64_t *claim;            /* of the board, or of `alone` */
+    uint64_t *done;
+    uint64_t alone[2];
+    uint32_t generation;
+    uint8_t board;              /* CW_BOARDS: none */
+    uint8_t phase;
+    uint8_t asked;              /* READY HELP was sent, and no HELPED came */
+    uint8_t copy_failed;
+    uint8_t gave_address;       /* READY SEND named our memory: HELPED may come */
+    ucs_status_t status;        /* of unpacking */
+};
+
+static void answer(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
+{
+    const struct cw_wire_rndv_done packet = {.send_id = htole64(send_id), .status = (int32_t)htole32((uint32_t)status)};
+
+    cw_ep_send_control(ep, CW_PACKET_RNDV_DONE, &packet, sizeof(packet));
+}
+
+void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status)
+{
+    answer(ep, offer->send_id, status);
+}
+
+static void release_board(struct cw_fetch *fetch)
+{
+    if (fetch->board < CW_BOARDS) {
+        fetch->in.ep->boards_used &= (uint8_t)~(1u << fetch->board);
+        fetch->board = CW_BOARDS;
+    }
+}
+
+static void finish(struct cw_fetch *fetch, ucs_status_t status)
+{
+    struct cw_request *request = fetch->request;
+    struct ucp_worker *worker  = request->worker;
+
+    cw_list_remove(&fetch->job.link);
+    if (fetch->in.ep != NULL) {
+        release_board(fetch);
+    }
+    cw_incoming_detach(&fetch->in);
+    cw_idmap_remove(&cw_op_state(worker)->fetches, fetch->id);
+    free(fetch);
+    cw_request_complete(request, status);
+}
+
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)ep;
+    finish(cw_container_of(incoming, struct cw_fetch, in), status);
+}
+
+static const struct cw_incoming_kind fetch_kind = {.lost = lost};
+
+static void send_ready(struct cw_fetch *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
+{
+    const struct cw_wire_rndv_ready packet = {.send_id    = htole64(fetch->offer.send_id),
+                                              .receive_id = htole64(fetch->id),
+                                              .address    = htole64(address),
+                                              .mode       = htole32((uint32_t)mode),
+                                              .piece      = htole32(piece),
+                                              .board      = htole32((mode == CW_WIRE_RNDV_HELP) ? fetch->board : 0),
+                                              .generation = htole32(fetch->generation)};
+
+    cw_ep_send_control(fetch->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
+}
+
+static int scheme_of(const struct ucp_ep *ep)
+{
+    return ep->worker->context->config->rndv_scheme;
+}
+
+/* Asks the sender to bring it. */
+static void ask_for_data(struct cw_fetch *fetch, int may_put)
+{
+    const struct cw_transport *transport = fetch->in.ep->conn->iface->transport;
+    int contig                           = fetch->cursor->class_id == UCP_DATATYPE_CONTIG;
+    int scheme                           = scheme_of(fetch->in.ep);
+    uint64_t address                     = 0;
+    uint32_t piece                       = UINT32_MAX;
+
+    if (may_put && contig && transport->peer_write != NULL && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
+        address = (uint64_t)(uintptr_t)fetch->cursor->contig;
+    }
+    if (!contig) { /* cannot be placed: ordinary packets only */
+        piece = (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
+    }
+    fetch->phase        = RECEIVING;
+    fetch->gave_address = address != 0;
+    send_ready(fetch, CW_WIRE_RNDV_SEND, address, piece);
+}
+
+static int all_copied(const struct cw_fetch *fetch)
+{
+    return cw_board_num_done(fetch->done) >= cw_board_shares(fetch->offer.length, SHARE_BYTES);
+}
+
+static void copied(struct cw_fetch *fetch)
+{
+    answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+    finish(fetch, UCS_OK);
+}
+
+/* Nothing is left to be claimed. */
+static void settle(struct cw_fetch *fetch)
+{
+    if (!fetch->copy_failed && all_copied(fetch)) {
+        copied(fetch);
+    } else if (fetch->asked) {
+        fetch->phase = WAITING;
+    } else {
+        release_board(fetch);
+        ask_for_data(fetch, 0);
+    }
+}
+
+static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor,
+                              uint64_t offset, uint64_t length)
+{
+    struct iovec iov = {.iov_base = cursor->contig + offset, .iov_len = length};
+
+    return ep->conn->iface->transport->peer_read(ep->conn, &iov, 1, offer->address + offset);
+}
+
+/* Takes one share of the copying. */
+static void copy(struct cw_job *job)
+{
+    struct cw_fetch *fetch = cw_container_of(job, struct cw_fetch, job);
+    struct ucp_ep *ep      = fetch->in.ep;
+    uint64_t offset, length;
+    uint32_t share;
+
+    if (ep->state != CW_EP_OPEN) {
+        return; /* about to be ended */
+    }
+    if (!cw_board_claim(fetch->claim, fetch->generation, cw_board_shares(fetch->offer.length, SHARE_BYTES), &share)) {
+        settle(fetch);
+        return;
+    }
+    offset = (uint64_t)share * SHARE_BYTES;
+    length = fetch->offer.length - offset;
+    length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
+    if (read_part(ep, &fetch->offer, fetch->cursor, offset, length) != UCS_OK) {
+        fetch->copy_failed = 1;
+        cw_board_end(fetch->claim);
+        settle(fetch);
+        return;
+    }
+    cw_board_done(fetch->done);
+    if (all_copied(fetch)) {
+        copied(fetch);
+    } else {
+        cw_worker_add_job(ep->worker, job);
+    }
+}
+
+/* Both sides copy, if a board is free; otherwise we alone. */
+static void begin_copy(struct cw_fetch *fetch)
+{
+    struct ucp_ep *ep = fetch->in.ep;
+    struct cw_board *board;
+    unsigned index;
+
+    ep->board_generation = (ep->board_generation % CW_BOARD_MAX_GENERATION) + 1;
+    fetch->generation    = ep->board_generation;
+    fetch->claim         = &fetch->alone[0];
+    fetch->done          = &fetch->alone[1];
+    for (index = 0; index < CW_BOARDS && (ep->boards_used & (1u << index)); index++) {
+    }
+    if (scheme_of(ep) != CW_RNDV_GET_ZCOPY && index < CW_BOARDS && fetch->offer.length > ALONE_BYTES) {
+        board            = ep->conn->iface->transport->board(ep->conn, 1, index);
+        fetch->claim     = &board->claim;
+        fetch->done      = &board->done;
+        fetch->board     = (uint8_t)index;
+        ep->boards_used |= (uint8_t)(1u << index);
+    }
+    cw_board_begin(fetch->claim, fetch->done, fetch->generation);
+    if (fetch->board < CW_BOARDS) {
+        fetch->asked = 1;
+        send_ready(fetch, CW_WIRE_RNDV_HELP, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
+    }
+    fetch->phase   = COPYING;
+    fetch->job.run = copy;
+    cw_worker_add_job(ep->worker, &fetch->job);
+}
+
+static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+    int scheme                           = scheme_of(ep);
+
+    return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && transport->peer_ready != NULL &&
+           (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR) &&
+           offer->length / SHARE_BYTES < UINT32_MAX && transport->peer_ready(ep->conn);
+}
+
+static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                  struct cw_dt_cursor *cursor)
+{
+    struct cw_fetch *fetch = malloc(sizeof(*fetch));
+
+    if (fetch == NULL) {
+        return NULL;
+    }
+    *fetch = (struct cw_fetch){.in      = {.kind = &fetch_kind, .total = offer->length},
+                               .request = request,
+                               .cursor  = cursor,
+                               .offer   = *offer,
+                               .board   = CW_BOARDS,
+                               .status  = UCS_OK};
+    if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
+        free(fetch);
+        return NULL;
+    }
+    cw_list_init(&fetch->job.link);
+    cw_incoming_add(&fetch->in, ep);
+    return fetch;
+}
+
+ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                            struct cw_dt_cursor *cursor)
+{
+    struct cw_fetch *fetch;
+    int copies;
+
+    if (ep->state != CW_EP_OPEN) {
+        return (ep->status != UCS_OK) ? ep->status : UCS_ERR_CONNECTION_RESET;
+    }
+    if (offer->length > cursor->length || offer->length == 0) {
+        answer(ep, offer->send_id, UCS_OK);
+        return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;
+    }
+    copies = can_copy(ep, offer, cursor);
+    if (copies && offer->length <= SHARE_BYTES) {
+        if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {
+            answer(ep, offer->send_id, UCS_OK);
+            return UCS_OK;
+        }
+        copies = 0;
+    }
+    fetch = fetch_new(ep, offer, request, cursor);
+    if (fetch == NULL) {
+        answer(ep, offer->send_id, UCS_ERR_NO_MEMORY);
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (copies) {
+        begin_copy(fetch);
+    } else {
+        ask_for_data(fetch, 1);
+    }
+    return UCS_INPROGRESS;
+}
+
+/* A transfer of this endpoint, or NULL. */
+static struct cw_fetch *find(const struct ucp_ep *ep, uint64_t id)
+{
+    struct cw_fetch *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
+
+    return (fetch != NULL && fetch->in.ep == ep) ? fetch : NULL;
+}
+
+/* Whether these bytes may come now: pieces of memory in any order, others one after the other. */
+static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t length)
+{
+    return fetch != NULL && fetch->phase == RECEIVING &&
+           length <= fetch->offer.length - fetch->in.received - fetch->reserved && offset <= fetch->offer.length &&
+           length <= fetch->offer.length - offset &&
+           (fetch->cursor->class_id == UCP_DATATYPE_CONTIG || offset == fetch->in.received);
+}
+
+static void received(struct cw_fetch *fetch, uint64_t length)
+{
+    fetch->in.received += length;
+    if (fetch->in.received == fetch->offer.length) {
+        finish(fetch, fetch->status);
+    }
+}
+
+ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const char *payload = (const char *)data + sizeof(struct cw_wire_rndv_data);
+    struct cw_wire_rndv_data header;
+    struct cw_fetch *fetch;
+    uint64_t offset;
+
+    if (length <= sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    length -= sizeof(header);
+    offset  = le64toh(header.offset);
+    fetch   = find(ep, le64toh(header.receive_id));
+    if (!expects(fetch, offset, length)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG) {
+        memcpy(fetch->cursor->contig + offset, payload, length);
+    } else if (fetch->status == UCS_OK) {
+        fetch->status = cw_dt_unpack(fetch->cursor, payload, length);
+    }
+    received(fetch, length);
+    return UCS_OK;
+}
+
+unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    struct ucp_ep *ep = conn->user;
+    struct cw_wire_rndv_data data;
+    struct cw_fetch *fetch;
+    uint64_t offset;
+
+    _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
+    if (id != CW_PACKET_RNDV_DATA || ep->state != CW_EP_OPEN) {
+        return 0;
+    }
+    memcpy(&data, header, sizeof(data));
+    offset = le64toh(data.offset);
+    fetch  = find(ep, le64toh(data.receive_id));
+    if (length == 0 || !expects(fetch, offset, length) || fetch->cursor->class_id != UCP_DATATYPE_CONTIG) {
+        return 0;
+    }
+    fetch->reserved += length;
+    *iov             = (struct iovec){.iov_base = fetch->cursor->contig + offset, .iov_len = length};
+    return 1;
+}
+
+void cw_fetch_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    struct ucp_ep *ep = conn->user;
+    struct cw_wire_rndv_data data;
+    struct cw_fetch *fetch;
+
+    (void)id;
+    memcpy(&data, header, sizeof(data));
+    fetch = find(ep, le64toh(data.receive_id));
+    if (fetch != NULL && fetch->reserved >= length) { /* else its endpoint failed meanwhile */
+        fetch->reserved -= length;
+        received(fetch, length);
+    }
+}
+
+ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_helped packet;
+    struct cw_fetch *fetch;
+    ucs_status_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    status = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    fetch  = find(ep, le64toh(packet.receive_id));
+    if (fetch == NULL) {
+        return UCS_OK; /* everything was copied before the helper noticed */
+    }
+    if (fetch->phase == RECEIVING) {
+        if (!fetch->gave_address || fetch->in.received + fetch->reserved > 0 || status != UCS_OK) {
+            return UCS_ERR_IO_ERROR;
+        }
+        finish(fetch, UCS_OK);
+        return UCS_OK;
+    }
+    if (!fetch->asked) {
+        return UCS_ERR_IO_ERROR;
+    }
+    fetch->asked        = 0;
+    fetch->copy_failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
+    if (fetch->phase == WAITING) {
+        settle(fetch);
+    }
+    return UCS_OK;
+}

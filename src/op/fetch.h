@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The receiver's part of a rendezvous: getting an announced message into the memory of a receive (docs/RENDEZVOUS.md).
+ *
+ *      copies: COPYING --no share left, some still with the helper--> WAITING --HELPED--> done
+ *                 `--a copy fails--> (WAITING --HELPED-->) RECEIVING
+ *      asks for it: RECEIVING --last byte, or HELPED--> done
+ */
+#ifndef CW_OP_FETCH_H
+#define CW_OP_FETCH_H
+
+#include "core/ep.h"
+#include "op/datatype.h"
+#include "wire/packet.h"
+
+/* An announcement, in host order. */
+struct cw_offer {
+    uint64_t length;
+    uint64_t send_id;
+    uint64_t address;
+};
+
+static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)
+{
+    return (struct cw_offer){le64toh(rts->length), le64toh(rts->send_id), le64toh(rts->address)};
+}
+
+/*
+ * Begins to receive what was announced on this endpoint; `cursor` belongs to the request and was started for receiving.
+ * UCS_INPROGRESS: the request completes later, with `cw_request_complete`. Otherwise everything is over and the result
+ * is the request's: UCS_OK, UCS_ERR_MESSAGE_TRUNCATED (nothing was moved), or an error. The sender is answered in all
+ * cases.
+ */
+ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                            struct cw_dt_cursor *cursor);
+
+/* Tells the sender that its message is not wanted; its request completes with this status. */
+void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
+
+/* Packets and upcalls. */
+ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t length);
+unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
+void cw_fetch_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
+
+#endif

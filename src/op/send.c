@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Eager sends and the life of a send's request. A request is given back at once when the first attempt takes it all.
+ */
+#include "op/send.h"
+
+#include "op/credit.h"
+
+static size_t pack_whole(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send = arg;
+    size_t header        = send->kind->header(send, CW_SEND_WHOLE, dest);
+
+    return header + cw_dt_pack(&send->cursor, (char *)dest + header, max - header);
+}
+
+static size_t pack_first(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send = arg;
+    size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
+
+    return header + cw_dt_pack(&send->cursor, (char *)dest + header, max - header);
+}
+
+static struct cw_wire_next next_header(const struct cw_send *send)
+{
+    return (struct cw_wire_next){.message = htole32(send->message), .offset = htole64(send->cursor.offset)};
+}
+
+static size_t pack_next(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send             = arg;
+    const struct cw_wire_next header = next_header(send);
+
+    memcpy(dest, &header, sizeof(header));
+    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+}
+
+/* Everything was handed to the transport: what remains to wait for? */
+static ucs_status_t sent(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    send->phase = CW_SEND_SENT;
+    return (request->outstanding == 0 && (!send->kind->acknowledged || send->acknowledged)) ? UCS_OK : UCS_INPROGRESS;
+}
+
+/* The transport gave a piece of user memory back. */
+static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct cw_send *send       = cw_container_of(completion, struct cw_send, completion);
+    struct cw_request *request = cw_send_request(send);
+
+    request->outstanding--;
+    if (request->outstanding == 0 && send->phase == CW_SEND_SENT &&
+        (status != UCS_OK || !send->kind->acknowledged || send->acknowledged)) {
+        cw_send_finish(request, status);
+    }
+}
+
+void cw_send_finish(struct cw_request *request, ucs_status_t status)
+{
+    cw_list_remove(&request->link);
+    cw_request_complete(request, status);
+}
+
+/* Straight out of the user's memory: the next bytes, as many as one packet takes. */
+static ucs_status_t send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_t status;
+    unsigned count;
+    size_t length;
+
+    count  = cw_dt_window(&send->cursor, conn->iface->limits.max_zcopy - header_length, iov,
+                          (conn->iface->limits.max_iov < CW_PLACE_MAX_IOV) ? conn->iface->limits.max_iov :
+                          CW_PLACE_MAX_IOV, &length);
+    status = conn->iface->transport->send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_dt_skip(&send->cursor, length);
+        request->outstanding += (status == UCS_INPROGRESS);
+        status                = UCS_OK;
+    }
+    return status;
+}
+
+static ucs_status_t send_next(struct cw_request *request)
+{
+    struct cw_send *send       = cw_request_state(request);
+    struct cw_conn *conn       = request->ep->conn;
+    struct cw_wire_next header = next_header(send);
+    size_t left                = send->cursor.length - send->cursor.offset;
+    size_t max                 = conn->iface->limits.max_bcopy;
+
+    if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
+        return send_zcopy(request, CW_PACKET_NEXT, &header, sizeof(header));
+    }
+    left += sizeof(header);
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_NEXT, (left < max) ? left : max, pack_next, send);
+}
+
+static ucs_status_t send_pieces(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    ucs_status_t status;
+
+    if (send->phase == CW_SEND_QUEUED) {
+        send->message = request->ep->next_message_id;
+        status        = conn->iface->transport->send_bcopy(conn, send->kind->ids[CW_SEND_FIRST],
+                                                           conn->iface->limits.max_bcopy, pack_first, send);
+        if (status != UCS_OK) {
+            return status;
+        }
+        send->phase = CW_SEND_PIECES;
+        request->ep->next_message_id++;
+        if (send->kind->credited) {
+            cw_credit_sent(request->ep, send->cursor.length);
+        }
+    }
+    while (send->cursor.offset < send->cursor.length) {
+        status = send_next(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    return sent(request);
+}
+
+static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    return send->cursor.length + send->kind->header(send, CW_SEND_WHOLE, NULL) <= ep->conn->iface->limits.max_bcopy;
+}
+
+static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    const struct cw_protocol_plan *plan = ep->conn->iface->plan;
+
+    return send->force == CW_SEND_RNDV ||
+           (send->force == CW_SEND_BY_PLAN &&
+            (send->cursor.length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) ||
+             (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
+}
+
+static int fits_one_zcopy(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    const struct cw_iface *iface = ep->conn->iface;
+    size_t header                = send->kind->header(send, CW_SEND_WHOLE, NULL);
+
+    return send->cursor.length >= iface->plan->zcopy_min && header <= CW_PLAN_HEADER &&
+           header + send->cursor.length <= iface->limits.max_zcopy && cw_dt_is_memory(&send->cursor) &&
+           cw_dt_fits_iov(&send->cursor, iface->limits.max_iov);
+}
+
+static ucs_status_t send_whole(struct cw_request *request, int zcopy)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    size_t header        = send->kind->header(send, CW_SEND_WHOLE, NULL);
+    uint8_t id           = send->kind->ids[CW_SEND_WHOLE];
+    char bytes[CW_PLAN_HEADER];
+    ucs_status_t status;
+
+    if (zcopy) {
+        send->kind->header(send, CW_SEND_WHOLE, bytes);
+        status = send_zcopy(request, id, bytes, header);
+    } else {
+        status = conn->iface->transport->send_bcopy(conn, id, header + send->cursor.length, pack_whole, send);
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (send->kind->credited) {
+        cw_credit_sent(request->ep, send->cursor.length);
+    }
+    return sent(request);
+}
+
+/* Chosen at each attempt, because a queued message meets its connection only later. */
+ucs_status_t cw_send_attempt(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (send->phase == CW_SEND_DATA) {
+        return cw_send_data(request);
+    }
+    if (send->phase == CW_SEND_QUEUED) {
+        if (goes_by_rndv(request->ep, send)) {
+            return cw_send_announce(request);
+        }
+        if (fits_one_zcopy(request->ep, send)) {
+            return send_whole(request, 1);
+        }
+        if (fits_one_packet(request->ep, send)) {
+            return send_whole(request, 0);
+        }
+    }
+    return send_pieces(request);
+}
+
+static void release(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    cw_send_stop_job(send);
+    cw_dt_finish(&send->cursor);
+    if (send->id != 0) {
+        cw_idmap_remove(&request->worker->ids, send->id);
+    }
+    if (send->kind->release != NULL) {
+        send->kind->release(send);
+    }
+}
+
+ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
+                          const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    struct cw_send *send    = cw_request_state(request);
+    uint32_t attr_mask      = param->op_attr_mask;
+    ucp_datatype_t datatype = (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+    ucs_status_t status;
+
+    request->ep           = ep;
+    request->send         = cw_send_attempt;
+    request->release      = release;
+    send->kind            = kind;
+    send->id              = 0;
+    send->phase           = CW_SEND_QUEUED;
+    send->force           = CW_SEND_BY_PLAN;
+    send->fast            = (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) != 0;
+    send->acknowledged    = 0;
+    send->cancelling      = 0;
+    send->completion.done = zcopy_done;
+    cw_list_init(&send->job.link);
+    status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return status;
+    }
+    if (kind->acknowledged) {
+        status = cw_idmap_add(&ep->worker->ids, request, &send->id);
+        if (status != UCS_OK) {
+            cw_dt_finish(&send->cursor);
+            cw_request_put(request);
+        }
+    }
+    return status;
+}
+
+static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
+{
+    release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+/* OPA-16: whether all of it can go now. */
+static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    return cw_ep_ready(ep) && !send->kind->acknowledged && !goes_by_rndv(ep, send) && fits_one_packet(ep, send) &&
+           send->cursor.length < ep->conn->iface->plan->zcopy_min;
+}
+
+static ucs_status_ptr_t queue(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep    = request->ep;
+    ucs_status_t status  = cw_dt_keep(&send->cursor);
+
+    if (status != UCS_OK) {
+        if (send->phase != CW_SEND_QUEUED) {
+            cw_ep_fail(ep, status); /* the peer has half a message */
+        }
+        return give_up(request, status);
+    }
+    cw_ep_queue(ep, request);
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
+{
+    struct ucp_ep *ep   = request->ep;
+    ucs_status_t status = CW_AGAIN;
+
+    if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && !is_immediate(ep, cw_request_state(request))) {
+        return give_up(request, UCS_ERR_NO_RESOURCE);
+    }
+    if (cw_ep_ready(ep)) {
+        status = cw_send_attempt(request);
+    }
+    switch (status) {
+    case UCS_OK:
+        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+            cw_request_complete(request, UCS_OK);
+            return cw_request_handle(request);
+        }
+        return give_up(request, UCS_OK);
+    case UCS_INPROGRESS:
+        cw_list_add_tail(&ep->inflight, &request->link);
+        return cw_request_handle(request);
+    case CW_AGAIN:
+        return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? give_up(request, UCS_ERR_NO_RESOURCE) : queue(request);
+    default:
+        if (request->outstanding == 0) {
+            return give_up(request, status);
+        }
+        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke in the middle: ends with it */
+        return cw_request_handle(request);
+    }
+}
+
+size_t cw_send_length(const struct cw_request *request)
+{
+    return (request->send == cw_send_attempt) ? ((const struct cw_send *)(const void *)(request + 1))->cursor.length :
+           0;
+}
+
+struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
+{
+    struct cw_request *request = cw_idmap_get(&ep->worker->ids, id);
+
+    return (request != NULL && request->ep == ep && request->send == cw_send_attempt) ? request : NULL;
+}
+
+void cw_send_cancel(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_wire_tag_cancel packet;
+
+    if (request->send != cw_send_attempt || !send->kind->credited ||
+        (request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL))) {
+        return;
+    }
+    if (send->phase == CW_SEND_QUEUED) {
+        cw_send_finish(request, UCS_ERR_CANCELED);
+    } else if (!send->cancelling && (send->phase == CW_SEND_ANNOUNCED ||
+                                     (send->phase == CW_SEND_SENT && send->kind->acknowledged &&
+                                      !send->acknowledged))) {
+        send->cancelling = 1;
+        packet.send_id   = htole64(send->id);
+        cw_ep_send_control(request->ep, CW_PACKET_TAG_CANCEL, &packet, sizeof(packet));
+    }
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending one message of any operation: by one packet, by several, or by rendezvous (docs/RENDEZVOUS.md). The
+ * operations differ in the headers of their packets only, which a struct cw_send_kind writes.
+ *
+ *      QUEUED --one packet--------------------------------------> SENT --given back, acknowledged--> done
+ *        | `--first of several--> PIECES --last-----------------> SENT
+ *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
+ *                          |   |       `--address--> PUTTING --> done      (fails: DATA)
+ *                          |   `--READY HELP--> HELPING --> HELPED --DONE--> done
+ *                          `--DONE--> done                `--READY SEND--> DATA
+ *
+ * In QUEUED, PIECES and DATA the request is on ep->pending, afterwards on ep->inflight.
+ */
+#ifndef CW_OP_SEND_H
+#define CW_OP_SEND_H
+
+#include "core/ep.h"
+#include "op/datatype.h"
+#include "wire/packet.h"
+
+enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
+
+enum cw_send_phase {
+    CW_SEND_QUEUED,
+    CW_SEND_PIECES,
+    CW_SEND_ANNOUNCED,
+    CW_SEND_HELPING,
+    CW_SEND_HELPED,
+    CW_SEND_PUTTING,
+    CW_SEND_DATA,
+    CW_SEND_SENT
+};
+
+enum cw_send_force { CW_SEND_BY_PLAN, CW_SEND_EAGER, CW_SEND_RNDV };
+
+struct cw_send;
+
+struct cw_send_kind {
+    uint8_t ids[CW_SEND_PARTS];
+    uint8_t credited;           /* counts against the window of the receiver */
+    uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
+    /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
+    size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
+    /* Lets go of what the operation itself holds. NULL: nothing. */
+    void (*release)(struct cw_send *send);
+};
+
+/* The state of the request. */
+struct cw_send {
+    struct cw_completion completion; /* of all pieces without copy; they are counted in the request */
+    struct cw_dt_cursor cursor;
+    const struct cw_send_kind *kind;
+    uint64_t id;                     /* in worker->ids: when the peer is to answer; 0: none */
+    union {
+        uint64_t tag;
+        struct {
+            const void *header;
+            uint32_t header_length;
+            uint16_t handler;
+            uint8_t flags;
+            uint8_t owns_header;
+        } am;
+    };
+    uint32_t message;                /* number of a message in several packets */
+    uint8_t phase;
+    uint8_t force;
+    uint8_t fast;                    /* FAST_CMPL */
+    uint8_t acknowledged;            /* the receiver matched it */
+    struct cw_job job;               /* HELPING, PUTTING */
+    uint64_t receive_id;             /* rendezvous: what READY said */
+    uint64_t address;
+    uint32_t piece;
+    uint32_t generation : 24;
+    uint32_t board      : 7;
+    uint32_t cancelling : 1;
+};
+
+_Static_assert(sizeof(struct cw_send) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static inline struct cw_request *cw_send_request(struct cw_send *send)
+{
+    return (struct cw_request *)(void *)send - 1;
+}
+
+/* Prepares a request from cw_request_get: the fields of the kind itself are the caller's. The datatype is started. On
+ * failure the request was put back. */
+ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
+                          const void *buffer, size_t count, const ucp_request_param_t *param);
+/* The first attempt, or the place in the queue; the result as *_nbx calls define it (REQ-1). */
+ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
+/* request->send of these requests. */
+ucs_status_t cw_send_attempt(struct cw_request *request);
+/* The sender's end is over, with the request on any list. */
+void cw_send_finish(struct cw_request *request, ucs_status_t status);
+/* The length of the message, 0 for requests of other operations. */
+size_t cw_send_length(const struct cw_request *request);
+/* What the packets of the peer name: a send of this endpoint, or NULL. */
+struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
+/* Takes a send back as far as it can (docs/RENDEZVOUS.md); any request. */
+void cw_send_cancel(struct cw_request *request);
+
+/* send_rndv.c */
+ucs_status_t cw_send_announce(struct cw_request *request);
+ucs_status_t cw_send_data(struct cw_request *request);
+void cw_send_stop_job(struct cw_send *send);
+struct cw_wire_rts cw_send_rts(const struct cw_send *send);
+ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
+
+#endif

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sender's part of a rendezvous (docs/RENDEZVOUS.md, states in op/send.h). What the receiver says is checked
+ * against the state; the addresses it gives are only used for copies into its own process.
+ */
+#include "op/board.h"
+#include "op/send.h"
+
+/* Bytes sent or copied before others get their turn. */
+#define TURN_BYTES (256u << 10)
+
+struct cw_wire_rts cw_send_rts(const struct cw_send *send)
+{
+    const struct cw_request *request = (const struct cw_request *)(const void *)send - 1;
+    int useful = request->ep->conn->iface->transport->peer_read != NULL &&
+                 send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0;
+
+    return (struct cw_wire_rts){.length  = htole64(send->cursor.length),
+                                .send_id = htole64(send->id),
+                                .address = useful ? htole64((uint64_t)(uintptr_t)send->cursor.contig) : 0};
+}
+
+static size_t pack_rts(void *dest, size_t max, void *arg)
+{
+    const struct cw_send *send = arg;
+
+    (void)max;
+    return send->kind->header(send, CW_SEND_RTS, dest);
+}
+
+ucs_status_t cw_send_announce(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    ucs_status_t status  = cw_dt_keep(&send->cursor);
+
+    if (status == UCS_OK && send->id == 0) {
+        status = cw_idmap_add(&request->worker->ids, request, &send->id);
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = conn->iface->transport->send_bcopy(conn, send->kind->ids[CW_SEND_RTS],
+                                                send->kind->header(send, CW_SEND_RTS, NULL), pack_rts, send);
+    if (status != UCS_OK) {
+        return status;
+    }
+    send->phase = CW_SEND_ANNOUNCED;
+    return UCS_INPROGRESS;
+}
+
+static struct cw_wire_rndv_data data_header(const struct cw_send *send)
+{
+    return (struct cw_wire_rndv_data){.receive_id = htole64(send->receive_id),
+                                      .offset     = htole64(send->cursor.offset)};
+}
+
+static size_t pack_data(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send                  = arg;
+    const struct cw_wire_rndv_data header = data_header(send);
+
+    memcpy(dest, &header, sizeof(header));
+    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
+/* The next piece, straight out of the user's memory. */
+static ucs_status_t send_piece_zcopy(struct cw_request *request, int placed)
+{
+    struct cw_send *send                  = cw_request_state(request);
+    struct cw_conn *conn                  = request->ep->conn;
+    const struct cw_limits *limits        = &conn->iface->limits;
+    const struct cw_wire_rndv_data header = data_header(send);
+    size_t max                            = placed ? limits->max_placed : limits->max_zcopy - sizeof(header), length;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_t status;
+    unsigned count;
+
+    count = cw_dt_window(&send->cursor, smaller(max, send->piece), iov,
+                         (unsigned)smaller(limits->max_iov, CW_PLACE_MAX_IOV), &length);
+    if (placed) {
+        status = conn->iface->transport->send_placed(conn, CW_PACKET_RNDV_DATA, &header, iov, count,
+                                                     &send->completion);
+    } else {
+        status = conn->iface->transport->send_zcopy(conn, CW_PACKET_RNDV_DATA, &header, sizeof(header), iov, count,
+                                                    &send->completion);
+    }
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_dt_skip(&send->cursor, length);
+        request->outstanding += (status == UCS_INPROGRESS);
+        status                = UCS_OK;
+    }
+    return status;
+}
+
+static ucs_status_t send_piece(struct cw_request *request)
+{
+    struct cw_send *send           = cw_request_state(request);
+    struct cw_conn *conn           = request->ep->conn;
+    const struct cw_limits *limits = &conn->iface->limits;
+    size_t left                    = send->cursor.length - send->cursor.offset;
+
+    if (cw_dt_is_memory(&send->cursor)) {
+        if (limits->max_placed > 0 && send->piece > limits->max_bcopy) {
+            return send_piece_zcopy(request, 1);
+        }
+        if (left >= conn->iface->plan->zcopy_min) {
+            return send_piece_zcopy(request, 0);
+        }
+    }
+    left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, limits->max_bcopy), pack_data,
+                                              send);
+}
+
+ucs_status_t cw_send_data(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    size_t turn_end      = send->cursor.offset + TURN_BYTES;
+    ucs_status_t status;
+
+    while (send->cursor.offset < send->cursor.length) {
+        status = send_piece(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+        if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
+            return CW_LATER;
+        }
+    }
+    send->phase        = CW_SEND_SENT;
+    send->acknowledged = 1;
+    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static void send_helped(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_send *send                    = cw_request_state(request);
+    const struct cw_wire_rndv_helped packet = {.receive_id = htole64(send->receive_id),
+                                               .status     = (int32_t)htole32((uint32_t)status)};
+
+    cw_ep_send_control(request->ep, CW_PACKET_RNDV_HELPED, &packet, sizeof(packet));
+}
+
+void cw_send_stop_job(struct cw_send *send)
+{
+    cw_list_remove(&send->job.link);
+}
+
+/* Takes one share of the copying. */
+static void help(struct cw_job *job)
+{
+    struct cw_send *send       = cw_container_of(job, struct cw_send, job);
+    struct cw_request *request = cw_send_request(send);
+    struct cw_conn *conn       = request->ep->conn;
+    ucs_status_t status        = UCS_ERR_IO_ERROR;
+    struct cw_board *board;
+    struct iovec iov;
+    uint64_t offset;
+    uint32_t share;
+
+    if (request->ep->state != CW_EP_OPEN) {
+        return; /* about to be ended */
+    }
+    board = conn->iface->transport->board(conn, 0, send->board);
+    if (!conn->iface->transport->peer_ready(conn)) {
+        send->phase = CW_SEND_HELPED;
+        send_helped(request, UCS_ERR_UNSUPPORTED);
+        return;
+    }
+    if (!cw_board_claim(&board->claim, send->generation, cw_board_shares(send->cursor.length, send->piece), &share)) {
+        send->phase = CW_SEND_HELPED;
+        send_helped(request, UCS_OK);
+        return;
+    }
+    offset       = (uint64_t)share * send->piece;
+    iov.iov_base = send->cursor.contig + offset;
+    iov.iov_len  = smaller(send->cursor.length - offset, send->piece);
+    status       = conn->iface->transport->peer_write(conn, &iov, 1, send->address + offset);
+    if (status == UCS_OK) {
+        cw_board_done(&board->done);
+        cw_worker_add_job(request->worker, job);
+    } else {
+        send->phase = CW_SEND_HELPED;
+        send_helped(request, status);
+    }
+}
+
+static void begin_data(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    send->phase = CW_SEND_DATA;
+    cw_dt_rewind(&send->cursor);
+    cw_list_remove(&request->link);
+    cw_ep_queue(request->ep, request);
+    cw_ep_reap_later(request->ep); /* which drains the queue, outside of upcalls */
+}
+
+/* Writes the next part into the receiver's memory. */
+static void put(struct cw_job *job)
+{
+    struct cw_send *send       = cw_container_of(job, struct cw_send, job);
+    struct cw_request *request = cw_send_request(send);
+    struct cw_conn *conn       = request->ep->conn;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    unsigned count;
+    size_t length;
+
+    if (request->ep->state != CW_EP_OPEN) {
+        return;
+    }
+    count = cw_dt_window(&send->cursor, TURN_BYTES, iov, CW_PLACE_MAX_IOV, &length);
+    if (conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset) != UCS_OK) {
+        begin_data(request);
+        return;
+    }
+    cw_dt_skip(&send->cursor, length);
+    if (send->cursor.offset < send->cursor.length) {
+        cw_worker_add_job(request->worker, job);
+        return;
+    }
+    send_helped(request, UCS_OK);
+    cw_send_finish(request, UCS_OK);
+}
+
+static ucs_status_t begin_help(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (send->phase != CW_SEND_ANNOUNCED || send->cursor.class_id != UCP_DATATYPE_CONTIG || ready->address == 0 ||
+        ready->board >= CW_BOARDS || ready->piece < CW_BOARD_MIN_SHARE || ready->generation > CW_BOARD_MAX_GENERATION ||
+        request->ep->conn->iface->transport->board == NULL ||
+        cw_board_shares(send->cursor.length, ready->piece) > CW_BOARD_MAX_SHARES) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send->phase      = CW_SEND_HELPING;
+    send->board      = ready->board & 0x7f;
+    send->generation = ready->generation & CW_BOARD_MAX_GENERATION;
+    send->job.run    = help;
+    cw_worker_add_job(request->worker, &send->job);
+    return UCS_OK;
+}
+
+static ucs_status_t begin_send(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
+{
+    struct cw_send *send                   = cw_request_state(request);
+    const struct cw_transport *transport   = request->ep->conn->iface->transport;
+
+    if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_HELPED) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (ready->address != 0 && transport->peer_ready != NULL && cw_dt_is_memory(&send->cursor) &&
+        send->cursor.length > 0 && transport->peer_ready(request->ep->conn)) {
+        send->phase   = CW_SEND_PUTTING;
+        send->job.run = put;
+        cw_worker_add_job(request->worker, &send->job);
+    } else {
+        begin_data(request);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_ready ready;
+    struct cw_request *request;
+    struct cw_send *send;
+
+    if (length != sizeof(ready)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&ready, data, sizeof(ready));
+    ready.address    = le64toh(ready.address);
+    ready.mode       = le32toh(ready.mode);
+    ready.piece      = le32toh(ready.piece);
+    ready.board      = le32toh(ready.board);
+    ready.generation = le32toh(ready.generation);
+    request          = cw_send_find(ep, le64toh(ready.send_id));
+    if (request == NULL || ready.piece == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send             = cw_request_state(request);
+    if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_HELPED) {
+        return UCS_ERR_IO_ERROR; /* what it said before is in use */
+    }
+    send->receive_id = le64toh(ready.receive_id);
+    send->address    = ready.address;
+    send->piece      = ready.piece;
+    if (ready.mode == CW_WIRE_RNDV_HELP) {
+        return begin_help(request, &ready);
+    }
+    return (ready.mode == CW_WIRE_RNDV_SEND) ? begin_send(request, &ready) : UCS_ERR_IO_ERROR;
+}
+
+/* The receiver is through: it has the message, or does not want it, or gave it back. */
+ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_done done;
+    struct cw_request *request;
+    struct cw_send *send;
+    int32_t status;
+
+    if (length != sizeof(done)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&done, data, sizeof(done));
+    status  = (int32_t)le32toh((uint32_t)done.status);
+    request = cw_send_find(ep, le64toh(done.send_id));
+    if (request == NULL || status > 0 || status <= UCS_ERR_LAST) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send = cw_request_state(request);
+    switch (send->phase) {
+    case CW_SEND_ANNOUNCED:
+    case CW_SEND_HELPING:
+    case CW_SEND_HELPED:
+        break;
+    case CW_SEND_SENT: /* a synchronous message that was taken back */
+        if (status == UCS_ERR_CANCELED && send->cancelling && !send->acknowledged && request->outstanding == 0) {
+            break;
+        }
+        return UCS_ERR_IO_ERROR;
+    default:
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_send_finish(request, (ucs_status_t)status);
+    return UCS_OK;
+}
