@@ -35,7 +35,8 @@ static const struct option long_options[] = {
 void cw_options_init(struct cw_perf_options *options)
 {
     *options = (struct cw_perf_options){
-        .params = {.size = 8, .iterations = 1000000, .warmup = 10000, .thread_mode = UCS_THREAD_MODE_SINGLE},
+        .params = {.size = 8, .parts = {8}, .part_count = 1,
+                   .iterations = 1000000, .warmup = 10000, .thread_mode = UCS_THREAD_MODE_SINGLE},
         .family = AF_INET,
         .port = 13337,
         .rank = 50.0,
@@ -55,11 +56,16 @@ void cw_options_usage(const char *program)
         printf("      %14s  %s%s\n", test->name, test->help,
                test->features == CW_PERF_NOT_YET ? " (not in this version)" : "");
     }
-    printf("  -s <bytes>    message size; a list is summed up (8)\n"
+    printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8)\n"
            "  -n <count>    measured iterations (1000000)\n"
            "  -w <count>    warm-up iterations before them (10000)\n"
            "  -O <count>    bound on unfinished sends (0: 1 for latency, 32 for bandwidth)\n"
            "  -b <file>     run the tests of a batch file: each line a name and options; may be repeated\n"
+           "  -D <layout>[,<layout>]  contig or iov at the sender, and at the receiver (contig)\n"
+           "  -i <bytes>    distance between the entries of a list (0: one behind the other)\n"
+           "  -H <bytes>    header of an active message, beside its size (0)\n"
+           "  -y            copy active messages that come eagerly\n"
+           "  -r <mode>     stream: recv posts receives, recv_data takes what the library holds (recv)\n"
            "  --verify      check every byte of every message\n\n"
            "How\n"
            "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
@@ -83,7 +89,7 @@ void cw_options_usage(const char *program)
            "  --library     print version and file of the library in use, and exit\n"
            "  -h            this text\n\n"
            "Transport and device are chosen by the environment: UCX_TLS, UCX_NET_DEVICES.\n"
-           "Not in this version: threads (-T), scatter-gather lists (-D iov, -i), memory handles (-z).\n");
+           "Not in this version: threads (-T), memory handles (-z).\n");
 }
 
 static bool parse_count(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *value)
@@ -106,24 +112,29 @@ static bool parse_count(const char *text, const char *what, uint64_t least, uint
 }
 
 /* A list of sizes is the lengths of the parts of one message: only their sum matters without -D iov. */
-static bool parse_size(const char *text, uint64_t *size)
+static bool parse_size(const char *text, struct cw_perf_params *params)
 {
-    char copy[256];
+    char copy[1024];
     char *rest = copy, *part;
-    uint64_t sum = 0;
 
     if (snprintf(copy, sizeof(copy), "%s", text) >= (int)sizeof(copy)) {
         cw_say_error("message size (-s): the list is too long");
         return false;
     }
+    params->size = 0;
+    params->part_count = 0;
     while ((part = strsep(&rest, ",")) != NULL) {
         uint64_t one;
         if (!parse_count(part, "message size (-s)", 0, UINT64_C(1) << 40, &one)) {
             return false;
         }
-        sum += one;
+        if (params->part_count == CW_PERF_MAX_PARTS) {
+            cw_say_error("message size (-s): more than %d parts", CW_PERF_MAX_PARTS);
+            return false;
+        }
+        params->parts[params->part_count++] = one;
+        params->size += one;
     }
-    *size = sum;
     return true;
 }
 
@@ -184,20 +195,10 @@ static bool refuse(int letter, const char *reason)
 static bool parse_missing(int letter, const char *value)
 {
     switch (letter) {
-    case 'D':
-        return strcmp(value, "contig") == 0 || strcmp(value, "contig,contig") == 0 ||
-               refuse(letter, "only contiguous buffers");
-    case 'i':
-        return strcmp(value, "0") == 0 || refuse(letter, "only contiguous buffers");
     case 'T':
         return strcmp(value, "1") == 0 || refuse(letter, "only one thread");
     case 'm':
         return strcmp(value, "host") == 0 || strcmp(value, "host,host") == 0 || refuse(letter, "only host memory");
-    case 'r':
-        return refuse(letter, "it belongs to the stream tests");
-    case 'H':
-    case 'y':
-        return refuse(letter, "it belongs to the active message tests");
     case 'o':
         return refuse(letter, "it belongs to the one-sided tests");
     case 'z':
@@ -210,6 +211,48 @@ static bool parse_missing(int letter, const char *value)
         return refuse(letter, "the two sides meet over TCP alone");
     default:
         return refuse(letter, "it belongs to the transport layer (UCT)");
+    }
+}
+
+/* -D <sender's>[,<receiver's>]; one word alone is the sender's. */
+static bool parse_layout(struct cw_perf_params *params, const char *text)
+{
+    static const char *const layouts[] = {"contig",     "iov",     "contig,contig", "iov,contig",
+                                          "contig,iov", "iov,iov", NULL};
+    unsigned index;
+
+    if (!parse_choice("data layout (-D)", text, layouts, &index)) {
+        return false;
+    }
+    params->send_iov = index % 2 == 1;
+    params->recv_iov = index >= 4;
+    return true;
+}
+
+/* Options that shape the message. */
+static bool parse_message(struct cw_perf_params *params, int letter, const char *value)
+{
+    static const char *const modes[] = {"recv", "recv_data", NULL};
+    unsigned index;
+
+    switch (letter) {
+    case 'D':
+        return parse_layout(params, value);
+    case 'i':
+        return parse_count(value, "distance of entries (-i)", 0, UINT64_C(1) << 40, &params->stride);
+    case 'H':
+        return parse_count(value, "active message header (-H)", 0, 1u << 20, &params->am_header);
+    case 'y':
+        params->copy = true;
+        return true;
+    case 'r':
+        if (!parse_choice("receive mode (-r)", value, modes, &index)) {
+            return false;
+        }
+        params->recv_data = index == 1;
+        return true;
+    default:
+        return parse_missing(letter, value);
     }
 }
 
@@ -239,7 +282,7 @@ static bool parse_how(struct cw_perf_options *options, int letter, const char *v
         options->params.probe_first = true;
         return true;
     default:
-        return parse_missing(letter, value);
+        return parse_message(&options->params, letter, value);
     }
 }
 
@@ -294,7 +337,7 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case 't':
         return parse_test(value, &options->params);
     case 's':
-        return parse_size(value, &options->params.size);
+        return parse_size(value, &options->params);
     case 'n':
         return parse_count(value, "iterations (-n)", 1, UINT64_C(1) << 48, &options->params.iterations);
     case 'w':
@@ -376,6 +419,10 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
     }
     if (options->loopback && options->host != NULL) {
         cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
+        return false;
+    }
+    if (options->params.verify && options->params.stride != 0) {
+        cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
         return false;
     }
     return true;
@@ -479,44 +526,67 @@ void cw_options_free_batch(struct cw_perf_line *lines, int count)
 /*
  * OFFSET  SIZE  MEANING (numbers little-endian)
  *      0    32  name of the test, filled up with zero bytes
- *     32     8  message size
+ *     32     8  number of parts of the message
  *     40     8  iterations
  *     48     8  warm-up iterations
  *     56     8  bound on unfinished sends, 0: the test's own
  *     64     8  thread mode: 0 single, 1 serialized, 2 multi
- *     72     8  bits: 1 wild-card tag, 2 probe first, 4 sleep, 8 verify
- *     80    16  zero
+ *     72     8  bits: 1 wild-card tag, 2 probe first, 4 sleep, 8 verify, 16 and 32 lists at sender and receiver,
+ *               64 take stream data, 128 copy
+ *     80     8  distance between entries
+ *     88     8  header of an active message
+ *     96    16  zero
+ *    112  32*8  the parts, zero behind the last
  */
 void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF_WIRE_BYTES])
 {
     uint64_t bits = (params->wildcard_tag ? 1 : 0) | (params->probe_first ? 2 : 0) | (params->sleep ? 4 : 0) |
-                    (params->verify ? 8 : 0);
-    const uint64_t numbers[8] = {params->size,   params->iterations,  params->warmup,
-                                 params->window, params->thread_mode, bits};
+                    (params->verify ? 8 : 0) | (params->send_iov ? 16 : 0) | (params->recv_iov ? 32 : 0) |
+                    (params->recv_data ? 64 : 0) | (params->copy ? 128 : 0);
+    uint64_t numbers[CW_PERF_NUMBERS] = {params->part_count,  params->iterations, params->warmup, params->window,
+                                         params->thread_mode, bits,               params->stride, params->am_header};
 
+    memcpy(numbers + 10, params->parts, params->part_count * sizeof(params->parts[0]));
     memset(bytes, 0, CW_PERF_WIRE_BYTES);
     memcpy(bytes, params->test, strnlen(params->test, CW_PERF_TEST_NAME));
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 8 * CW_PERF_NUMBERS; i++) {
         bytes[CW_PERF_TEST_NAME + i] = (uint8_t)(numbers[i / 8] >> (8 * (i % 8)));
     }
 }
 
+static bool numbers_sound(const uint64_t *numbers)
+{
+    uint64_t sum = 0;
+
+    if (numbers[0] == 0 || numbers[0] > CW_PERF_MAX_PARTS || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
+        numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI ||
+        numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20) {
+        return false;
+    }
+    for (uint64_t i = 0; i < numbers[0]; i++) {
+        if (numbers[10 + i] > CW_PERF_MAX_SIZE) {
+            return false;
+        }
+        sum += numbers[10 + i];
+    }
+    return sum <= CW_PERF_MAX_SIZE;
+}
+
 bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_t length)
 {
-    uint64_t numbers[8] = {0};
+    uint64_t numbers[CW_PERF_NUMBERS] = {0};
 
     if (length != CW_PERF_WIRE_BYTES || bytes[CW_PERF_TEST_NAME - 1] != 0) {
         return false;
     }
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < 8 * CW_PERF_NUMBERS; i++) {
         numbers[i / 8] |= (uint64_t)bytes[CW_PERF_TEST_NAME + i] << (8 * (i % 8));
     }
-    if (numbers[0] > UINT64_C(1) << 46 || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
-        numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI) {
+    if (!numbers_sound(numbers)) {
         return false;
     }
     *params = (struct cw_perf_params){
-        .size = numbers[0],
+        .part_count = (unsigned)numbers[0],
         .iterations = numbers[1],
         .warmup = numbers[2],
         .window = numbers[3],
@@ -525,7 +595,17 @@ bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_
         .probe_first = (numbers[5] & 2) != 0,
         .sleep = (numbers[5] & 4) != 0,
         .verify = (numbers[5] & 8) != 0,
+        .send_iov = (numbers[5] & 16) != 0,
+        .recv_iov = (numbers[5] & 32) != 0,
+        .recv_data = (numbers[5] & 64) != 0,
+        .copy = (numbers[5] & 128) != 0,
+        .stride = numbers[6],
+        .am_header = numbers[7],
     };
+    for (unsigned i = 0; i < params->part_count; i++) {
+        params->parts[i] = numbers[10 + i];
+        params->size += numbers[10 + i];
+    }
     memcpy(params->test, bytes, CW_PERF_TEST_NAME);
     return true;
 }

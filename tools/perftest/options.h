@@ -16,7 +16,10 @@
 
 #define CW_PERF_MAX_BATCH  32
 #define CW_PERF_TEST_NAME  32
-#define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * 8)
+#define CW_PERF_MAX_PARTS  32
+#define CW_PERF_NUMBERS    (10 + CW_PERF_MAX_PARTS)
+#define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * CW_PERF_NUMBERS)
+#define CW_PERF_MAX_SIZE   (UINT64_C(1) << 46)
 
 /* Exit statuses of PRF-5. */
 #define CW_PERF_EXIT_USAGE   129
@@ -25,7 +28,11 @@
 /* What both sides must agree on. */
 struct cw_perf_params {
     char test[CW_PERF_TEST_NAME]; /* empty: none given */
-    uint64_t size;
+    uint64_t size;                     /* sum of the parts */
+    uint64_t parts[CW_PERF_MAX_PARTS]; /* as given to -s: the entries of a scatter-gather list (-D iov) */
+    unsigned part_count;
+    uint64_t stride;    /* distance between the beginnings of entries, 0: one behind the other */
+    uint64_t am_header; /* bytes of the header of an active message, beside the size */
     uint64_t iterations;
     uint64_t warmup;
     uint64_t window; /* 0: the test's own choice */
@@ -34,6 +41,10 @@ struct cw_perf_params {
     bool probe_first;
     bool sleep;
     bool verify;
+    bool send_iov;
+    bool recv_iov;
+    bool recv_data; /* stream: take data that the library holds instead of posting receives */
+    bool copy;      /* active messages: copy what comes eagerly into a buffer */
 };
 
 struct cw_perf_options {

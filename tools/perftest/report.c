@@ -54,7 +54,7 @@ static void print_box_line(const char *key, const char *value)
 
 void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params *params, bool loopback)
 {
-    char number[32];
+    char number[48];
 
     print_box_rule();
     print_box_line("API:", "protocol layer");
@@ -66,6 +66,10 @@ void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params 
     print_box_line("Message size:", number);
     snprintf(number, sizeof(number), "%llu", (unsigned long long)(params->window ? params->window : test->window));
     print_box_line("Window size:", number);
+    if ((test->features & UCP_FEATURE_AM) != 0) {
+        snprintf(number, sizeof(number), "AM header size: %llu", (unsigned long long)params->am_header);
+        printf("| %-*s|\n", BOX_WIDTH - 1, number);
+    }
     if (!loopback) {
         print_box_rule();
     }

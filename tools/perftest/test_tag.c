@@ -10,6 +10,7 @@
  * Callers: run.c through the table.
  * With --verify each slot has a buffer of its own, filled with a pattern that depends on message and position.
  */
+#include "layout.h"
 #include "tests.h"
 
 #include <assert.h>
@@ -25,7 +26,8 @@ struct slot {
     struct side *side;
     struct slot *next_free;
     char *buffer;
-    uint64_t message; /* which message of its direction */
+    ucp_dt_iov_t *iov; /* NULL: contiguous */
+    uint64_t message;  /* which message of its direction */
     ucp_tag_t tag;
     bool done;
 };
@@ -44,59 +46,20 @@ struct side {
     struct slot *free_recvs;
     struct slot *slots; /* window sends, then window receives */
     char *memory;
+    ucp_dt_iov_t *iovs;
 };
-
-/* ---- buffers and their content ---- */
-
-static uint64_t word_at(uint64_t key, size_t index)
-{
-    return key + index * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-static uint64_t key_of(uint64_t message, ucp_tag_t tag)
-{
-    uint64_t key = (message + 1) * UINT64_C(0xbf58476d1ce4e5b9) ^ tag;
-
-    return (key ^ key >> 29) * UINT64_C(0x94d049bb133111eb);
-}
-
-static void fill(char *buffer, size_t size, uint64_t key)
-{
-    size_t at = 0;
-
-    for (; at + 8 <= size; at += 8) {
-        uint64_t word = word_at(key, at / 8);
-        memcpy(buffer + at, &word, 8);
-    }
-    uint64_t word = word_at(key, at / 8);
-    memcpy(buffer + at, &word, size - at);
-}
-
-/* Position of the first byte that is not as fill() made it, or `size`. */
-static size_t first_difference(const char *buffer, size_t size, uint64_t key)
-{
-    for (size_t at = 0; at < size; at += 8) {
-        size_t part = size - at < 8 ? size - at : 8;
-        uint64_t word = word_at(key, at / 8);
-        if (memcmp(buffer + at, &word, part) != 0) {
-            while (buffer[at] == ((const char *)&word)[at % 8]) {
-                at++;
-            }
-            return at;
-        }
-    }
-    return size;
-}
 
 static void side_free(struct side *side)
 {
     free(side->slots);
     free(side->memory);
+    free(side->iovs);
     free(side);
 }
 
 static void cut_slots(struct side *side, size_t room, bool shared)
 {
+    const struct cw_perf_params *params = &side->run->params;
     size_t window = side->window;
 
     for (size_t i = 0; i < 2 * window; i++) {
@@ -104,6 +67,10 @@ static void cut_slots(struct side *side, size_t room, bool shared)
         struct slot **list = i < window ? &side->free_sends : &side->free_recvs;
         size_t buffer = shared ? (i < window ? 0 : 1) : i;
         *slot = (struct slot){.side = side, .next_free = *list, .buffer = side->memory + room * buffer};
+        if (i < window ? params->send_iov : params->recv_iov) {
+            slot->iov = side->iovs + i * params->part_count;
+            cw_layout_list(params, slot->buffer, slot->iov);
+        }
         *list = slot;
     }
 }
@@ -116,7 +83,7 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
     bool shared = !params->verify;
     size_t window = params->window;
     size_t buffers = shared ? 2 : 2 * window;
-    size_t room = (params->size + 63) / 64 * 64 + 64;
+    size_t room = (cw_layout_extent(params) + 63) / 64 * 64 + 64;
 
     ucp_get_version(&major, &minor, &release);
     if (side == NULL) {
@@ -133,9 +100,10 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
         .window = (unsigned)window,
     };
     side->slots = calloc(2 * window, sizeof(*side->slots));
+    side->iovs = calloc(2 * window * params->part_count, sizeof(*side->iovs));
     side->memory = room > SIZE_MAX / buffers ? NULL : aligned_alloc(64, room * buffers);
-    if (side->slots == NULL || side->memory == NULL) {
-        cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", buffers, side->size);
+    if (side->slots == NULL || side->iovs == NULL || side->memory == NULL) {
+        cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", buffers, room);
         side_free(side);
         return NULL;
     }
@@ -180,7 +148,7 @@ static void finish_recv(struct slot *slot, ucs_status_t status, const ucp_tag_re
         return;
     }
     if (side->run->params.verify && slot->tag != TAG_ACK) {
-        size_t at = first_difference(slot->buffer, side->size, key_of(slot->message, slot->tag));
+        size_t at = cw_pattern_search(slot->buffer, side->size, cw_pattern_key(slot->message, slot->tag));
         if (at != side->size) {
             cw_link_fail(side->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)slot->message, at,
                          side->size);
@@ -208,6 +176,14 @@ static inline struct slot *slot_take(struct slot **list)
     return slot;
 }
 
+/* Buffer and count of a call; the acknowledgement is contiguous always. */
+static inline const void *describe(const struct slot *slot, const struct side *side, ucp_tag_t tag, size_t size,
+                                   ucp_request_param_t *param, size_t *count)
+{
+    return cw_layout_apply(param, tag == TAG_ACK ? NULL : slot->iov, side->run->params.part_count, slot->buffer, size,
+                           count);
+}
+
 /* Sends one message; a free send slot must exist. */
 static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, size_t size)
 {
@@ -219,10 +195,12 @@ static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, s
     };
 
     if (side->run->params.verify) {
-        fill(slot->buffer, size, key_of(message, tag));
+        cw_pattern_fill(slot->buffer, size, cw_pattern_key(message, tag));
     }
-    void *request = side->synchronous ? ucp_tag_send_sync_nbx(side->link->ep, slot->buffer, size, tag, &param)
-                                      : ucp_tag_send_nbx(side->link->ep, slot->buffer, size, tag, &param);
+    size_t count;
+    const void *buffer = describe(slot, side, tag, size, &param, &count);
+    void *request = side->synchronous ? ucp_tag_send_sync_nbx(side->link->ep, buffer, count, tag, &param)
+                                      : ucp_tag_send_nbx(side->link->ep, buffer, count, tag, &param);
     if (request != NULL && !UCS_PTR_IS_ERR(request)) {
         side->sends_pending++;
         return 0;
@@ -267,7 +245,9 @@ static inline struct slot *recv_one(struct side *side, ucp_tag_t tag, uint64_t m
     slot->tag = tag;
     slot->message = message;
     slot->done = false;
-    void *request = ucp_tag_recv_nbx(side->link->worker, slot->buffer, size, tag, side->mask, &param);
+    size_t count;
+    void *buffer = (void *)(uintptr_t)describe(slot, side, tag, size, &param, &count);
+    void *request = ucp_tag_recv_nbx(side->link->worker, buffer, count, tag, side->mask, &param);
     if (request == NULL) {
         finish_recv(slot, UCS_OK, &info);
     } else if (UCS_PTR_IS_ERR(request)) {

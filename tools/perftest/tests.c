@@ -17,21 +17,27 @@ static const struct cw_perf_test later_tests[] = {
     {.name = "ucp_fadd", .help = "UCP atomic fetch-and-add latency, rate"},
     {.name = "ucp_swap", .help = "UCP atomic swap latency, rate"},
     {.name = "ucp_cswap", .help = "UCP atomic compare-and-swap latency, rate"},
-    {.name = "stream_bw", .help = "UCP stream bandwidth"},
-    {.name = "stream_lat", .help = "UCP stream latency"},
-    {.name = "ucp_am_lat", .help = "UCP active message latency"},
-    {.name = "ucp_am_bw", .help = "UCP active message bandwidth, rate"},
 };
 
 const struct cw_perf_test *cw_test_at(unsigned index)
 {
-    const unsigned later_count = sizeof(later_tests) / sizeof(later_tests[0]);
+    const struct {
+        const struct cw_perf_test *tests;
+        unsigned count;
+    } families[] = {
+        {cw_tag_tests, cw_tag_test_count},
+        {cw_am_tests, cw_am_test_count},
+        {cw_stream_tests, cw_stream_test_count},
+        {later_tests, sizeof(later_tests) / sizeof(later_tests[0])},
+    };
 
-    if (index < cw_tag_test_count) {
-        return &cw_tag_tests[index];
+    for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+        if (index < families[i].count) {
+            return &families[i].tests[index];
+        }
+        index -= families[i].count;
     }
-    index -= cw_tag_test_count;
-    return index < later_count ? &later_tests[index] : NULL;
+    return NULL;
 }
 
 const struct cw_perf_test *cw_test_find(const char *name)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of tests of the performance tool. A family of tests (tag, later am, stream, rma, atomics) is one file
+ * The table of tests of the performance tool. A family of tests (tag, am, stream, later rma, atomics) is one file
  * that defines an array of entries and is named in tests.c; nothing else knows about it.
  *
  * Callers: options.c (names), run.c (runs).
@@ -48,5 +48,9 @@ const struct cw_perf_test *cw_test_at(unsigned index);
 
 extern const struct cw_perf_test cw_tag_tests[];
 extern const unsigned cw_tag_test_count;
+extern const struct cw_perf_test cw_am_tests[];
+extern const unsigned cw_am_test_count;
+extern const struct cw_perf_test cw_stream_tests[];
+extern const unsigned cw_stream_test_count;
 
 #endif

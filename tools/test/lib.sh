@@ -34,6 +34,28 @@ need_transport() {
     fi
 }
 
+# One message of the given test; skipped only where the library says that it has nothing of the kind.
+need_test() {
+    if ! UCX_TLS=self "$perftest" -l -t "$1" -n 1 -w 0 --timeout 5 >"$work/need" 2>&1; then
+        if grep -qi 'not implemented\|unsupported' "$work/need"; then
+            echo "skipped: the library at hand cannot run $1 yet"
+            exit 77
+        fi
+        fail "$1 does not run: $(grep ERROR "$work/need")"
+        finish
+    fi
+}
+
+# Server and client of one test, every byte checked.
+pair() {
+    start_server --timeout 20 || return
+    expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 -f --verify "$@" || cat "$work/server.err"
+    wait "$server" || {
+        fail "server status $?: $*"
+        cat "$work/server.out" "$work/server.err"
+    }
+}
+
 # A TCP port that was free a moment ago. The server reports one that is taken meanwhile.
 free_port() {
     python3 -c 'import socket; s = socket.socket(); s.bind(("", 0)); print(s.getsockname()[1])' 2>/dev/null ||

@@ -19,7 +19,7 @@ refused --no-such-option
 refused -n
 refused -t nothing -l
 refused -t am_lat -l
-refused -t ucp_am_lat -l
+refused -t ucp_put_lat -l
 refused -t tag_lat -l -n 0
 refused -t tag_lat -l -n ten
 refused -t tag_lat -l -n -5
@@ -32,7 +32,11 @@ refused -t tag_lat -l -R half
 refused -t tag_lat -l -E doze
 refused -t tag_lat -l -M many
 refused -t tag_lat -l -T 2
-refused -t tag_lat -l -D iov
+refused -t tag_lat -l -D bcopy
+refused -t tag_lat -l -D iov,iov,iov
+refused -t stream_lat -l -r peek
+refused -t tag_lat -l -i 4096 --verify
+refused -t tag_lat -l -s 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 refused -t tag_lat -l -z
 refused -t tag_lat -l -m cuda
 refused -t tag_lat -l -p 0

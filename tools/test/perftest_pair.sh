@@ -6,15 +6,6 @@
 need_perftest
 need_transport tcp
 
-pair() {
-    start_server --timeout 20 || return
-    expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 -f --verify "$@" || cat "$work/server.err"
-    wait "$server" || {
-        fail "server status $?: $*"
-        cat "$work/server.out" "$work/server.err"
-    }
-}
-
 for transport in tcp shm; do
     export UCX_TLS=$transport
     for test in tag_lat tag_bw tag_sync_lat tag_sync_bw; do
@@ -26,6 +17,8 @@ for transport in tcp shm; do
     done
     pair -t tag_lat -n 60 -w 10 -U
     pair -t tag_bw -n 60 -w 10 -U -O 3
+    pair -t tag_bw -s 1,0,5000,3 -n 60 -w 10 -D iov
+    pair -t tag_lat -s 1,0,70000,3 -n 60 -w 10 -D iov,iov
     pair -t tag_lat -n 60 -w 10 -C
     pair -t tag_bw -n 60 -w 10 -C
 done

@@ -19,12 +19,18 @@
 static const struct cw_perf_params example = {
     .test = "tag_bw",
     .size = 123456789,
+    .parts = {123456000, 0, 789},
+    .part_count = 3,
+    .stride = 1 << 30,
+    .am_header = 17,
     .iterations = 1,
     .warmup = 99,
     .window = 7,
     .thread_mode = UCS_THREAD_MODE_MULTI,
     .wildcard_tag = true,
     .sleep = true,
+    .recv_iov = true,
+    .copy = true,
 };
 
 static void params_survive_the_way(void **state)
@@ -45,6 +51,14 @@ static void params_survive_the_way(void **state)
     assert_false(got.probe_first);
     assert_true(got.sleep);
     assert_false(got.verify);
+    assert_int_equal(got.part_count, 3);
+    assert_memory_equal(got.parts, example.parts, sizeof(got.parts));
+    assert_int_equal(got.stride, example.stride);
+    assert_int_equal(got.am_header, 17);
+    assert_false(got.send_iov);
+    assert_true(got.recv_iov);
+    assert_false(got.recv_data);
+    assert_true(got.copy);
 }
 
 /* Sets one byte at a time to 0xff: nothing but parameters within their bounds is ever accepted. */
@@ -65,6 +79,8 @@ static void wrong_params_are_refused(void **state)
             assert_true(memchr(got.test, '\0', sizeof(got.test)) != NULL);
             assert_true(got.iterations > 0 && got.iterations <= UINT64_C(1) << 48);
             assert_true(got.window <= 1u << 20);
+            assert_true(got.part_count > 0 && got.part_count <= CW_PERF_MAX_PARTS);
+            assert_true(got.size <= CW_PERF_MAX_SIZE && got.am_header <= 1u << 20);
             assert_true(got.thread_mode <= UCS_THREAD_MODE_MULTI);
         }
     }
@@ -108,6 +124,8 @@ static void defaults_are_those_of_the_specification(void **state)
     assert_true(options.rank == 50.0);
     assert_true(cw_options_parse(&options, 3, line, false));
     assert_int_equal(options.params.size, 8256);
+    assert_int_equal(options.params.part_count, 3);
+    assert_int_equal(options.params.parts[1], 48);
     assert_int_equal(cw_test_find("tag_lat")->window, 1);
     assert_int_equal(cw_test_find("tag_bw")->window, 32);
     assert_null(cw_test_find("none"));
