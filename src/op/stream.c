@@ -43,10 +43,13 @@ struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
 
 void cw_stream_consume(struct cw_stream *stream, size_t length)
 {
+    struct cw_wire_stream_credit packet;
+
     stream->consumed += length;
     if (stream->consumed - stream->told >= CREDIT_STEP) {
         stream->told = stream->consumed;
-        cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, htole64(stream->consumed));
+        packet       = (struct cw_wire_stream_credit){.consumed = htole64(stream->consumed)};
+        cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
     }
 }
 
