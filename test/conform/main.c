@@ -17,7 +17,7 @@ static const struct {
 } groups[] = {
     {"address", cw_group_address}, {"connect", cw_group_connect}, {"data", cw_group_data},
     {"close", cw_group_close},     {"wakeup", cw_group_wakeup},   {"process", cw_group_process},
-    {"leak", cw_group_leak},       {"peer", cw_group_peer},
+    {"leak", cw_group_leak},       {"peer", cw_group_peer},       {"placed", cw_group_placed},
 };
 
 static int wanted(const char *name, char **names, int count)

@@ -134,6 +134,33 @@ static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     }
 }
 
+static struct cw_end *placed_begin(struct cw_conn *conn, const char *name)
+{
+    struct cw_end *end = upcall_begin(conn, name);
+
+    if (end == NULL || !cw_check(end->opened && end->opened_status == UCS_OK, "`%s` came before `opened`", name) ||
+        !cw_check(!end->closed, "`%s` came after `closed`", name)) {
+        return NULL;
+    }
+    return end;
+}
+
+static unsigned on_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    struct cw_end *end = placed_begin(conn, "place");
+
+    return (end != NULL && end->on_place != NULL) ? end->on_place(end, id, header, length, iov) : 0;
+}
+
+static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    struct cw_end *end = placed_begin(conn, "placed");
+
+    if (end != NULL && cw_check(end->on_placed != NULL, "`placed` came although `place` refuses")) {
+        end->on_placed(end, id, header, length);
+    }
+}
+
 static void on_room(struct cw_conn *conn)
 {
     struct cw_end *end = upcall_begin(conn, "room");
@@ -166,8 +193,13 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
     }
 }
 
-static const struct cw_upcalls upcalls = {
-    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+static const struct cw_upcalls upcalls = {.packet = on_packet,
+                                          .accept = on_accept,
+                                          .opened = on_opened,
+                                          .place  = on_place,
+                                          .placed = on_placed,
+                                          .room   = on_room,
+                                          .closed = on_closed};
 
 void cw_rig_allow_peer_memory(int allow)
 {

@@ -69,6 +69,8 @@ struct cw_end {
     struct cw_stream *sending;         /* fed by room and by cw_stream_push */
     struct cw_stream *receiving;       /* checks what comes; NULL: packets are only counted */
     void (*on_packet)(struct cw_end *end, uint8_t id, const void *data, size_t length);
+    unsigned (*on_place)(struct cw_end *end, uint8_t id, const void *header, size_t length, struct iovec *iov);
+    void (*on_placed)(struct cw_end *end, uint8_t id, const void *header, size_t length);
     void (*on_opened)(struct cw_end *end);
     void (*on_room)(struct cw_end *end);
     void (*on_closed)(struct cw_end *end);
@@ -172,6 +174,7 @@ unsigned cw_scaled(unsigned count);
 int cw_group_address(void);
 int cw_group_connect(void);
 int cw_group_data(void);
+int cw_group_placed(void);
 int cw_group_close(void);
 int cw_group_wakeup(void);
 int cw_group_process(void);

@@ -3,8 +3,8 @@
  * Receiving. The kernel fills the iface's staging buffer, whole frames are handed up out of it, and what remains of a
  * frame moves to a buffer of its own, exactly its size, which the next receive fills directly. The payload of a placed
  * packet goes to the place that the core names; only what came together with its header is copied there. Invariant
- * between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size bytes beginning with a
- * checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
+ * between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size bytes beginning with
+ * a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
  */
 #include "transport/tcp/tcp.h"
 
