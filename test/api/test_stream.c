@@ -147,11 +147,11 @@ static void test_str2_flags_are_refused(void **state)
     struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
 
+    cw_test_skip_reference("1.13 ignores the flags of the old call");
     cw_pair_open(pair, &stream_config);
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = 1;
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_send_nbx(pair->tx->ep, "x", 1, &param)), UCS_ERR_INVALID_PARAM);
-    cw_test_skip_reference("1.13 ignores the flags of the old call");
     assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_send_nb(pair->tx->ep, "x", 1, ucp_dt_make_contig(1), nb_send_done,
                                                            1)), UCS_ERR_INVALID_PARAM);
     cw_pair_close(pair);
@@ -206,6 +206,7 @@ static void test_str5_only_whole_elements(void **state)
     struct cw_pair *pair = *state;
     char in[40], rest[8];
 
+    cw_test_skip_reference("1.13 waits on while what came ends in the middle of an element");
     cw_pair_open(pair, &stream_config);
     for (int when = 0; when < 3; when++) {
         struct stream_op recv;
