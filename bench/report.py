@@ -36,6 +36,12 @@ def size_text(size):
     return f"{size} {unit}"
 
 
+def size_number(text):
+    """Bytes of what size_text() wrote."""
+    number, unit = text.split()
+    return int(number) << {"B": 0, "KiB": 10, "MiB": 20, "GiB": 30}[unit]
+
+
 def number_text(value):
     if abs(value) >= 10000:
         return f"{value:,.0f}"
@@ -79,6 +85,37 @@ def suite_table(suite, rows):
     return lines
 
 
+CLIFF = 0.9
+
+
+def steps(rows, suite, transport, name):
+    """(ratio, size) of the bandwidth at each doubling to that of the size before, from medians."""
+    curve = {}
+    for row in rows:
+        place, _, size = row["label"].partition(", ")
+        if row["suite"] == suite and row["unit"] == "MB/s" and place == transport and row["samples"].get(name):
+            curve[size_number(size)] = median(row["samples"][name])
+    return [(curve[2 * size] / curve[size], size) for size in sorted(curve) if 2 * size in curve and curve[size] > 0]
+
+
+def cliffs(results):
+    """The lowest step of each bandwidth curve that was measured at every doubling."""
+    lines = []
+    places = dict.fromkeys(row["label"].partition(", ")[0] for row in results["rows"] if row["suite"] == "bandwidth")
+    for place in places:
+        for name in ("causeway", "reference", "ref. tool"):
+            found = steps(results["rows"], "bandwidth", place, name)
+            if not found:
+                continue
+            ratio, size = min(found)
+            falls = ", ".join(size_text(2 * at) for step, at in found if step < CLIFF)
+            verdict = "-" if name != "causeway" else "MISSED" if falls else "met"
+            text = f"lowest step {ratio:.2f}, to {size_text(2 * size)}" + (f"; below {CLIFF}: {falls}" if falls else "")
+            lines.append(f"| {place}, {name}: bandwidth never falls by more than 10 % from a size to its double "
+                         f"| {text} | {verdict} |")
+    return lines
+
+
 def verdicts(results):
     lines = []
     for suite, label, promise, kind, bound in TARGETS:
@@ -91,6 +128,7 @@ def verdicts(results):
                 continue
             text = ratio_text(values) if kind == "bare" else range_text(values) + " " + row["unit"]
             lines.append(f"| {promise} | {text} | {'met' if median(values) <= bound else 'MISSED'} |")
+    lines += cliffs(results)
     return ["| promise | measured | |", "|---|---|---|"] + lines if lines else []
 
 

@@ -32,9 +32,10 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import report  # noqa: E402
 
-SUITES = ["latency", "rate", "bandwidth", "startup", "endpoints", "wakeup"]
+SUITES = ["latency", "rate", "bandwidth", "am", "stream", "startup", "endpoints", "wakeup", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
-BANDWIDTH_SIZES = [64, 1024, 8192, 65536, 1048576, 4194304]
+BANDWIDTH_SIZES = [1 << power for power in range(27)]
+FAMILY_SIZES = [1024, 8192, 65536, 1048576]
 RUN_SECONDS_MAX = 120
 
 
@@ -236,6 +237,19 @@ def bare_source(settings, program, options=()):
     return measure
 
 
+def bare_bandwidth_source(settings, size):
+    counts = {}
+
+    def measure():
+        command = [os.path.join(settings.bindir, "bare_tcp_bw"), "-c", ",".join(settings.cpus), "-s", str(size)]
+        if "count" not in counts:
+            probe = key_values(run(command + ["-n", "3", "-w", "1"], dict(os.environ)))
+            counts["count"] = max(3, int(settings.seconds * 1e9 / (2 * probe["oneway_ns_p50"] + 1)))
+        found = key_values(run(command + ["-n", str(counts["count"]), "-w", "2"], dict(os.environ)))
+        return found["bytes_per_trip"] / (2 * found["oneway_ns_mean"]) * 1e9 / 1048576
+    return measure
+
+
 def tool_source(settings, tool, transport, test, size, key, options=(), least=200):
     counts = {}
 
@@ -273,13 +287,64 @@ def rate_rows(settings, tools):
         yield Row("rate", f"{transport}, 8 B", "msg/s", "more", sources)
 
 
+def least_messages(size):
+    """How few messages a run may have: enough for a small size, not too long for a big one."""
+    return max(8, min(2000, (64 << 20) // size))
+
+
+def bandwidth_row(settings, tools, suite, transport, test, size):
+    sources = {}
+    if suite == "bandwidth" and transport == "tcp":
+        sources["bare"] = bare_bandwidth_source(settings, size)
+    for tool in tools:
+        sources[tool.name] = tool_source(settings, tool, transport, test, size, "mbps", least=least_messages(size))
+    return Row(suite, f"{transport}, {report.size_text(size)}", "MB/s", "more", sources)
+
+
 def bandwidth_rows(settings, tools):
     for transport in TRANSPORTS:
         for size in BANDWIDTH_SIZES:
-            sources = {tool.name: tool_source(settings, tool, transport, "tag_bw", size, "mbps",
-                                              least=2000 if size < 65536 else 50)
-                       for tool in tools}
-            yield Row("bandwidth", f"{transport}, {report.size_text(size)}", "MB/s", "more", sources)
+            if size <= settings.largest:
+                yield bandwidth_row(settings, tools, "bandwidth", transport, "tag_bw", size)
+
+
+def family_rows(suite, latency_test, bandwidth_test):
+    """Latency, rate and bandwidth of another kind of message."""
+    def rows(settings, tools):
+        for transport in TRANSPORTS:
+            yield Row(suite, f"{transport}, 8 B, median", "usec", "less",
+                      {tool.name: tool_source(settings, tool, transport, latency_test, 8, "p50_us") for tool in tools})
+            yield Row(suite, f"{transport}, 8 B, rate", "msg/s", "more",
+                      {tool.name: tool_source(settings, tool, transport, bandwidth_test, 8, "rate", least=2000)
+                       for tool in tools})
+            for size in FAMILY_SIZES:
+                if size <= settings.largest:
+                    yield bandwidth_row(settings, tools, suite, transport, bandwidth_test, size)
+    return rows
+
+
+def mpi_source(settings, tool, flavour, key):
+    starter = {"mpich": ["mpiexec.hydra", "-n", "2"],
+               "openmpi": ["mpirun.openmpi", "--oversubscribe", "--allow-run-as-root", "--mca", "pml", "ucx", "--mca",
+                           "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any", "-n", "2"]}[flavour]
+
+    def measure():
+        # Handed over on the command line: what starts the processes has no need of the library.
+        env = Tool(tool.name, tool.program, None, []).env()
+        starter_env = [f"LD_LIBRARY_PATH={tool.libdir}"] if tool.libdir else []
+        program = os.path.join(settings.bindir, f"bench_mpi_init.{flavour}")
+        return key_values(run(starter + ["env"] + starter_env + [program], env, 60))[key] / 1e3
+    return measure
+
+
+def mpi_init_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for flavour, name, starter in (("mpich", "MPICH", "mpiexec.hydra"), ("openmpi", "Open MPI", "mpirun.openmpi")):
+        if not shutil.which(starter) or not os.path.exists(os.path.join(settings.bindir, f"bench_mpi_init.{flavour}")):
+            continue
+        for key, label in (("init_us", "MPI_Init"), ("total_us", "MPI_Init and MPI_Finalize")):
+            yield Row("mpi_init", f"{name}, two processes, {label}", "msec", "less",
+                      {tool.name: mpi_source(settings, tool, flavour, key) for tool in libraries})
 
 
 def startup_rows(settings, tools):
@@ -309,7 +374,8 @@ def wakeup_rows(settings, tools):
 
 
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
-        "endpoints": endpoints_rows, "wakeup": wakeup_rows}
+        "endpoints": endpoints_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
+        "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 
 # ---- the machine ----
@@ -347,6 +413,7 @@ def parse(arguments):
     parser.add_argument("--suites", default=",".join(SUITES), help="of " + ", ".join(SUITES))
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="about how long one run measures")
+    parser.add_argument("--largest", type=int, default=64 << 20, help="the largest message of bandwidth, in bytes")
     parser.add_argument("--endpoints", type=int, default=10000)
     parser.add_argument("--cpus", help="server's and client's processor, such as 0,1")
     parser.add_argument("--reference", help="folder of the reference's libucp.so.0")

@@ -98,6 +98,21 @@ class Report(unittest.TestCase):
         self.assertIn("| MISSED |", missed)
         self.assertIn("not measured", absent)
 
+    def test_cliffs(self):
+        def curve(values):
+            return [result_row("bandwidth", f"tcp, {report.size_text(64 << step)}",
+                               {"causeway": [value], "reference": [value]}) | {"unit": "MB/s"}
+                    for step, value in enumerate(values)]
+
+        self.assertEqual(report.size_number(report.size_text(3 << 20)), 3 << 20)
+        self.assertEqual(report.steps(curve([10.0, 20.0, 15.0]), "bandwidth", "tcp", "causeway"),
+                         [(2.0, 64), (0.75, 128)])
+        even = report.markdown(results(curve([10.0, 20.0, 18.5])))
+        steep = report.markdown(results(curve([10.0, 20.0, 17.5, 30.0])))
+        self.assertIn("lowest step 0.93, to 256 B | met |", even)
+        self.assertIn("lowest step 0.88, to 256 B; below 0.9: 256 B | MISSED |", steep)
+        self.assertNotIn("shm", steep)
+
     def test_failures_and_warnings_are_shown(self):
         row = result_row("rate", "shm", {"causeway": [], "reference": [5.0]}, {"causeway": "status 255: why"})
         text = report.markdown(results([row], load_before=3.0, quick=True, versions={"causeway": "1.16.0"}))

@@ -50,7 +50,8 @@ static void on_child_end(int signal_number)
 
 static int usage(const struct cw_bare *bare)
 {
-    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s\n", bare->name, bare->can_sleep ? " [-S]" : "");
+    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s\n", bare->name,
+            bare->can_sleep ? " [-S]" : "", bare->set_size != NULL ? " [-s bytes]" : "");
     return 2;
 }
 
@@ -59,7 +60,7 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
     int letter;
     char *comma;
 
-    while ((letter = getopt(argc, argv, bare->can_sleep ? "n:w:c:S" : "n:w:c:")) != -1) {
+    while ((letter = getopt(argc, argv, bare->can_sleep ? "n:w:c:S" : bare->set_size ? "n:w:c:s:" : "n:w:c:")) != -1) {
         switch (letter) {
         case 'n':
             settings->trips = strtoull(optarg, NULL, 10);
@@ -78,6 +79,12 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
             break;
         case 'S':
             settings->sleeps = true;
+            break;
+        case 's':
+            if (strtoull(optarg, NULL, 10) == 0) {
+                return false;
+            }
+            bare->set_size(strtoull(optarg, NULL, 10));
             break;
         default:
             return false;
@@ -136,6 +143,9 @@ static void measure(const struct cw_bare *bare, const struct settings *settings)
     printf("oneway_ns_p50 %.1f\n", (double)cw_hist_percentile(&hist, 50) * half);
     printf("oneway_ns_p99 %.1f\n", (double)cw_hist_percentile(&hist, 99) * half);
     printf("oneway_ns_mean %.1f\n", (double)(previous - start) * half / (double)settings->trips);
+    if (bare->show != NULL) {
+        bare->show();
+    }
     cw_hist_fini(&hist);
 }
 

@@ -23,6 +23,10 @@ struct cw_bare {
     void (*ping)(uint64_t trip);
     /* The other side: awaits a message and answers. */
     void (*pong)(uint64_t trip);
+    /* Called with the value of -s, before open(); NULL: -s is not understood. */
+    void (*set_size)(uint64_t size);
+    /* Prints further lines of the result, or NULL. */
+    void (*show)(void);
 };
 
 /* Runs the program: prints "key value" lines and returns its exit status. */

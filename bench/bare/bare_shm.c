@@ -61,7 +61,14 @@ static void pong(uint64_t trip)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_bare bare = {"bare_shm", false, open_lines, start, ping, pong};
+    static const struct cw_bare bare = {
+        .name = "bare_shm",
+        .can_sleep = false,
+        .open = open_lines,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
+    };
 
     return cw_bare_main(&bare, argc, argv);
 }

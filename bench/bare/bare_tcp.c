@@ -105,7 +105,14 @@ static void pong(uint64_t trip)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_bare bare = {"bare_tcp", true, open_listener, start, ping, pong};
+    static const struct cw_bare bare = {
+        .name = "bare_tcp",
+        .can_sleep = true,
+        .open = open_listener,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
+    };
 
     return cw_bare_main(&bare, argc, argv);
 }

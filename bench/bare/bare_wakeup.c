@@ -70,7 +70,14 @@ static void pong(uint64_t trip)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_bare bare = {"bare_wakeup", false, open_bells, start, ping, pong};
+    static const struct cw_bare bare = {
+        .name = "bare_wakeup",
+        .can_sleep = false,
+        .open = open_bells,
+        .start = start,
+        .ping = ping,
+        .pong = pong,
+    };
 
     return cw_bare_main(&bare, argc, argv);
 }
