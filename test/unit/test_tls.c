@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "core/config.h"
+#include "core/context.h"
 #include "plan/tls.h"
 
 static const struct {
@@ -133,11 +135,38 @@ static void the_aliases_of_a_warning_select(void **state)
     assert_int_equal(names, 7);
 }
 
+/* Whether shared memory may copy between processes. */
+static void copies_between_processes_follow_the_list(void **state)
+{
+    static const struct {
+        const char *tls;
+        int allowed;
+    } lists[] = {{"all", 1}, {"shm", 1}, {"sm,self", 1}, {"posix,cma", 1}, {"self,tcp,posix", 0}, {"mm", 0},
+                 {"^cma", 0}, {"^tcp", 1}, {"^knem,xpmem", 1}};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    struct ucp_context *context;
+    struct cw_config *config;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        assert_int_equal(cw_config_read(NULL, NULL, &config), UCS_OK);
+        assert_int_equal(cw_config_modify(config, "TLS", lists[i].tls), UCS_OK);
+        assert_int_equal(cw_context_new(&params, config, &context), UCS_OK);
+        if (cw_context_allows(context, "cma") != lists[i].allowed) {
+            fail_msg("UCX_TLS=%s allows copies, or should do so", lists[i].tls);
+        }
+        cw_context_free(context);
+        cw_config_free(config);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_holds),
         cmocka_unit_test(the_aliases_of_a_warning_select),
+        cmocka_unit_test(copies_between_processes_follow_the_list),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
