@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the programs mpi_*.c share: a check that says where it failed, patterns, the start (which proves that our library
- * is in use) and the end. Each program is one source file and includes this once.
+/* What the programs mpi_*.c share: a check that says where it failed, patterns, the start (which proves that our
+ * library is in use) and the end. Each program is one source file and includes this once.
  * Invariant: a failed check ends the whole run with status 1; the last line of a good one is "NAME: passed ...". */
 #ifndef CW_APPS_MPI_CHECK_H
 #define CW_APPS_MPI_CHECK_H

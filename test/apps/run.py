@@ -16,8 +16,8 @@ PROGRAM is a source (mpi_*.c, compiled when it is newer than what was built of i
     --output FILE      what the program writes in its working directory
     --seconds N        after which the program hangs
 
-Status: 0, 77 when a package is missing here, 1 for anything else. A run that hangs is a failure: what the processes do is
-printed (if gdb is there) and all of them are killed. Our library must have been used: the sources mpi_*.c look at
+Status: 0, 77 when a package is missing here, 1 for anything else. A run that hangs is a failure: what the processes do
+is printed (if gdb is there) and all of them are killed. Our library must have been used: the sources mpi_*.c look at
 themselves (CW_APPS_LIB); the maps of every process that mpirun started are looked at while it runs.
 """
 
@@ -76,7 +76,8 @@ def compiled(mpi, source, work):
     program = os.path.join(directory, os.path.basename(source)[:-len(".c")])
     inputs = [source, os.path.join(HERE, "mpi_check.h")]
     if not os.path.exists(program) or os.path.getmtime(program) < max(map(os.path.getmtime, inputs)):
-        command = [compiler, "-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-o", program, source, "-pthread"]
+        command = [compiler, "-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-o", program,
+                   source]
         built = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if built.returncode != 0:
             print(built.stdout)
