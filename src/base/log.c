@@ -366,6 +366,15 @@ void cw_log_emit(enum cw_log_level level, const char *file, unsigned line, const
     va_end(args);
 }
 
+void cw_log_asked(const char *file, unsigned line, const char *text)
+{
+    int saved_errno = errno;
+
+    log_init_once();
+    record_write(CW_LOG_INFO, file, line, text);
+    errno = saved_errno;
+}
+
 /* Counts a record; 0 when it is one too many in this second. A race between threads lets at most one window's worth
  * too many through. */
 static int limit_passes(struct cw_log_limit *limit)

@@ -75,6 +75,9 @@ void cw_log_emit(enum cw_log_level level, const char *file, unsigned line, const
 void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, const char *function,
                       const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 
+/* A line that the user asked for by a setting of its own: an INFO record that passes at every level. */
+void cw_log_asked(const char *file, unsigned line, const char *text);
+
 /*
  * For lines that a peer or a stranger can provoke at will: at most CW_LOG_LIMIT_PER_SECOND records per second pass
  * one limit; the first one after a pause tells how many were dropped. A limit is a static or embedded variable, zero

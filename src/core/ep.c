@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/proto_info.h"
 
 #define REDIAL_NS UINT64_C(1000000000)
 
@@ -243,6 +244,7 @@ void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 {
     ep->conn  = conn;
     cw_ep_set_state(ep, CW_EP_OPEN);
+    cw_proto_info_print(ep);
     cw_ep_reap_later(ep);
 }
 

@@ -46,6 +46,7 @@ struct ucp_worker {
     struct ucp_context *context;
     struct cw_iface *ifaces[CW_MAX_IFACES];
     struct cw_protocol_plan plans[CW_MAX_IFACES];
+    unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
     unsigned num_ifaces;
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t last_poll_ticks;
