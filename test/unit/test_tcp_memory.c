@@ -85,9 +85,29 @@ static void on_ordered_packet(struct cw_conn *conn, uint8_t id, const void *data
     link->packets++;
 }
 
+static unsigned on_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    static uint8_t place[60000];
+
+    (void)conn;
+    (void)id;
+    (void)header;
+    assert_int_equal(length, sizeof(place));
+    iov[0] = (struct iovec){place, length};
+    return 1;
+}
+
+static void on_ordered_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    (void)length;
+    on_ordered_packet(conn, id, header, CW_PLACE_HEADER);
+}
+
 static const struct cw_upcalls ordered_upcalls = {.packet = on_ordered_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
+                                                  .place  = on_place,
+                                                  .placed = on_ordered_placed,
                                                   .room   = on_room,
                                                   .closed = on_closed};
 
@@ -101,16 +121,19 @@ static size_t pack_number(void *dest, size_t max, void *arg)
 static ucs_status_t send_number(struct link *link, uint64_t number, struct counter *counter)
 {
     static uint8_t memory[60000];
-    struct iovec iov = {memory, sizeof(memory)};
+    const uint64_t header[CW_PLACE_HEADER / sizeof(uint64_t)] = {number};
+    struct iovec iov                                          = {memory, sizeof(memory)};
 
-    switch (number % 3) {
+    switch (number % 4) {
     case 0:
         return cw_tcp_transport.send_short(link->conn, (uint8_t)number, number, memory, 2048);
     case 1:
         return cw_tcp_transport.send_bcopy(link->conn, (uint8_t)number, 8192, pack_number, &number);
-    default:
+    case 2:
         return cw_tcp_transport.send_zcopy(link->conn, (uint8_t)number, &number, sizeof(number), &iov, 1,
                                            &counter->completion);
+    default:
+        return cw_tcp_transport.send_placed(link->conn, (uint8_t)number, header, &iov, 1, &counter->completion);
     }
 }
 

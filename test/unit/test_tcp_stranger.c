@@ -270,6 +270,10 @@ static void test_broken_frames(void **state)
         {0, 0, 0, 0x80, 1, 0, 0, 0},          /* negative to whoever takes it for signed */
         {4, 0, 0, 0, 1, 1, 0, 0},             /* reserved bytes */
         {4, 0, 0, 0, 1, 0, 0, 0x80},
+        {17, 0, 0, 0, 1, 2, 0, 0},            /* no kind of frame */
+        {16, 0, 0, 0, 1, 1, 0, 0},            /* placed, without payload */
+        {17, 0, 0x40, 0, 1, 1, 0, 0},         /* placed, one byte over the bound */
+        {17, 0, 0, 0, 1, 1, 1, 0},
     };
     uint8_t good[CW_TCP_FRAME_HEADER + 4];
     struct node node;
@@ -320,6 +324,137 @@ static void test_cut_off(void **state)
         assert_int_equal(link->packets, 0);
         link_close(link);
         node.num_links = 0;
+    }
+    node_close(&node);
+}
+
+static uint8_t place[100];
+static unsigned places;
+
+static unsigned on_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    (void)conn;
+    (void)id;
+    (void)header;
+    assert_in_range(length, 1, sizeof(place));
+    places++;
+    memset(place, 0, sizeof(place));
+    iov[0] = (struct iovec){place, length / 3};
+    iov[1] = (struct iovec){place + length / 3, 0};
+    iov[2] = (struct iovec){place + length / 3, length - length / 3};
+    return 3;
+}
+
+static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    struct link *link = conn->user;
+
+    link->packets++;
+    put_packet(&link->bytes, &link->length, id, header, CW_PLACE_HEADER);
+    put_packet(&link->bytes, &link->length, id, place, length);
+}
+
+static const struct cw_upcalls placing_upcalls = {.packet = on_packet,
+                                                  .accept = on_accept,
+                                                  .opened = on_opened,
+                                                  .place  = on_place,
+                                                  .placed = on_placed,
+                                                  .room   = on_room,
+                                                  .closed = on_closed};
+
+/* Writes one frame and how its arrival is written down. Returns its length. */
+static size_t put_frame(uint8_t *to, int placed, uint8_t id, size_t payload, uint8_t **expected,
+                        size_t *expected_length)
+{
+    const size_t header = placed ? CW_PLACE_HEADER : 0;
+
+    cw_tcp_frame_encode(to, placed ? CW_TCP_PLACED : CW_TCP_PACKET, id, header + payload);
+    to += CW_TCP_FRAME_HEADER;
+    memset(to, 'h', header);
+    memset(to + header, 'a' + id, payload);
+    if (placed) {
+        put_packet(expected, expected_length, id, to, header);
+    }
+    put_packet(expected, expected_length, id, to + header, payload);
+    return CW_TCP_FRAME_HEADER + header + payload;
+}
+
+/* Placed packets arrive whole wherever the stream is cut. */
+static void test_placed_split_everywhere(void **state)
+{
+    static const size_t sizes[] = {5, 50, 1, 0, 70};
+    uint8_t bytes[300], *expected = NULL;
+    size_t length = 0, expected_length = 0, cut;
+    struct node node;
+    struct link *link;
+    unsigned i;
+    int fd;
+
+    (void)state;
+    for (i = 0; i < 5; i++) {
+        length += put_frame(bytes + length, i != 0 && i != 3, (uint8_t)(i + 1), sizes[i], &expected, &expected_length);
+    }
+    node_open(&node);
+    node.iface->upcalls = &placing_upcalls;
+    fd                  = raw_open(&node, &link);
+    for (cut = 0; cut < length; cut++) {
+        link->length = link->packets = 0;
+        if (cut > 0) {
+            raw_send(fd, bytes, cut);
+            drive_for_ms(&node, &node, 1);
+        }
+        assert_true(link->packets < 5);
+        raw_send(fd, bytes + cut, length - cut);
+        DRIVE_UNTIL(&node, &node, link->packets == 5);
+        assert_int_equal(link->length, expected_length);
+        assert_memory_equal(link->bytes, expected, expected_length);
+        assert_null(tcp_conn(link)->place);
+    }
+    link->length = link->packets = 0;
+    for (cut = 0; cut < length; cut++) { /* and one by one */
+        raw_send(fd, bytes + cut, 1);
+        drive_for_ms(&node, &node, 1);
+    }
+    DRIVE_UNTIL(&node, &node, link->packets == 5);
+    assert_memory_equal(link->bytes, expected, expected_length);
+    test_free(expected);
+    close(fd);
+    node_close(&node);
+}
+
+/* A core without the upcalls takes no placed packets; a packet that is cut off is never told of. */
+static void test_placed_in_vain(void **state)
+{
+    uint8_t frame[CW_TCP_PLACED_HEADER + 90], *expected = NULL;
+    size_t expected_length = 0, length;
+    struct node node;
+    struct link *link;
+    int fd;
+
+    (void)state;
+    (void)put_frame(frame, 1, 7, 90, &expected, &expected_length);
+    test_free(expected);
+    node_open(&node);
+    cw_log_set_interceptor(count_lines);
+    fd = raw_open(&node, &link);
+    raw_send(fd, frame, sizeof(frame));
+    DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
+    assert_int_equal(link->closed_status, UCS_ERR_IO_ERROR);
+    close(fd);
+    cw_log_set_interceptor(NULL);
+    node.iface->upcalls = &placing_upcalls;
+    for (length = 1; length < sizeof(frame); length += 7) {
+        places = 0;
+        fd     = raw_open(&node, &link);
+        raw_send(fd, frame, length);
+        close(fd);
+        DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
+        assert_int_equal(link->closed_status, UCS_ERR_CONNECTION_RESET);
+        assert_int_equal(places, length >= CW_TCP_PLACED_HEADER);
+        assert_int_equal(link->packets, 0);
+        assert_null(tcp_conn(link)->place);
+        link_close(link);
+        node.num_links = 1;
     }
     node_close(&node);
 }
@@ -455,6 +590,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_wrong_greetings),   cmocka_unit_test(test_slow_and_silent),
         cmocka_unit_test(test_split_everywhere),  cmocka_unit_test(test_broken_frames),
+        cmocka_unit_test(test_placed_split_everywhere), cmocka_unit_test(test_placed_in_vain),
         cmocka_unit_test(test_cut_off),           cmocka_unit_test(test_no_descriptors),
         cmocka_unit_test(test_strangers_bounded), cmocka_unit_test(test_wrong_listener),
         cmocka_unit_test(test_random_bytes), /* the last: it uses up the lines that the log allows */
