@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams over a simulated network, for many seeds: sends and receives of random kinds in random order; each byte that
+ * is received is the one that stands at this place of the stream. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many
+ * follow.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "town.h"
+
+enum { MAX_IOV = 3, MAX_HELD_DATA = 20 };
+
+struct way;
+
+/* A send or a receive. Freed when it is done and its call has returned. */
+struct move {
+    struct way *way;
+    uint8_t *buffer;
+    size_t length;              /* of the buffer, which has one byte more */
+    size_t element;             /* of receives: completes with a multiple of this ... */
+    uint64_t turn;              /* ... and in this turn */
+    ucp_dt_iov_t iov[MAX_IOV];
+    int is_recv;
+    int calls;
+    int returned;
+};
+
+/* The stream from one worker to another. */
+struct way {
+    unsigned from;
+    unsigned to;
+    uint64_t sent;              /* bytes */
+    uint64_t received;
+    uint64_t wanted;            /* by receives that are not done, at most */
+    uint64_t posted;            /* receives */
+    uint64_t served;
+    int broken;
+};
+
+static struct cw_town *town;
+static struct way ways[CW_MAX_WORKERS][CW_MAX_WORKERS];
+static struct {
+    void *data;
+    ucp_ep_h ep;
+} held[MAX_HELD_DATA];
+static unsigned num_held;
+static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
+static unsigned num_closes;
+static size_t largest;          /* send */
+static int faulty;              /* errors may happen */
+
+static uint64_t from_environment(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return (text != NULL) ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static uint8_t byte_at(const struct way *way, uint64_t position)
+{
+    return (uint8_t)(cw_hash_mix((position >> 3) * 64 + way->from * 8 + way->to) >> (position % 8 * 8));
+}
+
+static void check_bytes(struct way *way, const uint8_t *bytes, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] != byte_at(way, way->received + i)) {
+            cw_town_fail(town, "byte %llu of the stream from %u to %u is wrong, the %zuth of %zu",
+                         (unsigned long long)(way->received + i), way->from, way->to, i, length);
+        }
+    }
+    way->received += length;
+}
+
+static void done(struct move *move, ucs_status_t status, size_t length)
+{
+    struct way *way = move->way;
+
+    if (++move->calls > 1) {
+        cw_town_fail(town, "an operation completes twice");
+    }
+    town->num_done++;
+    if (status != UCS_OK && !faulty) {
+        cw_town_fail(town, "an operation ends with %s on a healthy network", ucs_status_string(status));
+    }
+    way->broken |= status != UCS_OK;
+    if (!move->is_recv) {
+        memset(move->buffer, 0xee, move->length); /* ours again (STR-2) */
+    } else {
+        if (move->length > 0 && move->turn != way->served++) {
+            cw_town_fail(town, "a receive overtakes another one"); /* STR-9 */
+        }
+        way->wanted -= move->length;
+        if (status == UCS_OK) {
+            if (length > move->length || (move->length > 0 && length == 0) || length % move->element != 0) {
+                cw_town_fail(town, "a receive of %zu bytes in elements of %zu ends with %zu", move->length,
+                             move->element, length);
+            }
+            check_bytes(way, move->buffer, length);
+            for (size_t i = length; i <= move->length; i++) {
+                if (move->buffer[i] != 0xcc) {
+                    cw_town_fail(town, "a receive of %zu bytes that got %zu wrote byte %zu", move->length, length, i);
+                }
+            }
+        }
+    }
+    if (move->returned) {
+        free(move->buffer);
+        free(move);
+    }
+}
+
+static void sent(void *request, ucs_status_t status, void *user_data)
+{
+    ucp_request_free(request);
+    done(user_data, status, 0);
+}
+
+static void received(void *request, ucs_status_t status, size_t length, void *user_data)
+{
+    ucp_request_free(request);
+    done(user_data, status, length);
+}
+
+static void returned(struct move *move, ucs_status_ptr_t result, size_t length)
+{
+    if (!UCS_PTR_IS_PTR(result)) {
+        if (move->calls > 0) {
+            cw_town_fail(town, "the callback was called although the call returned a result");
+        }
+        done(move, UCS_PTR_STATUS(result), length);
+    }
+    move->returned = 1;
+    if (move->calls > 0) {
+        free(move->buffer);
+        free(move);
+    }
+}
+
+static struct move *move_new(struct way *way, unsigned poster, size_t length)
+{
+    struct move *move = calloc(1, sizeof(*move));
+
+    move->way                   = way;
+    move->length                = length;
+    move->buffer                = malloc(length + 1);
+    town->people[poster].asleep = 0;
+    town->num_ops++;
+    memset(move->buffer, 0xcc, length + 1);
+    return move;
+}
+
+/* Contiguous or cut in three. */
+static const void *describe(struct move *move, ucp_request_param_t *param, size_t *count)
+{
+    size_t first = cw_town_random(town, move->length + 1), second = cw_town_random(town, move->length - first + 1);
+
+    param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    if (move->element != 1 || cw_town_random(town, 3) != 0) {
+        param->datatype = ucp_dt_make_contig(move->element);
+        *count          = move->length / move->element;
+        return move->buffer;
+    }
+    move->iov[0]    = (ucp_dt_iov_t){move->buffer, first};
+    move->iov[1]    = (ucp_dt_iov_t){move->buffer + first, second};
+    move->iov[2]    = (ucp_dt_iov_t){move->buffer + first + second, move->length - first - second};
+    param->datatype = ucp_dt_make_iov();
+    *count          = MAX_IOV;
+    return move->iov;
+}
+
+static void send_bytes(struct way *way, size_t length)
+{
+    struct move *move         = move_new(way, way->from, length);
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send      = sent,
+                                 .user_data    = move};
+    const void *buffer;
+    size_t count;
+
+    move->element = 1;
+    for (size_t i = 0; i < length; i++) {
+        move->buffer[i] = byte_at(way, way->sent + i);
+    }
+    way->sent += length;
+    buffer     = describe(move, &param, &count);
+    returned(move, ucp_stream_send_nbx(town->people[way->from].eps[way->to], buffer, count, &param), 0);
+}
+
+static void recv_bytes(struct way *way, size_t element, size_t length, int all)
+{
+    struct move *move         = move_new(way, way->to, length);
+    ucp_request_param_t param = {.op_attr_mask   = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                                                   UCP_OP_ATTR_FIELD_FLAGS,
+                                 .cb.recv_stream = received,
+                                 .flags          = all ? UCP_STREAM_RECV_FLAG_WAITALL : 0,
+                                 .user_data      = move};
+    size_t count, got = 0;
+    void *buffer;
+    void *result;
+
+    move->is_recv = 1;
+    move->element = element;
+    move->turn    = way->posted;
+    way->posted  += length > 0; /* nothing to wait for: its turn is at once */
+    way->wanted  += length;
+    buffer        = (void *)describe(move, &param, &count);
+    move->element = (all && length > 0) ? length : element;
+    result        = ucp_stream_recv_nbx(town->people[way->to].eps[way->from], buffer, count, &got, &param);
+    returned(move, result, got);
+}
+
+static void release_one(void)
+{
+    unsigned i = (unsigned)cw_town_random(town, num_held);
+
+    ucp_stream_data_release(held[i].ep, held[i].data);
+    held[i] = held[--num_held];
+}
+
+/* Library-owned data, kept for a while. Returns the length. */
+static size_t recv_data(struct way *way)
+{
+    ucp_ep_h ep   = town->people[way->to].eps[way->from];
+    size_t length = 0;
+    void *data    = ucp_stream_recv_data_nb(ep, &length);
+
+    town->people[way->to].asleep = 0;
+    if (!UCS_PTR_IS_PTR(data)) {
+        return 0;
+    }
+    if (length == 0) {
+        cw_town_fail(town, "library-owned data of no length");
+    }
+    check_bytes(way, data, length);
+    if (num_held == MAX_HELD_DATA) {
+        release_one();
+    }
+    held[num_held].ep     = ep;
+    held[num_held++].data = data;
+    return length;
+}
+
+static void poll_worker(unsigned worker)
+{
+    ucp_stream_poll_ep_t polled[2];
+    ssize_t count = ucp_stream_worker_poll(town->people[worker].worker, polled, 2, 0);
+    unsigned from;
+
+    for (ssize_t i = 0; i < count; i++) {
+        for (from = 0; from < town->num_workers && town->people[worker].eps[from] != polled[i].ep; from++) {
+        }
+        if (from == town->num_workers) {
+            cw_town_fail(town, "poll reports an endpoint that this worker does not have");
+        }
+        if (ways[from][worker].posted != ways[from][worker].served || recv_data(&ways[from][worker]) == 0) {
+            cw_town_fail(town, "poll reports the stream from %u to %u, where nothing is to be read", from, worker);
+        }
+    }
+}
+
+static size_t random_length(void)
+{
+    switch (cw_town_random(town, 12)) {
+    case 0:
+        return 0;
+    case 1:
+        return cw_town_random(town, largest);
+    case 2:
+    case 3:
+        return cw_town_random(town, 3000);
+    default:
+        return cw_town_random(town, 100);
+    }
+}
+
+static void random_recv(struct way *way)
+{
+    static const size_t elements[] = {1, 1, 2, 8, 13, 300};
+    size_t element                 = elements[cw_town_random(town, 6)];
+    size_t length                  = random_length();
+
+    if (way->posted == way->served && cw_town_random(town, 4) == 0) {
+        recv_data(way);
+    } else {
+        recv_bytes(way, element, (length + element - 1) / element * element, cw_town_random(town, 2) != 0);
+    }
+}
+
+static int is_open(const struct way *way)
+{
+    return town->people[way->from].eps[way->to] != NULL && town->people[way->to].eps[way->from] != NULL;
+}
+
+static void talk(unsigned num_moves)
+{
+    while (num_moves > 0) {
+        struct way *way = &ways[cw_town_random(town, town->num_workers)][cw_town_random(town, town->num_workers)];
+
+        switch (cw_town_random(town, 4)) {
+        case 0:
+            send_bytes(way, random_length());
+            num_moves--;
+            break;
+        case 1:
+            random_recv(way);
+            num_moves--;
+            break;
+        case 2:
+            poll_worker((unsigned)cw_town_random(town, town->num_workers));
+            break;
+        default:
+            cw_town_step(town);
+        }
+    }
+}
+
+/* Every receive gets its bytes, then every byte its receive. */
+static void make_even(void)
+{
+    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
+        struct way *way = &ways[i / town->num_workers][i % town->num_workers];
+
+        if (is_open(way) && way->wanted > 0) {
+            send_bytes(way, way->wanted + way->received > way->sent ? way->wanted + way->received - way->sent : 0);
+        }
+    }
+    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
+        struct way *way = &ways[i / town->num_workers][i % town->num_workers];
+
+        while (way->posted != way->served || way->received < way->sent) {
+            if (way->posted == way->served) {
+                recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
+            }
+            cw_town_step(town);
+        }
+    }
+}
+
+static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, size_t largest_send)
+{
+    struct cw_sim_knobs knobs;
+
+    cw_sim_knobs_random(&knobs, seed);
+    town     = cw_town_new(seed, &knobs, mode, sleepers);
+    largest  = largest_send;
+    num_held = 0;
+    faulty   = mode == UCP_ERR_HANDLING_MODE_PEER;
+    num_closes = 0;
+    memset(ways, 0, sizeof(ways));
+    for (unsigned i = 0; i < CW_MAX_WORKERS; i++) {
+        for (unsigned j = 0; j < CW_MAX_WORKERS; j++) {
+            ways[i][j].from = i;
+            ways[i][j].to   = j;
+        }
+    }
+}
+
+static uint64_t end(void)
+{
+    cw_town_finish(town);
+    for (unsigned i = 0; i < num_closes; i++) {
+        cw_op_check(town, closes[i]);
+    }
+    while (num_held > 0) {
+        release_one();
+    }
+    town->num_ops = town->num_done = 0;
+    return cw_town_free(town);
+}
+
+static void close_eps(uint32_t flags)
+{
+    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
+        if (town->people[i / town->num_workers].eps[i % town->num_workers] != NULL) {
+            closes[num_closes++] = cw_town_close_ep(town, i / town->num_workers, i % town->num_workers, flags);
+        }
+    }
+}
+
+static uint64_t run_healthy(uint64_t seed, int sleepers)
+{
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? 1000000 : 20000);
+    talk(120);
+    make_even();
+    return end();
+}
+
+static void test_healthy_network(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        run_healthy(seed, 0);
+    }
+}
+
+static void test_sleepers(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        run_healthy(seed, 1);
+    }
+}
+
+static void test_runs_replay(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
+    }
+}
+
+/* Senders close behind the last byte; receivers read all of it (CLS-4). */
+static void test_close_loses_nothing(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 30);
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, (seed % 10 == 0) ? 1000000 : 20000);
+        for (unsigned i = 0; i < 40; i++) {
+            send_bytes(&ways[0][1 + cw_town_random(town, town->num_workers - 1)], random_length());
+            cw_town_step(town);
+        }
+        for (unsigned to = 1; to < town->num_workers; to++) {
+            closes[num_closes++] = cw_town_close_ep(town, 0, to, 0);
+        }
+        for (unsigned to = 1; to < town->num_workers; to++) {
+            while (ways[0][to].received < ways[0][to].sent) {
+                if (cw_town_random(town, 3) == 0 && ways[0][to].posted == ways[0][to].served) {
+                    recv_bytes(&ways[0][to], 1, 1 + cw_town_random(town, ways[0][to].sent - ways[0][to].received), 0);
+                }
+                cw_town_step(town);
+            }
+        }
+        end();
+    }
+}
+
+/* Connections break: every operation ends once, what was received before is right; a close ends the rest. */
+static void test_broken_connections(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
+        talk(50);
+        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+        talk(60);
+        if (seed % 3 == 0) {
+            cw_sim_reset_all(town->world, (unsigned)cw_town_random(town, town->num_workers));
+        }
+        cw_sim_set_fault(town->world, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 0);
+        for (unsigned i = 0; i < 2000; i++) {
+            cw_town_step(town);
+        }
+        close_eps((seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
+        end();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
+        cmocka_unit_test(test_sleepers),            cmocka_unit_test(test_close_loses_nothing),
+        cmocka_unit_test(test_broken_connections),
+    };
+
+    if (argc > 1) {
+        cmocka_set_test_filter(argv[1]);
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
