@@ -1,0 +1,794 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of rendezvous, credits and cancelled sends from a peer that does not keep to the protocol (docs/WIRE.md,
+ * docs/RENDEZVOUS.md "What comes from the wire"). They are handed to an endpoint whose connection only records what is
+ * sent. Each breach costs the connection, once and with at most one line; its operations end; no byte beside a message
+ * is touched; everybody else goes on.
+ */
+#include <endian.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "op/op.h"
+#include "transport/transport.h"
+#include "wire/packet.h"
+
+enum { MAX_RECORDS = 64, MAX_BYTES = 70000, GUARD = 64, ROOM = 1000, ROUNDS = 100000 };
+
+struct record {
+    uint8_t id;
+    size_t length;
+    uint8_t bytes[64];
+};
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static struct cw_iface *real_iface;
+static struct cw_iface fake_iface;
+static struct cw_transport fake_transport;
+static struct record records[MAX_RECORDS];
+static unsigned num_records, num_lines, failures;
+
+static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
+                      const char *format, va_list args)
+{
+    (void)file;
+    (void)line;
+    (void)function;
+    (void)format;
+    (void)args;
+    num_lines += level <= CW_LOG_ERROR;
+    return 1;
+}
+
+/* ---- a connection that records ---- */
+
+static void record(uint8_t id, const void *bytes, size_t length)
+{
+    struct record *entry = &records[num_records % MAX_RECORDS];
+
+    num_records++;
+    entry->id     = id;
+    entry->length = length;
+    memcpy(entry->bytes, bytes, length < sizeof(entry->bytes) ? length : sizeof(entry->bytes));
+}
+
+static ucs_status_t fake_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    uint8_t bytes[64] = {0};
+
+    (void)conn;
+    memcpy(bytes, &header, sizeof(header));
+    memcpy(bytes + sizeof(header), payload, length < 48 ? length : 48);
+    record(id, bytes, sizeof(header) + length);
+    return UCS_OK;
+}
+
+static ucs_status_t fake_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    static uint8_t bytes[MAX_BYTES];
+
+    (void)conn;
+    assert_true(max <= sizeof(bytes));
+    record(id, bytes, pack(bytes, max, arg));
+    return UCS_OK;
+}
+
+/* The last packet with this id; ends the test if none was sent. */
+static const uint8_t *sent_packet(uint8_t id)
+{
+    for (unsigned i = num_records; i-- > 0;) {
+        if (records[i % MAX_RECORDS].id == id) {
+            return records[i % MAX_RECORDS].bytes;
+        }
+    }
+    fail_msg("no packet %u was sent", id);
+    return NULL;
+}
+
+static uint64_t word_of(const uint8_t *bytes, size_t offset)
+{
+    uint64_t word;
+
+    memcpy(&word, bytes + offset, sizeof(word));
+    return le64toh(word);
+}
+
+/* ---- a fresh endpoint for each breach ---- */
+
+static void ep_failed(void *arg, ucp_ep_h failed, ucs_status_t status)
+{
+    (void)arg;
+    (void)failed;
+    (void)status;
+    failures++;
+}
+
+static ucs_status_t finish(ucs_status_ptr_t result)
+{
+    ucs_status_t status = UCS_PTR_STATUS(result);
+
+    if (!UCS_PTR_IS_PTR(result)) {
+        return status;
+    }
+    for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
+        assert_true(i < ROUNDS);
+        ucp_worker_progress(worker);
+    }
+    ucp_request_free(result);
+    return status;
+}
+
+static ucp_ep_h connected(void)
+{
+    ucp_worker_attr_t attr   = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler.cb = ep_failed};
+    ucs_status_ptr_t receive;
+    char byte = 0;
+    ucp_ep_h made;
+
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    params.address = attr.address;
+    assert_int_equal(ucp_ep_create(worker, &params, &made), UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, UINT64_MAX, &none);
+    assert_int_equal(finish(ucp_tag_send_nbx(made, "x", 1, 0, &none)), UCS_OK);
+    assert_int_equal(finish(receive), UCS_OK);
+    assert_int_equal(byte, 'x');
+    return made;
+}
+
+static void close_now(ucp_ep_h which)
+{
+    ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+    (void)finish(ucp_ep_close_nbx(which, &force));
+}
+
+static void begin(void)
+{
+    ep             = connected();
+    real_iface     = ep->conn->iface;
+    fake_iface     = *real_iface;
+    fake_transport = *real_iface->transport;
+    fake_transport.send_short  = fake_short;
+    fake_transport.send_bcopy  = fake_bcopy;
+    fake_transport.send_zcopy  = NULL;
+    fake_transport.send_placed = NULL;
+    fake_transport.peer_ready  = NULL;
+    fake_transport.peer_read   = NULL;
+    fake_transport.peer_write  = NULL;
+    fake_transport.board       = NULL;
+    fake_iface.limits.max_zcopy = 0;
+    fake_iface.limits.max_placed = 0;
+    fake_iface.transport = &fake_transport;
+    ep->conn->iface      = &fake_iface;
+    num_records = num_lines = failures = 0;
+}
+
+/* Whatever the peer did, the worker still serves others. `lives`: the connection was worth keeping. */
+static void end(int lives)
+{
+    int failed = ep->state == CW_EP_FAILED;
+
+    if (ep->conn != NULL) {
+        ep->conn->iface = real_iface;
+    }
+    for (int i = 0; i < 100; i++) {
+        ucp_worker_progress(worker);
+    }
+    assert_int_equal(failed, !lives);
+    assert_int_equal(failures, !lives);
+    assert_in_range(num_lines, 0, lives ? 0 : 1);
+    close_now(ep);
+    close_now(connected());
+}
+
+/* Exactly as long as it is, so that a sanitizer sees a byte too much being read. */
+static void feed(uint8_t id, const void *packet, size_t length)
+{
+    uint8_t *copy = malloc(length + (length == 0));
+
+    assert_non_null(copy);
+    memcpy(copy, packet, length);
+    if (ep->conn != NULL) {
+        cw_op_packet(ep->conn, id, copy, length);
+    }
+    free(copy);
+}
+
+/* ---- what the peer may answer to a send ---- */
+
+static char message[ROOM] = "message";
+
+static ucs_status_ptr_t start_send(size_t length, int sync)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    ucs_status_ptr_t result   = sync ? ucp_tag_send_sync_nbx(ep, message, length, 5, &param) :
+                                       ucp_tag_send_nbx(ep, message, length, 5, &param);
+
+    assert_true(UCS_PTR_IS_PTR(result));
+    return result;
+}
+
+/* Messages of 500 bytes or more are announced (see setup). */
+static uint64_t announce(ucs_status_ptr_t *request)
+{
+    *request = start_send(ROOM, 0);
+    return word_of(sent_packet(CW_PACKET_TAG_RTS), offsetof(struct cw_wire_tag_rts, rts.send_id));
+}
+
+static struct cw_wire_rndv_ready ready_for(uint64_t id)
+{
+    return (struct cw_wire_rndv_ready){.send_id = htole64(id), .receive_id = htole64(77),
+                                       .mode = htole32(CW_WIRE_RNDV_SEND), .piece = htole32(400)};
+}
+
+static void feed_ready(struct cw_wire_rndv_ready ready)
+{
+    feed(CW_PACKET_RNDV_READY, &ready, sizeof(ready));
+}
+
+static void feed_done(uint64_t id, int32_t status)
+{
+    struct cw_wire_rndv_done done = {.send_id = htole64(id), .status = (int32_t)htole32((uint32_t)status)};
+
+    feed(CW_PACKET_RNDV_DONE, &done, sizeof(done));
+}
+
+static const uint64_t strange_ids[] = {0, 1, UINT64_MAX, UINT64_C(1) << 32, UINT64_C(0x100000001), 12345};
+enum { STRANGE_IDS = sizeof(strange_ids) / sizeof(strange_ids[0]) };
+
+static void test_answers_to_nothing(void **state)
+{
+    (void)state;
+    for (int i = 0; i < STRANGE_IDS; i++) {
+        for (int k = 0; k < 3; k++) {
+            uint64_t word = htole64(strange_ids[i]);
+
+            begin();
+            if (k == 0) {
+                feed_ready(ready_for(strange_ids[i]));
+            } else if (k == 1) {
+                feed_done(strange_ids[i], 0);
+            } else {
+                feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
+            }
+            end(0);
+        }
+    }
+}
+
+static void test_ready_that_is_not_right(void **state)
+{
+    struct cw_wire_rndv_ready ready;
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        begin();
+        ready         = ready_for(announce(&request));
+        ready.piece   = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
+        ready.mode    = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
+        ready.address = i >= 5 ? htole64(4096) : 0; /* help: there is no such thing on this connection */
+        ready.board   = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_BOARDS) : 0;
+        feed_ready(ready);
+        end(0);
+        assert_true(finish(request) < 0);
+    }
+}
+
+static void test_ready_twice(void **state)
+{
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    for (int late = 0; late < 2; late++) {
+        begin();
+        id = announce(&request);
+        feed_ready(ready_for(id));
+        for (int i = 0; i < 10 * late; i++) {
+            ucp_worker_progress(worker);
+        }
+        if (late) {
+            assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DATA), 0), 77);
+            assert_int_equal(finish(request), UCS_OK);
+        }
+        feed_ready(ready_for(id));
+        end(0);
+        assert_true(late || finish(request) < 0);
+    }
+}
+
+static void test_done_out_of_place(void **state)
+{
+    static const int32_t statuses[] = {1, INT32_MAX, INT32_MIN, -100000};
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    for (int i = 0; i < 4; i++) { /* not a status */
+        begin();
+        id = announce(&request);
+        feed_done(id, statuses[i]);
+        end(0);
+        assert_true(finish(request) < 0);
+    }
+    begin(); /* twice */
+    id = announce(&request);
+    feed_done(id, UCS_OK);
+    assert_int_equal(finish(request), UCS_OK);
+    feed_done(id, UCS_OK);
+    end(0);
+    begin(); /* while it is being sent */
+    id = announce(&request);
+    feed_ready(ready_for(id));
+    feed_done(id, UCS_OK);
+    end(0);
+    assert_true(finish(request) < 0);
+    for (int i = 0; i < 2; i++) { /* for an eager one, which was not taken back */
+        begin();
+        request = start_send(40, 1);
+        id      = word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id));
+        feed_done(id, i == 0 ? UCS_OK : UCS_ERR_CANCELED);
+        end(0);
+        assert_true(finish(request) < 0);
+    }
+}
+
+static void test_acknowledgements(void **state)
+{
+    ucs_status_ptr_t request;
+    uint64_t word;
+
+    (void)state;
+    begin(); /* twice */
+    request = start_send(40, 1);
+    word    = htole64(word_of(sent_packet(CW_PACKET_TAG_SYNC), offsetof(struct cw_wire_tag_sync, sync_id)));
+    feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
+    assert_int_equal(finish(request), UCS_OK);
+    feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
+    end(0);
+    begin(); /* of what was only announced */
+    word = htole64(announce(&request));
+    feed(CW_PACKET_TAG_ACK, &word, sizeof(word));
+    end(0);
+    assert_true(finish(request) < 0);
+}
+
+/* Another endpoint's send is not theirs to answer. */
+static void test_answers_for_others(void **state)
+{
+    ucs_status_ptr_t request;
+    ucp_ep_h theirs;
+    uint64_t id;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct cw_iface *theirs_iface;
+
+        begin();
+        id           = announce(&request);
+        theirs       = ep;
+        theirs_iface = real_iface;
+        begin();
+        if (i == 0) {
+            feed_ready(ready_for(id));
+        } else {
+            feed_done(id, UCS_OK);
+        }
+        end(0);
+        assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
+        ep         = theirs;
+        real_iface = theirs_iface;
+        feed_done(id, UCS_OK);
+        assert_int_equal(finish(request), UCS_OK);
+        failures = num_lines = 0;
+        end(1);
+    }
+}
+
+/* ---- what the peer may send to a receive ---- */
+
+static uint8_t memory[GUARD + ROOM + GUARD];
+
+static void check_guards(size_t length)
+{
+    for (size_t i = 0; i < sizeof(memory); i++) {
+        if (i < GUARD || i >= GUARD + length) {
+            assert_int_equal(memory[i], 0x5a);
+        }
+    }
+}
+
+static ucs_status_ptr_t start_receive(ucp_dt_iov_t *iov)
+{
+    ucp_request_param_t param = {.op_attr_mask = iov == NULL ? 0 : UCP_OP_ATTR_FIELD_DATATYPE,
+                                 .datatype = ucp_dt_make_iov()};
+
+    memset(memory, 0x5a, sizeof(memory));
+    if (iov != NULL) {
+        iov[0] = (ucp_dt_iov_t){.buffer = memory + GUARD, .length = 300};
+        iov[1] = (ucp_dt_iov_t){.buffer = memory + GUARD + 300, .length = ROOM - 300};
+        return ucp_tag_recv_nbx(worker, iov, 2, 9, UINT64_MAX, &param);
+    }
+    return ucp_tag_recv_nbx(worker, memory + GUARD, ROOM, 9, UINT64_MAX, &param);
+}
+
+static void feed_rts(uint64_t length, uint64_t send_id)
+{
+    struct cw_wire_tag_rts rts = {.tag = htole64(9), .rts = {.length = htole64(length), .send_id = htole64(send_id)}};
+
+    feed(CW_PACKET_TAG_RTS, &rts, sizeof(rts));
+}
+
+/* Announces to a posted receive; returns the id by which it wants the bytes. */
+static uint64_t offer(ucs_status_ptr_t *request, ucp_dt_iov_t *iov, uint64_t length)
+{
+    begin();
+    *request = start_receive(iov);
+    feed_rts(length, 4711);
+    assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_READY), 0), 4711);
+    return word_of(sent_packet(CW_PACKET_RNDV_READY), offsetof(struct cw_wire_rndv_ready, receive_id));
+}
+
+static void feed_data(uint64_t id, uint64_t offset, size_t length)
+{
+    uint8_t packet[sizeof(struct cw_wire_rndv_data) + 2 * ROOM];
+    struct cw_wire_rndv_data header = {.receive_id = htole64(id), .offset = htole64(offset)};
+
+    memset(packet, 0x11, sizeof(packet));
+    memcpy(packet, &header, sizeof(header));
+    feed(CW_PACKET_RNDV_DATA, packet, sizeof(header) + length);
+}
+
+static void test_data_out_of_bounds(void **state)
+{
+    static const struct {
+        uint64_t offset;
+        size_t length;
+    } wrong[] = {{0, 0}, {0, 801}, {800, 1}, {799, 2}, {801, 1}, {UINT64_MAX, 1}, {UINT64_MAX - 3, 8}, {0, 2000},
+                 {UINT64_C(1) << 63, 100}};
+    ucp_dt_iov_t iov[2];
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (size_t i = 0; i < 2 * sizeof(wrong) / sizeof(wrong[0]); i++) {
+        uint64_t id = offer(&request, i % 2 == 0 ? NULL : iov, 800);
+
+        feed_data(id, wrong[i / 2].offset, wrong[i / 2].length);
+        end(0);
+        assert_true(finish(request) < 0); /* ERR-9 */
+        check_guards(0);
+    }
+}
+
+static void test_data_that_repeats(void **state)
+{
+    ucp_dt_iov_t iov[2];
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) { /* more than all, though each piece lies within */
+        id = offer(&request, i == 0 ? NULL : iov, 800);
+        feed_data(id, 0, 500);
+        feed_data(id, 0, 500);
+        end(0);
+        assert_true(finish(request) < 0);
+        check_guards(500);
+    }
+    id = offer(&request, iov, 800); /* others come one after the other */
+    feed_data(id, 100, 100);
+    end(0);
+    assert_true(finish(request) < 0);
+    id = offer(&request, NULL, 800); /* it was complete */
+    feed_data(id, 300, 500);
+    feed_data(id, 0, 300);
+    assert_int_equal(finish(request), UCS_OK);
+    memset(memory, 0x5a, sizeof(memory));
+    feed_data(id, 0, 100);
+    end(0);
+    check_guards(0);
+    for (int i = 0; i < STRANGE_IDS; i++) {
+        (void)offer(&request, NULL, 800);
+        feed_data(strange_ids[i] + UINT64_C(0x700000000), 0, 100);
+        end(0);
+        assert_true(finish(request) < 0);
+        check_guards(0);
+    }
+}
+
+/* Another endpoint's receive is not theirs to fill. */
+static void test_data_for_others(void **state)
+{
+    ucs_status_ptr_t request;
+    uint64_t id = offer(&request, NULL, 800);
+    struct cw_iface *first_iface = real_iface;
+    ucp_ep_h first = ep;
+
+    (void)state;
+    begin();
+    feed_data(id, 0, 100);
+    end(0);
+    check_guards(0);
+    ep         = first;
+    real_iface = first_iface;
+    failures = num_lines = 0;
+    feed_data(id, 0, 800);
+    assert_int_equal(finish(request), UCS_OK);
+    end(1);
+}
+
+static void test_helped_unasked(void **state)
+{
+    struct cw_wire_rndv_helped helped = {.receive_id = htole64(99)};
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        helped.receive_id = htole64(offer(&request, NULL, 800));
+        helped.status     = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
+        feed(CW_PACKET_RNDV_HELPED, &helped, sizeof(helped));
+        end(0);
+        assert_true(finish(request) < 0); /* above all not OK: nothing came */
+        check_guards(0);
+    }
+    begin(); /* of a transfer that is over: late, but no harm */
+    helped.receive_id = htole64(UINT64_C(0x500000000));
+    feed(CW_PACKET_RNDV_HELPED, &helped, sizeof(helped));
+    end(1);
+}
+
+static void test_huge_announcements(void **state)
+{
+    static const uint64_t lengths[] = {ROOM + 1, UINT64_C(1) << 40, UINT64_MAX};
+    ucp_tag_recv_info_t info;
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        begin();
+        request = i % 2 == 0 ? start_receive(NULL) : NULL;
+        feed_rts(lengths[i / 2], 4711);
+        if (request == NULL) {
+            assert_non_null(ucp_tag_probe_nb(worker, 9, UINT64_MAX, 0, &info));
+            assert_true(info.length == lengths[i / 2]);
+            request = ucp_tag_recv_nbx(worker, memory + GUARD, ROOM, 9, UINT64_MAX, &none);
+        }
+        assert_int_equal(finish(request), UCS_ERR_MESSAGE_TRUNCATED); /* TAG-33 */
+        assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DONE), 0), 4711);
+        check_guards(0);
+        end(1);
+    }
+}
+
+/* Announced, and the connection ends for another reason: a receive that comes later must not wait. */
+static void test_announced_and_lost(void **state)
+{
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucs_status_ptr_t request;
+
+    (void)state;
+    begin();
+    feed_rts(800, 4711);
+    feed_done(1, 0);
+    end(0);
+    request = ucp_tag_recv_nbx(worker, memory + GUARD, ROOM, 9, UINT64_MAX, &none);
+    if (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucp_request_cancel(worker, request); /* it was forgotten: the receive is unmatched, which is as well */
+        assert_int_equal(finish(request), UCS_ERR_CANCELED);
+    } else {
+        assert_true(finish(request) < 0);
+    }
+}
+
+static void test_cut_short(void **state)
+{
+    static const struct {
+        uint8_t id;
+        size_t length;
+    } kinds[] = {{CW_PACKET_TAG_RTS, sizeof(struct cw_wire_tag_rts)},
+                 {CW_PACKET_RNDV_READY, sizeof(struct cw_wire_rndv_ready)},
+                 {CW_PACKET_RNDV_DATA, sizeof(struct cw_wire_rndv_data) + 1},
+                 {CW_PACKET_RNDV_DONE, sizeof(struct cw_wire_rndv_done)},
+                 {CW_PACKET_RNDV_HELPED, sizeof(struct cw_wire_rndv_helped)},
+                 {CW_PACKET_TAG_CANCEL, sizeof(struct cw_wire_tag_cancel)},
+                 {CW_PACKET_CREDIT, sizeof(struct cw_wire_credit)}};
+    uint8_t bytes[100];
+
+    (void)state;
+    memset(bytes, 1, sizeof(bytes));
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (size_t length = 0; length < kinds[k].length; length++) {
+            begin();
+            feed(kinds[k].id, bytes, length);
+            end(0);
+        }
+        begin();
+        feed(kinds[k].id, bytes, kinds[k].id == CW_PACKET_RNDV_DATA ? 50 : kinds[k].length + 1);
+        end(0);
+    }
+}
+
+static void test_cancels(void **state)
+{
+    struct cw_wire_tag_cancel cancel = {.send_id = htole64(4711)};
+    ucs_status_ptr_t request;
+    ucp_tag_recv_info_t info;
+    uint64_t id;
+
+    (void)state;
+    begin(); /* of nothing */
+    feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    cancel.send_id = 0;
+    feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_int_equal(num_records, 0);
+    cancel.send_id = htole64(4711);
+    feed_rts(800, 4711); /* of what lies here, and again */
+    feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_int_equal((int32_t)word_of(sent_packet(CW_PACKET_RNDV_DONE), 8), UCS_ERR_CANCELED);
+    assert_null(ucp_tag_probe_nb(worker, 0, 0, 0, &info));
+    feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_int_equal(num_records, 1);
+    end(1);
+    id = offer(&request, NULL, 800); /* of what is matched */
+    num_records = 0;
+    feed(CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_int_equal(num_records, 0);
+    feed_data(id, 0, 800);
+    assert_int_equal(finish(request), UCS_OK);
+    end(1);
+}
+
+/* ---- credits ---- */
+
+static void test_credit_that_cannot_be(void **state)
+{
+    static const uint64_t wrong[] = {UINT64_MAX, UINT64_C(1) << 32, 2000};
+    struct cw_wire_credit credit;
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) { /* more than was sent: one byte went with the greeting, 100 with this */
+        begin();
+        request = start_send(100, 0);
+        assert_int_equal(finish(request), UCS_OK);
+        credit.consumed = htole64(wrong[i]);
+        feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
+        end(0);
+    }
+    begin(); /* backwards */
+    assert_int_equal(finish(start_send(100, 0)), UCS_OK);
+    credit.consumed = htole64(200);
+    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
+    feed(CW_PACKET_CREDIT, &credit, sizeof(credit)); /* the same again says nothing */
+    assert_int_equal(failures + (ep->state == CW_EP_FAILED), 0);
+    credit.consumed = htole64(199);
+    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
+    end(0);
+}
+
+/* No credits: short messages are announced, too. Credits come: they are not any more. */
+static void test_credit_runs_out(void **state)
+{
+    enum { LENGTH = 400, WINDOW = 16 << 20 };
+    struct cw_wire_credit credit = {.consumed = htole64(WINDOW / 2)};
+    unsigned eager = 0;
+
+    (void)state;
+    begin();
+    while (records[(num_records + MAX_RECORDS - 1) % MAX_RECORDS].id != CW_PACKET_TAG_RTS && eager < WINDOW / 100) {
+        ucs_status_ptr_t request = start_send(LENGTH, 0);
+
+        ucp_request_free(request);
+        eager++;
+    }
+    assert_in_range(eager, WINDOW / (LENGTH + 200), WINDOW / LENGTH);
+    feed(CW_PACKET_CREDIT, &credit, sizeof(credit));
+    assert_int_equal(finish(start_send(LENGTH, 0)), UCS_OK);
+    end(1);
+}
+
+static void feed_eager(size_t length, uint64_t tag)
+{
+    static uint8_t packet[sizeof(struct cw_wire_tag) + MAX_BYTES];
+    struct cw_wire_tag header = {.tag = htole64(tag)};
+
+    memcpy(packet, &header, sizeof(header));
+    feed(CW_PACKET_TAG_EAGER, packet, sizeof(header) + length);
+}
+
+static void drop_unexpected(void)
+{
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_tag_recv_info_t info;
+    ucp_tag_message_h taken;
+
+    while ((taken = ucp_tag_probe_nb(worker, 0, 0, 1, &info)) != NULL) {
+        (void)finish(ucp_tag_msg_recv_nbx(worker, memory, 0, taken, &none));
+    }
+}
+
+static void test_window_exceeded(void **state)
+{
+    struct cw_wire_tag_first first = {.tag = htole64(9), .total = htole64(UINT64_C(17) << 20), .message = htole32(1)};
+    uint8_t packet[sizeof(first) + 100];
+    unsigned count = 0;
+
+    (void)state;
+    begin();
+    while (ep->state != CW_EP_FAILED && count < 2000) {
+        feed_eager(60000, 9);
+        count++;
+    }
+    assert_in_range(count, 270, 281);
+    end(0);
+    drop_unexpected();
+    begin(); /* empty messages are not free either */
+    for (count = 0; ep->state != CW_EP_FAILED && count < 200000; count++) {
+        feed_eager(0, 9);
+    }
+    assert_in_range(count, 100000, 140000);
+    end(0);
+    drop_unexpected();
+    begin(); /* nor promises */
+    memset(packet, 0, sizeof(packet));
+    memcpy(packet, &first, sizeof(first));
+    feed(CW_PACKET_TAG_FIRST, packet, sizeof(packet));
+    end(0);
+    drop_unexpected();
+}
+
+static int setup(void **state)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+
+    (void)state;
+    cw_log_set_interceptor(count_line);
+    setenv("UCX_TLS", "self", 1);
+    setenv("UCX_RNDV_THRESH", "500", 1);
+    return ucp_init(&params, NULL, &context) == UCS_OK &&
+           ucp_worker_create(context, &worker_params, &worker) == UCS_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    cw_log_set_interceptor(NULL);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_answers_to_nothing),   cmocka_unit_test(test_ready_that_is_not_right),
+        cmocka_unit_test(test_ready_twice),          cmocka_unit_test(test_done_out_of_place),
+        cmocka_unit_test(test_acknowledgements),     cmocka_unit_test(test_answers_for_others),
+        cmocka_unit_test(test_data_out_of_bounds),   cmocka_unit_test(test_data_that_repeats),
+        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_helped_unasked),
+        cmocka_unit_test(test_huge_announcements),   cmocka_unit_test(test_announced_and_lost),
+        cmocka_unit_test(test_cut_short),            cmocka_unit_test(test_cancels),
+        cmocka_unit_test(test_credit_that_cannot_be), cmocka_unit_test(test_credit_runs_out),
+        cmocka_unit_test(test_window_exceeded),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
