@@ -120,7 +120,7 @@ static void check_begin(int *argc, char ***argv, int threads)
     check_library();
 }
 
-static int check_end(const char *name)
+__attribute__((unused)) static int check_end(const char *name)
 {
     long all       = 0;
     double seconds = MPI_Wtime() - started;
