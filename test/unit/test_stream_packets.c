@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Stream packets of a peer that follows no rules, handed to an open endpoint as a transport would: what breaks the
+ * protocol costs the connection, what does not is stored, within the window and not beyond.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ep.h"
+#include "op/op.h"
+#include "op/stream.h"
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static const ucp_request_param_t plain;
+
+/* An endpoint to itself, connected: what is fed comes on top of what it sends itself. */
+static int setup(void **state)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_STREAM};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                         .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucs_status_ptr_t receive;
+    char byte;
+
+    (void)state;
+    setenv("UCX_TLS", "self", 1);
+    setenv("UCX_LOG_LEVEL", "fatal", 1);
+    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    ep_params.address = attr.address;
+    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &plain);
+    ucp_request_release(ucp_tag_send_nbx(ep, "x", 1, 0, &plain));
+    while (ucp_request_check_status(receive) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+    }
+    ucp_request_free(receive);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return 0;
+}
+
+/* Of exactly its size, so that a sanitizer sees a read behind it. */
+static void feed(uint8_t id, uint64_t header, size_t length)
+{
+    uint8_t *packet = malloc(length > 0 ? length : 1);
+
+    assert_non_null(packet);
+    memset(packet, 0x5a, length);
+    header = htole64(header);
+    memcpy(packet, &header, (length < sizeof(header)) ? length : sizeof(header));
+    cw_op_packet(ep->conn, id, packet, length);
+    free(packet);
+}
+
+static void must_cost(uint8_t id, uint64_t header, size_t length)
+{
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    feed(id, header, length);
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
+    while (ucp_worker_progress(worker) != 0) {
+    }
+}
+
+static void test_short_data(void **state)
+{
+    (void)state;
+    must_cost(CW_PACKET_STREAM_DATA, 0, 7);
+}
+
+static void test_no_data(void **state)
+{
+    (void)state;
+    must_cost(CW_PACKET_STREAM_DATA, 0, 8);
+}
+
+static void test_gap(void **state)
+{
+    (void)state;
+    feed(CW_PACKET_STREAM_DATA, 0, 8 + 10);
+    must_cost(CW_PACKET_STREAM_DATA, 11, 8 + 10);
+}
+
+static void test_repeated(void **state)
+{
+    (void)state;
+    feed(CW_PACKET_STREAM_DATA, 0, 8 + 10);
+    must_cost(CW_PACKET_STREAM_DATA, 0, 8 + 10);
+}
+
+static void fill_window(void)
+{
+    for (uint64_t offset = 0; offset < CW_STREAM_WINDOW; offset += 65536) {
+        feed(CW_PACKET_STREAM_DATA, offset, 8 + 65536);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+    }
+    assert_int_equal(ep->stream->unread, CW_STREAM_WINDOW);
+}
+
+static void test_beyond_the_window(void **state)
+{
+    (void)state;
+    fill_window();
+    must_cost(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW, 8 + 1);
+}
+
+static void test_beyond_a_moved_window(void **state)
+{
+    static char in[CW_STREAM_WINDOW / 2];
+    size_t length = 0;
+
+    (void)state;
+    fill_window();
+    ep->stream->sent = CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
+    assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
+    assert_int_equal(length, sizeof(in));
+    feed(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW, 8 + sizeof(in));
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    must_cost(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW + sizeof(in), 8 + 1);
+}
+
+static void test_credit_without_a_stream(void **state)
+{
+    (void)state;
+    must_cost(CW_PACKET_STREAM_CREDIT, 0, 8);
+}
+
+static void send_some(size_t length)
+{
+    static char out[CW_STREAM_WINDOW];
+    ucs_status_ptr_t sent = ucp_stream_send_nbx(ep, out, length, &plain);
+
+    if (UCS_PTR_IS_PTR(sent)) {
+        ucp_request_release(sent);
+    }
+    assert_int_equal(ep->stream->sent, length);
+}
+
+static void test_credit_of_wrong_size(void **state)
+{
+    (void)state;
+    send_some(100);
+    must_cost(CW_PACKET_STREAM_CREDIT, 0, 9);
+}
+
+static void test_credit_for_more_than_was_sent(void **state)
+{
+    (void)state;
+    send_some(100);
+    must_cost(CW_PACKET_STREAM_CREDIT, 101, 8);
+}
+
+static void test_credit_that_shrinks(void **state)
+{
+    (void)state;
+    send_some(100);
+    feed(CW_PACKET_STREAM_CREDIT, 60, 8);
+    feed(CW_PACKET_STREAM_CREDIT, 60, 8);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(ep->stream->credited, 60);
+    must_cost(CW_PACKET_STREAM_CREDIT, 59, 8);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_short_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_no_data, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_gap, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_repeated, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_beyond_the_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_beyond_a_moved_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_credit_without_a_stream, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_credit_of_wrong_size, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_credit_for_more_than_was_sent, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_credit_that_shrinks, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("unit.stream_packets", tests, NULL, NULL);
+}
