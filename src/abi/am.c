@@ -1,56 +1,122 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages: handlers, send, fetch and release.
- * Callers: programs. Specification: AMS, AMR and AMD.
- * Nothing of this group works yet: every call answers UCS_ERR_NOT_IMPLEMENTED in the form natural for it, leaves its
- * outputs alone and has no effect. docs/STATUS.md lists the calls; remove each from there when it works.
+ * Active message calls (AMS-*, AMR-*, AMD-1). The deprecated send is in compat.c.
  */
-#include <ucp/api/ucp.h>
+#include "abi/door.h"
+#include "op/am.h"
+
+/* No worker grants less, so that shorter headers need no question. */
+#define ALWAYS_GRANTED 64u
+
+#define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))
+
+static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_handler handler, uint32_t flags,
+                                const char *call)
+{
+    ucs_status_t status;
+
+    if (!cw_worker_has(worker, UCP_FEATURE_AM)) {
+        return cw_door_feature_missing(call, "UCP_FEATURE_AM");
+    }
+    if (flags & ~KNOWN_FLAGS) {
+        cw_error("%s knows no flags 0x%x", call, (unsigned)(flags & ~KNOWN_FLAGS));
+        return UCS_ERR_INVALID_PARAM;
+    }
+    handler.persistent = (flags & UCP_AM_FLAG_PERSISTENT_DATA) != 0;
+    cw_worker_enter(worker);
+    status = cw_am_set_handler(worker, (uint16_t)id, &handler);
+    cw_worker_leave(worker);
+    return status;
+}
 
 ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param)
 {
-    (void)worker;
-    (void)param;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    const uint64_t needed        = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB;
+    uint64_t mask                = param->field_mask;
+    struct cw_am_handler handler = {0};
+
+    if ((mask & needed) != needed) {
+        cw_error("ucp_worker_set_am_recv_handler needs both id and cb");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    handler.recv   = param->cb;
+    handler.arg    = (mask & UCP_AM_HANDLER_PARAM_FIELD_ARG) ? param->arg : NULL;
+    handler.is_set = param->cb != NULL;
+    return set_handler(worker, param->id, handler, (mask & UCP_AM_HANDLER_PARAM_FIELD_FLAGS) ? param->flags : 0,
+                       __func__);
 }
 
 ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_callback_t cb, void *arg,
                                        uint32_t flags)
 {
-    (void)worker;
-    (void)id;
-    (void)cb;
-    (void)arg;
-    (void)flags;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    struct cw_am_handler handler = {.old = cb, .arg = arg, .is_old = 1, .is_set = cb != NULL};
+
+    return set_handler(worker, id, handler, flags, __func__);
 }
 
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned int id, const void *header, size_t header_length,
+static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const ucp_request_param_t *param)
+{
+    const uint32_t both = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV;
+    ucs_status_t status;
+
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM))) {
+        return cw_door_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
+    }
+    status = cw_door_check_param(param);
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    if (cw_unlikely(header_length > ALWAYS_GRANTED && header_length > cw_am_max_header(worker))) {
+        cw_error("a header of %zu bytes is too long; ucp_worker_query tells max_am_header, which is %zu",
+                 header_length, cw_am_max_header(worker));
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (cw_unlikely((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & both) == both)) {
+        cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV exclude each other");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    (void)ep;
-    (void)id;
-    (void)header;
-    (void)header_length;
-    (void)buffer;
-    (void)count;
-    (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    ucp_worker_h worker = ep->worker;
+    ucs_status_t status = check_send(worker, header_length, param);
+    ucs_status_ptr_t result;
+
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
+    cw_worker_leave(worker);
+    return result;
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param)
 {
-    (void)worker;
-    (void)data_desc;
-    (void)buffer;
-    (void)count;
-    (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_AM);
+    ucs_status_ptr_t result;
+
+    if (cw_likely(status == UCS_OK)) {
+        status = cw_door_check_param(param);
+    }
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_am_recv_data(worker, data_desc, buffer, count, param);
+    cw_worker_leave(worker);
+    return result;
 }
 
 void ucp_am_data_release(ucp_worker_h worker, void *data)
 {
-    (void)worker;
-    (void)data;
+    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_AM) == UCS_OK) {
+        cw_worker_enter(worker);
+        cw_am_data_release(worker, data);
+        cw_worker_leave(worker);
+    }
 }

@@ -7,12 +7,10 @@
 
 #include "abi/door.h"
 #include "connect/connect.h"
+#include "op/am.h"
 
 /* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */
 #define MAX_DEBUG_STRING 200
-
-/* The greatest active message header that every transport can carry in one packet (WRK-9). */
-#define MAX_AM_HEADER 4096
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
 {
@@ -56,7 +54,7 @@ static ucs_status_t worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
         attr->thread_mode = worker->thread_mode;
     }
     if (mask & UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER) {
-        attr->max_am_header = cw_worker_has(worker, UCP_FEATURE_AM) ? MAX_AM_HEADER : 0;
+        attr->max_am_header = cw_worker_has(worker, UCP_FEATURE_AM) ? cw_am_max_header(worker) : 0;
     }
     if (mask & UCP_WORKER_ATTR_FIELD_NAME) {
         memcpy(attr->name, worker->name, sizeof(attr->name));

@@ -143,6 +143,9 @@ static void run_callback(struct cw_request *request)
     case CW_REQUEST_STREAM_RECV:
         request->cb.stream_recv(handle, request->status, request->info.length, request->user_data);
         break;
+    case CW_REQUEST_AM_RECV:
+        request->cb.am_recv(handle, request->status, request->info.length, request->user_data);
+        break;
     default:
         assert(0);
     }

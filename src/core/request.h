@@ -34,7 +34,8 @@ enum cw_request_kind {
     CW_REQUEST_NONE,
     CW_REQUEST_SEND,     /* callback of the send type: sends, flush, close */
     CW_REQUEST_TAG_RECV, /* callback with struct ucp_tag_recv_info */
-    CW_REQUEST_STREAM_RECV /* callback with the length, info.length */
+    CW_REQUEST_STREAM_RECV, /* callback with the length, info.length */
+    CW_REQUEST_AM_RECV   /* likewise */
 };
 
 struct cw_request {
@@ -46,6 +47,7 @@ struct cw_request {
         ucp_send_nbx_callback_t send;
         ucp_tag_recv_nbx_callback_t tag_recv;
         ucp_stream_recv_nbx_callback_t stream_recv;
+        ucp_am_recv_data_nbx_callback_t am_recv;
     } cb;
     void *user_data;
     /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,

@@ -48,6 +48,9 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_RNDV_HELPED]  = cw_fetch_on_helped,
     [CW_PACKET_TAG_CANCEL]   = cw_tag_on_cancel,
     [CW_PACKET_CREDIT]       = cw_credit_on_packet,
+    [CW_PACKET_AM_EAGER]     = cw_am_on_eager,
+    [CW_PACKET_AM_FIRST]     = cw_am_on_first,
+    [CW_PACKET_AM_RTS]       = cw_am_on_rts,
     [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
     [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
 };
@@ -83,6 +86,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
     cw_idmap_init(&state->fetches);
+    cw_am_init(&state->am, cw_random_u64());
     cw_list_init(&state->streams);
     worker->op_state = state;
     return UCS_OK;
@@ -94,6 +98,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
 
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
+    cw_am_cleanup(&state->am);
     cw_idmap_cleanup(&state->fetches);
     free(state);
     worker->op_state = NULL;

@@ -8,11 +8,13 @@
 
 #include "core/ep.h"
 #include "core/worker.h"
+#include "op/am.h"
 #include "op/tag_match.h"
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
+    struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
 };
 

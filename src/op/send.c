@@ -140,7 +140,7 @@ static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
 
     return send->force == CW_SEND_RNDV ||
            (send->force == CW_SEND_BY_PLAN &&
-            (send->cursor.length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) ||
+            (send->extra + send->cursor.length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) ||
              (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
 }
 
@@ -149,7 +149,7 @@ static int fits_one_zcopy(const struct ucp_ep *ep, const struct cw_send *send)
     const struct cw_iface *iface = ep->conn->iface;
     size_t header                = send->kind->header(send, CW_SEND_WHOLE, NULL);
 
-    return send->cursor.length >= iface->plan->zcopy_min && header <= CW_PLAN_HEADER &&
+    return send->cursor.length >= iface->plan->zcopy_min && header <= CW_SEND_MAX_HEADER &&
            header + send->cursor.length <= iface->limits.max_zcopy && cw_dt_is_memory(&send->cursor) &&
            cw_dt_fits_iov(&send->cursor, iface->limits.max_iov);
 }
@@ -160,7 +160,7 @@ static ucs_status_t send_whole(struct cw_request *request, int zcopy)
     struct cw_conn *conn = request->ep->conn;
     size_t header        = send->kind->header(send, CW_SEND_WHOLE, NULL);
     uint8_t id           = send->kind->ids[CW_SEND_WHOLE];
-    char bytes[CW_PLAN_HEADER];
+    char bytes[CW_SEND_MAX_HEADER];
     ucs_status_t status;
 
     if (zcopy) {
@@ -229,6 +229,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->id              = 0;
     send->phase           = CW_SEND_QUEUED;
     send->force           = CW_SEND_BY_PLAN;
+    send->extra           = 0;
     send->fast            = (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) != 0;
     send->acknowledged    = 0;
     send->cancelling      = 0;
@@ -269,6 +270,9 @@ static ucs_status_ptr_t queue(struct cw_request *request)
     struct ucp_ep *ep    = request->ep;
     ucs_status_t status  = cw_dt_keep(&send->cursor);
 
+    if (status == UCS_OK && send->kind->keep != NULL && send->phase == CW_SEND_QUEUED) {
+        status = send->kind->keep(send);
+    }
     if (status != UCS_OK) {
         if (send->phase != CW_SEND_QUEUED) {
             cw_ep_fail(ep, status); /* the peer has half a message */

@@ -17,6 +17,7 @@
 
 #include "core/ep.h"
 #include "op/datatype.h"
+#include "plan/protocol.h"
 #include "wire/packet.h"
 
 enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
@@ -32,6 +33,9 @@ enum cw_send_phase {
     CW_SEND_SENT
 };
 
+/* The longest header of one packet: ours and the program's own. */
+#define CW_SEND_MAX_HEADER (CW_PLAN_HEADER + 4096u)
+
 enum cw_send_force { CW_SEND_BY_PLAN, CW_SEND_EAGER, CW_SEND_RNDV };
 
 struct cw_send;
@@ -42,6 +46,8 @@ struct cw_send_kind {
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
+    /* The request outlives the call before anything was sent: keeps what the program may reuse. NULL: nothing. */
+    ucs_status_t (*keep)(struct cw_send *send);
     /* Lets go of what the operation itself holds. NULL: nothing. */
     void (*release)(struct cw_send *send);
 };
@@ -59,10 +65,12 @@ struct cw_send {
             uint32_t header_length;
             uint16_t handler;
             uint8_t flags;
-            uint8_t owns_header;
+            uint8_t owns_header : 1;
+            uint8_t copy_header : 1;
         } am;
     };
     uint32_t message;                /* number of a message in several packets */
+    uint32_t extra;                  /* the program's own header: counts for the threshold of rendezvous */
     uint8_t phase;
     uint8_t force;
     uint8_t fast;                    /* FAST_CMPL */

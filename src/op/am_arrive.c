@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active messages arriving, and the call of their handlers. A message of one packet is handed over where it lies in the
+ * transport's buffer, or copied once if its handler wants to keep data; one of several is assembled where it is handed
+ * over. Handlers may do everything but progress: afterwards nothing is used but the descriptor, which stays until its
+ * handler has returned, and the endpoint, which only progress frees.
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "op/am_desc.h"
+#include "op/op.h"
+#include "wire/packet.h"
+
+/* A message as its handler sees it. */
+struct message {
+    struct ucp_ep *ep;
+    const void *header;
+    uint32_t header_length;
+    uint16_t id;
+    uint8_t flags;          /* CW_WIRE_AM_* */
+    uint64_t attr;          /* UCP_AM_RECV_ATTR_FLAG_* */
+    void *data;
+    size_t length;
+};
+
+static ucs_status_t call(const struct cw_am_handler *handler, const struct message *message)
+{
+    struct ucp_ep *reply_ep   = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
+    ucp_am_recv_param_t param = {.recv_attr = message->attr, .reply_ep = reply_ep};
+
+    if (handler->is_old) {
+        return handler->old(handler->arg, message->data, message->length, reply_ep,
+                            (message->attr & UCP_AM_RECV_ATTR_FLAG_DATA) ? UCP_CB_PARAM_FLAG_DATA : 0);
+    }
+    if (reply_ep != NULL) {
+        param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
+    }
+    return handler->recv(handler->arg, message->header, message->header_length, message->data, message->length,
+                         &param);
+}
+
+/* The handler that can take the message, or NULL and a warning (AMR-6, AMD-4). */
+static const struct cw_am_handler *find_handler(const struct message *message)
+{
+    static struct cw_log_limit limit;
+    const struct cw_am_handler *handler = cw_am_find_handler(&cw_op_state(message->ep->worker)->am, message->id);
+    const char *why;
+
+    if (cw_likely(handler != NULL && !handler->is_old)) {
+        return handler;
+    }
+    if (handler == NULL) {
+        why = "no handler is set for that id";
+    } else if (message->attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
+        why = "its handler, set by ucp_worker_set_am_handler, cannot receive by rendezvous";
+    } else if (message->header_length > 0) {
+        why = "its handler, set by ucp_worker_set_am_handler, knows no headers";
+    } else {
+        return handler;
+    }
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "active message with id %u from worker %016llx was dropped: %s",
+                       message->id, (unsigned long long)cw_ep_peer_uid(message->ep), why);
+    return NULL;
+}
+
+/* AMR-23: what came for an endpoint that the program has closed here. */
+static int is_unwanted(const struct message *message)
+{
+    return message->ep->closed && (message->flags & CW_WIRE_AM_REPLY);
+}
+
+static void complain(const struct message *message)
+{
+    cw_error("the handler of active message %u returned UCS_INPROGRESS for data that may not be kept; only data with "
+             "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", message->id);
+}
+
+/* Data in the transport's buffer. */
+static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
+{
+    struct cw_am_state *state     = &cw_op_state(message->ep->worker)->am;
+    struct cw_am_current current  = {.data = message->data, .length = message->length};
+    struct cw_am_current *earlier = state->current;
+    ucs_status_t status;
+
+    state->current = &current;
+    status         = call(handler, message);
+    state->current = earlier;
+    if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
+        complain(message);
+    }
+}
+
+/* Data that the library can lend. */
+static void deliver_desc(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
+{
+    struct ucp_worker *worker = message->ep->worker;
+    ucs_status_t status;
+
+    desc->state      = CW_AM_DESC_EAGER;
+    desc->in_handler = 1;
+    message->data    = cw_am_desc_data(desc);
+    message->attr    = UCP_AM_RECV_ATTR_FLAG_DATA;
+    status           = call(handler, message);
+    desc->in_handler = 0;
+    if (desc->state == CW_AM_DESC_EAGER && status == UCS_INPROGRESS) {
+        cw_list_add_tail(&cw_op_state(worker)->am.kept, &desc->in.link);
+    } else {
+        cw_am_desc_free(desc);
+    }
+}
+
+static int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size_t packet_header, const void *data,
+                  size_t length, struct message *message)
+{
+    *message = (struct message){.ep            = ep,
+                                .header        = (const char *)data + packet_header,
+                                .header_length = le32toh(am->header_length),
+                                .id            = le16toh(am->handler),
+                                .flags         = am->flags};
+    if (message->header_length > length - packet_header || (am->flags & ~CW_WIRE_AM_REPLY) != 0) {
+        return 0;
+    }
+    message->data   = (char *)(uintptr_t)message->header + message->header_length;
+    message->length = length - packet_header - message->header_length;
+    return 1;
+}
+
+ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const struct cw_am_handler *handler;
+    struct message message;
+    struct cw_am_desc *desc;
+    struct cw_wire_am am;
+
+    if (length < sizeof(am)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&am, data, sizeof(am));
+    if (!decode(ep, &am, sizeof(am), data, length, &message)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    handler = is_unwanted(&message) ? NULL : find_handler(&message);
+    if (cw_unlikely(handler == NULL)) {
+        return UCS_OK;
+    }
+    if (!handler->persistent) {
+        deliver_borrowed(handler, &message);
+        return UCS_OK;
+    }
+    desc = cw_am_desc_new(ep->worker, message.length, 0, CW_AM_DESC_EAGER);
+    if (desc == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(cw_am_desc_data(desc), message.data, message.length);
+    desc->in.total = message.length;
+    deliver_desc(handler, &message, desc);
+    return UCS_OK;
+}
+
+static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
+{
+    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+
+    if (desc->state == CW_AM_DESC_PIECES) {
+        memcpy((char *)cw_am_desc_data(desc) + incoming->received, data, length);
+    }
+    return UCS_OK;
+}
+
+static void complete(struct cw_incoming *incoming)
+{
+    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+    struct message message  = {.ep            = incoming->ep,
+                               .header        = (char *)cw_am_desc_data(desc) + incoming->total,
+                               .header_length = desc->header_length,
+                               .id            = desc->handler,
+                               .flags         = desc->flags,
+                               .length        = incoming->total};
+    const struct cw_am_handler *handler;
+
+    cw_incoming_detach(incoming);
+    handler = (desc->state == CW_AM_DESC_DISCARDED || message.ep->closed) ? NULL : find_handler(&message);
+    if (handler == NULL) {
+        cw_am_desc_free(desc);
+        return;
+    }
+    deliver_desc(handler, &message, desc);
+}
+
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+
+    if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds it */
+        desc->state  = CW_AM_DESC_LOST;
+        desc->status = status;
+        cw_list_add_tail(&cw_op_state(ep->worker)->am.kept, &incoming->link);
+    } else {
+        cw_am_desc_free(desc);
+    }
+}
+
+static const struct cw_incoming_kind am_kind = {.piece = piece, .complete = complete, .lost = lost};
+
+ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_am_first first;
+    struct message message;
+    struct cw_am_desc *desc;
+    uint64_t total;
+
+    if (length < sizeof(first)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&first, data, sizeof(first));
+    total = le64toh(first.total);
+    if (!decode(ep, &first.am, sizeof(first), data, length, &message) || total <= message.length ||
+        !cw_incoming_may_begin(ep, le32toh(first.message))) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (ep->closed) {
+        desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_DISCARDED);
+    } else {
+        desc = cw_am_desc_new(ep->worker, total, message.header_length, CW_AM_DESC_PIECES);
+    }
+    if (desc == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    desc->in.kind      = &am_kind;
+    desc->in.total     = total;
+    desc->in.received  = message.length;
+    desc->in.number    = le32toh(first.message);
+    desc->in.in_pieces = 1;
+    desc->handler      = message.id;
+    desc->flags        = message.flags;
+    if (desc->state == CW_AM_DESC_PIECES) {
+        desc->header_length = message.header_length;
+        memcpy((char *)cw_am_desc_data(desc) + total, message.header, message.header_length);
+        memcpy(cw_am_desc_data(desc), message.data, message.length);
+    }
+    cw_incoming_add(&desc->in, ep);
+    return UCS_OK;
+}
+
+/* Calls the handler, and does what it said with what it left. */
+static void deliver_offer(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
+{
+    struct cw_offer offer = cw_am_desc_offer(desc);
+    ucs_status_t status;
+
+    message->data    = cw_am_desc_data(desc);
+    message->length  = offer.length;
+    desc->in_handler = 1;
+    status           = call(handler, message);
+    desc->in_handler = 0;
+    if (desc->state == CW_AM_DESC_USED) {
+        cw_am_desc_free(desc);
+    } else if (desc->state == CW_AM_DESC_ANNOUNCED && status != UCS_INPROGRESS) {
+        cw_fetch_refuse(message->ep, &offer, UCS_STATUS_IS_ERR(status) ? status : UCS_OK);
+        cw_incoming_detach(&desc->in);
+        cw_am_desc_free(desc);
+    }
+}
+
+ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const struct cw_am_handler *handler;
+    struct cw_wire_am_rts rts;
+    struct message message;
+    struct cw_am_desc *desc;
+    struct cw_offer offer;
+
+    if (length < sizeof(rts)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&rts, data, sizeof(rts));
+    offer = cw_offer_decode(&rts.rts);
+    if (!decode(ep, &rts.am, sizeof(rts), data, length, &message) || message.length != 0 || offer.send_id == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    message.attr = UCP_AM_RECV_ATTR_FLAG_RNDV;
+    if (ep->closed) {
+        cw_fetch_refuse(ep, &offer, UCS_ERR_CONNECTION_RESET);
+        return UCS_OK;
+    }
+    handler = find_handler(&message);
+    if (handler == NULL) {
+        cw_fetch_refuse(ep, &offer, UCS_ERR_INVALID_PARAM);
+        return UCS_OK;
+    }
+    desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_ANNOUNCED);
+    if (desc == NULL) {
+        cw_fetch_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
+        return UCS_OK;
+    }
+    desc->in.kind  = &am_kind;
+    desc->in.total = offer.length;
+    desc->send_id  = offer.send_id;
+    desc->address  = offer.address;
+    cw_incoming_add(&desc->in, ep);
+    deliver_offer(handler, &message, desc);
+    return UCS_OK;
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a program does with the data of a message: receive it into its own memory, or give it back. Both may happen in
+ * the handler or any time later. Every call takes the descriptor over, whatever its result (AMR-31).
+ */
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "op/am_desc.h"
+#include "op/op.h"
+
+struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data_length, uint32_t header_length,
+                                  enum cw_am_desc_state state)
+{
+    const size_t align = (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment :
+                         alignof(struct cw_am_desc);
+    const size_t front = (sizeof(struct cw_am_desc) + align - 1) & ~(align - 1);
+    struct cw_am_desc *desc;
+    size_t size;
+    char *memory;
+
+    if (data_length > PTRDIFF_MAX / 2 || align > PTRDIFF_MAX / 4) {
+        return NULL;
+    }
+    size   = front + (size_t)data_length + header_length;
+    memory = (align <= alignof(max_align_t)) ? malloc(size) : aligned_alloc(align, (size + align - 1) & ~(align - 1));
+    if (memory == NULL) {
+        return NULL;
+    }
+    desc  = cw_am_desc_of(memory + front);
+    *desc = (struct cw_am_desc){.memory = memory, .magic = CW_AM_DESC_MAGIC, .state = (uint8_t)state & 0x7f};
+    cw_list_init(&desc->in.link);
+    return desc;
+}
+
+void cw_am_desc_free(struct cw_am_desc *desc)
+{
+    desc->magic = 0;
+    free(desc->memory);
+}
+
+void cw_am_desc_use(struct cw_am_desc *desc)
+{
+    if (desc->in_handler) {
+        desc->state = CW_AM_DESC_USED;
+    } else {
+        cw_am_desc_free(desc);
+    }
+}
+
+void cw_am_cleanup(struct cw_am_state *state)
+{
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(&state->kept)) != NULL) {
+        cw_am_desc_free(cw_container_of(link, struct cw_am_desc, in.link));
+    }
+    cw_am_handlers_free(state);
+}
+
+/* The descriptor of what a program hands in, if it may still be used. */
+static struct cw_am_desc *desc_of(void *data)
+{
+    struct cw_am_desc *desc = cw_am_desc_of(data);
+
+    assert(desc->magic == CW_AM_DESC_MAGIC);
+    if (cw_likely(desc->magic == CW_AM_DESC_MAGIC &&
+                  (desc->state == CW_AM_DESC_EAGER || desc->state == CW_AM_DESC_ANNOUNCED ||
+                   desc->state == CW_AM_DESC_LOST))) {
+        return desc;
+    }
+    cw_error("active message data %p was received or released already", data);
+    return NULL;
+}
+
+/* The program wants nothing of it: its sender is told this status. */
+static void drop(struct cw_am_desc *desc, ucs_status_t status)
+{
+    const struct cw_offer offer = cw_am_desc_offer(desc);
+
+    if (desc->state == CW_AM_DESC_ANNOUNCED) {
+        cw_fetch_refuse(desc->in.ep, &offer, status);
+        cw_incoming_detach(&desc->in);
+    } else {
+        cw_list_remove(&desc->in.link);
+    }
+    cw_am_desc_use(desc);
+}
+
+void cw_am_data_release(struct ucp_worker *worker, void *data)
+{
+    const struct cw_am_current *current = cw_op_state(worker)->am.current;
+    struct cw_am_desc *desc;
+
+    if (current != NULL && current->data == data) {
+        cw_error("active message data %p was not lent: it must not be released", data);
+        return;
+    }
+    desc = desc_of(data);
+    if (desc != NULL) {
+        drop(desc, UCS_OK);
+    }
+}
+
+static void recv_release(struct cw_request *request)
+{
+    struct cw_am_recv_state *state = cw_request_state(request);
+
+    cw_dt_finish(&state->cursor);
+    if (state->desc != NULL) {
+        cw_am_desc_use(state->desc);
+    }
+}
+
+static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
+                                struct cw_request **request_p)
+{
+    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                              ucp_dt_make_contig(1);
+    struct cw_request *request = cw_request_get(worker, param, CW_REQUEST_AM_RECV);
+    struct cw_am_recv_state *state;
+    ucs_status_t status;
+
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    state            = cw_request_state(request);
+    state->desc      = NULL;
+    request->release = recv_release;
+    request->info    = (ucp_tag_recv_info_t){0};
+    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+    if (status == UCS_OK) {
+        status = cw_dt_keep(&state->cursor);
+        if (status != UCS_OK) {
+            cw_dt_finish(&state->cursor);
+        }
+    }
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return status;
+    }
+    *request_p = request;
+    return UCS_OK;
+}
+
+/* Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is marked complete as well,
+ * because programs look there and drop what the call returns (R7). */
+static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param, ucs_status_t status)
+{
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        cw_request_complete(request, status);
+        return cw_request_handle(request);
+    }
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) && status == UCS_OK) {
+        *param->recv_info.length = request->info.length;
+    }
+    recv_release(request);
+    request->flags |= CW_REQUEST_COMPLETED;
+    request->status = status;
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+static ucs_status_ptr_t take_bytes(struct cw_request *request, const void *data, size_t length,
+                                   const ucp_request_param_t *param)
+{
+    struct cw_am_recv_state *state = cw_request_state(request);
+    ucs_status_t status            = UCS_ERR_MESSAGE_TRUNCATED;
+
+    request->info.length = length;
+    if (length <= state->cursor.length) {
+        status = cw_dt_unpack(&state->cursor, data, length);
+    }
+    return complete_now(request, param, status);
+}
+
+static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_desc *desc, size_t count,
+                                       const ucp_request_param_t *param)
+{
+    const struct cw_offer offer    = cw_am_desc_offer(desc);
+    struct cw_am_recv_state *state = cw_request_state(request);
+    struct ucp_ep *ep              = desc->in.ep;
+    ucs_status_t status;
+
+    if (count == 0) { /* AMR-34 */
+        drop(desc, UCS_OK);
+        return complete_now(request, param, UCS_OK);
+    }
+    request->info.length = offer.length;
+    desc->state          = CW_AM_DESC_FETCHING;
+    state->desc          = desc;
+    status               = cw_fetch_start(ep, &offer, request, &state->cursor);
+    cw_incoming_detach(&desc->in);
+    if (status == UCS_INPROGRESS) {
+        return cw_request_handle(request);
+    }
+    return complete_now(request, param, status);
+}
+
+ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,
+                                 const ucp_request_param_t *param)
+{
+    struct cw_am_current *current = cw_op_state(worker)->am.current;
+    struct cw_am_desc *desc       = NULL;
+    struct cw_request *request    = NULL;
+    struct cw_am_recv_state *state;
+    ucs_status_t status;
+
+    if (current != NULL && current->data == data) {
+        current->taken = 1;
+    } else {
+        desc = desc_of(data);
+        if (desc == NULL) {
+            return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+        }
+    }
+    status = new_receive(worker, buffer, count, param, &request);
+    if (status == UCS_OK && desc != NULL && desc->state == CW_AM_DESC_LOST) {
+        status = desc->status;
+        state  = cw_request_state(request);
+        cw_dt_finish(&state->cursor);
+        cw_request_put(request);
+    }
+    if (status != UCS_OK) {
+        if (desc != NULL) {
+            drop(desc, status);
+        }
+        return UCS_STATUS_PTR(status);
+    }
+    if (desc == NULL) {
+        return take_bytes(request, data, current->length, param);
+    }
+    if (desc->state == CW_AM_DESC_ANNOUNCED) {
+        return take_announced(request, desc, count, param);
+    }
+    state       = cw_request_state(request);
+    state->desc = desc;
+    cw_list_remove(&desc->in.link);
+    return take_bytes(request, data, desc->in.total, param);
+}

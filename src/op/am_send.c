@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sending active messages. As with tags the shortest way is the transport's short send without a request; a small
+ * header of the program's own is put together with the data on the stack for that. Everything else goes the ways of
+ * op/send.h.
+ */
+#include <stdlib.h>
+
+#include "op/am.h"
+#include "op/send.h"
+
+#define SHORT_BYTES 256u /* header and data that are put together on the stack */
+
+static struct cw_wire_am wire_header(uint16_t id, uint32_t flags, size_t header_length)
+{
+    return (struct cw_wire_am){.handler       = htole16(id),
+                               .flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
+                               .header_length = htole32((uint32_t)header_length)};
+}
+
+static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
+{
+    static const size_t lengths[CW_SEND_PARTS] = {sizeof(struct cw_wire_am), sizeof(struct cw_wire_am_first),
+                                                  sizeof(struct cw_wire_am_rts)};
+    const struct cw_wire_am am                 = {.handler       = htole16(send->am.handler),
+                                                  .flags         = send->am.flags,
+                                                  .header_length = htole32(send->am.header_length)};
+    struct cw_wire_am_first first;
+    struct cw_wire_am_rts rts;
+
+    if (dest == NULL) {
+        return lengths[part] + send->am.header_length;
+    }
+    if (part == CW_SEND_FIRST) {
+        first = (struct cw_wire_am_first){.am      = am,
+                                          .total   = htole64(send->cursor.length),
+                                          .message = htole32(send->message)};
+        memcpy(dest, &first, sizeof(first));
+    } else if (part == CW_SEND_RTS) {
+        rts = (struct cw_wire_am_rts){.am = am, .rts = cw_send_rts(send)};
+        memcpy(dest, &rts, sizeof(rts));
+    } else {
+        memcpy(dest, &am, sizeof(am));
+    }
+    if (send->am.header_length > 0) {
+        memcpy((char *)dest + lengths[part], send->am.header, send->am.header_length);
+    }
+    return lengths[part] + send->am.header_length;
+}
+
+static ucs_status_t keep_header(struct cw_send *send)
+{
+    void *copy;
+
+    if (!send->am.copy_header || send->am.owns_header || send->am.header_length == 0) {
+        return UCS_OK;
+    }
+    copy = malloc(send->am.header_length);
+    if (copy == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(copy, send->am.header, send->am.header_length);
+    send->am.header      = copy;
+    send->am.owns_header = 1;
+    return UCS_OK;
+}
+
+static void release_header(struct cw_send *send)
+{
+    if (send->am.owns_header) {
+        free((void *)(uintptr_t)send->am.header);
+        send->am.owns_header = 0;
+    }
+}
+
+static const struct cw_send_kind am_kind = {
+    .ids     = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
+    .header  = write_header,
+    .keep    = keep_header,
+    .release = release_header,
+};
+
+static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+                                     const void *buffer, size_t count, uint32_t flags, const ucp_request_param_t *param)
+{
+    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    struct cw_send *send;
+    ucs_status_t status;
+
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    status = cw_send_init(request, ep, &am_kind, buffer, count, param);
+    if (status != UCS_OK) {
+        return UCS_STATUS_PTR(status);
+    }
+    send                   = cw_request_state(request);
+    send->am.header        = header;
+    send->am.header_length = (uint32_t)header_length;
+    send->am.handler       = id;
+    send->am.flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0;
+    send->am.owns_header   = 0;
+    send->am.copy_header   = (flags & UCP_AM_SEND_FLAG_COPY_HEADER) != 0;
+    send->extra            = (uint32_t)header_length;
+    if (flags & UCP_AM_SEND_FLAG_RNDV) {
+        send->force = CW_SEND_RNDV;
+    } else if (flags & UCP_AM_SEND_FLAG_EAGER) {
+        send->force = CW_SEND_EAGER;
+    }
+    return cw_send_start(request, param->op_attr_mask);
+}
+
+/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
+static ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+                               const void *buffer, size_t length, uint32_t flags)
+{
+    const struct cw_wire_am am = wire_header(id, flags, header_length);
+    struct cw_conn *conn       = ep->conn;
+    char bytes[SHORT_BYTES];
+    uint64_t first;
+
+    memcpy(&first, &am, sizeof(first));
+    if (header_length == 0) {
+        return (length < conn->iface->plan->short_end) ?
+               conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
+    }
+    if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
+        header_length + length >= conn->iface->plan->short_end) {
+        return CW_AGAIN;
+    }
+    memcpy(bytes, header, header_length);
+    if (length > 0) {
+        memcpy(bytes + header_length, buffer, length);
+    }
+    return conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+}
+
+ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+                            const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    uint32_t attr_mask = param->op_attr_mask;
+    uint32_t flags     = (attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
+    size_t length      = count;
+    ucs_status_t status;
+
+    if (cw_likely(cw_ep_ready(ep) && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
+                  !(flags & UCP_AM_SEND_FLAG_RNDV))) {
+        if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+            length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
+        }
+        status = send_short(ep, id, header, header_length, buffer, length, flags);
+        if (cw_likely(status == UCS_OK)) {
+            return NULL;
+        }
+        if (status != CW_AGAIN) {
+            return UCS_STATUS_PTR(status);
+        }
+    } else if (cw_unlikely(ep->state == CW_EP_FAILED)) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    return send_request(ep, id, header, header_length, buffer, count, flags, param);
+}
+
+size_t cw_am_max_header(const struct ucp_worker *worker)
+{
+    size_t most = CW_AM_MAX_HEADER, packet;
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        packet = worker->ifaces[i]->limits.max_bcopy;
+        packet = (packet > sizeof(struct cw_wire_am_rts)) ? packet - sizeof(struct cw_wire_am_rts) : 0;
+        most   = (packet < most) ? packet : most;
+    }
+    return most;
+}
