@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets of rendezvous, cancels and credits, with the true ids of what is under way, which a fuzzer could not guess:
+ * the input is a row of id, length, bytes, and a first word of 1 to 4 becomes the id of a send or of a receive. The
+ * connection only notes what is sent. The first byte says what is under way at the beginning.
+ */
+#include "fuzz.h"
+
+#include <endian.h>
+
+#include "core/ep.h"
+#include "op/op.h"
+#include "op/send.h"
+#include "transport/transport.h"
+#include "wire/packet.h"
+
+enum { MAX_ROUNDS = 100000, LENGTH = 200, MAX_BYTES = 70000 };
+
+static ucp_worker_h worker;
+static struct cw_transport transport;
+static struct cw_iface iface, *real;
+static uint64_t ids[4];         /* announced send, synchronous send, the last two receives that asked for bytes */
+static struct cw_board boards[CW_BOARDS];
+static char peer_memory[LENGTH];
+static int copies_work;
+
+static void note(uint8_t id, const uint8_t *bytes)
+{
+    if (id == CW_PACKET_RNDV_READY) {
+        ids[3] = ids[2];
+        memcpy(&ids[2], bytes + offsetof(struct cw_wire_rndv_ready, receive_id), sizeof(ids[2]));
+    }
+}
+
+static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    uint8_t bytes[64] = {0};
+
+    (void)conn;
+    memcpy(bytes, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(bytes + sizeof(header), payload, length < 48 ? length : 48);
+    }
+    note(id, bytes);
+    return UCS_OK;
+}
+
+static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    static uint8_t bytes[MAX_BYTES];
+
+    (void)conn;
+    fuzz_check(max <= sizeof(bytes));
+    (void)pack(bytes, max, arg);
+    note(id, bytes);
+    return UCS_OK;
+}
+
+static int peer_ready(struct cw_conn *conn)
+{
+    (void)conn;
+    return copies_work;
+}
+
+static ucs_status_t peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from)
+{
+    (void)conn;
+    for (unsigned i = 0; i < count; i++) {
+        memset(to[i].iov_base, 1, to[i].iov_len);
+    }
+    return from % 3 == 0 ? UCS_ERR_IO_ERROR : UCS_OK;
+}
+
+static ucs_status_t peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to)
+{
+    (void)conn;
+    for (unsigned i = 0; i < count; i++) {
+        fuzz_check(from[i].iov_len <= sizeof(peer_memory));
+        memcpy(peer_memory, from[i].iov_base, from[i].iov_len);
+    }
+    return to % 3 == 0 ? UCS_ERR_IO_ERROR : UCS_OK;
+}
+
+static struct cw_board *board_of(struct cw_conn *conn, int ours, unsigned index)
+{
+    (void)conn;
+    (void)ours;
+    fuzz_check(index < CW_BOARDS);
+    return &boards[index];
+}
+
+static void close_conn(struct cw_conn *conn)
+{
+    conn->iface = real;
+    real->transport->close_conn(conn);
+}
+
+static void wait_for(ucs_status_ptr_t result)
+{
+    if (!UCS_PTR_IS_PTR(result)) {
+        return;
+    }
+    for (int round = 0; ucp_request_check_status(result) == UCS_INPROGRESS; round++) {
+        fuzz_check(round < MAX_ROUNDS);
+        (void)ucp_worker_progress(worker);
+    }
+    ucp_request_free(result);
+}
+
+static ucp_ep_h connected(void)
+{
+    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_request_param_t all = {.op_attr_mask = 0};
+    ucp_ep_params_t params  = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucs_status_ptr_t receive;
+    char byte;
+    ucp_ep_h ep;
+
+    fuzz_check(ucp_worker_query(worker, &attr) == UCS_OK);
+    params.address = attr.address;
+    fuzz_check(ucp_ep_create(worker, &params, &ep) == UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &all);
+    wait_for(ucp_tag_send_nbx(ep, "x", 1, 0, &all));
+    wait_for(receive);
+    return ep;
+}
+
+static void divert(ucp_ep_h ep)
+{
+    real                    = ep->conn->iface;
+    iface                   = *real;
+    transport               = *real->transport;
+    transport.close_conn    = close_conn;
+    transport.send_short    = send_short;
+    transport.send_bcopy    = send_bcopy;
+    transport.send_zcopy    = NULL;
+    transport.send_placed   = NULL;
+    transport.peer_ready    = peer_ready;
+    transport.peer_read     = peer_read;
+    transport.peer_write    = peer_write;
+    transport.board         = board_of;
+    iface.limits.max_zcopy  = 0;
+    iface.limits.max_placed = 0;
+    iface.transport         = &transport;
+    ep->conn->iface         = &iface;
+    memset(ids, 0, sizeof(ids));
+    memset(boards, 0, sizeof(boards));
+}
+
+static uint64_t id_of(ucs_status_ptr_t request)
+{
+    const struct cw_send *send;
+
+    if (!UCS_PTR_IS_PTR(request)) {
+        return 0;
+    }
+    send = cw_request_state((struct cw_request *)(void *)((char *)request - CW_REQUEST_SIZE));
+    return htole64(send->id);
+}
+
+static void feed(ucp_ep_h ep, const uint8_t *data, size_t size)
+{
+    uint8_t *packet;
+    uint64_t word;
+    size_t length;
+
+    while (size >= 2 && ep->conn != NULL) {
+        length = (data[1] < size - 2) ? data[1] : size - 2;
+        packet = malloc(length + (length == 0));
+        fuzz_check(packet != NULL);
+        memcpy(packet, data + 2, length);
+        if (length >= sizeof(word)) {
+            memcpy(&word, packet, sizeof(word));
+            word = le64toh(word);
+            if (word >= 1 && word <= 4) {
+                memcpy(packet, &ids[word - 1], sizeof(word));
+            }
+        }
+        if (data[0] == 0xff) { /* time passes */
+            (void)ucp_worker_progress(worker);
+        } else {
+            cw_op_packet(ep->conn, data[0], packet, length);
+        }
+        free(packet);
+        data += 2 + length;
+        size -= 2 + length;
+    }
+}
+
+static void take_out_all(void)
+{
+    ucp_request_param_t plain = {.op_attr_mask = 0};
+    ucp_tag_message_h message;
+    ucp_tag_recv_info_t info;
+
+    while ((message = ucp_tag_probe_nb(worker, 0, 0, 1, &info)) != NULL) {
+        wait_for(ucp_tag_msg_recv_nbx(worker, NULL, 0, message, &plain));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const char out[LENGTH] = "message";
+    static char in[3][LENGTH];
+    ucp_request_param_t plain = {.op_attr_mask = UCP_OP_ATTR_FLAG_NO_IMM_CMPL};
+    ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucs_status_ptr_t receives[3] = {NULL}, sends[2] = {NULL};
+    ucp_ep_h ep;
+
+    if (size < 1) {
+        return 0;
+    }
+    fuzz_check(setenv("UCX_RNDV_THRESH", "100", 1) == 0);
+    worker      = fuzz_worker("self");
+    ep          = connected();
+    copies_work = (data[0] & 1) != 0;
+    divert(ep);
+    if (data[0] & 2) {
+        sends[0] = ucp_tag_send_nbx(ep, out, sizeof(out), 1, &plain);
+        ids[0]   = id_of(sends[0]);
+    }
+    if (data[0] & 4) {
+        sends[1] = ucp_tag_send_sync_nbx(ep, out, 10, 1, &plain);
+        ids[1]   = id_of(sends[1]);
+    }
+    for (int i = 0; i < 3 && (data[0] & 8); i++) {
+        receives[i] = ucp_tag_recv_nbx(worker, in[i], sizeof(in[i]), 0, 0, &plain);
+    }
+    feed(ep, data + 1, size - 1);
+    if ((data[0] & 16) && UCS_PTR_IS_PTR(sends[0])) {
+        ucp_request_cancel(worker, sends[0]);
+    }
+    if (ep->conn != NULL) {
+        ep->conn->iface = real;
+    }
+    wait_for(ucp_ep_close_nbx(ep, &force));
+    wait_for(sends[0]);
+    wait_for(sends[1]);
+    for (int i = 0; i < 3; i++) {
+        if (UCS_PTR_IS_PTR(receives[i])) {
+            ucp_request_cancel(worker, receives[i]);
+            wait_for(receives[i]);
+        }
+    }
+    for (int i = 0; i < 20; i++) {
+        (void)ucp_worker_progress(worker);
+    }
+    take_out_all();
+    return 0;
+}
