@@ -7,11 +7,20 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LARGEST = 2000000 };
 
 static unsigned char *buffer;
 
+/* Without waiting for one before the next is sent: the receiver does not take them in this order. */
 static void send_all(int tag)
 {
+    MPI_Request requests[SIZES];
+    unsigned char *parts[SIZES];
+
     for (int i = 0; i < SIZES; i++) {
-        fill(buffer, sizes[i], tag + i);
-        MPI_Send(buffer, sizes[i], MPI_BYTE, 1, tag + i, MPI_COMM_WORLD);
+        parts[i] = allocate(sizes[i]);
+        fill(parts[i], sizes[i], tag + i);
+        MPI_Isend(parts[i], sizes[i], MPI_BYTE, 1, tag + i, MPI_COMM_WORLD, &requests[i]);
+    }
+    MPI_Waitall(SIZES, requests, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < SIZES; i++) {
+        free(parts[i]);
     }
 }
 
