@@ -422,6 +422,40 @@ static void test_runs_replay(void **state)
     }
 }
 
+/* More than the window holds, beside tag messages that fill the queue, so that sends wait in both places. */
+static void test_full_window(void **state)
+{
+    uint64_t first = from_environment("CW_SIM_SEED", 1);
+    uint64_t count = from_environment("CW_SIM_SEEDS", 15);
+    struct way *way = &ways[0][1];
+    struct cw_op *ops[200];
+
+    (void)state;
+    for (uint64_t seed = first; seed < first + count; seed++) {
+        unsigned num_ops = 0;
+
+        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 300000);
+        for (unsigned i = 0; i < 100 || way->received < way->sent; i++) {
+            if (i < 100) {
+                send_bytes(way, (i < 4) ? 300000 : random_length());
+                ops[num_ops++] = cw_town_send(town, 0, 1);
+                ops[num_ops++] = cw_town_recv(town, 0, 1);
+            }
+            if (i > 20 && way->posted == way->served && way->received < way->sent) {
+                recv_bytes(way, 1, 1 + cw_town_random(town, way->sent - way->received), 0);
+            }
+            for (unsigned steps = (unsigned)cw_town_random(town, 100); steps > 0; steps--) {
+                cw_town_step(town);
+            }
+        }
+        cw_town_finish(town);
+        for (unsigned i = 0; i < num_ops; i++) {
+            cw_op_check(town, ops[i]);
+        }
+        end();
+    }
+}
+
 /* Senders close behind the last byte; receivers read all of it (CLS-4). */
 static void test_close_loses_nothing(void **state)
 {
@@ -479,7 +513,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_healthy_network),     cmocka_unit_test(test_runs_replay),
         cmocka_unit_test(test_sleepers),            cmocka_unit_test(test_close_loses_nothing),
-        cmocka_unit_test(test_broken_connections),
+        cmocka_unit_test(test_broken_connections),  cmocka_unit_test(test_full_window),
     };
 
     if (argc > 1) {
