@@ -23,6 +23,7 @@ const struct cw_worker_handlers cw_door_handlers = {
     .worker_init     = cw_op_worker_init,
     .worker_cleanup  = cw_op_worker_cleanup,
     .ep_connect      = cw_wireup_connect,
+    .ep_quiesce      = cw_fetch_quiesce,
     .ep_lost         = cw_op_ep_lost,
     .ep_user_changed = cw_op_ep_user_changed,
 };

@@ -295,6 +295,9 @@ static void close_old_conns(struct ucp_ep *ep)
 
 static void close_conns(struct ucp_ep *ep)
 {
+    if (ep->conn != NULL) {
+        ep->worker->handlers->ep_quiesce(ep);
+    }
     close_conn(&ep->conn);
     close_conn(&ep->loop_conn);
     close_old_conns(ep);

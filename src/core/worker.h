@@ -28,6 +28,9 @@ struct cw_worker_handlers {
     void (*worker_cleanup)(struct ucp_worker *worker);
     /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
+    /* The endpoint is about to lose its connection `ep->conn`: what a peer does by itself with memory of ours has ended
+     * when this returns. */
+    void (*ep_quiesce)(struct ucp_ep *ep);
     /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the
      * endpoint's own lists are the core's business. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);

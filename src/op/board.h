@@ -3,7 +3,7 @@
  * Shares of a copy that two processes make together: who takes which, and how many are done. The words may lie in
  * memory that the peer can write, so nothing read from them is trusted further than as a number below a bound.
  *
- *   claim: generation of the transfer 32 bits | number of the next share 32 bits
+ *   claim: generation of the transfer 32 bits, 0 for none | number of the next share 32 bits
  */
 #ifndef CW_OP_BOARD_H
 #define CW_OP_BOARD_H
@@ -25,10 +25,12 @@ static inline void cw_board_begin(uint64_t *claim, uint64_t *done, uint32_t gene
     __atomic_store_n(claim, (uint64_t)generation << 32, __ATOMIC_RELEASE);
 }
 
-/* Nobody gets another share. */
-static inline void cw_board_end(uint64_t *claim)
+/* Nobody gets another share. Returns how many were taken in this generation. */
+static inline uint64_t cw_board_end(uint64_t *claim, uint32_t generation)
 {
-    __atomic_store_n(claim, UINT32_MAX, __ATOMIC_RELEASE);
+    uint64_t word = __atomic_exchange_n(claim, 0, __ATOMIC_ACQ_REL);
+
+    return ((word >> 32) == generation) ? (uint32_t)word : 0;
 }
 
 /* Takes the next share; 0 when none is left or the transfer is over. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The states and packets of op/fetch.h. Invariants: received + reserved never exceeds the length of the message, so
- * that the request cannot complete while the transport still writes into its memory; a board is in use from READY HELP
- * until the helper has said that it stopped, or everything is copied.
+ * that the request cannot complete while the transport still writes into its memory; a board is in use from READY COPY
+ * until the sender has said that it stopped, or everything is copied.
  */
 #include "op/fetch.h"
 
@@ -15,6 +15,7 @@
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two */
+#define QUIESCE_NS  UINT64_C(20000000)
 
 enum phase { COPYING, WAITING, RECEIVING };
 
@@ -32,9 +33,8 @@ struct cw_fetch {
     uint32_t generation;
     uint8_t board;              /* CW_BOARDS: none */
     uint8_t phase;
-    uint8_t asked;              /* READY HELP was sent, and no HELPED came */
+    uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
-    uint8_t gave_address;       /* READY SEND named our memory: HELPED may come */
     ucs_status_t status;        /* of unpacking */
 };
 
@@ -88,7 +88,7 @@ static void send_ready(struct cw_fetch *fetch, enum cw_wire_rndv_mode mode, uint
                                               .address    = htole64(address),
                                               .mode       = htole32((uint32_t)mode),
                                               .piece      = htole32(piece),
-                                              .board      = htole32((mode == CW_WIRE_RNDV_HELP) ? fetch->board : 0),
+                                              .board      = htole32((mode == CW_WIRE_RNDV_COPY) ? fetch->board : 0),
                                               .generation = htole32(fetch->generation)};
 
     cw_ep_send_control(fetch->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
@@ -99,24 +99,15 @@ static int scheme_of(const struct ucp_ep *ep)
     return ep->worker->context->config->rndv_scheme;
 }
 
-/* Asks the sender to bring it. */
-static void ask_for_data(struct cw_fetch *fetch, int may_put)
+/* Asks the sender for pieces. */
+static void ask_for_data(struct cw_fetch *fetch)
 {
-    const struct cw_transport *transport = fetch->in.ep->conn->iface->transport;
-    int contig                           = fetch->cursor->class_id == UCP_DATATYPE_CONTIG;
-    int scheme                           = scheme_of(fetch->in.ep);
-    uint64_t address                     = 0;
-    uint32_t piece                       = UINT32_MAX;
+    const int contig     = fetch->cursor->class_id == UCP_DATATYPE_CONTIG;
+    const uint32_t piece = contig ? UINT32_MAX : /* else they cannot be placed: ordinary packets only */
+                           (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
 
-    if (may_put && contig && transport->peer_write != NULL && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
-        address = (uint64_t)(uintptr_t)fetch->cursor->contig;
-    }
-    if (!contig) { /* cannot be placed: ordinary packets only */
-        piece = (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
-    }
-    fetch->phase        = RECEIVING;
-    fetch->gave_address = address != 0;
-    send_ready(fetch, CW_WIRE_RNDV_SEND, address, piece);
+    fetch->phase = RECEIVING;
+    send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece);
 }
 
 static int all_copied(const struct cw_fetch *fetch)
@@ -139,7 +130,7 @@ static void settle(struct cw_fetch *fetch)
         fetch->phase = WAITING;
     } else {
         release_board(fetch);
-        ask_for_data(fetch, 0);
+        ask_for_data(fetch);
     }
 }
 
@@ -171,7 +162,7 @@ static void copy(struct cw_job *job)
     length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
     if (read_part(ep, &fetch->offer, fetch->cursor, offset, length) != UCS_OK) {
         fetch->copy_failed = 1;
-        cw_board_end(fetch->claim);
+        cw_board_end(fetch->claim, fetch->generation);
         settle(fetch);
         return;
     }
@@ -183,20 +174,21 @@ static void copy(struct cw_job *job)
     }
 }
 
-/* Both sides copy, if a board is free; otherwise we alone. */
-static void begin_copy(struct cw_fetch *fetch)
+/* Sets up the words for the shares: a board if one is free and the sender is to copy, otherwise words of our own. */
+static void take_board(struct cw_fetch *fetch, int shared)
 {
     struct ucp_ep *ep = fetch->in.ep;
     struct cw_board *board;
-    unsigned index;
+    unsigned index = 0;
 
     ep->board_generation = (ep->board_generation % CW_BOARD_MAX_GENERATION) + 1;
     fetch->generation    = ep->board_generation;
     fetch->claim         = &fetch->alone[0];
     fetch->done          = &fetch->alone[1];
-    for (index = 0; index < CW_BOARDS && (ep->boards_used & (1u << index)); index++) {
+    while (index < CW_BOARDS && (ep->boards_used & (1u << index))) {
+        index++;
     }
-    if (scheme_of(ep) != CW_RNDV_GET_ZCOPY && index < CW_BOARDS && fetch->offer.length > ALONE_BYTES) {
+    if (shared && index < CW_BOARDS) {
         board            = ep->conn->iface->transport->board(ep->conn, 1, index);
         fetch->claim     = &board->claim;
         fetch->done      = &board->done;
@@ -204,13 +196,42 @@ static void begin_copy(struct cw_fetch *fetch)
         ep->boards_used |= (uint8_t)(1u << index);
     }
     cw_board_begin(fetch->claim, fetch->done, fetch->generation);
+}
+
+/* The sender may copy, too. */
+static void ask_for_copies(struct cw_fetch *fetch)
+{
+    fetch->asked = 1;
+    send_ready(fetch, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
+}
+
+static void begin_copy(struct cw_fetch *fetch)
+{
+    take_board(fetch, scheme_of(fetch->in.ep) != CW_RNDV_GET_ZCOPY && fetch->offer.length > ALONE_BYTES);
     if (fetch->board < CW_BOARDS) {
-        fetch->asked = 1;
-        send_ready(fetch, CW_WIRE_RNDV_HELP, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
+        ask_for_copies(fetch);
     }
     fetch->phase   = COPYING;
     fetch->job.run = copy;
-    cw_worker_add_job(ep->worker, &fetch->job);
+    cw_worker_add_job(fetch->in.ep->worker, &fetch->job);
+}
+
+/* We cannot or may not copy: the sender may be able to, or sends pieces. */
+static void begin_passive(struct cw_fetch *fetch)
+{
+    const struct ucp_ep *ep = fetch->in.ep;
+    int scheme              = scheme_of(ep);
+
+    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG && ep->conn->iface->transport->board != NULL &&
+        fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
+        take_board(fetch, 1);
+        if (fetch->board < CW_BOARDS) {
+            fetch->phase = WAITING;
+            ask_for_copies(fetch);
+            return;
+        }
+    }
+    ask_for_data(fetch);
 }
 
 static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
@@ -275,7 +296,7 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
     if (copies) {
         begin_copy(fetch);
     } else {
-        ask_for_data(fetch, 1);
+        begin_passive(fetch);
     }
     return UCS_INPROGRESS;
 }
@@ -368,9 +389,9 @@ void cw_fetch_placed(struct cw_conn *conn, uint8_t id, const void *header, size_
     }
 }
 
-ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length)
 {
-    struct cw_wire_rndv_helped packet;
+    struct cw_wire_rndv_copied packet;
     struct cw_fetch *fetch;
     ucs_status_t status;
 
@@ -381,14 +402,7 @@ ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t leng
     status = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
     fetch  = find(ep, le64toh(packet.receive_id));
     if (fetch == NULL) {
-        return UCS_OK; /* everything was copied before the helper noticed */
-    }
-    if (fetch->phase == RECEIVING) {
-        if (!fetch->gave_address || fetch->in.received + fetch->reserved > 0 || status != UCS_OK) {
-            return UCS_ERR_IO_ERROR;
-        }
-        finish(fetch, UCS_OK);
-        return UCS_OK;
+        return UCS_OK; /* everything was copied before the sender noticed */
     }
     if (!fetch->asked) {
         return UCS_ERR_IO_ERROR;
@@ -399,4 +413,23 @@ ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t leng
         settle(fetch);
     }
     return UCS_OK;
+}
+
+void cw_fetch_quiesce(struct ucp_ep *ep)
+{
+    const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
+    struct cw_incoming *incoming;
+    struct cw_fetch *fetch;
+    uint64_t claimed;
+
+    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+        fetch = cw_container_of(incoming, struct cw_fetch, in);
+        if (incoming->kind != &fetch_kind || !fetch->asked || fetch->phase == RECEIVING) {
+            continue;
+        }
+        claimed = cw_board_end(fetch->claim, fetch->generation);
+        while (cw_board_num_done(fetch->done) < claimed && ep->conn->iface->transport->peer_ready(ep->conn) &&
+               cw_clock_ns() < give_up_ns) {
+        }
+    }
 }

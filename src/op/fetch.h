@@ -2,9 +2,11 @@
 /*
  * The receiver's part of a rendezvous: getting an announced message into the memory of a receive (docs/RENDEZVOUS.md).
  *
- *      copies: COPYING --no share left, some still with the helper--> WAITING --HELPED--> done
- *                 `--a copy fails--> (WAITING --HELPED-->) RECEIVING
- *      asks for it: RECEIVING --last byte, or HELPED--> done
+ *      COPYING --no share left, some still with the sender--> WAITING --COPIED--> done
+ *         |                                                      |  `--not all copied--> RECEIVING
+ *         `--our copy fails, the sender copies not--> RECEIVING  |
+ *      only the sender copies: begins here ----------------------'
+ *      nobody copies: begins here --> RECEIVING --last byte--> done
  */
 #ifndef CW_OP_FETCH_H
 #define CW_OP_FETCH_H
@@ -37,9 +39,13 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
 /* Tells the sender that its message is not wanted; its request completes with this status. */
 void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
 
+/* The endpoint is about to lose its connection: no peer writes into memory of its receives when this returns. Waits for
+ * a share that the peer is writing just now, some microseconds. */
+void cw_fetch_quiesce(struct ucp_ep *ep);
+
 /* Packets and upcalls. */
 ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_fetch_on_helped(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length);
 unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
 void cw_fetch_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
 

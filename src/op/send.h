@@ -6,9 +6,8 @@
  *      QUEUED --one packet--------------------------------------> SENT --given back, acknowledged--> done
  *        | `--first of several--> PIECES --last-----------------> SENT
  *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
- *                          |   |       `--address--> PUTTING --> done      (fails: DATA)
- *                          |   `--READY HELP--> HELPING --> HELPED --DONE--> done
- *                          `--DONE--> done                `--READY SEND--> DATA
+ *                          |   `--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
+ *                          `--DONE--> done                                   `--READY SEND--> DATA
  *
  * In QUEUED, PIECES and DATA the request is on ep->pending, afterwards on ep->inflight.
  */
@@ -26,9 +25,8 @@ enum cw_send_phase {
     CW_SEND_QUEUED,
     CW_SEND_PIECES,
     CW_SEND_ANNOUNCED,
-    CW_SEND_HELPING,
-    CW_SEND_HELPED,
-    CW_SEND_PUTTING,
+    CW_SEND_COPYING,
+    CW_SEND_COPIED,
     CW_SEND_DATA,
     CW_SEND_SENT
 };
@@ -75,7 +73,7 @@ struct cw_send {
     uint8_t force;
     uint8_t fast;                    /* FAST_CMPL */
     uint8_t acknowledged;            /* the receiver matched it */
-    struct cw_job job;               /* HELPING, PUTTING */
+    struct cw_job job;               /* COPYING */
     uint64_t receive_id;             /* rendezvous: what READY said */
     uint64_t address;
     uint32_t piece;

@@ -138,13 +138,13 @@ ucs_status_t cw_send_data(struct cw_request *request)
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
 }
 
-static void send_helped(struct cw_request *request, ucs_status_t status)
+static void send_copied(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send                    = cw_request_state(request);
-    const struct cw_wire_rndv_helped packet = {.receive_id = htole64(send->receive_id),
+    const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
                                                .status     = (int32_t)htole32((uint32_t)status)};
 
-    cw_ep_send_control(request->ep, CW_PACKET_RNDV_HELPED, &packet, sizeof(packet));
+    cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
 
 void cw_send_stop_job(struct cw_send *send)
@@ -152,43 +152,68 @@ void cw_send_stop_job(struct cw_send *send)
     cw_list_remove(&send->job.link);
 }
 
+static void stop_copying(struct cw_request *request, ucs_status_t status)
+{
+    ((struct cw_send *)cw_request_state(request))->phase = CW_SEND_COPIED;
+    send_copied(request, status);
+}
+
+/* A share lies `offset` behind the beginning. An iov is written front to back, so all shares must be ours. */
+static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+    size_t length        = smaller(send->cursor.length - offset, send->piece), part;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_t status;
+    unsigned count;
+
+    if (send->cursor.class_id == UCP_DATATYPE_CONTIG) {
+        send->cursor.offset = offset;
+    } else if (send->cursor.offset != offset) {
+        return UCS_ERR_IO_ERROR;
+    }
+    while (length > 0) {
+        count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
+        status = conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset);
+        if (status != UCS_OK) {
+            return status;
+        }
+        cw_dt_skip(&send->cursor, part);
+        length -= part;
+    }
+    return UCS_OK;
+}
+
 /* Takes one share of the copying. */
-static void help(struct cw_job *job)
+static void copy(struct cw_job *job)
 {
     struct cw_send *send       = cw_container_of(job, struct cw_send, job);
     struct cw_request *request = cw_send_request(send);
     struct cw_conn *conn       = request->ep->conn;
-    ucs_status_t status        = UCS_ERR_IO_ERROR;
     struct cw_board *board;
-    struct iovec iov;
-    uint64_t offset;
+    ucs_status_t status;
     uint32_t share;
 
     if (request->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    board = conn->iface->transport->board(conn, 0, send->board);
     if (!conn->iface->transport->peer_ready(conn)) {
-        send->phase = CW_SEND_HELPED;
-        send_helped(request, UCS_ERR_UNSUPPORTED);
+        stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }
+    board = conn->iface->transport->board(conn, 0, send->board);
     if (!cw_board_claim(&board->claim, send->generation, cw_board_shares(send->cursor.length, send->piece), &share)) {
-        send->phase = CW_SEND_HELPED;
-        send_helped(request, UCS_OK);
+        stop_copying(request, UCS_OK);
         return;
     }
-    offset       = (uint64_t)share * send->piece;
-    iov.iov_base = send->cursor.contig + offset;
-    iov.iov_len  = smaller(send->cursor.length - offset, send->piece);
-    status       = conn->iface->transport->peer_write(conn, &iov, 1, send->address + offset);
-    if (status == UCS_OK) {
-        cw_board_done(&board->done);
-        cw_worker_add_job(request->worker, job);
-    } else {
-        send->phase = CW_SEND_HELPED;
-        send_helped(request, status);
+    status = write_share(request, (uint64_t)share * send->piece);
+    if (status != UCS_OK) {
+        stop_copying(request, status);
+        return;
     }
+    cw_board_done(&board->done);
+    cw_worker_add_job(request->worker, job);
 }
 
 static void begin_data(struct cw_request *request)
@@ -202,67 +227,25 @@ static void begin_data(struct cw_request *request)
     cw_ep_reap_later(request->ep); /* which drains the queue, outside of upcalls */
 }
 
-/* Writes the next part into the receiver's memory. */
-static void put(struct cw_job *job)
-{
-    struct cw_send *send       = cw_container_of(job, struct cw_send, job);
-    struct cw_request *request = cw_send_request(send);
-    struct cw_conn *conn       = request->ep->conn;
-    struct iovec iov[CW_PLACE_MAX_IOV];
-    unsigned count;
-    size_t length;
-
-    if (request->ep->state != CW_EP_OPEN) {
-        return;
-    }
-    count = cw_dt_window(&send->cursor, TURN_BYTES, iov, CW_PLACE_MAX_IOV, &length);
-    if (conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset) != UCS_OK) {
-        begin_data(request);
-        return;
-    }
-    cw_dt_skip(&send->cursor, length);
-    if (send->cursor.offset < send->cursor.length) {
-        cw_worker_add_job(request->worker, job);
-        return;
-    }
-    send_helped(request, UCS_OK);
-    cw_send_finish(request, UCS_OK);
-}
-
-static ucs_status_t begin_help(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
+static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
 {
     struct cw_send *send = cw_request_state(request);
 
-    if (send->phase != CW_SEND_ANNOUNCED || send->cursor.class_id != UCP_DATATYPE_CONTIG || ready->address == 0 ||
-        ready->board >= CW_BOARDS || ready->piece < CW_BOARD_MIN_SHARE || ready->generation > CW_BOARD_MAX_GENERATION ||
+    if (send->phase != CW_SEND_ANNOUNCED || ready->address == 0 || ready->board >= CW_BOARDS ||
+        ready->piece < CW_BOARD_MIN_SHARE || ready->generation > CW_BOARD_MAX_GENERATION ||
         request->ep->conn->iface->transport->board == NULL ||
         cw_board_shares(send->cursor.length, ready->piece) > CW_BOARD_MAX_SHARES) {
         return UCS_ERR_IO_ERROR;
     }
-    send->phase      = CW_SEND_HELPING;
+    if (!cw_dt_is_memory(&send->cursor)) {
+        stop_copying(request, UCS_ERR_UNSUPPORTED);
+        return UCS_OK;
+    }
+    send->phase      = CW_SEND_COPYING;
     send->board      = ready->board & 0x7f;
     send->generation = ready->generation & CW_BOARD_MAX_GENERATION;
-    send->job.run    = help;
+    send->job.run    = copy;
     cw_worker_add_job(request->worker, &send->job);
-    return UCS_OK;
-}
-
-static ucs_status_t begin_send(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
-{
-    struct cw_send *send                   = cw_request_state(request);
-    const struct cw_transport *transport   = request->ep->conn->iface->transport;
-
-    if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_HELPED) {
-        return UCS_ERR_IO_ERROR;
-    }
-    if (ready->address != 0 && transport->peer_ready != NULL && cw_dt_is_memory(&send->cursor) &&
-        send->cursor.length > 0 && transport->peer_ready(request->ep->conn)) {
-        send->phase   = CW_SEND_PUTTING;
-        send->job.run = put;
-        cw_worker_add_job(request->worker, &send->job);
-    } else {
-        begin_data(request);
-    }
     return UCS_OK;
 }
 
@@ -286,16 +269,20 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
         return UCS_ERR_IO_ERROR;
     }
     send             = cw_request_state(request);
-    if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_HELPED) {
+    if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
         return UCS_ERR_IO_ERROR; /* what it said before is in use */
     }
     send->receive_id = le64toh(ready.receive_id);
     send->address    = ready.address;
     send->piece      = ready.piece;
-    if (ready.mode == CW_WIRE_RNDV_HELP) {
-        return begin_help(request, &ready);
+    if (ready.mode == CW_WIRE_RNDV_COPY) {
+        return begin_copy(request, &ready);
     }
-    return (ready.mode == CW_WIRE_RNDV_SEND) ? begin_send(request, &ready) : UCS_ERR_IO_ERROR;
+    if (ready.mode != CW_WIRE_RNDV_SEND) {
+        return UCS_ERR_IO_ERROR;
+    }
+    begin_data(request);
+    return UCS_OK;
 }
 
 /* The receiver is through: it has the message, or does not want it, or gave it back. */
@@ -318,8 +305,8 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     send = cw_request_state(request);
     switch (send->phase) {
     case CW_SEND_ANNOUNCED:
-    case CW_SEND_HELPING:
-    case CW_SEND_HELPED:
+    case CW_SEND_COPYING:
+    case CW_SEND_COPIED:
         break;
     case CW_SEND_SENT: /* a synchronous message that was taken back */
         if (status == UCS_ERR_CANCELED && send->cancelling && !send->acknowledged && request->outstanding == 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). Both may copy less than asked for, and take a
- * limited number of entries; so each copy is a loop over windows of the caller's entries.
+ * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). They take a limited number of entries, so each copy
+ * is a loop over windows of the caller's entries; a read that brings less than asked for met memory that is not there.
  */
 #include "os/peer_memory.h"
 
@@ -63,6 +63,8 @@ static ucs_status_t refused(const struct cw_peer_process *peer, const char *what
     return UCS_ERR_IO_ERROR;
 }
 
+/* The probe is read last: a peer that has let go of the memory meanwhile, perhaps for another use of it, has cleared it
+ * before. */
 ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,
                                  uint64_t from)
 {
@@ -70,20 +72,21 @@ ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struc
     struct iovec ours[WINDOW + 1], theirs[2];
     uint64_t probe;
     unsigned entries;
+    size_t length;
     ssize_t done;
 
     advance(&rest, 0);
     while (rest.count > 0) {
-        probe     = ~peer->probe;
-        ours[0]   = (struct iovec){&probe, sizeof(probe)};
-        theirs[0] = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
-        entries   = window(&rest, &ours[1], &theirs[1].iov_len);
-        theirs[1].iov_base = address_of(rest.address);
-        done = process_vm_readv(peer->pid, ours, 1 + entries, theirs, 2, 0);
-        if (done <= (ssize_t)sizeof(probe) || probe != peer->probe) {
+        probe         = ~peer->probe;
+        entries       = window(&rest, ours, &length);
+        ours[entries] = (struct iovec){&probe, sizeof(probe)};
+        theirs[0]     = (struct iovec){address_of(rest.address), length};
+        theirs[1]     = (struct iovec){address_of(peer->probe_address), sizeof(probe)};
+        done          = process_vm_readv(peer->pid, ours, entries + 1, theirs, 2, 0);
+        if (done != (ssize_t)(length + sizeof(probe)) || probe != peer->probe) {
             return refused(peer, "read", done);
         }
-        advance(&rest, (size_t)done - sizeof(probe));
+        advance(&rest, length);
     }
     return UCS_OK;
 }

@@ -24,6 +24,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
 {
     plan->rndv_forced   = input->rndv_thresh != CW_PLAN_AUTO;
     plan->rndv_min      = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
+    plan->rndv_min      = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
     plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
                           plan->rndv_min : input->rndv_fast_thresh;
     plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ? ZCOPY_AUTO : input->zcopy_thresh;

@@ -24,7 +24,7 @@ enum cw_packet_id {
     CW_PACKET_RNDV_READY     = 9, /* struct cw_wire_rndv_ready */
     CW_PACKET_RNDV_DATA      = 10, /* struct cw_wire_rndv_data */
     CW_PACKET_RNDV_DONE      = 11, /* struct cw_wire_rndv_done */
-    CW_PACKET_RNDV_HELPED    = 12, /* struct cw_wire_rndv_helped */
+    CW_PACKET_RNDV_COPIED    = 12, /* struct cw_wire_rndv_copied */
     CW_PACKET_TAG_CANCEL     = 13, /* struct cw_wire_tag_cancel */
     CW_PACKET_CREDIT         = 14, /* struct cw_wire_credit */
     CW_PACKET_AM_EAGER       = 15, /* struct cw_wire_am */
@@ -85,14 +85,13 @@ struct cw_wire_tag_rts {
 };
 
 enum cw_wire_rndv_mode {
-    CW_WIRE_RNDV_SEND = 1, /* the receiver waits for all of it */
-    CW_WIRE_RNDV_HELP = 2  /* the receiver copies by itself, the sender may take a share (docs/RENDEZVOUS.md) */
+    CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
+    CW_WIRE_RNDV_COPY = 2  /* the sender may copy shares into the receiver's memory (docs/RENDEZVOUS.md) */
 };
 
-/* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: address of the
- * receiver's memory, 0 when it does not lie in one piece; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one
- * RNDV_DATA may carry, at least 1; HELP: bytes of a share; 32/4: HELP: index of the board; 36/4: HELP: its
- * generation. */
+/* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: COPY: address
+ * of the receiver's memory; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one RNDV_DATA may carry, at least 1;
+ * COPY: bytes of a share; 32/4: COPY: index of the board; 36/4: COPY: its generation. The rest is zero. */
 struct cw_wire_rndv_ready {
     uint64_t send_id;
     uint64_t receive_id;
@@ -117,7 +116,7 @@ struct cw_wire_rndv_done {
 };
 
 /* To the receiver: the sender's copying is over. 0/8: id of the receive; 8/4: ucs_status_t; 12/4: zero. */
-struct cw_wire_rndv_helped {
+struct cw_wire_rndv_copied {
     uint64_t receive_id;
     int32_t status;
     uint32_t reserved;
@@ -179,7 +178,7 @@ _Static_assert(sizeof(struct cw_wire_tag) == 8 && sizeof(struct cw_wire_tag_sync
                    sizeof(struct cw_wire_tag_ack) == 8, "sizes on the wire");
 _Static_assert(sizeof(struct cw_wire_rts) == 24 && sizeof(struct cw_wire_tag_rts) == 32 &&
                sizeof(struct cw_wire_rndv_ready) == 40 && sizeof(struct cw_wire_rndv_data) == 16 &&
-                   sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_helped) == 16,
+                   sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_copied) == 16,
                "sizes on the wire");
 _Static_assert(sizeof(struct cw_wire_am) == 8 && sizeof(struct cw_wire_am_first) == 24 &&
                sizeof(struct cw_wire_am_rts) == 32 && sizeof(struct cw_wire_stream_data) == 8, "sizes on the wire");

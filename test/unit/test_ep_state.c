@@ -53,7 +53,14 @@ static void ep_user_changed(struct ucp_ep *ep)
     (void)ep;
 }
 
-static const struct cw_worker_handlers handlers = {.ep_connect = ep_connect, .ep_lost = ep_lost,
+static void ep_quiesce(struct ucp_ep *ep)
+{
+    (void)ep;
+}
+
+static const struct cw_worker_handlers handlers = {.ep_connect      = ep_connect,
+                                                   .ep_quiesce      = ep_quiesce,
+                                                   .ep_lost         = ep_lost,
                                                    .ep_user_changed = ep_user_changed};
 
 static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
@@ -92,9 +99,10 @@ static int set_up(void **state)
         return -1;
     }
     memset(&context, 0, sizeof(context));
-    worker->context  = &context;
-    worker->handlers = &handlers;
-    worker->uid      = UID + 1;
+    worker->context    = &context;
+    worker->handlers   = &handlers;
+    worker->uid        = UID + 1;
+    worker->plans_told = ~0u; /* nothing to print without a configuration */
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_hash_init(&worker->peers, 1);

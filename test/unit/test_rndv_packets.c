@@ -282,7 +282,7 @@ static void test_ready_that_is_not_right(void **state)
         ready         = ready_for(announce(&request));
         ready.piece   = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
         ready.mode    = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
-        ready.address = i >= 5 ? htole64(4096) : 0; /* help: there is no such thing on this connection */
+        ready.address = i >= 5 ? htole64(4096) : 0; /* copies: there is no such thing on this connection */
         ready.board   = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_BOARDS) : 0;
         feed_ready(ready);
         end(0);
@@ -533,23 +533,23 @@ static void test_data_for_others(void **state)
     end(1);
 }
 
-static void test_helped_unasked(void **state)
+static void test_copied_unasked(void **state)
 {
-    struct cw_wire_rndv_helped helped = {.receive_id = htole64(99)};
+    struct cw_wire_rndv_copied copied = {.receive_id = htole64(99)};
     ucs_status_ptr_t request;
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        helped.receive_id = htole64(offer(&request, NULL, 800));
-        helped.status     = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
-        feed(CW_PACKET_RNDV_HELPED, &helped, sizeof(helped));
+        copied.receive_id = htole64(offer(&request, NULL, 800));
+        copied.status     = (int32_t)htole32((uint32_t)(i == 0 ? UCS_OK : UCS_ERR_IO_ERROR));
+        feed(CW_PACKET_RNDV_COPIED, &copied, sizeof(copied));
         end(0);
         assert_true(finish(request) < 0); /* above all not OK: nothing came */
         check_guards(0);
     }
     begin(); /* of a transfer that is over: late, but no harm */
-    helped.receive_id = htole64(UINT64_C(0x500000000));
-    feed(CW_PACKET_RNDV_HELPED, &helped, sizeof(helped));
+    copied.receive_id = htole64(UINT64_C(0x500000000));
+    feed(CW_PACKET_RNDV_COPIED, &copied, sizeof(copied));
     end(1);
 }
 
@@ -606,7 +606,7 @@ static void test_cut_short(void **state)
                  {CW_PACKET_RNDV_READY, sizeof(struct cw_wire_rndv_ready)},
                  {CW_PACKET_RNDV_DATA, sizeof(struct cw_wire_rndv_data) + 1},
                  {CW_PACKET_RNDV_DONE, sizeof(struct cw_wire_rndv_done)},
-                 {CW_PACKET_RNDV_HELPED, sizeof(struct cw_wire_rndv_helped)},
+                 {CW_PACKET_RNDV_COPIED, sizeof(struct cw_wire_rndv_copied)},
                  {CW_PACKET_TAG_CANCEL, sizeof(struct cw_wire_tag_cancel)},
                  {CW_PACKET_CREDIT, sizeof(struct cw_wire_credit)}};
     uint8_t bytes[100];
@@ -783,7 +783,7 @@ int main(void)
         cmocka_unit_test(test_ready_twice),          cmocka_unit_test(test_done_out_of_place),
         cmocka_unit_test(test_acknowledgements),     cmocka_unit_test(test_answers_for_others),
         cmocka_unit_test(test_data_out_of_bounds),   cmocka_unit_test(test_data_that_repeats),
-        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_helped_unasked),
+        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_copied_unasked),
         cmocka_unit_test(test_huge_announcements),   cmocka_unit_test(test_announced_and_lost),
         cmocka_unit_test(test_cut_short),            cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_credit_that_cannot_be), cmocka_unit_test(test_credit_runs_out),
