@@ -147,7 +147,7 @@ static void test_var20_thresholds_are_shown(void **state)
     assert_non_null(strstr(text, "1234..inf | rendezvous"));
     (void)check_rows(text);
     text = log_of("tag send over*", "0");
-    assert_non_null(strstr(text, " 0..inf | rendezvous"));
+    assert_non_null(strstr(text, " 1..inf | rendezvous"));
     text = log_of("tag send over*", "inf");
     assert_null(strstr(text, "rendezvous"));
     assert_non_null(strstr(text, "..inf | eager"));
