@@ -5,9 +5,6 @@
 #include "abi/door.h"
 #include "op/am.h"
 
-/* No worker grants less, so that shorter headers need no question. */
-#define ALWAYS_GRANTED 64u
-
 #define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))
 
 static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_handler handler, uint32_t flags,
@@ -66,7 +63,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
-    if (cw_unlikely(header_length > ALWAYS_GRANTED && header_length > cw_am_max_header(worker))) {
+    if (cw_unlikely(header_length > 0 && header_length > cw_am_max_header(worker))) {
         cw_error("a header of %zu bytes is too long; ucp_worker_query tells max_am_header, which is %zu",
                  header_length, cw_am_max_header(worker));
         return UCS_ERR_INVALID_PARAM;

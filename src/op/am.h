@@ -35,6 +35,7 @@ struct cw_am_state {
     struct cw_am_handler *dense;
     uint32_t num_dense;
     struct cw_hash sparse;
+    size_t max_header;               /* 0: not computed yet */
     struct cw_am_current *current;   /* NULL: none */
     struct cw_list kept;             /* struct cw_am_desc that the program holds and that no endpoint knows of */
 };
@@ -53,7 +54,7 @@ const struct cw_am_handler *cw_am_find_handler(const struct cw_am_state *state, 
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
 /* What every packet of the worker's interfaces can carry; does not change. */
-size_t cw_am_max_header(const struct ucp_worker *worker);
+size_t cw_am_max_header(struct ucp_worker *worker);
 
 /* am_recv.c: what a handler got as data. */
 ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,

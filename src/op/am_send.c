@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "op/am.h"
+#include "op/op.h"
 #include "op/send.h"
 
 #define SHORT_BYTES 256u /* header and data that are put together on the stack */
@@ -161,15 +162,18 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     return send_request(ep, id, header, header_length, buffer, count, flags, param);
 }
 
-size_t cw_am_max_header(const struct ucp_worker *worker)
+size_t cw_am_max_header(struct ucp_worker *worker)
 {
-    size_t most = CW_AM_MAX_HEADER, packet;
+    struct cw_am_state *state = &cw_op_state(worker)->am;
+    size_t most               = CW_AM_MAX_HEADER, packet;
     unsigned i;
 
-    for (i = 0; i < worker->num_ifaces; i++) {
-        packet = worker->ifaces[i]->limits.max_bcopy;
-        packet = (packet > sizeof(struct cw_wire_am_rts)) ? packet - sizeof(struct cw_wire_am_rts) : 0;
-        most   = (packet < most) ? packet : most;
+    if (cw_unlikely(state->max_header == 0)) { /* the interfaces were opened after the state was made */
+        for (i = 0; i < worker->num_ifaces; i++) {
+            packet = worker->ifaces[i]->limits.max_bcopy - sizeof(struct cw_wire_am_rts);
+            most   = (packet < most) ? packet : most;
+        }
+        state->max_header = most;
     }
-    return most;
+    return state->max_header;
 }

@@ -450,10 +450,11 @@ static void test_ep44_both_directions_and_many_in_flight(void **state)
     enum { COUNT = 200 };
     struct cw_pair *pair = *state;
     struct cw_op *sends[2];
-    struct cw_buffer data = cw_buffer_new(40000);
     struct cw_am_sink *sinks[2];
+    struct cw_buffer data;
 
     cw_test_need_two_workers();
+    data = cw_buffer_new(40000);
     cw_am_open(pair, NULL);
     for (int side = 0; side < 2; side++) {
         sends[side] = calloc(COUNT, sizeof(**sends));

@@ -346,7 +346,7 @@ static void test_amr38_sender_dies_before_the_fetch(void **state)
 {
     const struct cw_pair_config config = {.features = UCP_FEATURE_AM, .peer_mode = true};
     struct cw_pair *pair = *state;
-    struct cw_buffer in = cw_buffer_new(64 << 20);
+    struct cw_buffer in;
     struct cw_am_sink *sink;
     struct cw_remote remote;
     struct cw_op fetch = {0};
@@ -356,6 +356,7 @@ static void test_amr38_sender_dies_before_the_fetch(void **state)
     if (!cw_test_tls_has("tcp")) {
         cw_test_skip_reference("over shared memory 1.13 may read the memory of the dead, or notice late");
     }
+    in = cw_buffer_new(64 << 20);
     pair->count = 1;
     pair->tx = pair->rx = &pair->sides[0];
     cw_side_open(pair->rx, &config);

@@ -392,7 +392,7 @@ static void test_ams3_header_may_be_wiped_after_the_call(void **state)
 
         memset(sends, 0, sizeof(sends));
         cw_am_open(pair, NULL);
-        sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+        sink = cw_am_sink_new(pair->rx->worker, CW_AM_DROP);
         cw_am_install(sink, ID, 0);
         for (int k = 0; k < 4; k++) {
             cw_pattern_fill(header, sizeof(header), 99);

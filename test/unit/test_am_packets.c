@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active message packets of a peer that follows no rules, handed to an open endpoint as a transport would: what breaks
+ * the protocol costs the connection, what does not reaches the handler whole, or nobody.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ep.h"
+#include "op/incoming.h"
+#include "op/op.h"
+#include "wire/packet.h"
+
+enum { ID = 7, KEEPER = 8, UNKNOWN = 9 };
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static const ucp_request_param_t plain;
+static unsigned calls;
+static size_t last_length, last_header_length;
+static void *kept;
+
+/* Reads every byte, so that a sanitizer sees what does not belong to the message. */
+static ucs_status_t handler(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                            const ucp_am_recv_param_t *param)
+{
+    const char *bytes = data, *head = header;
+
+    for (size_t i = 0; i < header_length; i++) {
+        assert_int_equal(head[i], 0x68);
+    }
+    for (size_t i = 0; i < length && !(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV); i++) {
+        assert_int_equal(bytes[i], 0x64);
+    }
+    calls++;
+    last_length        = length;
+    last_header_length = header_length;
+    kept               = data;
+    return (arg != NULL) ? UCS_INPROGRESS : UCS_OK;
+}
+
+static void set(unsigned id, void *arg, uint32_t flags)
+{
+    ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                                                  UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+                                    .id         = id,
+                                    .cb         = handler,
+                                    .arg        = arg,
+                                    .flags      = flags};
+
+    assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
+}
+
+static int setup(void **state)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+                                                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                         .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucs_status_ptr_t sent;
+
+    (void)state;
+    setenv("UCX_TLS", "self", 1);
+    setenv("UCX_LOG_LEVEL", "fatal", 1);
+    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    ep_params.address = attr.address;
+    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    set(ID, NULL, 0);
+    set(KEEPER, &worker, UCP_AM_FLAG_PERSISTENT_DATA);
+    calls = 0;
+    sent  = ucp_am_send_nbx(ep, ID, NULL, 0, NULL, 0, &plain);
+    while (calls == 0) {
+        ucp_worker_progress(worker);
+    }
+    if (UCS_PTR_IS_PTR(sent)) {
+        ucp_request_free(sent);
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    calls = 0;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return 0;
+}
+
+/* A packet of exactly its size: the first `fixed` bytes of what `packet` says, then 'h' and 'd'. */
+static void feed(uint8_t id, const void *packet, size_t fixed, size_t header_length, size_t length)
+{
+    uint8_t *bytes = malloc(fixed + header_length + length + (fixed + header_length + length == 0));
+
+    assert_non_null(bytes);
+    memcpy(bytes, packet, fixed);
+    memset(bytes + fixed, 0x68, header_length);
+    memset(bytes + fixed + header_length, 0x64, length);
+    cw_op_packet(ep->conn, id, bytes, fixed + header_length + length);
+    free(bytes);
+}
+
+static void is_lost(void)
+{
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    assert_int_equal(calls, 0);
+    while (ucp_worker_progress(worker) != 0) {
+    }
+}
+
+static struct cw_wire_am am_of(unsigned id, unsigned flags, uint32_t header_length)
+{
+    return (struct cw_wire_am){.handler = htole16((uint16_t)id), .flags = (uint8_t)flags,
+                               .header_length = htole32(header_length)};
+}
+
+static void feed_eager(struct cw_wire_am am, size_t fixed, size_t header_length, size_t length)
+{
+    feed(CW_PACKET_AM_EAGER, &am, fixed, header_length, length);
+}
+
+static void feed_first(unsigned id, uint32_t told, uint64_t total, uint32_t message, size_t header_length,
+                       size_t length)
+{
+    struct cw_wire_am_first first = {.am = am_of(id, 0, told), .total = htole64(total), .message = htole32(message)};
+
+    feed(CW_PACKET_AM_FIRST, &first, sizeof(first), header_length, length);
+}
+
+static void feed_next(uint32_t message, uint64_t offset, size_t length)
+{
+    struct cw_wire_next next = {.message = htole32(message), .offset = htole64(offset)};
+
+    feed(CW_PACKET_NEXT, &next, sizeof(next), 0, length);
+}
+
+static void feed_rts(unsigned id, unsigned flags, uint32_t told, uint64_t send_id, size_t header_length, size_t length)
+{
+    struct cw_wire_am_rts rts = {.am = am_of(id, flags, told), .rts = {.length = htole64(100), .send_id = send_id}};
+
+    feed(CW_PACKET_AM_RTS, &rts, sizeof(rts), header_length, length);
+}
+
+static void test_eager_headers(void **state)
+{
+    struct {
+        struct cw_wire_am am;
+        size_t fixed, header_length;
+    } bad[] = {
+        {am_of(ID, 0, 0), 0, 0},          {am_of(ID, 0, 0), 7, 0},    {am_of(ID, 0, 1), 8, 0},
+        {am_of(ID, 0, 101), 8, 100},      {am_of(ID, 2, 0), 8, 0},    {am_of(ID, 0x80, 0), 8, 50},
+        {am_of(ID, 0, UINT32_MAX), 8, 3}, {am_of(ID, 0xff, 3), 8, 3}, {am_of(UNKNOWN, 0, 4), 8, 3},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        feed_eager(bad[i].am, bad[i].fixed, bad[i].header_length, 0);
+        is_lost();
+        assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
+        teardown(state);
+        setup(state);
+    }
+    feed_eager(am_of(ID, 0, 3), 8, 3, 10);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(calls, 1);
+    assert_int_equal(last_length, 10);
+    assert_int_equal(last_header_length, 3);
+    feed_eager(am_of(UNKNOWN, 0, 3), 8, 3, 10);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(calls, 1);
+}
+
+static void test_first_headers(void **state)
+{
+    static const struct {
+        uint32_t told;
+        uint64_t total;
+        size_t header_length, length;
+        ucs_status_t status;
+    } bad[] = {
+        {0, 0, 0, 0, UCS_ERR_IO_ERROR},
+        {0, 100, 0, 100, UCS_ERR_IO_ERROR},                     /* all of it */
+        {0, 99, 0, 100, UCS_ERR_IO_ERROR},
+        {5, 100, 4, 0, UCS_ERR_IO_ERROR},
+        {UINT32_MAX, 100, 4, 0, UCS_ERR_IO_ERROR},
+        {4, UINT64_MAX, 4, 10, UCS_ERR_NO_MEMORY},              /* nobody has that much */
+        {4, UINT64_MAX - 200, 4, 10, UCS_ERR_NO_MEMORY},
+        {4, UINT64_C(1) << 62, 4, 10, UCS_ERR_NO_MEMORY},
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        feed_first(ID, bad[i].told, bad[i].total, 1, bad[i].header_length, bad[i].length);
+        is_lost();
+        assert_int_equal(ep->status, bad[i].status);
+        teardown(state);
+        setup(state);
+    }
+    for (size_t fixed = 0; fixed < sizeof(struct cw_wire_am_first); fixed++) {
+        struct cw_wire_am_first first = {.am = am_of(ID, 0, 0), .total = htole64(100)};
+
+        feed(CW_PACKET_AM_FIRST, &first, fixed, 0, 0);
+        is_lost();
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void test_pieces(void **state)
+{
+    (void)state;
+    feed_first(ID, 5, 100, 1, 5, 0); /* nothing but the header */
+    feed_first(KEEPER, 0, 100, 2, 0, 60);
+    feed_next(1, 0, 50);
+    feed_next(2, 60, 40);
+    assert_int_equal(calls, 1);
+    assert_int_equal(last_length, 100);
+    ucp_am_data_release(worker, kept);
+    feed_next(1, 50, 50);
+    assert_int_equal(calls, 2);
+    assert_int_equal(last_header_length, 5);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    calls = 0;
+    feed_next(1, 100, 1); /* of a message that is complete */
+    is_lost();
+}
+
+static void test_wrong_pieces(void **state)
+{
+    static const struct {
+        uint32_t message;
+        uint64_t offset;
+        size_t length;
+    } bad[] = {{2, 10, 10}, {1, 9, 10}, {1, 11, 10}, {1, 10, 91}, {1, UINT64_MAX, 10}, {1, 10, 0}};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        feed_first(ID, 0, 100, 1, 0, 10);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+        feed_next(bad[i].message, bad[i].offset, bad[i].length);
+        is_lost();
+        teardown(state);
+        setup(state);
+    }
+    feed_first(ID, 0, 100, 1, 0, 10);
+    feed_first(ID, 0, 100, 1, 0, 10); /* the number is in use */
+    is_lost();
+}
+
+static void test_too_many_unfinished(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < CW_MAX_UNFINISHED; i++) {
+        feed_first(ID, 0, 100, i, 0, 10);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+    }
+    feed_first(ID, 0, 100, CW_MAX_UNFINISHED, 0, 10);
+    is_lost();
+}
+
+static void test_rts_headers(void **state)
+{
+    static const struct {
+        unsigned flags;
+        uint32_t told;
+        uint64_t send_id;
+        size_t header_length, length;
+    } bad[] = {{0, 4, 1, 3, 0}, {0, 3, 1, 3, 1}, {2, 0, 1, 0, 0}, {0, 0, 0, 0, 0}, {0, UINT32_MAX, 1, 10, 0}};
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        feed_rts(ID, bad[i].flags, bad[i].told, bad[i].send_id, bad[i].header_length, bad[i].length);
+        is_lost();
+        teardown(state);
+        setup(state);
+    }
+    for (size_t fixed = 0; fixed < sizeof(struct cw_wire_am_rts); fixed++) {
+        struct cw_wire_am_rts rts = {.am = am_of(ID, 0, 0), .rts = {.send_id = 1}};
+
+        feed(CW_PACKET_AM_RTS, &rts, fixed, 0, 0);
+        is_lost();
+        teardown(state);
+        setup(state);
+    }
+}
+
+/* The announcement of nothing: who fetches it learns that it never comes. */
+static void test_made_up_announcement(void **state)
+{
+    ucp_request_param_t param = {.op_attr_mask = 0};
+    ucs_status_ptr_t fetch;
+    char in[100];
+
+    (void)state;
+    feed_rts(KEEPER, 0, 0, htole64(UINT64_C(12345) << 32), 0, 0);
+    assert_int_equal(calls, 1);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    fetch = ucp_am_recv_data_nbx(worker, kept, in, sizeof(in), &param);
+    assert_true(UCS_PTR_IS_PTR(fetch));
+    while (ucp_request_check_status(fetch) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker); /* it asks itself, who knows of no such message */
+    }
+    assert_true(ucp_request_check_status(fetch) < 0);
+    ucp_request_free(fetch);
+    assert_int_equal(ep->state, CW_EP_FAILED);
+}
+
+/* What the program kept and never gave back ends with the worker. */
+static void test_kept_for_good(void **state)
+{
+    (void)state;
+    feed_eager(am_of(KEEPER, CW_WIRE_AM_REPLY, 3), 8, 3, 10);
+    feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
+    feed_first(KEEPER, 3, 100, 1, 3, 10);
+    feed_next(1, 10, 90);
+    feed_first(KEEPER, 3, 100, 2, 3, 10);
+    assert_int_equal(calls, 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_eager_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_first_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_too_many_unfinished, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_rts_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_up_announcement, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_kept_for_good, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("unit.am_packets", tests, NULL, NULL);
+}
