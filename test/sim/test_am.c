@@ -213,7 +213,8 @@ static struct message *arrived(unsigned from, unsigned to, unsigned id, const vo
         }
         delivered[from][to]++;
     }
-    struct message *message = arrived(from, to, id, header, header_length, length, param->reply_ep != NULL);
+    if (delivered[from][to] == posted[from][to] || message->header_length != header_length ||
+        message->length != length) {
         cw_town_fail(town, "the handler gets a message of %zu and %zu bytes from %u to %u that is not the next one",
                      header_length, length, from, to);
     }
