@@ -74,7 +74,8 @@ void cw_proto_info_print(const struct ucp_ep *ep)
     input               = cw_worker_protocol_input(worker, ep->conn->iface);
     fast                = input;
     if (input.rndv_thresh == CW_PLAN_AUTO) {
-        fast.rndv_thresh = input.rndv_fast_thresh;
+        fast.rndv_thresh  = input.rndv_fast_thresh;
+        fast.rndv_setting = "RNDV_SEND_NBR_THRESH";
     }
     if (cw_worker_has(worker, UCP_FEATURE_TAG)) {
         print_table(ep, "tag send", &input);

@@ -316,6 +316,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .bandwidth_bps    = iface->limits.bandwidth_bps,
                                       .memory           = iface->transport->peer_ready != NULL,
                                       .rndv_thresh      = config->rndv_thresh,
+                                      .rndv_setting     = "RNDV_THRESH",
                                       .rndv_fast_thresh = config->rndv_send_nbr_thresh,
                                       .zcopy_thresh     = config->zcopy_thresh};
 }

@@ -36,12 +36,27 @@ static size_t pack_next(void *dest, size_t max, void *arg)
     return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
 }
 
+/* Asks the receiver for an unmatched message, unless it was matched already. */
+static void ask_back(struct cw_request *request)
+{
+    struct cw_send *send                   = cw_request_state(request);
+    const struct cw_wire_tag_cancel packet = {.send_id = htole64(send->id)};
+
+    send->cancelling = 1;
+    if (!send->acknowledged) {
+        cw_ep_send_control(request->ep, CW_PACKET_TAG_CANCEL, &packet, sizeof(packet));
+    }
+}
+
 /* Everything was handed to the transport: what remains to wait for? */
 static ucs_status_t sent(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
     send->phase = CW_SEND_SENT;
+    if (cw_unlikely(send->cancelling)) {
+        ask_back(request);
+    }
     return (request->outstanding == 0 && (!send->kind->acknowledged || send->acknowledged)) ? UCS_OK : UCS_INPROGRESS;
 }
 
@@ -52,6 +67,9 @@ static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
     struct cw_request *request = cw_send_request(send);
 
     request->outstanding--;
+    if (send->cancelled && status == UCS_OK) {
+        status = UCS_ERR_CANCELED;
+    }
     if (request->outstanding == 0 && send->phase == CW_SEND_SENT &&
         (status != UCS_OK || !send->kind->acknowledged || send->acknowledged)) {
         cw_send_finish(request, status);
@@ -233,6 +251,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->fast            = (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) != 0;
     send->acknowledged    = 0;
     send->cancelling      = 0;
+    send->cancelled       = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
     status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);
@@ -331,7 +350,6 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
 void cw_send_cancel(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_wire_tag_cancel packet;
 
     if (request->send != cw_send_attempt || !send->kind->credited ||
         (request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL))) {
@@ -339,11 +357,11 @@ void cw_send_cancel(struct cw_request *request)
     }
     if (send->phase == CW_SEND_QUEUED) {
         cw_send_finish(request, UCS_ERR_CANCELED);
-    } else if (!send->cancelling && (send->phase == CW_SEND_ANNOUNCED ||
-                                     (send->phase == CW_SEND_SENT && send->kind->acknowledged &&
-                                      !send->acknowledged))) {
-        send->cancelling = 1;
-        packet.send_id   = htole64(send->id);
-        cw_ep_send_control(request->ep, CW_PACKET_TAG_CANCEL, &packet, sizeof(packet));
+    } else if (send->cancelling) {
+        return;
+    } else if (send->phase == CW_SEND_ANNOUNCED || (send->phase == CW_SEND_SENT && send->kind->acknowledged)) {
+        ask_back(request);
+    } else if (send->phase == CW_SEND_PIECES && send->kind->acknowledged) {
+        send->cancelling = 1; /* asked for behind the last piece */
     }
 }

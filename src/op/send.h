@@ -78,8 +78,9 @@ struct cw_send {
     uint64_t address;
     uint32_t piece;
     uint32_t generation : 24;
-    uint32_t board      : 7;
-    uint32_t cancelling : 1;
+    uint32_t board      : 6;
+    uint32_t cancelling : 1;         /* the receiver was, or is to be, asked to give it back ... */
+    uint32_t cancelled  : 1;         /* ... and did */
 };
 
 _Static_assert(sizeof(struct cw_send) <= CW_REQUEST_STATE_SIZE, "state fits the request");

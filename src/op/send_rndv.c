@@ -242,7 +242,7 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
         return UCS_OK;
     }
     send->phase      = CW_SEND_COPYING;
-    send->board      = ready->board & 0x7f;
+    send->board      = ready->board & 0x3f;
     send->generation = ready->generation & CW_BOARD_MAX_GENERATION;
     send->job.run    = copy;
     cw_worker_add_job(request->worker, &send->job);
@@ -309,10 +309,14 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     case CW_SEND_COPIED:
         break;
     case CW_SEND_SENT: /* a synchronous message that was taken back */
-        if (status == UCS_ERR_CANCELED && send->cancelling && !send->acknowledged && request->outstanding == 0) {
-            break;
+        if (status != UCS_ERR_CANCELED || !send->cancelling || send->acknowledged || send->cancelled) {
+            return UCS_ERR_IO_ERROR;
         }
-        return UCS_ERR_IO_ERROR;
+        if (request->outstanding > 0) {
+            send->cancelled = 1;
+            return UCS_OK;
+        }
+        break;
     default:
         return UCS_ERR_IO_ERROR;
     }

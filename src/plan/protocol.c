@@ -50,7 +50,7 @@ unsigned cw_protocol_rows(const struct cw_protocol_input *input, const struct cw
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
 {
     const size_t eager_end = plan->rndv_min, packet = input->max_bcopy - CW_PLAN_HEADER;
-    const char *rndv_why   = plan->rndv_forced ? "RNDV_THRESH" : "a round trip costs less than copies from here";
+    const char *rndv_why   = plan->rndv_forced ? input->rndv_setting : "a round trip costs less than copies from here";
     unsigned count         = 0;
 
     add(rows, &count, plan->short_end, "short", "copied into the packet by the call itself");

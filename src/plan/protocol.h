@@ -24,6 +24,7 @@ struct cw_protocol_input {
     double bandwidth_bps;
     int memory;                 /* the peer's memory can be reached, if the system allows it */
     size_t rndv_thresh;         /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
+    const char *rndv_setting;   /* where that comes from, for texts */
     size_t rndv_fast_thresh;    /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
 };

@@ -644,17 +644,15 @@ static int all_arrived(void)
     return 1;
 }
 
-/* Whoever waits for a match and wants the message back gets it, if it is unmatched. While pieces of a message leave,
- * the library may ignore the wish: now they have left. */
+/* Whoever waits for a match and wants the message back gets it, if it is unmatched. */
 static int all_taken_back(void)
 {
     int all = 1;
 
     for (unsigned i = 0; i < play.num_messages; i++) {
-        struct message *message = &play.messages[i];
+        const struct message *message = &play.messages[i];
 
         if (message->state == UNEXPECTED && message->cancel_asked && (message->sync || message->announced)) {
-            do_cancel_send(message);
             all = 0;
         }
     }
