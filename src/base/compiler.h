@@ -19,4 +19,14 @@ static inline void cw_cpu_relax(void)
 #endif
 }
 
+/* Asks for a cache line that will be written soon. */
+static inline void cw_prefetch_write(const void *address)
+{
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)address)); /* without effect where it is not known */
+#else
+    __builtin_prefetch(address, 1);
+#endif
+}
+
 #endif

@@ -50,6 +50,17 @@ static inline size_t cw_dt_contig_length(ucp_datatype_t datatype, size_t count)
     return (size_t)(datatype >> UCP_DATATYPE_SHIFT) * count;
 }
 
+/* Begins a transfer of contiguous memory. Members are written one by one, as they are read soon after: a wide store that
+ * is read in parts, or parts read as one, would stall the processor. */
+static inline void cw_dt_start_contig(struct cw_dt_cursor *cursor, void *buffer, size_t length)
+{
+    cursor->length   = length;
+    cursor->offset   = 0;
+    cursor->contig   = buffer;
+    cursor->class_id = UCP_DATATYPE_CONTIG;
+    cursor->owns_iov = 0;
+}
+
 /* Begins a transfer; generic types are started here. UCS_ERR_INVALID_PARAM for classes that do not exist (DT-5). */
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
                          enum cw_dt_direction direction);

@@ -33,6 +33,11 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     request->release = tag_recv_release;
     request->info    = (ucp_tag_recv_info_t){0};
     cw_tag_recv_init(&state->match);
+    *request_p = request;
+    if (cw_likely(cw_dt_is_contig(datatype))) {
+        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
+        return UCS_OK;
+    }
     status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
         cw_request_put(request);
@@ -42,10 +47,8 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     if (status != UCS_OK) {
         cw_dt_finish(&state->cursor);
         cw_request_put(request);
-        return status;
     }
-    *request_p = request;
-    return UCS_OK;
+    return status;
 }
 
 static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)

@@ -133,6 +133,19 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
     return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
 }
 
+/* Cells ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that must
+ * wait for each of them in turn is what limits the rate of small packets. */
+#define SHM_CELLS_AHEAD 4u
+
+static inline void shm_fetch_ahead(const struct shm_producer *producer)
+{
+    uint64_t ahead = producer->cell_count + SHM_CELLS_AHEAD;
+
+    if (((ahead - producer->cells_done) >> producer->cell_shift) == 0) { /* else the consumer may still need it */
+        cw_prefetch_write(shm_cell_at(producer->cells, ahead, producer->cell_shift));
+    }
+}
+
 /* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
  * (cell or byte area). */
 static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
@@ -146,6 +159,7 @@ static inline void shm_publish(struct shm_producer *producer, uint64_t length, u
     producer->cell_count++;
     /* pairs with the acquire in shm_peek */
     __atomic_store_n(&cell->control, shm_control_word(lap, (uint32_t)length, id), __ATOMIC_RELEASE);
+    shm_fetch_ahead(producer);
 }
 
 /* The control word of the next packet, or 0 when there is none. */
