@@ -12,7 +12,8 @@
 #include "base/log.h"
 #include "core/proto_info.h"
 
-#define REDIAL_NS UINT64_C(1000000000)
+#define REDIAL_NS   UINT64_C(1000000000)
+#define MAX_RETIRED 4096u /* as many peers may come and go before a reply_ep that is long over becomes invalid */
 
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
@@ -350,7 +351,11 @@ static void ep_free(struct ucp_ep *ep)
 
     close_conns(ep);
     worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
-    cw_hash_remove(&worker->ep_index, &ep->index_link);
+    if (ep->retired) {
+        worker->num_retired--;
+    } else {
+        cw_hash_remove(&worker->ep_index, &ep->index_link);
+    }
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->reap_link);
     /* a peer is kept while numbers were given out, so that a later endpoint to it goes on counting (CLS-15) */
@@ -359,6 +364,26 @@ static void ep_free(struct ucp_ep *ep)
         free(peer);
     }
     free(ep);
+}
+
+/* The peer is through with an endpoint that the program got as reply_ep and may still use: that is an error then, and
+ * no access to freed memory. Its number is free for a new endpoint. */
+static void retire(struct ucp_ep *ep)
+{
+    struct ucp_worker *worker = ep->worker;
+
+    if (ep->state != CW_EP_FAILED) {
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* comes back here without a connection */
+        return;
+    }
+    if (worker->num_retired == MAX_RETIRED) {
+        ep_free(cw_container_of(worker->retired.next, struct ucp_ep, reap_link));
+    }
+    cw_hash_remove(&worker->ep_index, &ep->index_link);
+    ep->retired = 1;
+    worker->num_retired++;
+    cw_list_remove(&ep->reap_link);
+    cw_list_add_tail(&worker->retired, &ep->reap_link);
 }
 
 /* Callbacks in here may close the endpoint: it is only freed by a later round. */
@@ -376,7 +401,11 @@ static void reap(struct ucp_ep *ep)
         report_failure(ep);
     }
     if (is_done(ep)) {
-        ep_free(ep);
+        if (ep->lent && !ep->closed) {
+            retire(ep);
+        } else {
+            ep_free(ep);
+        }
     }
 }
 

@@ -42,6 +42,8 @@ struct ucp_ep {
     uint8_t user;                       /* the program holds the handle */
     uint8_t closed;                     /* it did, and gave it up */
     uint8_t unread;                     /* op/ keeps what only a program with a handle can read */
+    uint8_t lent;                       /* the program knows it as reply_ep only (AMR-22) */
+    uint8_t retired;                    /* was that, and is over: on worker->retired */
     uint8_t err_mode;
     uint8_t peer_closed;                /* the other side closed its end */
     uint8_t peer_ended;                 /* the other worker is being destroyed in good order */

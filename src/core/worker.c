@@ -175,6 +175,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->uid = cw_random_u64();
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
+    cw_list_init(&worker->retired);
     cw_list_init(&worker->jobs);
     cw_hash_init(&worker->peers, cw_random_u64());
     cw_hash_init(&worker->ep_index, cw_random_u64());

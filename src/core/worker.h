@@ -62,6 +62,8 @@ struct ucp_worker {
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
                                          * progress */
+    struct cw_list retired;             /* failed endpoints that the program may still know, the oldest first */
+    unsigned num_retired;
     struct cw_list jobs;
     int mt;                             /* the door takes the lock */
     struct cw_lock lock;

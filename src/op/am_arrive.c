@@ -31,12 +31,13 @@ static ucs_status_t call(const struct cw_am_handler *handler, const struct messa
     struct ucp_ep *reply_ep   = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
     ucp_am_recv_param_t param = {.recv_attr = message->attr, .reply_ep = reply_ep};
 
+    if (reply_ep != NULL) {
+        param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
+        reply_ep->lent   = 1;
+    }
     if (handler->is_old) {
         return handler->old(handler->arg, message->data, message->length, reply_ep,
                             (message->attr & UCP_AM_RECV_ATTR_FLAG_DATA) ? UCP_CB_PARAM_FLAG_DATA : 0);
-    }
-    if (reply_ep != NULL) {
-        param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
     }
     return handler->recv(handler->arg, message->header, message->header_length, message->data, message->length,
                          &param);

@@ -349,6 +349,48 @@ static void test_amr22_reply_ep_need_not_be_closed(void **state)
     }
 }
 
+/* AMR-22: who answers after the asking side has closed gets an error, not a crash; a new endpoint to it works. */
+static void test_amr22_reply_after_the_peer_closed(void **state)
+{
+    struct cw_pair_config config = {.features = UCP_FEATURE_AM, .no_endpoints = true};
+    struct cw_pair *pair = *state;
+
+    cw_test_need_two_workers();
+    cw_test_skip_reference("1.13 keeps the connection, or crashes");
+    for (int mode = 0; mode < 2; mode++) {
+        ucp_request_param_t param = cw_param_none();
+        struct cw_am_sink *sink, *back;
+        struct cw_op fresh = {0};
+        ucp_ep_h reply_ep;
+
+        config.peer_mode = mode == 1;
+        cw_pair_open(pair, &config);
+        pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, &config);
+        sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+        back = cw_am_sink_new(pair->tx->worker, CW_AM_TAKE);
+        cw_am_install(sink, ID, 0);
+        cw_am_install(back, ID, 0);
+        assert_int_equal(cw_am_pass(pair, sink, ID, 3, 100, UCP_AM_SEND_FLAG_REPLY), UCS_OK);
+        reply_ep = sink->reply_ep;
+        assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(pair->tx->ep, &param), "close"), UCS_OK);
+        pair->tx->ep = NULL;
+        cw_pair_settle(pair);
+        for (int i = 0; i < 4; i++) {
+            struct cw_op late = {0};
+
+            cw_am_send(&late, reply_ep, ID, "re", 2, "ply", 3, i & 1 ? UCP_AM_SEND_FLAG_RNDV : 0);
+            assert_int_not_equal(cw_op_wait(pair, &late, "late answer"), UCS_OK);
+        }
+        pair->rx->ep = cw_side_connect(pair->rx, pair->tx->worker, &config);
+        cw_am_send(&fresh, pair->rx->ep, ID, "re", 2, "ply", 3, 0);
+        cw_am_wait(pair, back, 1);
+        assert_int_equal(cw_op_wait(pair, &fresh, "answer"), UCS_OK);
+        cw_pair_close(pair);
+        cw_am_sink_free(sink);
+        cw_am_sink_free(back);
+    }
+}
+
 /* AMR-23, CLS-13: single packets without REPLY still come after this side has closed; with REPLY they are dropped. */
 static void test_amr23_messages_for_a_closed_endpoint(void **state)
 {
@@ -495,6 +537,7 @@ int main(void)
         T(test_amr22_reply_ep_is_the_own_endpoint),
         T(test_amr22_reply_without_own_endpoint),
         T(test_amr22_reply_ep_need_not_be_closed),
+        T(test_amr22_reply_after_the_peer_closed),
         T(test_amr23_messages_for_a_closed_endpoint),
         T(test_amr30_fetch_of_eager_data_inside),
         T(test_amr30_fetch_of_eager_data_later),
