@@ -26,7 +26,8 @@ import tree  # noqa: E402
 MAX_FRAMES, MAX_INDIRECT = 6, 2
 REQUIRED = {("shm", "send"), ("tcp", "send"), ("shm", "receive"), ("tcp", "receive"), ("shm", "dial"), ("tcp", "dial"),
             ("shm", "accept"), ("tcp", "accept"), ("shm", "opened"), ("tcp", "opened"), ("shm", "close"),
-            ("tcp", "close"), ("shm", "arm"), ("tcp", "arm"), ("shm", "wake")}
+            ("tcp", "close"), ("shm", "arm"), ("tcp", "arm"), ("shm", "wake"), ("shm", "call"), ("tcp", "call"),
+            ("shm", "called")}
 SKIP = 77
 
 

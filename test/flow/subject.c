@@ -18,6 +18,8 @@ static int num_received;
 
 void flow_begin(void);
 void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data);
+ucs_status_t called(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                    const ucp_am_recv_param_t *param);
 
 static const ucp_request_param_t plain;
 
@@ -31,6 +33,18 @@ void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *inf
     (void)user_data;
     num_received += (status == UCS_OK);
     ucp_request_free(request);
+}
+
+ucs_status_t called(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                    const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    (void)header;
+    (void)header_length;
+    (void)data;
+    (void)length;
+    (void)param;
+    return UCS_OK;
 }
 
 static void must(int condition, const char *what)
@@ -89,6 +103,22 @@ static ucs_status_ptr_t send_8_bytes(void)
     return ucp_tag_send_nbx(ep, &value, sizeof(value), 1, &plain);
 }
 
+static ucs_status_ptr_t call_handler(void)
+{
+    static const uint64_t value = 42;
+
+    return ucp_am_send_nbx(ep, 1, NULL, 0, &value, sizeof(value), &plain);
+}
+
+static void set_handler(void)
+{
+    const ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                          .id         = 1,
+                                          .cb         = called};
+
+    must(ucp_worker_set_am_recv_handler(worker_b, &param) == UCS_OK, "no handler");
+}
+
 static void post_receive(void)
 {
     static uint64_t value;
@@ -127,7 +157,10 @@ static int prepare(const char *step)
         return 1;
     }
     exchange();
-    if (strcmp(step, "receive") == 0) {
+    set_handler();
+    if (strcmp(step, "called") == 0) {
+        wait_for(call_handler());
+    } else if (strcmp(step, "receive") == 0) {
         post_receive();
         wait_for(send_8_bytes());
     } else if (strcmp(step, "wake") == 0) {
@@ -135,12 +168,13 @@ static int prepare(const char *step)
         arm(worker_b);
     }
     return strcmp(step, "send") == 0 || strcmp(step, "receive") == 0 || strcmp(step, "close") == 0 ||
-           strcmp(step, "arm") == 0 || strcmp(step, "wake") == 0;
+           strcmp(step, "arm") == 0 || strcmp(step, "wake") == 0 || strcmp(step, "call") == 0 ||
+           strcmp(step, "called") == 0;
 }
 
 static void run(const char *step)
 {
-    if (strcmp(step, "receive") == 0) {
+    if (strcmp(step, "receive") == 0 || strcmp(step, "called") == 0) {
         for (;;) { /* until the breakpoint is met, or the time given is over */
             ucp_worker_progress(worker_b);
         }
@@ -152,6 +186,8 @@ static void run(const char *step)
         wait_for(ucp_ep_close_nbx(ep, &plain));
     } else if (strcmp(step, "arm") == 0) {
         arm(worker_b);
+    } else if (strcmp(step, "call") == 0) {
+        wait_for(call_handler());
     } else {
         wait_for(send_8_bytes());
     }
@@ -160,7 +196,7 @@ static void run(const char *step)
 int main(int argc, char **argv)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features   = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP};
+                                 .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
     ucp_context_h context;
 
     must(argc == 3, "usage: subject TRANSPORT STEP");
