@@ -14,7 +14,8 @@
 struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data_length, uint32_t header_length,
                                   enum cw_am_desc_state state)
 {
-    const size_t align = (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment :
+    const int has_data = state == CW_AM_DESC_PIECES || state == CW_AM_DESC_EAGER;
+    const size_t align = (has_data && worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment :
                          alignof(struct cw_am_desc);
     const size_t front = (sizeof(struct cw_am_desc) + align - 1) & ~(align - 1);
     struct cw_am_desc *desc;

@@ -219,7 +219,14 @@ void cw_strangers_bad_packets(const struct cw_visitor *visitor)
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_FIRST, 4 * i + 4, 1));
         must_cost(visitor, NULL, plain(CW_PACKET_NEXT, 2 * i + 2, 1));
         must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, i, 1));
+        must_cost(visitor, NULL, plain(CW_PACKET_AM_EAGER, i, 0));
+        must_cost(visitor, NULL, plain(CW_PACKET_AM_FIRST, 3 * i, 0));
+        must_cost(visitor, NULL, plain(CW_PACKET_AM_RTS, 4 * i, 0));
     }
+    must_cost(visitor, NULL, plain(CW_PACKET_AM_EAGER, 100, 1));   /* a header longer than the packet */
+    must_cost(visitor, NULL, plain(CW_PACKET_AM_EAGER, 8, 2));     /* flags that do not exist */
+    must_cost(visitor, NULL, plain(CW_PACKET_AM_FIRST, 24, 0));    /* of nothing */
+    must_cost(visitor, NULL, plain(CW_PACKET_AM_RTS, 32, 0));      /* nobody can answer id 0 */
     must_cost(visitor, NULL, plain(CW_PACKET_TAG_ACK, 9, 1));
     must_cost(visitor, NULL, plain(CW_PACKET_TAG_SYNC, 100, 0));   /* nobody can answer id 0 */
     must_cost(visitor, NULL, first_of(77, 0, 0, 10));
