@@ -54,7 +54,8 @@ struct ucp_ep {
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t next_message_id;
     uint32_t board_generation;          /* op/fetch: of the last transfer with a board */
-    uint8_t boards_used;                /* likewise: bit per board */
+    uint16_t boards_used;               /* likewise: bit per board */
+    uint16_t num_copying;               /* likewise: transfers of which shares are left for us */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
     /* dials that failed or lost against the peer's; closed by the next reap */

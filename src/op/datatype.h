@@ -50,8 +50,8 @@ static inline size_t cw_dt_contig_length(ucp_datatype_t datatype, size_t count)
     return (size_t)(datatype >> UCP_DATATYPE_SHIFT) * count;
 }
 
-/* Begins a transfer of contiguous memory. Members are written one by one, as they are read soon after: a wide store that
- * is read in parts, or parts read as one, would stall the processor. */
+/* Begins a transfer of contiguous memory. Members are written one by one, as they are read soon after: a wide store
+ * that is read in parts, or parts read as one, would stall the processor. */
 static inline void cw_dt_start_contig(struct cw_dt_cursor *cursor, void *buffer, size_t length)
 {
     cursor->length   = length;

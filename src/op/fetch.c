@@ -14,10 +14,11 @@
 #include "op/op.h"
 
 #define SHARE_BYTES (128u << 10)
-#define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two */
+#define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two, if there is nothing else to copy */
+#define CALL_BYTES  (16u << 10)  /* in progress, longer ones are copied behind the packets that are there already */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { COPYING, WAITING, RECEIVING };
+enum phase { WAITING, COPYING, RECEIVING };
 
 struct cw_fetch {
     struct cw_incoming in;
@@ -50,10 +51,18 @@ void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status
     answer(ep, offer->send_id, status);
 }
 
+static void set_phase(struct cw_fetch *fetch, enum phase phase)
+{
+    if (fetch->in.ep != NULL) {
+        fetch->in.ep->num_copying += (uint16_t)((phase == COPYING) - (fetch->phase == COPYING));
+    }
+    fetch->phase = (uint8_t)phase;
+}
+
 static void release_board(struct cw_fetch *fetch)
 {
     if (fetch->board < CW_BOARDS) {
-        fetch->in.ep->boards_used &= (uint8_t)~(1u << fetch->board);
+        fetch->in.ep->boards_used &= (uint16_t)~(1u << fetch->board);
         fetch->board = CW_BOARDS;
     }
 }
@@ -64,6 +73,7 @@ static void finish(struct cw_fetch *fetch, ucs_status_t status)
     struct ucp_worker *worker  = request->worker;
 
     cw_list_remove(&fetch->job.link);
+    set_phase(fetch, WAITING);
     if (fetch->in.ep != NULL) {
         release_board(fetch);
     }
@@ -106,7 +116,7 @@ static void ask_for_data(struct cw_fetch *fetch)
     const uint32_t piece = contig ? UINT32_MAX : /* else they cannot be placed: ordinary packets only */
                            (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
 
-    fetch->phase = RECEIVING;
+    set_phase(fetch, RECEIVING);
     send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece);
 }
 
@@ -127,7 +137,7 @@ static void settle(struct cw_fetch *fetch)
     if (!fetch->copy_failed && all_copied(fetch)) {
         copied(fetch);
     } else if (fetch->asked) {
-        fetch->phase = WAITING;
+        set_phase(fetch, WAITING);
     } else {
         release_board(fetch);
         ask_for_data(fetch);
@@ -193,7 +203,7 @@ static void take_board(struct cw_fetch *fetch, int shared)
         fetch->claim     = &board->claim;
         fetch->done      = &board->done;
         fetch->board     = (uint8_t)index;
-        ep->boards_used |= (uint8_t)(1u << index);
+        ep->boards_used |= (uint16_t)(1u << index);
     }
     cw_board_begin(fetch->claim, fetch->done, fetch->generation);
 }
@@ -207,13 +217,15 @@ static void ask_for_copies(struct cw_fetch *fetch)
 
 static void begin_copy(struct cw_fetch *fetch)
 {
-    take_board(fetch, scheme_of(fetch->in.ep) != CW_RNDV_GET_ZCOPY && fetch->offer.length > ALONE_BYTES);
+    struct ucp_ep *ep = fetch->in.ep;
+
+    take_board(fetch, scheme_of(ep) != CW_RNDV_GET_ZCOPY && (fetch->offer.length > ALONE_BYTES || ep->num_copying > 0));
     if (fetch->board < CW_BOARDS) {
         ask_for_copies(fetch);
     }
-    fetch->phase   = COPYING;
+    set_phase(fetch, COPYING);
     fetch->job.run = copy;
-    cw_worker_add_job(fetch->in.ep->worker, &fetch->job);
+    cw_worker_add_job(ep->worker, &fetch->job);
 }
 
 /* We cannot or may not copy: the sender may be able to, or sends pieces. */
@@ -226,7 +238,6 @@ static void begin_passive(struct cw_fetch *fetch)
         fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
         take_board(fetch, 1);
         if (fetch->board < CW_BOARDS) {
-            fetch->phase = WAITING;
             ask_for_copies(fetch);
             return;
         }
@@ -257,6 +268,7 @@ static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offe
                                .cursor  = cursor,
                                .offer   = *offer,
                                .board   = CW_BOARDS,
+                               .phase   = WAITING,
                                .status  = UCS_OK};
     if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
         free(fetch);
@@ -281,7 +293,7 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
         return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;
     }
     copies = can_copy(ep, offer, cursor);
-    if (copies && offer->length <= SHARE_BYTES) {
+    if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : SHARE_BYTES)) {
         if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {
             answer(ep, offer->send_id, UCS_OK);
             return UCS_OK;

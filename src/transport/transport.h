@@ -169,7 +169,7 @@ struct cw_board {
     _Alignas(64) uint64_t done;
 };
 
-#define CW_BOARDS        8u
+#define CW_BOARDS        16u
 #define CW_PLACE_HEADER  16u
 #define CW_PLACE_MAX_IOV 16u
 

@@ -133,8 +133,8 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
     return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
 }
 
-/* Cells ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that must
- * wait for each of them in turn is what limits the rate of small packets. */
+/* Cells ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that
+ * must wait for each of them in turn is what limits the rate of small packets. */
 #define SHM_CELLS_AHEAD 4u
 
 static inline void shm_fetch_ahead(const struct shm_producer *producer)
