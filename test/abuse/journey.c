@@ -38,11 +38,22 @@ static const struct message messages[] = {
 
 enum { NUM_MESSAGES = sizeof(messages) / sizeof(messages[0]) };
 
+/* Active messages, from worker 0: those before the last are kept by their handler, the last is fetched. */
+static const struct {
+    size_t length;
+    uint32_t flags;
+} calls[] = {{8, 0}, {5000, 0}, {60000, UCP_AM_SEND_FLAG_EAGER}, {MAX_LENGTH, UCP_AM_SEND_FLAG_RNDV}};
+
+enum { NUM_CALLS = sizeof(calls) / sizeof(calls[0]), PATTERN = 5 };
+
 /* One journey at a time in a process. */
 static struct cw_journey *journey;
 static ucp_worker_h workers[2];
 static ucp_ep_h eps[2];
 static struct op sends[NUM_MESSAGES], recvs[NUM_MESSAGES];
+static struct op call_sends[NUM_CALLS], call_fetch;
+static void *call_data[NUM_CALLS];
+static int num_called;
 static char out[NUM_MESSAGES][MAX_LENGTH], in[NUM_MESSAGES][MAX_LENGTH];
 static int alone;
 static uint64_t last_change_ns;
@@ -343,6 +354,81 @@ static void post_recv(int i, ucp_datatype_t generic)
     }
 }
 
+static void fetch_done(void *request, ucs_status_t status, size_t length, void *user_data)
+{
+    cw_check(status != UCS_OK || length == MAX_LENGTH);
+    lost |= (status != UCS_OK);
+    op_done(user_data, request, status);
+}
+
+static ucs_status_t called(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                           const ucp_am_recv_param_t *param)
+{
+    ucp_request_param_t fetch = param_for(&call_fetch, 1);
+    int i;
+
+    cw_check(header_length == sizeof(i));
+    memcpy(&i, header, sizeof(i));
+    cw_check(i == num_called && i < NUM_CALLS && length == calls[i].length);
+    num_called++;
+    last_change_ns = cw_now_ns();
+    if (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
+        fetch.cb.recv_am = fetch_done;
+        note(&call_fetch, ucp_am_recv_data_nbx(arg, data, in[PATTERN], length, &fetch));
+        return UCS_OK;
+    }
+    cw_check((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) && memcmp(data, out[PATTERN], length) == 0);
+    call_data[i] = data;
+    return UCS_INPROGRESS;
+}
+
+static int calls_missing(void *argument)
+{
+    int i;
+
+    (void)argument;
+    for (i = 0; i < NUM_CALLS; i++) {
+        if (call_sends[i].accepted && call_sends[i].calls == 0 && !lost) {
+            return 1;
+        }
+    }
+    return !lost && (num_called < NUM_CALLS || call_fetch.calls == 0);
+}
+
+/* A message that is not accepted ends it: the handler wants them in order. */
+static void call_all(void)
+{
+    ucp_am_handler_param_t handler;
+    ucp_request_param_t param;
+    int i;
+
+    memset(&handler, 0xff, sizeof(handler));
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                         UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS;
+    handler.id         = 1000;
+    handler.cb         = called;
+    handler.arg        = workers[alone ? 0 : 1];
+    handler.flags      = UCP_AM_FLAG_PERSISTENT_DATA;
+    memset(in[PATTERN], 0, MAX_LENGTH);
+    if (refused(ucp_worker_set_am_recv_handler(handler.arg, &handler))) {
+        return;
+    }
+    for (i = 0; i < NUM_CALLS && (i == 0 || call_sends[i - 1].accepted); i++) {
+        param               = param_for(&call_sends[i], 0);
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags         = calls[i].flags | UCP_AM_SEND_FLAG_COPY_HEADER;
+        note(&call_sends[i], ucp_am_send_nbx(eps[0], handler.id, &i, sizeof(i), out[PATTERN], calls[i].length, &param));
+    }
+    wait_while(calls_missing, NULL, "active messages");
+    cw_check(call_fetch.calls == 0 || call_fetch.status != UCS_OK ||
+             memcmp(in[PATTERN], out[PATTERN], MAX_LENGTH) == 0);
+    for (i = 1; i < num_called; i++) { /* the first is left to the worker */
+        if (call_data[i] != NULL) {
+            ucp_am_data_release(handler.arg, call_data[i]);
+        }
+    }
+}
+
 static void cancel_rest(void)
 {
     int i;
@@ -379,6 +465,14 @@ static void free_requests(void)
         if (recvs[i].accepted && recvs[i].calls == 1) {
             ucp_request_free(recvs[i].request);
         }
+    }
+    for (i = 0; i < NUM_CALLS; i++) {
+        if (call_sends[i].accepted && call_sends[i].calls == 1) {
+            ucp_request_free(call_sends[i].request);
+        }
+    }
+    if (call_fetch.accepted && call_fetch.calls == 1) {
+        ucp_request_free(call_fetch.request);
     }
 }
 
@@ -437,7 +531,12 @@ static void exchange(void)
     finish(ucp_worker_flush_nbx(workers[0], &(ucp_request_param_t){.op_attr_mask = 0}), "flush");
     cancel_rest();
     check_data();
+    call_all();
     close_all();
+    for (i = 0; i < NUM_CALLS; i++) {
+        cw_check(call_sends[i].calls == call_sends[i].accepted);
+    }
+    cw_check(call_fetch.calls == call_fetch.accepted);
     for (i = 0; i < NUM_MESSAGES; i++) {
         cw_check(!sends[i].accepted || sends[i].calls == 1);
         cw_check(sends[i].accepted || sends[i].calls == 0);
@@ -507,6 +606,10 @@ int cw_journey_run(struct cw_journey *run)
     memset(eps, 0, sizeof(eps));
     memset(sends, 0, sizeof(sends));
     memset(recvs, 0, sizeof(recvs));
+    memset(call_sends, 0, sizeof(call_sends));
+    memset(&call_fetch, 0, sizeof(call_fetch));
+    memset(call_data, 0, sizeof(call_data));
+    num_called = 0;
     if (refused(ucp_config_read(NULL, NULL, &config))) {
         cw_check(config == NULL);
         return 0;
@@ -514,7 +617,7 @@ int cw_journey_run(struct cw_journey *run)
     (void)refused(ucp_config_modify(config, "SELF_DEVICES", "memory"));
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features   = UCP_FEATURE_TAG | run->features;
+    params.features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | run->features;
     if (refused(ucp_init(&params, config, &context))) {
         cw_check(context == NULL);
         ucp_config_release(config);

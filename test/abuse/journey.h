@@ -13,7 +13,7 @@ struct cw_journey {
     /* Called once when nothing has moved for a while: ends the shortage. Afterwards everything must come to an end. */
     void (*relief)(void);
     int relieved;
-    uint64_t features;   /* beside TAG */
+    uint64_t features;   /* beside TAG and AM */
     /* Results. */
     unsigned refused;    /* calls that returned an error */
     unsigned failed;     /* requests that ended with one, without cancels */
