@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each socket stays
+ * The insides of the TCP transport: one listening socket per iface, one socket per connection, and further ones for its
+ * placed packets (tcp_rails.c), which are connections of their own here that belong to a first one. Each stays
  * registered in the worker's poller; those that were active lately are besides received from directly at each progress
  * (the hot set).
  *
@@ -15,6 +16,8 @@
 #ifndef CW_TRANSPORT_TCP_TCP_H
 #define CW_TRANSPORT_TCP_TCP_H
 
+#include "base/idmap.h"
+#include "base/log.h"
 #include "os/net.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_wire.h"
@@ -22,7 +25,10 @@
 
 #define CW_TCP_MAX_IOV            16u
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
-#define CW_TCP_MAX_HOT            4u
+#define CW_TCP_MAX_HOT            8u
+#define CW_TCP_MAX_JOINED         4u    /* further sockets of a connection */
+#define CW_TCP_RAILS_MIN          (256u << 10) /* payload of the placed packet that makes the dialler open them */
+#define CW_TCP_RAILS_PLACED       (512u << 10) /* max_placed when there may be any: long messages use several */
 #define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
@@ -43,6 +49,7 @@ struct cw_tcp_settings {
     size_t rx_seg_size;
     unsigned max_iov;
     unsigned max_poll;
+    unsigned num_joined;          /* further sockets that a connection may get */
     unsigned port_first;          /* 0: any */
     unsigned port_last;
     int use_ipv4;
@@ -86,18 +93,42 @@ struct cw_tcp_greeting {
     size_t have;                  /* of `in` */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
+    int wants_pass;
     unsigned next;
     unsigned num_candidates;
     ucs_status_t status;          /* why the last attempt failed */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
-    uint8_t in[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
-    uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
+    uint8_t in[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
+    uint8_t out[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
+};
+
+/* A flush that waits for several sockets. */
+struct cw_tcp_wide_flush {
+    struct cw_completion *completion;
+    unsigned waits_for;           /* 1: the first socket, 2 << slot: a further one */
+};
+
+/* What a connection needs for further sockets. */
+struct cw_tcp_rails {
+    uint64_t id;                  /* names the connection in the acceptor's iface->joinable */
+    uint32_t key;                 /* this and the next two are the dialler's */
+    struct cw_net_address peer;
+    uint8_t may_dial;             /* once */
+    uint8_t is_joinable;          /* at the acceptor */
+    uint8_t ending;               /* a socket has ended; the others are read to their ends */
+    uint8_t next;                 /* slot that a placed packet tries first */
+    uint8_t num_flushes;
+    uint8_t token[CW_TCP_TOKEN_SIZE];
+    struct cw_tcp_conn *sockets[CW_TCP_MAX_JOINED]; /* NULL, or CONNECTING, GREETING, OPEN */
+    struct cw_tcp_wide_flush flushes[CW_TCP_MAX_FLUSHES];
 };
 
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
     struct cw_list link;          /* iface->strangers, pending or lingering */
+    struct cw_tcp_conn *first;    /* of a further socket; it has no `user`, and its upcalls name the first */
+    struct cw_tcp_rails *rails;   /* NULL: has no further sockets and gets none */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
@@ -110,6 +141,8 @@ struct cw_tcp_conn {
     uint8_t is_hot;
     uint8_t wants_room;           /* a send was told CW_AGAIN */
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
+    uint8_t deaf;                 /* LINGERING: nor does the peer */
+    uint8_t failed;               /* a send failed here */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
 };
 
@@ -124,6 +157,7 @@ struct cw_tcp_iface {
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* something is to be told from progress */
     struct cw_list lingering;     /* oldest first */
+    struct cw_idmap joinable;     /* accepted connections that have a pass */
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
@@ -147,6 +181,11 @@ static inline struct cw_tcp_iface *cw_tcp_iface_of(const struct cw_conn *conn)
 static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 {
     return cw_container_of(conn, struct cw_tcp_conn, super);
+}
+
+static inline struct cw_tcp_conn *cw_tcp_first(struct cw_tcp_conn *conn)
+{
+    return (conn->first != NULL) ? conn->first : conn;
 }
 
 static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)
@@ -182,6 +221,8 @@ ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t add
                          size_t hello_length, void *user, struct cw_conn **conn_p);
 /* The descriptor of a CONNECTING or GREETING connection is ready. */
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
+/* Starts with the next candidate. 0: none is left, and the connection is CLOSED. */
+int cw_tcp_dial_next(struct cw_tcp_conn *conn);
 /* Tells the core that dialling failed. From progress. */
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
 
@@ -193,7 +234,7 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn);
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
 /* The greeting is over. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
-/* Ends an OPEN connection: completions and `closed`. From progress. */
+/* Ends an OPEN connection, all its sockets: completions and `closed`. From progress. */
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
 /* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
@@ -224,6 +265,27 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
 void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
 /* Asks the poller for what the state of sending needs. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
+
+/* tcp_rails.c. The acceptor writes a pass, or nothing: returns its length. */
+size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass);
+/* The dialler got that pass. Without memory there will be no further sockets. */
+void cw_tcp_rails_take(struct cw_tcp_conn *conn, const void *pass);
+/* A large packet comes or goes: the dialler opens the further sockets, once. */
+void cw_tcp_rails_want(struct cw_tcp_conn *conn);
+/* A stranger came with the pass in its greeting. NULL: joined, or why not. */
+const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level_p);
+/* The socket for a placed packet: an idle one, the first only if no other is; NULL: none. */
+struct cw_tcp_conn *cw_tcp_rails_choose(struct cw_tcp_conn *conn);
+/* Whether further sockets have unsent bytes, as bits of waits_for. */
+unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn);
+/* This socket has sent everything: writes the flushes that waited for it alone to `done`, and returns how many. */
+unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **done);
+/* A socket came to its end. The connection is lost with the last one; until then the others are read. From progress. */
+void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status);
+/* Takes a further socket out of its connection and frees it. */
+void cw_tcp_rails_leave(struct cw_tcp_conn *conn);
+/* Frees the further sockets, after their completions; `linger`: those that are open in the background. */
+void cw_tcp_rails_end(struct cw_tcp_conn *conn, ucs_status_t status, int linger);
 
 /* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };

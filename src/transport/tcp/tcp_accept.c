@@ -119,20 +119,25 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
     return 0;
 }
 
-static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
+static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length, int wants_pass)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    size_t reply_length              = CW_HELLO_MAX;
+    uint8_t *out                     = greeting->out + CW_TCP_GREETING_SIZE, reply[CW_HELLO_MAX];
+    size_t reply_length              = CW_HELLO_MAX, pass_length = 0;
+    enum cw_tcp_greeting_kind kind   = CW_TCP_REFUSED;
     ucs_status_t status;
 
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE,
-                                          hello_length, greeting->out + CW_TCP_GREETING_SIZE, &reply_length);
-    cw_tcp_greeting_encode(greeting->out, (status == UCS_OK) ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length,
-                           iface->key);
+                                          hello_length, reply, &reply_length);
     if (status == UCS_OK) {
+        pass_length = wants_pass ? cw_tcp_rails_offer(conn, out) : 0;
+        kind        = (pass_length > 0) ? CW_TCP_ACCEPTED_PASS : CW_TCP_ACCEPTED;
         cw_tcp_conn_open(conn);
     }
+    memcpy(out + pass_length, reply, reply_length);
+    reply_length += pass_length;
+    cw_tcp_greeting_encode(greeting->out, kind, reply_length, iface->key);
     cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
     if (status != UCS_OK) {
         cw_tcp_conn_linger(conn);
@@ -148,8 +153,9 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
+    enum cw_log_level level          = CW_LOG_WARN;
+    const char *wrong                = NULL;
     struct cw_tcp_greeting_header header;
-    const char *wrong = NULL;
     int ret;
 
     if (!cw_tcp_tx_reserve(iface)) {
@@ -160,7 +166,8 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         wrong = "it does not speak this protocol";
     } else if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL && header.kind != CW_TCP_HELLO) {
+        if (wrong == NULL && header.kind != CW_TCP_HELLO && header.kind != CW_TCP_HELLO_PASS &&
+            (header.kind != CW_TCP_JOIN || header.length != CW_TCP_PASS_SIZE)) {
             wrong = "its greeting is malformed";
         }
         if (wrong == NULL && header.key != iface->key) {
@@ -169,16 +176,22 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         if (wrong == NULL) {
             ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
         }
+        if (wrong == NULL && ret > 0 && header.kind == CW_TCP_JOIN) {
+            wrong = cw_tcp_rails_join(conn, &level);
+            if (wrong == NULL) {
+                return 1;
+            }
+        }
     }
     if (wrong != NULL) {
-        drop_stranger(conn, CW_LOG_WARN, wrong);
+        drop_stranger(conn, level, wrong);
         return 1;
     }
     if (ret < 0) {
         drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its greeting was complete");
         return 1;
     }
-    return (ret == 0) ? 0 : welcome(conn, header.length);
+    return (ret == 0) ? 0 : welcome(conn, header.length, header.kind == CW_TCP_HELLO_PASS);
 }
 
 /* Tries the addresses that would do, best first. Returns a descriptor or -errno. */

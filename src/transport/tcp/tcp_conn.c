@@ -65,7 +65,9 @@ static void leave_state(struct cw_tcp_conn *conn)
 void cw_tcp_conn_free(struct cw_tcp_conn *conn)
 {
     leave_state(conn);
+    cw_tcp_rails_end(conn, UCS_ERR_CANCELED, 0);
     cw_tcp_conn_drop_fd(conn);
+    free(conn->rails);
     free(conn->greeting);
     free(conn->rx_frame);
     free(conn->place);
@@ -90,6 +92,7 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->place    = NULL;
     conn->state    = CW_TCP_CLOSED;
     conn->broken   = status;
+    cw_tcp_rails_end(conn, status, 0);
     cw_tcp_tx_cancel(conn, status, 0);
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
@@ -144,11 +147,17 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
     return 1;
 }
 
-/* True when nothing can be lost any more by closing the descriptor. */
+/* True when nothing can be lost any more by closing the descriptor. A peer that sends no more may still receive: it has
+ * seen the end of another socket of the connection. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
     if (conn->tx != NULL) {
         (void)cw_tcp_send_rest(conn);
+    }
+    if (conn->tx != NULL && conn->broken == UCS_OK) {
+        conn->deaf |= (uint8_t)cw_net_discard(conn->item.fd, DISCARD_BYTES);
+        cw_tcp_tx_update_interest(conn);
+        return 0;
     }
     if (conn->tx == NULL && !conn->finished) {
         conn->finished = 1;
@@ -221,6 +230,7 @@ void cw_tcp_close_conn(struct cw_conn *super)
     const int healthy        = conn->state == CW_TCP_OPEN && conn->broken == UCS_OK;
 
     conn->broken = UCS_ERR_CANCELED;
+    cw_tcp_rails_end(conn, UCS_ERR_CANCELED, healthy);
     cw_tcp_tx_cancel(conn, UCS_ERR_CANCELED, healthy);
     if (!healthy) {
         cw_tcp_conn_free(conn);

@@ -42,6 +42,10 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
     cw_tcp_conn_drop_fd(conn);
     cw_net_format(&greeting->candidates[greeting->next], text);
     greeting->next++;
+    if (conn->first != NULL) {
+        cw_debug("cannot open a further TCP connection to %s: %s", text, reason);
+        return;
+    }
     cw_log(iface->settings.failure_level, "cannot connect to %s: %s; %s", text, reason,
            (greeting->next < greeting->num_candidates) ? "trying the next address of this peer"
            : (status == UCS_ERR_IO_ERROR)
@@ -66,8 +70,7 @@ static int greet(struct cw_tcp_conn *conn)
     return 1;
 }
 
-/* Starts the next attempt. 0: no candidate is left, and the connection is CLOSED. */
-static int try_next(struct cw_tcp_conn *conn)
+int cw_tcp_dial_next(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -101,6 +104,10 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
 {
     const ucs_status_t status = conn->greeting->status;
 
+    if (conn->first != NULL) {
+        cw_tcp_rails_leave(conn);
+        return 0;
+    }
     free(conn->greeting);
     conn->greeting = NULL;
     conn->broken   = status;
@@ -110,7 +117,7 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
 
 static unsigned next_or_fail(struct cw_tcp_conn *conn)
 {
-    return try_next(conn) ? 0 : cw_tcp_dial_failed(conn);
+    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
 }
 
 /* The acceptor's answer is complete. */
@@ -119,11 +126,17 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
     struct cw_tcp_greeting *greeting = conn->greeting;
     const uint8_t *reply             = greeting->in + CW_TCP_GREETING_SIZE;
+    const size_t pass_length         = (header->kind == CW_TCP_ACCEPTED_PASS) ? CW_TCP_PASS_SIZE : 0;
 
+    if (pass_length > 0) {
+        cw_tcp_rails_take(conn, reply);
+    }
     conn->greeting = NULL;
-    if (header->kind == CW_TCP_ACCEPTED) {
+    if (header->kind == CW_TCP_JOINED) {
         cw_tcp_conn_open(conn);
-        upcalls->opened(&conn->super, UCS_OK, reply, header->length);
+    } else if (header->kind != CW_TCP_REFUSED) {
+        cw_tcp_conn_open(conn);
+        upcalls->opened(&conn->super, UCS_OK, reply + pass_length, header->length - pass_length);
     } else {
         cw_tcp_conn_drop_fd(conn);
         conn->state  = CW_TCP_CLOSED;
@@ -133,6 +146,23 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     free(greeting);
     cw_tcp_tx_update_interest(conn); /* somebody may have tried to send before: `room` comes by the poller */
     return 1;
+}
+
+/* Whether this can be the answer to what we said. */
+static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    if (header->key != conn->greeting->key) {
+        return 0;
+    }
+    switch (header->kind) {
+    case CW_TCP_ACCEPTED:
+    case CW_TCP_REFUSED:
+        return conn->first == NULL && header->length <= CW_HELLO_MAX;
+    case CW_TCP_ACCEPTED_PASS:
+        return conn->first == NULL && conn->greeting->wants_pass && header->length >= CW_TCP_PASS_SIZE;
+    default:
+        return conn->first != NULL && header->kind == CW_TCP_JOINED && header->length == 0;
+    }
 }
 
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
@@ -154,9 +184,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     }
     ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
     if (ret > 0) {
-        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL &&
-            ((header.kind != CW_TCP_ACCEPTED && header.kind != CW_TCP_REFUSED) || header.key != greeting->key)) {
+        wrong = cw_tcp_greeting_decode(greeting->in, CW_TCP_PASS_SIZE + CW_HELLO_MAX, &header);
+        if (wrong == NULL && !fits(conn, &header)) {
             wrong = "its greeting is malformed";
         }
         if (wrong != NULL) {
@@ -203,13 +232,15 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     greeting->key            = peer.key;
     greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
     memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
-    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, peer.key);
+    greeting->wants_pass     = iface->settings.num_joined > 0;
+    cw_tcp_greeting_encode(greeting->out, greeting->wants_pass ? CW_TCP_HELLO_PASS : CW_TCP_HELLO, hello_length,
+                           peer.key);
     if (hello_length > 0) {
         memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
     }
     conn->super.user = user;
     *conn_p          = &conn->super;
-    if (!try_next(conn)) {
+    if (!cw_tcp_dial_next(conn)) {
         cw_list_add_tail(&iface->pending, &conn->link);
     }
     return UCS_OK;

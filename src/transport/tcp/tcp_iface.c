@@ -29,7 +29,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_bcopy     = settings->tx_seg_size;
     limits->max_zcopy     = CW_TCP_PACKET_MAX;
     limits->max_iov       = settings->max_iov;
-    limits->max_placed    = CW_TCP_PLACED_MAX;
+    limits->max_placed    = (settings->num_joined > 0) ? CW_TCP_RAILS_PLACED : CW_TCP_PLACED_MAX;
     limits->latency_ns    = 10000;
     limits->bandwidth_bps = settings->bandwidth_bps;
     limits->overhead_ns   = 2000;
@@ -70,6 +70,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->strangers);
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
+    cw_idmap_init(&iface->joinable);
     cw_tcp_settings_load(params->config, &iface->settings);
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
     set_limits(&iface->super.limits, &iface->settings);
@@ -102,6 +103,7 @@ static void tcp_close(struct cw_iface *super)
     assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
     cw_tcp_listen_end(iface);
     cw_tcp_lingering_end(iface);
+    cw_idmap_cleanup(&iface->joinable);
     free(iface->staging);
     free(iface->spare_tx);
     free(iface->spare_place);
@@ -132,21 +134,39 @@ static int tcp_reachable(struct cw_iface *super, const void *address, size_t len
     return cw_tcp_candidates(&iface_of(super)->local, &peer, candidates, why) > 0;
 }
 
+/* A send failed on this socket: what came before counts. 0: no memory to receive in; later. */
+static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
+{
+    const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    if (cw_tcp_recv(conn, LAST_WORDS_RECEIVES, events) != CW_TCP_RECV_ENDED) {
+        if (iface->staging == NULL || iface->spare_place == NULL) {
+            return 0;
+        }
+        (*events)++;
+        cw_tcp_rails_ended(conn, UCS_ERR_CONNECTION_RESET);
+    }
+    return 1;
+}
+
 /* A dial that failed at once, or a connection on which a send failed. */
 static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
 {
-    unsigned events = 0;
+    unsigned events = 0, i;
+    struct cw_tcp_conn *socket;
+    int complete = 1;
 
     if (conn->state == CW_TCP_CLOSED) {
         return cw_tcp_dial_failed(conn);
     }
-    if (cw_tcp_recv(conn, LAST_WORDS_RECEIVES, &events) != CW_TCP_RECV_ENDED) {
-        if (iface->staging == NULL || iface->spare_place == NULL) {
-            cw_list_add_tail(&iface->pending, &conn->link); /* no memory to receive in; later */
-        } else {
-            cw_tcp_conn_lost(conn, conn->broken);
-            events++;
+    for (i = 0; i <= CW_TCP_MAX_JOINED && conn->state == CW_TCP_OPEN; i++) {
+        socket = (i == CW_TCP_MAX_JOINED) ? conn : (conn->rails == NULL) ? NULL : conn->rails->sockets[i];
+        if (socket != NULL && socket->failed && socket->item.fd >= 0) {
+            complete &= end_failed(socket, &events);
         }
+    }
+    if (!complete && conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
+        cw_list_add_tail(&iface->pending, &conn->link);
     }
     return events;
 }

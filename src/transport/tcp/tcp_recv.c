@@ -30,8 +30,10 @@ static int staging_reserve(struct cw_tcp_iface *iface)
 
 static enum cw_tcp_recv_result lost(struct cw_tcp_conn *conn, ucs_status_t status, unsigned *events)
 {
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+
     (*events)++;
-    cw_tcp_conn_lost(conn, (conn->broken != UCS_OK) ? conn->broken : status);
+    cw_tcp_conn_lost(first, (first->broken != UCS_OK) ? first->broken : status);
     return CW_TCP_RECV_ENDED;
 }
 
@@ -44,7 +46,9 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
         cw_debug("the TCP connection with %s ended: %s", peer,
                  (error < 0) ? strerror((int)-error) : "closed by the peer");
     }
-    return lost(conn, UCS_ERR_CONNECTION_RESET, events);
+    (*events)++;
+    cw_tcp_rails_ended(conn, UCS_ERR_CONNECTION_RESET);
+    return CW_TCP_RECV_ENDED;
 }
 
 static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *events)
@@ -104,7 +108,7 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
     struct cw_tcp_place *place = conn->place;
 
     conn->place = NULL;
-    conn->super.iface->upcalls->placed(&conn->super, place->id, place->header, place->length);
+    conn->super.iface->upcalls->placed(&cw_tcp_first(conn)->super, place->id, place->header, place->length);
     (*events)++;
     if (iface->spare_place == NULL) {
         iface->spare_place = place;
@@ -130,11 +134,14 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     place->length = frame->length - CW_PLACE_HEADER;
     place->first  = 0;
     memcpy(place->header, from + CW_TCP_FRAME_HEADER, CW_PLACE_HEADER);
-    place->count = upcalls->place(&conn->super, place->id, place->header, place->length, place->iov);
+    place->count = upcalls->place(&cw_tcp_first(conn)->super, place->id, place->header, place->length, place->iov);
     if (place->count == 0) {
         return 0;
     }
     assert(place->count <= CW_PLACE_MAX_IOV && cw_tcp_iov_length(place->iov, place->count) == place->length);
+    if (place->length >= CW_TCP_RAILS_MIN) {
+        cw_tcp_rails_want(cw_tcp_first(conn));
+    }
     iface->spare_place = NULL;
     conn->place        = place;
     place->missing     = place->length;
@@ -158,6 +165,9 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             return 0;
         }
         size = CW_TCP_FRAME_HEADER + header.length;
+        if (cw_unlikely(conn->first != NULL && header.kind != CW_TCP_PLACED)) {
+            return 0;
+        }
         if (header.kind == CW_TCP_PLACED) {
             if (length < CW_TCP_PLACED_HEADER) {
                 break;

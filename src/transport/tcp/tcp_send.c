@@ -45,14 +45,16 @@ static void release_tx(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
 {
     const unsigned write = (conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0;
+    const unsigned read  = conn->deaf ? 0 : CW_POLL_READ;
 
     if (conn->item.fd >= 0) {
-        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ | write);
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, read | write);
     }
 }
 
 static ucs_status_t again(struct cw_tcp_conn *conn)
 {
+    conn = cw_tcp_first(conn);
     if (!conn->wants_room) {
         conn->wants_room = 1;
         if (conn->state == CW_TCP_OPEN) {
@@ -65,12 +67,15 @@ static ucs_status_t again(struct cw_tcp_conn *conn)
 /* The end is told from progress, after what was received before. */
 static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+
     cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
-    conn->broken = UCS_ERR_CONNECTION_RESET;
-    if (conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
-        cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
+    conn->failed  = 1;
+    first->broken = UCS_ERR_CONNECTION_RESET;
+    if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
+        cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
     }
-    return conn->broken;
+    return first->broken;
 }
 
 /* Finds a buffer with room for a frame of `size` bytes. */
@@ -216,9 +221,6 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     ucs_status_t status;
     ssize_t sent;
 
-    if (conn->tx != NULL) {
-        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
-    }
     status = frame_begin(conn, CW_TCP_FRAME_HEADER + header_length, &tx);
     if (status != UCS_OK) {
         return status;
@@ -243,31 +245,53 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload = cw_tcp_iov_length(iov, iov_count);
+    const size_t payload     = cw_tcp_iov_length(iov, iov_count);
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
 
     assert(header_length + payload <= super->iface->limits.max_zcopy &&
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
-    return send_user(cw_tcp_conn_of(super), CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload,
-                     completion);
+    if (conn->tx != NULL) {
+        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    }
+    return send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion);
 }
 
 ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload = cw_tcp_iov_length(iov, iov_count);
+    const size_t payload      = cw_tcp_iov_length(iov, iov_count);
+    struct cw_tcp_conn *first = cw_tcp_conn_of(super), *conn;
 
     assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
-    return send_user(cw_tcp_conn_of(super), CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload,
-                     completion);
+    if (first->broken != UCS_OK) {
+        return first->broken;
+    }
+    if (payload >= CW_TCP_RAILS_MIN) {
+        cw_tcp_rails_want(first);
+    }
+    conn = cw_tcp_rails_choose(first);
+    if (conn == NULL) {
+        return again(first);
+    }
+    return send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
 }
 
 ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    const unsigned further   = cw_tcp_rails_busy(conn);
     struct cw_tcp_tx *tx     = conn->tx;
 
     if (conn->broken != UCS_OK) {
         return conn->broken;
+    }
+    if (further != 0) {
+        if (conn->rails->num_flushes == CW_TCP_MAX_FLUSHES) {
+            return again(conn);
+        }
+        conn->rails->flushes[conn->rails->num_flushes++] =
+            (struct cw_tcp_wide_flush){completion, further | (tx != NULL)};
+        return UCS_INPROGRESS;
     }
     if (tx == NULL) {
         return UCS_OK;
@@ -300,7 +324,7 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
 /* Gives the buffer back first: the callbacks may send. */
 static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
 {
-    struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
+    struct cw_completion *done[1 + 2 * CW_TCP_MAX_FLUSHES];
     unsigned count = 0, i;
 
     if (tx->zcopy != NULL) {
@@ -309,6 +333,7 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
     for (i = 0; i < tx->num_flushes; i++) {
         done[count++] = tx->flushes[i];
     }
+    count += cw_tcp_rails_drained(conn, done + count);
     tx->zcopy       = NULL;
     tx->num_flushes = 0;
     if (conn->tx == NULL) {
@@ -322,8 +347,9 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
 
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_tx *tx = conn->tx;
-    unsigned events      = 0;
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+    struct cw_tcp_tx *tx      = conn->tx;
+    unsigned events           = 0;
     ssize_t sent;
 
     if (tx != NULL) {
@@ -341,10 +367,11 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
         conn->tx = NULL;
         events   = 1 + complete_tx(conn, tx, UCS_OK);
     }
-    if (conn->wants_room && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
-        conn->wants_room = 0;
+    if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
+        first->wants_room = 0;
         events++;
-        conn->super.iface->upcalls->room(&conn->super);
+        first->super.iface->upcalls->room(&first->super);
+        cw_tcp_tx_update_interest(first);
     }
     cw_tcp_tx_update_interest(conn);
     return events;

@@ -5,16 +5,16 @@
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
- *        4    1 version of this layout, 1                           4    1 id of the packet
+ *        4    1 version of this layout, 2                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    2 reserved
  *        8    4 key out of the acceptor's address, both ways        8    n the packet
  *       12    4 reserved
  *       16    n hello or reply of the core
  *
- * The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part of the format:
- * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
- * CW_TCP_PLACED_MAX bytes of payload.
+ * A pass, 8 bytes id and 16 bytes token, lets the dialler open further sockets of an accepted connection: it stands in
+ * front of the reply in CW_TCP_ACCEPTED_PASS, the answer to CW_TCP_HELLO_PASS, and is all that follows in CW_TCP_JOIN.
+ * CW_TCP_JOINED brings nothing. Further sockets carry placed packets only.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -25,15 +25,28 @@
 
 #include "transport/transport.h"
 
+/* The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part of the format:
+ * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
+ * CW_TCP_PLACED_MAX bytes of payload. */
 #define CW_TCP_MAGIC            0x50545743u
-#define CW_TCP_VERSION          1u
+#define CW_TCP_VERSION          2u
 #define CW_TCP_GREETING_SIZE    16u
+#define CW_TCP_TOKEN_SIZE       16u
+#define CW_TCP_PASS_SIZE        (8u + CW_TCP_TOKEN_SIZE)
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
 
-enum cw_tcp_greeting_kind { CW_TCP_HELLO = 1, CW_TCP_ACCEPTED = 2, CW_TCP_REFUSED = 3 };
+enum cw_tcp_greeting_kind {
+    CW_TCP_HELLO         = 1,
+    CW_TCP_ACCEPTED      = 2,
+    CW_TCP_REFUSED       = 3,
+    CW_TCP_HELLO_PASS    = 4,
+    CW_TCP_ACCEPTED_PASS = 5,
+    CW_TCP_JOIN          = 6,
+    CW_TCP_JOINED        = 7
+};
 enum cw_tcp_frame_kind { CW_TCP_PACKET = 0, CW_TCP_PLACED = 1 };
 
 struct cw_tcp_greeting_header {
