@@ -11,6 +11,10 @@
 
 #define CLASS_DONE 0xff /* finished cursor */
 
+/* Generic messages up to this are packed and unpacked in one call even when they travel in pieces: packers of some MPI
+ * libraries cannot stop inside of a structure. */
+#define MAX_COLLECTED ((size_t)64 << 20)
+
 static const struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
 {
     return (const struct cw_dt_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
@@ -43,7 +47,8 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
         return UCS_OK;
     case UCP_DATATYPE_GENERIC:
         type                  = generic_of(datatype);
-        cursor->generic.type  = type;
+        cursor->generic.type      = type;
+        cursor->generic.collected = NULL;
         cursor->generic.state = (direction == CW_DT_SEND) ?
                                 type->ops.start_pack(type->context, buffer, count) :
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
@@ -83,6 +88,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
 {
     if (cursor->class_id == UCP_DATATYPE_GENERIC) {
         cursor->generic.type->ops.finish(cursor->generic.state);
+        free(cursor->generic.collected);
     } else if (cursor->owns_iov) {
         free((void *)cursor->vec.iov);
     }
@@ -149,6 +155,47 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
     }
     cursor->offset += max;
     return max;
+}
+
+void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)
+{
+    char *memory;
+
+    if (cursor->class_id != UCP_DATATYPE_GENERIC || cursor->offset > 0 || cursor->length == 0 ||
+        cursor->length > MAX_COLLECTED) {
+        return;
+    }
+    memory = malloc(cursor->length);
+    if (memory == NULL) {
+        return; /* piece by piece, then */
+    }
+    pack_generic(cursor, memory, cursor->length);
+    cw_dt_finish(cursor);
+    cursor->class_id = UCP_DATATYPE_CONTIG;
+    cursor->contig   = memory;
+    cursor->owns_iov = 1;
+}
+
+void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total)
+{
+    if (cursor->class_id == UCP_DATATYPE_GENERIC && total <= MAX_COLLECTED && total <= cursor->length) {
+        cursor->generic.collected = malloc(total);
+        cursor->length            = (cursor->generic.collected != NULL) ? total : cursor->length;
+    }
+}
+
+static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const void *src, size_t length)
+{
+    const ucp_generic_dt_ops_t *ops = &cursor->generic.type->ops;
+
+    if (cursor->generic.collected == NULL) {
+        return ops->unpack(cursor->generic.state, cursor->offset, src, length);
+    }
+    memcpy(cursor->generic.collected + cursor->offset, src, length);
+    if (cursor->offset + length < cursor->length) {
+        return UCS_OK;
+    }
+    return ops->unpack(cursor->generic.state, 0, cursor->generic.collected, cursor->length);
 }
 
 unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
@@ -235,7 +282,7 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
         copy_iov(cursor, (char *)src, length, 1);
     } else {
-        status = cursor->generic.type->ops.unpack(cursor->generic.state, cursor->offset, src, length);
+        status = unpack_generic(cursor, src, length);
     }
     cursor->offset += length;
     return status;

@@ -26,10 +26,11 @@ struct cw_dt_cursor {
         struct {
             const struct cw_dt_generic *type;
             void *state;
+            char *collected;      /* of a receive in pieces: what came so far; NULL: unpacked piece by piece */
         } generic;
     };
     uint8_t class_id;             /* ucp_dt_type */
-    uint8_t owns_iov;             /* the array is our copy */
+    uint8_t owns_iov;             /* the array, or the contiguous memory, is our copy */
 };
 
 /* What a generic datatype handle points to. */
@@ -73,6 +74,14 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
+
+/* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes. If
+ * there is none, or the message is very long, its pieces are packed one by one. Other classes stay as they are. */
+void cw_dt_pack_ahead(struct cw_dt_cursor *cursor);
+
+/* A message of `total` bytes will be received in pieces: a generic type is to see all of it in one call, if there is
+ * memory and it is not very long. Before the first piece. */
+void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total);
 
 /* Whether the data lies in memory that can be named by addresses. */
 static inline int cw_dt_is_memory(const struct cw_dt_cursor *cursor)

@@ -292,6 +292,7 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
         answer(ep, offer->send_id, UCS_OK);
         return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;
     }
+    cw_dt_collect(cursor, offer->length);
     copies = can_copy(ep, offer, cursor);
     if (copies && offer->length <= (ep->worker->progress_depth > 0 ? CALL_BYTES : SHARE_BYTES)) {
         if (read_part(ep, offer, cursor, 0, offer->length) == UCS_OK) {

@@ -206,6 +206,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
     }
     if (send->phase == CW_SEND_QUEUED) {
         if (goes_by_rndv(request->ep, send)) {
+            cw_dt_pack_ahead(&send->cursor);
             return cw_send_announce(request);
         }
         if (fits_one_zcopy(request->ep, send)) {
@@ -214,6 +215,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
         if (fits_one_packet(request->ep, send)) {
             return send_whole(request, 0);
         }
+        cw_dt_pack_ahead(&send->cursor);
     }
     return send_pieces(request);
 }

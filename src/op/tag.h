@@ -65,6 +65,11 @@ static inline struct cw_request *cw_tag_request_of(struct cw_tag_recv *match)
     return (struct cw_request *)(void *)cw_container_of(match, struct cw_tag_recv_state, match) - 1;
 }
 
+static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)
+{
+    return &((struct cw_tag_recv_state *)cw_request_state(request))->cursor;
+}
+
 /* The receive got this message: notes length and tag, tells whether it fits (TAG-33). */
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 /* Stores the next bytes, or swallows them when the receive cannot take them. */

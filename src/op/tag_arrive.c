@@ -239,6 +239,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     }
     desc->request = cw_tag_request_of(match);
     cw_tag_begin(desc->request, tag, total);
+    cw_dt_collect(cw_tag_cursor(desc->request), total);
     cw_tag_store(desc->request, payload, length);
     cw_tag_matched(desc);
     return UCS_OK;

@@ -103,6 +103,9 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
     if (desc->announced) {
         return take_announced(request, desc, param);
     }
+    if (desc->in.received < desc->in.total) {
+        cw_dt_collect(cw_tag_cursor(request), desc->in.total);
+    }
     cw_tag_store(request, desc->data, desc->in.received);
     cw_tag_matched(desc);
     if (desc->in.received == desc->in.total) {
