@@ -75,8 +75,8 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 
-/* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes. If
- * there is none, or the message is very long, its pieces are packed one by one. Other classes stay as they are. */
+/* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes.
+ * If there is none, or the message is very long, its pieces are packed one by one. Other classes stay as they are. */
 void cw_dt_pack_ahead(struct cw_dt_cursor *cursor);
 
 /* A message of `total` bytes will be received in pieces: a generic type is to see all of it in one call, if there is
