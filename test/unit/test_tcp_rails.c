@@ -109,7 +109,8 @@ static void open_one(struct node *node, unsigned rails)
     node_configure(node);
     node->config.max_rndv_rails = rails;
     assert_int_equal(node_try_open(node, "lo"), UCS_OK);
-    node->iface->upcalls = &rail_upcalls;
+    node->iface->upcalls                     = &rail_upcalls;
+    tcp_of(node)->settings.joins_on_loopback = 1;
 }
 
 static struct link *open_pair(unsigned rails, unsigned other_rails, struct link **accepted_p)
@@ -220,6 +221,15 @@ static void test_who_joins(void **state)
         DRIVE_UNTIL(&left, &right, num_placed == 2);
         close_pair();
     }
+    open_one(&left, 2);
+    open_one(&right, 2);
+    num_parcels = num_placed = 0;
+    tcp_of(&left)->settings.joins_on_loopback = 0; /* as the default is */
+    dialled                                   = connect_nodes(&left, &right, &accepted);
+    parcel_post(dialled, LARGE);
+    DRIVE_UNTIL(&left, &right, num_placed == 1);
+    assert_true(tcp_conn(dialled)->rails == NULL && tcp_conn(accepted)->rails == NULL);
+    close_pair();
     dialled = open_pair(CW_UINT_INF, 2, &accepted);
     parcel_post(dialled, LARGE);
     DRIVE_UNTIL(&left, &right, joined(dialled) == CW_TCP_MAX_JOINED && num_placed == 1);

@@ -50,6 +50,7 @@ struct cw_tcp_settings {
     unsigned max_iov;
     unsigned max_poll;
     unsigned num_joined;          /* further sockets that a connection may get */
+    int joins_on_loopback;        /* it does not pay there, so only when more than the default is asked for */
     unsigned port_first;          /* 0: any */
     unsigned port_last;
     int use_ipv4;

@@ -232,7 +232,8 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     greeting->key            = peer.key;
     greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
     memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
-    greeting->wants_pass     = iface->settings.num_joined > 0;
+    greeting->wants_pass     = iface->settings.num_joined > 0 &&
+                           (iface->settings.joins_on_loopback || !cw_net_is_loopback(&candidates[0]));
     cw_tcp_greeting_encode(greeting->out, greeting->wants_pass ? CW_TCP_HELLO_PASS : CW_TCP_HELLO, hello_length,
                            peer.key);
     if (hello_length > 0) {
