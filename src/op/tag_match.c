@@ -412,14 +412,22 @@ void cw_tag_matcher_unindex_message(struct cw_tag_matcher *matcher, struct cw_ta
 
 /* -- Posted receives ------------------------------------------------------------------------------------------- */
 
+/* As long as there are few receives, all of them stand in the list: the one that is matched is mostly its first, and
+ * then hashing costs more than the rest of the match. */
+#define FEW_RECEIVES 32u
+
 void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag, uint64_t mask)
 {
-    struct cw_tag_class *class = class_get(matcher, mask);
+    bool few                   = matcher->busy == 0 && matcher->num_posted < matcher->few_limit;
+    struct cw_tag_class *class = few ? NULL : class_get(matcher, mask);
 
+    if (cw_unlikely(!few)) { /* without memory, not again at once */
+        matcher->few_limit = (class != NULL) ? FEW_RECEIVES : 2 * matcher->num_posted;
+    }
     recv->mask     = mask;
     recv->sequence = ++matcher->sequence;
     matcher->num_posted++;
-    if (cw_likely(class != NULL)) {
+    if (class != NULL) {
         matcher->busy |= class_bit(class);
         cw_tag_table_add(&class->posted, matcher->seed, &recv->node, tag & mask);
     } else {
@@ -480,7 +488,7 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
             best_place = place;
         }
     }
-    if (cw_unlikely(!cw_list_empty(&matcher->leftover))) {
+    if (!cw_list_empty(&matcher->leftover)) {
         struct cw_tag_recv *recv = leftover_match(matcher, tag, best);
 
         if (recv != best) {
@@ -562,7 +570,8 @@ void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
     memset(matcher, 0, sizeof(*matcher));
     cw_list_init(&matcher->unexpected);
     cw_list_init(&matcher->leftover);
-    matcher->seed = cw_hash_mix(seed);
+    matcher->seed      = cw_hash_mix(seed);
+    matcher->few_limit = FEW_RECEIVES;
 }
 
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)

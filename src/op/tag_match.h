@@ -52,7 +52,8 @@ struct cw_tag_matcher {
     struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until first needed */
     unsigned              num_classes;
     struct cw_list        unexpected; /* all unexpected messages, oldest first */
-    struct cw_list        leftover;   /* receives for which there is no class, oldest first */
+    struct cw_list        leftover;   /* receives in no class: few, or for want of memory; oldest first */
+    size_t                few_limit;  /* with fewer receives than this, and none in a class, no class is used */
     uint64_t              sequence;   /* of the last posted receive */
     uint64_t              clock;      /* orders classes by their last use */
     uint64_t              seed;
@@ -60,7 +61,7 @@ struct cw_tag_matcher {
 
 _Static_assert(sizeof(struct cw_tag_recv) <= 48, "part of every tag receive request");
 _Static_assert(sizeof(struct cw_tag_message) <= 32, "part of every unexpected message");
-_Static_assert(sizeof(struct cw_tag_matcher) <= 200, "part of every worker, also of one that never uses tags");
+_Static_assert(sizeof(struct cw_tag_matcher) <= 208, "part of every worker, also of one that never uses tags");
 
 /* `seed` should be random (os): it keeps a peer from choosing tags that fall into one bucket. Allocates nothing. */
 void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed);
