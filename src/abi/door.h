@@ -25,6 +25,13 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15. */
-ucs_status_t cw_door_check_param(const ucp_request_param_t *param);
+ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
+
+static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param)
+{
+    const uint32_t checked = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE;
+
+    return cw_likely(!(param->op_attr_mask & checked)) ? UCS_OK : cw_door_check_attributes(param);
+}
 
 #endif

@@ -34,7 +34,7 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature)
     return UCS_ERR_INVALID_PARAM;
 }
 
-ucs_status_t cw_door_check_param(const ucp_request_param_t *param)
+ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
     unsigned class_id;
