@@ -81,7 +81,7 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
             settings->sleeps = true;
             break;
         case 's':
-            if (strtoull(optarg, NULL, 10) == 0) {
+            if (bare->set_size == NULL || strtoull(optarg, NULL, 10) == 0) {
                 return false;
             }
             bare->set_size(strtoull(optarg, NULL, 10));

@@ -120,7 +120,7 @@ static void pong(uint64_t trip)
 
 static void show_bytes(void)
 {
-    printf("bytes_per_trip %llu\n", (unsigned long long)(messages * message));
+    printf("bytes_per_trip %llu\n", (unsigned long long)messages * message);
 }
 
 int main(int argc, char **argv)

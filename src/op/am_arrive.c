@@ -205,6 +205,9 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     }
 }
 
+/* Nobody sends so much without asking; what is more is not even tried to be kept. */
+#define MAX_EAGER (UINT64_C(1) << 38)
+
 static const struct cw_incoming_kind am_kind = {.piece = piece, .complete = complete, .lost = lost};
 
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
@@ -220,7 +223,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     memcpy(&first, data, sizeof(first));
     total = le64toh(first.total);
     if (!decode(ep, &first.am, sizeof(first), data, length, &message) || total <= message.length ||
-        !cw_incoming_may_begin(ep, le32toh(first.message))) {
+        total > MAX_EAGER || !cw_incoming_may_begin(ep, le32toh(first.message))) {
         return UCS_ERR_IO_ERROR;
     }
     if (ep->closed) {

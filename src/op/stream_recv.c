@@ -44,7 +44,7 @@ static size_t share(size_t granule, size_t done, size_t room, size_t available)
 {
     size_t part = (available < room) ? available : room;
 
-    return (part == 0 || granule == 1 || done + part < granule) ? part : (done + part) / granule * granule - done;
+    return (part == 0 || granule <= 1 || done + part < granule) ? part : (done + part) / granule * granule - done;
 }
 
 /* Only while the receive is the request's own; it is on no list any more. */

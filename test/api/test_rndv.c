@@ -486,9 +486,10 @@ static void test_copies_are_forbidden_in_the_middle(void **state)
 {
     struct cw_pair *pair = *state;
     struct cw_remote remote;
-    char *bytes = malloc(huge_length);
+    char *bytes;
 
     cw_test_need_two_processes();
+    bytes = malloc(huge_length);
     assert_non_null(bytes);
     for (int i = 0; i < 8; i++) {
         struct cw_op op = {0};
@@ -540,11 +541,12 @@ static void test_sender_that_computes(void **state)
     struct cw_pair *pair = *state;
     struct cw_remote remote;
     static struct cw_op op;
-    char *bytes = calloc(1, huge_length);
+    char *bytes;
 
     if (!cw_test_tls_has("shm")) {
         skip();
     }
+    bytes = calloc(1, huge_length);
     assert_non_null(bytes);
     use_rndv("auto", "auto");
     open_with_servant(pair, &remote, "servant");
@@ -572,9 +574,10 @@ static void test_receiver_that_computes(void **state)
     struct cw_pair *pair = *state;
     struct cw_remote remote;
     struct cw_op op = {0};
-    char *bytes = malloc(MIB);
+    char *bytes;
 
     cw_test_need_two_processes();
+    bytes = malloc(MIB);
     assert_non_null(bytes);
     use_rndv("1", "auto");
     open_with_servant(pair, &remote, "servant");
@@ -730,11 +733,12 @@ static void test_flood(void **state)
     struct cw_remote remote;
     static char in[FLOOD_BATCH][FLOOD_LENGTH];
     static struct cw_op recvs[FLOOD_BATCH];
-    char *pool = flood_pool(), byte = 'g';
+    char *pool, byte = 'g';
     long before, grown, count = flood_count();
 
     cw_test_need_two_processes();
     cw_test_skip_reference("it keeps everything");
+    pool = flood_pool();
     use_rndv("inf", "auto");
     open_with_servant(pair, &remote, "flooder");
     before = cw_process_rss_kb();

@@ -62,10 +62,12 @@ static void test_queued_before_the_connection(void **state)
 {
     static const size_t lengths[] = {0, 8, PIECES, LONG};
     struct cw_pair *pair = *state;
-    struct cw_buffer out = cw_buffer_new(LONG), in = cw_buffer_new(LONG);
     struct cw_op sends[9] = {{0}}, recv = {0};
+    struct cw_buffer out, in;
 
     cw_test_need_two_workers();
+    out = cw_buffer_new(LONG);
+    in  = cw_buffer_new(LONG);
     open_pair(pair, "auto");
     for (int i = 0; i < 8; i++) { /* every second one stays */
         send_with(&sends[i], pair, out.data, lengths[i / 2], (ucp_tag_t)i, i % 3 == 0);
@@ -97,11 +99,15 @@ static void test_queued_behind_others(void **state)
 {
     enum { MANY = 3000, LENGTH = 8000 };
     struct cw_pair *pair = *state;
-    struct cw_buffer out = cw_buffer_new(LENGTH + MANY), in = cw_buffer_new(LENGTH);
-    struct cw_op *sends = calloc(MANY, sizeof(*sends)), recv = {0};
+    struct cw_op *sends, recv = {0};
+    struct cw_buffer out, in;
     int count = 0, pending = 0;
 
     cw_test_need_two_workers();
+    out   = cw_buffer_new(LENGTH + MANY);
+    in    = cw_buffer_new(LENGTH);
+    sends = calloc(MANY, sizeof(*sends));
+    assert_non_null(sends);
     open_pair(pair, "inf");
     ping(pair);
     cw_pattern_fill(out.data, out.length, 5);

@@ -113,13 +113,15 @@ static size_t payload_of(const struct cw_sim_event *event)
 /* 0: the packet breaks the protocol. */
 static int find_place(struct cw_sim_iface *iface, struct cw_sim_conn *conn, struct cw_sim_event *event)
 {
-    struct cw_sim_target *target = event->target;
-    size_t length                = 0;
+    const struct cw_upcalls *upcalls = iface->iface.upcalls;
+    struct cw_sim_target *target     = event->target;
+    size_t length                    = 0;
     unsigned i;
 
-    cw_sim_must(iface->iface.upcalls->place != NULL, "a placed packet comes to a core without `place`");
+    cw_sim_must(upcalls->place != NULL, "a placed packet comes to a core without `place`");
     target->begun = 1;
-    target->count = iface->iface.upcalls->place(&conn->conn, event->id, event->data, payload_of(event), target->iov);
+    target->count = (upcalls->place == NULL) ? 0 :
+                    upcalls->place(&conn->conn, event->id, event->data, payload_of(event), target->iov);
     cw_sim_must(target->count <= CW_PLACE_MAX_IOV, "`place` answers too many entries");
     for (i = 0; i < target->count; i++) {
         length += target->iov[i].iov_len;
