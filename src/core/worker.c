@@ -313,8 +313,6 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .max_bcopy        = iface->limits.max_bcopy,
                                       .max_zcopy        = iface->limits.max_zcopy,
                                       .max_placed       = iface->limits.max_placed,
-                                      .latency_ns       = iface->limits.latency_ns,
-                                      .bandwidth_bps    = iface->limits.bandwidth_bps,
                                       .memory           = iface->transport->peer_ready != NULL,
                                       .rndv_thresh      = config->rndv_thresh,
                                       .rndv_setting     = "RNDV_THRESH",

@@ -82,26 +82,35 @@ void cw_send_finish(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-/* Straight out of the user's memory: the next bytes, as many as one packet takes. */
-static ucs_status_t send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length)
+ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                            size_t max, int placed)
 {
-    struct cw_send *send = cw_request_state(request);
-    struct cw_conn *conn = request->ep->conn;
+    struct cw_send *send                 = cw_request_state(request);
+    struct cw_conn *conn                 = request->ep->conn;
+    const struct cw_transport *transport = conn->iface->transport;
+    unsigned max_iov                     = conn->iface->limits.max_iov;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;
     size_t length;
 
-    count  = cw_dt_window(&send->cursor, conn->iface->limits.max_zcopy - header_length, iov,
-                          (conn->iface->limits.max_iov < CW_PLACE_MAX_IOV) ? conn->iface->limits.max_iov :
-                          CW_PLACE_MAX_IOV, &length);
-    status = conn->iface->transport->send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
+    count  = cw_dt_window(&send->cursor, max, iov, (max_iov < CW_PLACE_MAX_IOV) ? max_iov : CW_PLACE_MAX_IOV, &length);
+    status = placed ? transport->send_placed(conn, id, header, iov, count, &send->completion) :
+             transport->send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         cw_dt_skip(&send->cursor, length);
         request->outstanding += (status == UCS_INPROGRESS);
         status                = UCS_OK;
     }
     return status;
+}
+
+/* As much as one packet takes. */
+static ucs_status_t send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length)
+{
+    size_t max = request->ep->conn->iface->limits.max_zcopy - header_length;
+
+    return cw_send_memory(request, id, header, header_length, max, 0);
 }
 
 static ucs_status_t send_next(struct cw_request *request)

@@ -6,7 +6,7 @@
 #include "op/board.h"
 #include "op/send.h"
 
-/* Bytes sent or copied before others get their turn. */
+/* Bytes sent before others get their turn. */
 #define TURN_BYTES (256u << 10)
 
 struct cw_wire_rts cw_send_rts(const struct cw_send *send)
@@ -72,30 +72,12 @@ static size_t smaller(size_t a, size_t b)
 /* The next piece, straight out of the user's memory. */
 static ucs_status_t send_piece_zcopy(struct cw_request *request, int placed)
 {
-    struct cw_send *send                  = cw_request_state(request);
-    struct cw_conn *conn                  = request->ep->conn;
-    const struct cw_limits *limits        = &conn->iface->limits;
+    const struct cw_send *send            = cw_request_state(request);
+    const struct cw_limits *limits        = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    size_t max                            = placed ? limits->max_placed : limits->max_zcopy - sizeof(header), length;
-    struct iovec iov[CW_PLACE_MAX_IOV];
-    ucs_status_t status;
-    unsigned count;
+    size_t max                            = placed ? limits->max_placed : limits->max_zcopy - sizeof(header);
 
-    count = cw_dt_window(&send->cursor, smaller(max, send->piece), iov,
-                         (unsigned)smaller(limits->max_iov, CW_PLACE_MAX_IOV), &length);
-    if (placed) {
-        status = conn->iface->transport->send_placed(conn, CW_PACKET_RNDV_DATA, &header, iov, count,
-                                                     &send->completion);
-    } else {
-        status = conn->iface->transport->send_zcopy(conn, CW_PACKET_RNDV_DATA, &header, sizeof(header), iov, count,
-                                                    &send->completion);
-    }
-    if (status == UCS_OK || status == UCS_INPROGRESS) {
-        cw_dt_skip(&send->cursor, length);
-        request->outstanding += (status == UCS_INPROGRESS);
-        status                = UCS_OK;
-    }
-    return status;
+    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece), placed);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -138,15 +120,6 @@ ucs_status_t cw_send_data(struct cw_request *request)
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
 }
 
-static void send_copied(struct cw_request *request, ucs_status_t status)
-{
-    struct cw_send *send                    = cw_request_state(request);
-    const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
-                                               .status     = (int32_t)htole32((uint32_t)status)};
-
-    cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
-}
-
 void cw_send_stop_job(struct cw_send *send)
 {
     cw_list_remove(&send->job.link);
@@ -154,8 +127,12 @@ void cw_send_stop_job(struct cw_send *send)
 
 static void stop_copying(struct cw_request *request, ucs_status_t status)
 {
-    ((struct cw_send *)cw_request_state(request))->phase = CW_SEND_COPIED;
-    send_copied(request, status);
+    struct cw_send *send                    = cw_request_state(request);
+    const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
+                                               .status     = (int32_t)htole32((uint32_t)status)};
+
+    send->phase = CW_SEND_COPIED;
+    cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
 
 /* A share lies `offset` behind the beginning. An iov is written front to back, so all shares must be ours. */

@@ -20,8 +20,6 @@ struct cw_protocol_input {
     size_t max_bcopy;
     size_t max_zcopy;           /* 0: cannot */
     size_t max_placed;          /* likewise */
-    double latency_ns;
-    double bandwidth_bps;
     int memory;                 /* the peer's memory can be reached, if the system allows it */
     size_t rndv_thresh;         /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
     const char *rndv_setting;   /* where that comes from, for texts */

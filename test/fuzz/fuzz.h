@@ -14,6 +14,7 @@
 #include <ucp/api/ucp.h>
 
 #include "base/log.h"
+#include "core/ep.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -52,6 +53,41 @@ static inline ucp_worker_h fuzz_worker(const char *transports)
         fuzz_check(ucp_worker_create(context, &worker_params, &worker) == UCS_OK);
     }
     return worker;
+}
+
+/* Ends a request by at most so many rounds of progress; frees it. */
+static inline void fuzz_wait(ucp_worker_h worker, ucs_status_ptr_t result, int max_rounds)
+{
+    if (!UCS_PTR_IS_PTR(result)) {
+        return;
+    }
+    for (int round = 0; ucp_request_check_status(result) == UCS_INPROGRESS; round++) {
+        fuzz_check(round < max_rounds);
+        (void)ucp_worker_progress(worker);
+    }
+    ucp_request_free(result);
+}
+
+/* An endpoint of the worker to itself, open. */
+static inline ucp_ep_h fuzz_connected(ucp_worker_h worker, int max_rounds)
+{
+    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_request_param_t all = {.op_attr_mask = 0};
+    ucp_ep_params_t params  = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucs_status_ptr_t receive;
+    char byte;
+    ucp_ep_h ep;
+
+    fuzz_check(ucp_worker_query(worker, &attr) == UCS_OK);
+    params.address = attr.address;
+    fuzz_check(ucp_ep_create(worker, &params, &ep) == UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &all);
+    fuzz_wait(worker, ucp_tag_send_nbx(ep, "x", 1, 0, &all), max_rounds);
+    fuzz_wait(worker, receive, max_rounds);
+    fuzz_check(ep->state == CW_EP_OPEN);
+    return ep;
 }
 
 #endif

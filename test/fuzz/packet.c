@@ -12,41 +12,6 @@ enum { MAX_ROUNDS = 100000 };
 
 static ucp_worker_h worker;
 
-static void wait_for(ucs_status_ptr_t result)
-{
-    int round;
-
-    if (!UCS_PTR_IS_PTR(result)) {
-        return;
-    }
-    for (round = 0; ucp_request_check_status(result) == UCS_INPROGRESS; round++) {
-        fuzz_check(round < MAX_ROUNDS);
-        (void)ucp_worker_progress(worker);
-    }
-    ucp_request_free(result);
-}
-
-static ucp_ep_h connected(void)
-{
-    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_request_param_t all = {.op_attr_mask = 0};
-    ucp_ep_params_t params  = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_ptr_t receive;
-    char byte;
-    ucp_ep_h ep;
-
-    fuzz_check(ucp_worker_query(worker, &attr) == UCS_OK);
-    params.address = attr.address;
-    fuzz_check(ucp_ep_create(worker, &params, &ep) == UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &all);
-    wait_for(ucp_tag_send_nbx(ep, "x", 1, 0, &all));
-    wait_for(receive);
-    fuzz_check(ep->state == CW_EP_OPEN);
-    return ep;
-}
-
 static void feed(ucp_ep_h ep, const uint8_t *data, size_t size)
 {
     uint8_t *packet;
@@ -81,7 +46,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     worker = fuzz_worker("self");
-    ep     = connected();
+    ep     = fuzz_connected(worker, MAX_ROUNDS);
     for (i = 0; i < (data[0] & 3); i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in[i], sizeof(in[i]), (ucp_tag_t)i, 3, &plain);
     }
@@ -92,19 +57,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] & 8) {
         (void)ucp_worker_progress(worker);
     }
-    wait_for(ucp_ep_close_nbx(ep, &force));
-    wait_for(sync);
+    fuzz_wait(worker, ucp_ep_close_nbx(ep, &force), MAX_ROUNDS);
+    fuzz_wait(worker, sync, MAX_ROUNDS);
     for (i = 0; i < 4; i++) {
         if (UCS_PTR_IS_PTR(receives[i])) {
             ucp_request_cancel(worker, receives[i]);
-            wait_for(receives[i]);
+            fuzz_wait(worker, receives[i], MAX_ROUNDS);
         }
     }
     for (i = 0; i < 100; i++) {
         (void)ucp_worker_progress(worker);
     }
     while ((message = ucp_tag_probe_nb(worker, 0, 0, 1, &info)) != NULL) {
-        wait_for(ucp_tag_msg_recv_nbx(worker, in[0], sizeof(in[0]), message, &plain));
+        fuzz_wait(worker, ucp_tag_msg_recv_nbx(worker, in[0], sizeof(in[0]), message, &plain), MAX_ROUNDS);
     }
     return 0;
 }

@@ -95,38 +95,6 @@ static void close_conn(struct cw_conn *conn)
     real->transport->close_conn(conn);
 }
 
-static void wait_for(ucs_status_ptr_t result)
-{
-    if (!UCS_PTR_IS_PTR(result)) {
-        return;
-    }
-    for (int round = 0; ucp_request_check_status(result) == UCS_INPROGRESS; round++) {
-        fuzz_check(round < MAX_ROUNDS);
-        (void)ucp_worker_progress(worker);
-    }
-    ucp_request_free(result);
-}
-
-static ucp_ep_h connected(void)
-{
-    ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_request_param_t all = {.op_attr_mask = 0};
-    ucp_ep_params_t params  = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_ptr_t receive;
-    char byte;
-    ucp_ep_h ep;
-
-    fuzz_check(ucp_worker_query(worker, &attr) == UCS_OK);
-    params.address = attr.address;
-    fuzz_check(ucp_ep_create(worker, &params, &ep) == UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &all);
-    wait_for(ucp_tag_send_nbx(ep, "x", 1, 0, &all));
-    wait_for(receive);
-    return ep;
-}
-
 static void divert(ucp_ep_h ep)
 {
     real                    = ep->conn->iface;
@@ -196,7 +164,7 @@ static void take_out_all(void)
     ucp_tag_recv_info_t info;
 
     while ((message = ucp_tag_probe_nb(worker, 0, 0, 1, &info)) != NULL) {
-        wait_for(ucp_tag_msg_recv_nbx(worker, NULL, 0, message, &plain));
+        fuzz_wait(worker, ucp_tag_msg_recv_nbx(worker, NULL, 0, message, &plain), MAX_ROUNDS);
     }
 }
 
@@ -214,7 +182,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     fuzz_check(setenv("UCX_RNDV_THRESH", "100", 1) == 0);
     worker      = fuzz_worker("self");
-    ep          = connected();
+    ep          = fuzz_connected(worker, MAX_ROUNDS);
     copies_work = (data[0] & 1) != 0;
     divert(ep);
     if (data[0] & 2) {
@@ -235,13 +203,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ep->conn != NULL) {
         ep->conn->iface = real;
     }
-    wait_for(ucp_ep_close_nbx(ep, &force));
-    wait_for(sends[0]);
-    wait_for(sends[1]);
+    fuzz_wait(worker, ucp_ep_close_nbx(ep, &force), MAX_ROUNDS);
+    fuzz_wait(worker, sends[0], MAX_ROUNDS);
+    fuzz_wait(worker, sends[1], MAX_ROUNDS);
     for (int i = 0; i < 3; i++) {
         if (UCS_PTR_IS_PTR(receives[i])) {
             ucp_request_cancel(worker, receives[i]);
-            wait_for(receives[i]);
+            fuzz_wait(worker, receives[i], MAX_ROUNDS);
         }
     }
     for (int i = 0; i < 20; i++) {
