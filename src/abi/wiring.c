@@ -7,6 +7,7 @@
 #include "connect/connect.h"
 #include "op/fetch.h"
 #include "op/op.h"
+#include "op/rma.h"
 
 static const struct cw_upcalls upcalls = {
     .packet = cw_op_packet,
@@ -23,8 +24,9 @@ const struct cw_worker_handlers cw_door_handlers = {
     .worker_init     = cw_op_worker_init,
     .worker_cleanup  = cw_op_worker_cleanup,
     .ep_connect      = cw_wireup_connect,
-    .ep_quiesce      = cw_fetch_quiesce,
+    .ep_quiesce      = cw_op_ep_quiesce,
     .ep_lost         = cw_op_ep_lost,
+    .ep_flush        = cw_rma_flush,
     .ep_user_changed = cw_op_ep_user_changed,
 };
 

@@ -8,6 +8,7 @@
 #include "abi/door.h"
 #include "connect/connect.h"
 #include "op/am.h"
+#include "op/rma.h"
 
 /* The size that a program must offer to ucp_request_query for the whole text (WRK-8). */
 #define MAX_DEBUG_STRING 200
@@ -175,9 +176,12 @@ ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_par
     return result;
 }
 
-/* There are no one-sided operations yet, hence nothing to order. */
 ucs_status_t ucp_worker_fence(ucp_worker_h worker)
 {
-    (void)worker;
-    return UCS_OK;
+    ucs_status_t status;
+
+    cw_worker_enter(worker);
+    status = cw_rma_fence(worker);
+    cw_worker_leave(worker);
+    return status;
 }

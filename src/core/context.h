@@ -18,6 +18,8 @@ struct cw_resource {
     struct cw_device device;
 };
 
+struct cw_mem_table;
+
 struct ucp_context {
     uint64_t features;
     size_t request_size;
@@ -27,6 +29,7 @@ struct ucp_context {
     int mt_workers_shared;
     char name[CW_NAME_MAX];
     struct cw_config *config;           /* owned copy */
+    struct cw_mem_table *memory;        /* core/mem.h */
     struct cw_resource *resources;      /* grouped by transport */
     unsigned num_resources;
 };

@@ -49,6 +49,7 @@ struct ucp_ep {
     uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
     uint8_t close_sent;
     uint8_t error_reported;
+    uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
     uint8_t tried_ifaces;               /* bit i: worker->ifaces[i] was dialled */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
@@ -56,6 +57,7 @@ struct ucp_ep {
     uint32_t board_generation;          /* op/fetch: of the last transfer with a board */
     uint16_t boards_used;               /* likewise: bit per board */
     uint16_t num_copying;               /* likewise: transfers of which shares are left for us */
+    uint32_t fences;                    /* op/rma: those that active messages have to wait for */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
     /* dials that failed or lost against the peer's; closed by the next reap */
@@ -74,6 +76,7 @@ struct ucp_ep {
     uint64_t eager_consumed;
     uint64_t eager_told;
     struct cw_stream *stream;           /* op/: made at first use */
+    struct cw_rma *rma;                 /* likewise */
 };
 
 static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)

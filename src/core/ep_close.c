@@ -14,7 +14,11 @@
 
 struct flush_state {
     struct cw_completion completion;
+    struct cw_flush_wait remote;    /* for one-sided operations */
     struct cw_request *request;
+    uint8_t remote_waits;
+    uint8_t sent;                   /* the transport's part is over */
+    ucs_status_t status;            /* of the one-sided operations */
 };
 
 _Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -23,8 +27,30 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct flush_state *state = cw_container_of(completion, struct flush_state, completion);
 
-    cw_list_remove(&state->request->link);
-    cw_request_complete(state->request, status);
+    state->sent = 1;
+    if (status != UCS_OK || !state->remote_waits) {
+        cw_list_remove(&state->request->link);
+        cw_request_complete(state->request, (status == UCS_OK) ? state->status : status);
+    }
+}
+
+static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
+{
+    struct flush_state *state = cw_container_of(wait, struct flush_state, remote);
+
+    state->remote_waits = 0;
+    state->status       = status;
+    if (state->sent) {
+        cw_list_remove(&state->request->link);
+        cw_request_complete(state->request, status);
+    }
+}
+
+static void flush_release(struct cw_request *request)
+{
+    struct flush_state *state = cw_request_state(request);
+
+    cw_list_remove(&state->remote.link);
 }
 
 static ucs_status_t conn_flush(struct ucp_ep *ep, struct cw_completion *completion)
@@ -37,11 +63,17 @@ static ucs_status_t conn_flush(struct ucp_ep *ep, struct cw_completion *completi
 static ucs_status_t flush_send(struct cw_request *request)
 {
     struct flush_state *state = cw_request_state(request);
+    ucs_status_t status;
 
     if (!cw_list_empty(&request->ep->held)) {
         return CW_HOLD; /* they were posted before (FLU-1) */
     }
-    return conn_flush(request->ep, &state->completion);
+    status = conn_flush(request->ep, &state->completion);
+    if (status == UCS_OK) {
+        state->sent = 1;
+        status      = state->remote_waits ? UCS_INPROGRESS : state->status;
+    }
+    return status;
 }
 
 static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
@@ -70,10 +102,37 @@ static ucs_status_t close_send(struct cw_request *request)
     return flush_send(request);
 }
 
+static ucs_status_t wait_for_remote(struct ucp_ep *ep, struct flush_state *state, int confirm)
+{
+    ucs_status_t status;
+
+    if (!ep->rma_busy) {
+        return UCS_OK;
+    }
+    status = ep->worker->handlers->ep_flush(ep, &state->remote, confirm);
+    if (status == UCS_INPROGRESS) {
+        state->remote_waits = 1;
+        return UCS_OK;
+    }
+    return status;
+}
+
+static struct flush_state *state_init(struct cw_request *request)
+{
+    struct flush_state *state = cw_request_state(request);
+
+    *state = (struct flush_state){.completion.done = flush_done,
+                                  .remote.done     = remote_done,
+                                  .request         = request,
+                                  .status          = UCS_OK};
+    cw_list_init(&state->remote.link);
+    return state;
+}
+
 /* Tries at once when nothing is queued; otherwise, or when the transport is not through, puts the request to its
- * place. */
+ * place. What is remembered of refused operations is told, but does not keep a close from closing. */
 static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param,
-                              ucs_status_t (*send)(struct cw_request *))
+                              ucs_status_t (*send)(struct cw_request *), int confirm)
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     struct flush_state *state;
@@ -82,11 +141,11 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    state                  = cw_request_state(request);
-    state->request         = request;
-    state->completion.done = flush_done;
-    request->ep            = ep;
-    request->send          = send;
+    state            = state_init(request);
+    state->status    = wait_for_remote(ep, state, confirm);
+    request->ep      = ep;
+    request->send    = send;
+    request->release = flush_release;
     if (cw_ep_ready(ep)) {
         status = send(request);
     }
@@ -97,6 +156,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     } else if (status == UCS_INPROGRESS) {
         cw_list_add_tail(&ep->inflight, &request->link);
     } else {
+        flush_release(request);
         cw_request_put(request);
         return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
     }
@@ -108,11 +168,11 @@ ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
-    if (cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) &&
+    if (cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy &&
         (ep->state != CW_EP_OPEN || ep->conn->iface->transport->flush == NULL)) {
         return NULL;
     }
-    return start(ep, param, flush_send);
+    return start(ep, param, flush_send, 1);
 }
 
 /* CLS-1. Receives of the endpoint end in here (CLS-12). */
@@ -169,7 +229,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
         result = NULL;
         cw_ep_reap_later(ep);
     } else {
-        result = start(ep, param, close_send);
+        result = start(ep, param, close_send, 0);
     }
     return result;
 }
@@ -181,7 +241,7 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
     ep->peer_closed = 1;
     if (!ep->user && !ep->unread && !ep->close_sent && ep->state == CW_EP_OPEN) {
         /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
-        result = start(ep, NULL, close_send);
+        result = start(ep, NULL, close_send, 0);
         if (UCS_PTR_IS_PTR(result)) {
             cw_request_release(cw_request_of(result), 0);
         }
@@ -195,7 +255,8 @@ void cw_ep_peer_ended(struct ucp_ep *ep)
 }
 
 struct worker_flush_state {
-    size_t waiting; /* endpoint flushes under way, and 1 while they are being started */
+    size_t waiting;      /* endpoint flushes under way, and 1 while they are being started */
+    ucs_status_t status; /* of a one-sided operation that a peer refused */
 };
 
 static void worker_flush_step(struct cw_request *request)
@@ -203,17 +264,24 @@ static void worker_flush_step(struct cw_request *request)
     struct worker_flush_state *state = cw_request_state(request);
 
     if (--state->waiting == 0) {
-        cw_request_complete(request, UCS_OK);
+        cw_request_complete(request, state->status);
     }
 }
 
 /* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others. */
-static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
+static void note_status(struct cw_request *request, const struct ucp_ep *ep, ucs_status_t status)
 {
-    (void)handle;
+    struct worker_flush_state *state = cw_request_state(request);
+
     if (status != UCS_OK) {
         cw_diag("flush of one endpoint ended with: %s", ucs_status_string(status));
+        state->status = (ep->state == CW_EP_FAILED) ? state->status : status;
     }
+}
+
+static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
+{
+    note_status(user_data, cw_request_of(handle)->ep, status);
     worker_flush_step(user_data);
 }
 
@@ -224,10 +292,11 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
     ucp_request_param_t ep_param    = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send      = ep_flushed};
     ucs_status_ptr_t result;
+    ucs_status_t status;
     struct ucp_ep *ep;
 
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
-        if (cw_list_empty(&ep->pending) && ep->state != CW_EP_OPEN) {
+        if (cw_list_empty(&ep->pending) && ep->state != CW_EP_OPEN && !ep->rma_busy) {
             continue;
         }
         if (request == NULL) {
@@ -237,20 +306,24 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
             }
             state          = cw_request_state(request);
             state->waiting = 1;
+            state->status  = UCS_OK;
         }
         ep_param.user_data = request;
         result             = cw_ep_flush(ep, &ep_param);
         if (UCS_PTR_IS_PTR(result)) {
             state->waiting++;
             cw_request_release(cw_request_of(result), 1);
+        } else {
+            note_status(request, ep, UCS_PTR_STATUS(result));
         }
     }
     if (request == NULL) {
         return NULL;
     }
     if (state->waiting == 1) {
+        status = state->status;
         cw_request_put(request);
-        return NULL;
+        return UCS_STATUS_PTR(status);
     }
     state->waiting--;
     return cw_request_handle(request);

@@ -20,6 +20,14 @@
 
 #define CW_MAX_IFACES 4
 
+/* What a flush waits for above the core; embedded in its request. */
+struct cw_flush_wait {
+    struct cw_list link;            /* initialised; removing it is the end of the wait */
+    uint32_t generation;            /* op/rma.h */
+    uint32_t count;
+    void (*done)(struct cw_flush_wait *wait, ucs_status_t status);
+};
+
 /* What the layers above do for the core. */
 struct cw_worker_handlers {
     const struct cw_upcalls *upcalls;
@@ -34,6 +42,10 @@ struct cw_worker_handlers {
     /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the
      * endpoint's own lists are the core's business. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
+    /* A flush begins. UCS_INPROGRESS: `done` follows from progress, when the one-sided operations posted before are
+     * through; with `confirm` at the peer, too. UCS_OK: nothing to wait for. An error: of one that the peer refused, or
+     * UCS_ERR_NO_MEMORY. */
+    ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
     void (*ep_user_changed)(struct ucp_ep *ep);
 };

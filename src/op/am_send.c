@@ -75,10 +75,11 @@ static void release_header(struct cw_send *send)
 }
 
 static const struct cw_send_kind am_kind = {
-    .ids     = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
-    .header  = write_header,
-    .keep    = keep_header,
-    .release = release_header,
+    .ids         = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
+    .after_fence = 1,
+    .header      = write_header,
+    .keep        = keep_header,
+    .release     = release_header,
 };
 
 static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
@@ -144,7 +145,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     size_t length      = count;
     ucs_status_t status;
 
-    if (cw_likely(cw_ep_ready(ep) && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
+    if (cw_likely(cw_ep_ready(ep) && ep->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
                   !(flags & UCP_AM_SEND_FLAG_RNDV))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;

@@ -7,8 +7,10 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
+#include "op/rma.h"
 #include "op/send.h"
 #include "op/stream.h"
 #include "op/tag.h"
@@ -53,6 +55,16 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_AM_RTS]       = cw_am_on_rts,
     [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
     [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
+    [CW_PACKET_PUT]           = cw_serve_on_put,
+    [CW_PACKET_PUT_RTS]       = cw_serve_on_put_rts,
+    [CW_PACKET_GET]           = cw_serve_on_get,
+    [CW_PACKET_GET_REFUSED]   = cw_get_on_refused,
+    [CW_PACKET_AMO]           = cw_amo_on_request,
+    [CW_PACKET_AMO_REPLY]     = cw_amo_on_reply,
+    [CW_PACKET_FLUSH]         = cw_rma_on_flush,
+    [CW_PACKET_FLUSHED]       = cw_rma_on_flushed,
+    [CW_PACKET_HELP]          = cw_copy_on_help,
+    [CW_PACKET_HELPED]        = cw_copy_on_helped,
 };
 
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
@@ -88,6 +100,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     cw_idmap_init(&state->fetches);
     cw_am_init(&state->am, cw_random_u64());
     cw_list_init(&state->streams);
+    cw_list_init(&state->rma);
     worker->op_state = state;
     return UCS_OK;
 }
@@ -104,10 +117,17 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     worker->op_state = NULL;
 }
 
+void cw_op_ep_quiesce(struct ucp_ep *ep)
+{
+    cw_fetch_quiesce(ep);
+    cw_copy_quiesce(ep);
+}
+
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_incoming_ep_lost(ep, status);
     cw_stream_ep_lost(ep, status);
+    cw_rma_ep_lost(ep, status);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

@@ -16,6 +16,7 @@ struct cw_op_state {
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
     struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
+    struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
 };
 
 static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
@@ -25,6 +26,7 @@ static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
 
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
 void cw_op_worker_cleanup(struct ucp_worker *worker);
+void cw_op_ep_quiesce(struct ucp_ep *ep);
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 void cw_op_ep_user_changed(struct ucp_ep *ep);
 

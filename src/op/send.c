@@ -214,6 +214,9 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
         return cw_send_data(request);
     }
     if (send->phase == CW_SEND_QUEUED) {
+        if (cw_unlikely(send->kind->after_fence && request->ep->fences > 0)) {
+            return CW_HOLD;
+        }
         if (goes_by_rndv(request->ep, send)) {
             cw_dt_pack_ahead(&send->cursor);
             return cw_send_announce(request);
@@ -294,7 +297,8 @@ static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
            send->cursor.length < ep->conn->iface->plan->zcopy_min;
 }
 
-static ucs_status_ptr_t queue(struct cw_request *request)
+/* `why`: what the attempt answered. */
+static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 {
     struct cw_send *send = cw_request_state(request);
     struct ucp_ep *ep    = request->ep;
@@ -309,7 +313,11 @@ static ucs_status_ptr_t queue(struct cw_request *request)
         }
         return give_up(request, status);
     }
-    cw_ep_queue(ep, request);
+    if (why == CW_HOLD) {
+        cw_list_add_tail(&ep->held, &request->link);
+    } else {
+        cw_ep_queue(ep, request);
+    }
     return cw_request_handle(request);
 }
 
@@ -335,7 +343,9 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
         cw_list_add_tail(&ep->inflight, &request->link);
         return cw_request_handle(request);
     case CW_AGAIN:
-        return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? give_up(request, UCS_ERR_NO_RESOURCE) : queue(request);
+    case CW_HOLD:
+        return (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? give_up(request, UCS_ERR_NO_RESOURCE) :
+               queue(request, status);
     default:
         if (request->outstanding == 0) {
             return give_up(request, status);

@@ -42,6 +42,7 @@ struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
     uint8_t credited;           /* counts against the window of the receiver */
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
+    uint8_t after_fence;        /* waits for the puts before a fence */
     /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
     /* The request outlives the call before anything was sent: keeps what the program may reuse. NULL: nothing. */

@@ -32,7 +32,17 @@ enum cw_packet_id {
     CW_PACKET_AM_RTS         = 17, /* struct cw_wire_am_rts */
     CW_PACKET_STREAM_DATA    = 18, /* struct cw_wire_stream_data */
     CW_PACKET_STREAM_CREDIT  = 19, /* struct cw_wire_stream_credit */
-    CW_PACKET_COUNT          = 20
+    CW_PACKET_PUT            = 20, /* this one and the following: wire/rma.h; struct cw_wire_put */
+    CW_PACKET_PUT_RTS        = 21, /* struct cw_wire_put_rts */
+    CW_PACKET_GET            = 22, /* struct cw_wire_get */
+    CW_PACKET_GET_REFUSED    = 23, /* struct cw_wire_get_refused */
+    CW_PACKET_AMO            = 24, /* struct cw_wire_amo */
+    CW_PACKET_AMO_REPLY      = 25, /* struct cw_wire_amo_reply */
+    CW_PACKET_FLUSH          = 26, /* struct cw_wire_flush */
+    CW_PACKET_FLUSHED        = 27, /* struct cw_wire_flushed */
+    CW_PACKET_HELP           = 28, /* struct cw_wire_help */
+    CW_PACKET_HELPED         = 29, /* struct cw_wire_helped */
+    CW_PACKET_COUNT          = 30
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered memory (docs/RMA.md): the regions of a context, found by token. Any thread may map and unmap (MEM-18); the
+ * table has its own lock. Workers come here for each access that a peer asks them to carry out.
+ */
+#ifndef CW_CORE_MEM_H
+#define CW_CORE_MEM_H
+
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/context.h"
+#include "wire/key.h"
+
+struct cw_mem_table;    /* context->memory */
+struct cw_mapping;      /* another process' region, mapped here; shared by all keys to it */
+struct ucp_ep;
+
+ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p);
+/* Regions that the program left mapped end with it. */
+void cw_mem_table_free(struct cw_mem_table *table);
+
+/* ucp_mem_map and what belongs to it; parameters are read under their mask only. MEM-1..18, 30..33. */
+ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p);
+ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem);
+ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr);
+ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *params);
+void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
+/* The key of a region; equal at each call (KEY-2). */
+void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
+
+/*
+ * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
+ * (CW_KEY_*). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks, no other calls
+ * of this file in between, one packet at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
+ * UCS_ERR_INVALID_PARAM: no right.
+ */
+ucs_status_t cw_mem_enter(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length,
+                          unsigned rights, void **ptr_p);
+void cw_mem_leave(struct ucp_context *context);
+
+/* Keeps a region's memory in use over several calls. Embedded; on the region's list. */
+struct cw_mem_pin {
+    struct cw_list link;
+    struct ucp_mem *mem;            /* NULL: not pinned */
+    struct ucp_ep *ep;              /* whose connection uses it */
+};
+
+/* As cw_mem_enter, without the lock afterwards. */
+ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length, unsigned rights,
+                        struct ucp_ep *ep, struct cw_mem_pin *pin, void **ptr_p);
+/* Nothing happens to a pin that holds nothing. */
+void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin);
+
+/*
+ * How this process reaches the memory of a key by loads and stores, if it can: `*local_p` is where key->address lies
+ * here, `*beacon_p` holds the token while the region is registered. *mapping_p: to be given back, or NULL when it is a
+ * region of our own. UCS_ERR_UNREACHABLE: not by loads and stores.
+ */
+ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
+                           const uint64_t **beacon_p, struct cw_mapping **mapping_p);
+void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
+
+#endif

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unpacked keys.
+ */
+#include "core/rkey.h"
+
+#include <stdlib.h>
+
+ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p)
+{
+    struct ucp_rkey *rkey;
+    struct cw_key key;
+    ucs_status_t status = cw_key_decode(bytes, &key);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    rkey = calloc(1, sizeof(*rkey));
+    if (rkey == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    rkey->context = context;
+    rkey->key     = key;
+    if (key.length > 0 &&
+        cw_mem_attach(context, &key, &rkey->local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
+        rkey->local = NULL; /* by copies or packets, then */
+    }
+    *rkey_p = rkey;
+    return UCS_OK;
+}
+
+void cw_rkey_destroy(struct ucp_rkey *rkey)
+{
+    if (rkey->mapping != NULL) {
+        cw_mem_detach(rkey->context, rkey->mapping);
+    }
+    free(rkey);
+}
+
+ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **ptr_p)
+{
+    char *ptr;
+
+    if (!cw_rkey_holds(rkey, address, 0)) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    ptr = cw_rkey_direct(rkey, address, 0);
+    if (ptr == NULL) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    *ptr_p = ptr;
+    return UCS_OK;
+}
+
+static int compare(uint64_t first, uint64_t second)
+{
+    return (first > second) - (first < second);
+}
+
+int cw_rkey_compare(const struct ucp_rkey *first, const struct ucp_rkey *second)
+{
+    int result = compare(first->key.token, second->key.token);
+
+    if (result == 0) {
+        result = compare(first->key.address, second->key.address);
+    }
+    return (result == 0) ? compare(first->key.length, second->key.length) : result;
+}

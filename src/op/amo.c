@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * To be written (docs/RMA.md).
+ */
+#include "op/copy.h"
+#include "op/rma.h"
+
+ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
+                        uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    (void)ep, (void)op, (void)operand, (void)reply, (void)size, (void)address, (void)rkey, (void)param;
+    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+}
+
+ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length)
+{
+    (void)ep, (void)data, (void)length;
+    return UCS_ERR_IO_ERROR;
+}
+
+ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
+{
+    (void)ep, (void)data, (void)length;
+    return UCS_ERR_IO_ERROR;
+}

@@ -1,0 +1,667 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op/rma.h: the queue, the counts, flush and fence. Invariants: an operation is counted from cw_rma_begin to cw_rma_end
+ * under one generation; a wait closes a generation and ends when it is the oldest and its count is 0; the queue is
+ * looked at whenever something ended that its head may wait for. Waits end and the queue moves in a job of progress, so
+ * that no callback of a flush runs before that of the operation which it waited for.
+ */
+#include "op/rma.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "op/op.h"
+
+/* Operations started before others of the worker get their turn. */
+#define TURN 64
+
+struct flush_op {
+    uint64_t id;
+    uint32_t generation;
+    uint32_t mark;
+};
+
+_Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+/* Tells the core whether a flush has to come here. */
+static void update(struct cw_rma *rma)
+{
+    rma->ep->rma_busy = rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
+                        rma->error != UCS_OK;
+}
+
+void cw_rma_kick(struct cw_rma *rma)
+{
+    if (cw_list_empty(&rma->job.link)) {
+        cw_worker_add_job(rma->ep->worker, &rma->job);
+    }
+}
+
+uint32_t cw_rma_begin(struct cw_rma *rma)
+{
+    rma->open++;
+    rma->ep->rma_busy = 1;
+    return rma->generation;
+}
+
+void cw_rma_end(struct ucp_ep *ep, uint32_t generation)
+{
+    struct cw_rma *rma = ep->rma;
+    struct cw_flush_wait *wait;
+
+    if (rma == NULL) {
+        return; /* the endpoint is lost, and with it all counts */
+    }
+    if (generation == rma->generation) {
+        rma->open--;
+        update(rma);
+    } else {
+        cw_list_for_each(wait, &rma->waits, struct cw_flush_wait, link) {
+            if (wait->generation == generation) {
+                wait->count--;
+                break;
+            }
+        }
+    }
+    if (!cw_list_empty(&rma->waits) || !cw_list_empty(&rma->queue)) {
+        cw_rma_kick(rma);
+    }
+}
+
+void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length)
+{
+    if (rma->num_late++ == 0) {
+        rma->late_first = address;
+        rma->late_end   = address + length;
+        return;
+    }
+    rma->late_first = (address < rma->late_first) ? address : rma->late_first;
+    rma->late_end   = (address + length > rma->late_end) ? address + length : rma->late_end;
+}
+
+void cw_rma_late_remove(struct cw_rma *rma)
+{
+    rma->num_late--;
+    if (!cw_list_empty(&rma->queue)) {
+        cw_rma_kick(rma);
+    }
+}
+
+/* ---- the queue ---- */
+
+static void put_inflight(struct cw_request *request)
+{
+    cw_list_add_tail(&request->ep->inflight, &request->link);
+}
+
+/* UCS_OK: the queue is empty or waits for what kicks it; CW_AGAIN, CW_LATER: it waits for its turn. */
+static ucs_status_t run_queue(struct cw_rma *rma)
+{
+    ucs_status_t result = UCS_OK, status;
+    struct cw_request *request;
+    struct cw_list *link;
+    unsigned turn = 0;
+
+    rma->running = 1;
+    while (result == UCS_OK && rma->ep->state == CW_EP_OPEN && (link = cw_list_pop_head(&rma->queue)) != NULL) {
+        request = cw_container_of(link, struct cw_request, link);
+        status  = request->send(request);
+        if (status == CW_AGAIN || status == CW_LATER || status == CW_HOLD) {
+            cw_list_add_head(&rma->queue, link);
+            if (status == CW_HOLD) {
+                break;
+            }
+            result = status;
+        } else if (status == UCS_INPROGRESS || (status != CW_RMA_OWNED && request->outstanding > 0)) {
+            put_inflight(request);
+        } else if (status != CW_RMA_OWNED) {
+            cw_request_complete(request, status);
+        }
+        if (++turn == TURN && result == UCS_OK && !cw_list_empty(&rma->queue)) {
+            result = CW_LATER;
+        }
+    }
+    rma->running = 0;
+    return result;
+}
+
+static ucs_status_t pump_send(struct cw_request *request)
+{
+    struct cw_rma *rma = request->ep->rma;
+
+    return rma->running ? CW_AGAIN : run_queue(rma);
+}
+
+static void pump_release(struct cw_request *request)
+{
+    if (request->ep->rma != NULL) {
+        request->ep->rma->pump = NULL;
+    }
+}
+
+/* The queue goes on when the endpoint is open and has room. */
+static ucs_status_t start_pump(struct cw_rma *rma)
+{
+    struct cw_request *request;
+
+    if (rma->pump != NULL) {
+        return UCS_OK;
+    }
+    request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    request->ep      = rma->ep;
+    request->send    = pump_send;
+    request->release = pump_release;
+    rma->pump        = request;
+    cw_request_release(request, 0);
+    cw_ep_queue(rma->ep, request);
+    return UCS_OK;
+}
+
+static void go_on(struct cw_rma *rma)
+{
+    struct ucp_ep *ep   = rma->ep;
+    ucs_status_t status = CW_AGAIN;
+
+    if (cw_list_empty(&rma->queue) || rma->pump != NULL || rma->running || ep->state == CW_EP_FAILED) {
+        return;
+    }
+    if (cw_ep_ready(ep)) {
+        status = run_queue(rma);
+    }
+    if (status != UCS_OK && start_pump(rma) != UCS_OK) {
+        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+    } else if (status == CW_LATER) {
+        cw_ep_reap_later(ep); /* which drains pending */
+    }
+}
+
+static void end_waits(struct cw_rma *rma)
+{
+    struct ucp_ep *ep = rma->ep;
+    struct cw_flush_wait *wait;
+    ucs_status_t status;
+
+    while (ep->rma == rma && !cw_list_empty(&rma->waits)) {
+        wait = cw_list_head(&rma->waits, struct cw_flush_wait, link);
+        if (wait->count > 0) {
+            return;
+        }
+        status     = rma->error;
+        rma->error = UCS_OK;
+        cw_list_remove(&wait->link);
+        update(rma);
+        wait->done(wait, status); /* callbacks may post and even close, but not free the endpoint */
+    }
+}
+
+static void run_job(struct cw_job *job)
+{
+    struct cw_rma *rma = cw_container_of(job, struct cw_rma, job);
+    struct ucp_ep *ep  = rma->ep;
+
+    if (ep->state == CW_EP_FAILED) {
+        return;
+    }
+    end_waits(rma);
+    if (ep->rma != rma) {
+        return;
+    }
+    if (rma->passed > 0) { /* active messages that were held go before new ones */
+        ep->fences -= rma->passed;
+        rma->passed = 0;
+        if (ep->state == CW_EP_OPEN) {
+            cw_ep_release_held(ep);
+        }
+    }
+    go_on(rma);
+}
+
+static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
+{
+    if (request->release != NULL) {
+        request->release(request);
+    }
+    cw_request_put(request);
+    return UCS_STATUS_PTR(status);
+}
+
+static ucs_status_ptr_t enqueue(struct cw_request *request, int waits, ucs_status_t (*keep)(struct cw_request *))
+{
+    struct cw_rma *rma  = request->ep->rma;
+    ucs_status_t status = (keep == NULL) ? UCS_OK : keep(request);
+
+    if (status == UCS_OK && !waits) {
+        status = start_pump(rma);
+    }
+    if (status != UCS_OK) {
+        return give_up(request, status);
+    }
+    cw_list_add_tail(&rma->queue, &request->link);
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs_status_t (*keep)(struct cw_request *))
+{
+    struct ucp_ep *ep   = request->ep;
+    struct cw_rma *rma  = ep->rma;
+    ucs_status_t status = CW_AGAIN;
+
+    if (!cw_list_empty(&rma->queue)) {
+        return enqueue(request, 1, keep); /* whoever is before us takes care of it */
+    }
+    if (cw_ep_ready(ep) && !rma->running) {
+        status = request->send(request);
+    }
+    switch (status) {
+    case UCS_OK:
+        if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+            cw_request_complete(request, UCS_OK);
+            return cw_request_handle(request);
+        }
+        return give_up(request, UCS_OK);
+    case UCS_INPROGRESS:
+        put_inflight(request);
+        return cw_request_handle(request);
+    case CW_RMA_OWNED:
+        return cw_request_handle(request);
+    case CW_AGAIN:
+    case CW_LATER:
+    case CW_HOLD:
+        return enqueue(request, status == CW_HOLD, keep);
+    default:
+        if (request->outstanding == 0) {
+            return give_up(request, status);
+        }
+        put_inflight(request);
+        return cw_request_handle(request);
+    }
+}
+
+/* ---- flush ---- */
+
+static void flush_op_release(struct cw_request *request)
+{
+    struct flush_op *op = cw_request_state(request);
+
+    if (op->id != 0) {
+        cw_idmap_remove(&request->worker->ids, op->id);
+        if (request->ep->rma != NULL) {
+            request->ep->rma->replies--;
+        }
+    }
+    cw_rma_end(request->ep, op->generation);
+}
+
+static ucs_status_t flush_op_send(struct cw_request *request)
+{
+    struct flush_op *op  = cw_request_state(request);
+    struct cw_rma *rma   = request->ep->rma;
+    struct cw_conn *conn = request->ep->conn;
+    ucs_status_t status;
+    uint64_t id;
+
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_idmap_add(&request->worker->ids, request, &id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = conn->iface->transport->send_short(conn, CW_PACKET_FLUSH, htole64(id), NULL, 0);
+    if (status != UCS_OK) {
+        cw_idmap_remove(&request->worker->ids, id);
+        return status;
+    }
+    op->id          = id;
+    op->mark        = rma->sent_mark;
+    rma->asked_mark = rma->sent_mark;
+    rma->replies++;
+    return UCS_INPROGRESS;
+}
+
+static struct cw_request *flush_op_new(struct cw_rma *rma)
+{
+    struct cw_request *request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
+    struct flush_op *op;
+
+    if (request == NULL) {
+        return NULL;
+    }
+    op               = cw_request_state(request);
+    op->id           = 0;
+    op->generation   = cw_rma_begin(rma);
+    request->ep      = rma->ep;
+    request->send    = flush_op_send;
+    request->release = flush_op_release;
+    return request;
+}
+
+ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_flushed packet;
+    struct cw_request *request;
+    ucs_status_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    status  = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    request = cw_idmap_get(&ep->worker->ids, le64toh(packet.flush_id));
+    if (request == NULL || request->ep != ep || request->send != flush_op_send || status > 0 ||
+        status <= UCS_ERR_LAST || ep->rma == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    ep->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
+    if (status != UCS_OK) {
+        cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
+                 "does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
+        ep->rma->error = status;
+    }
+    update(ep->rma);
+    cw_list_remove(&request->link);
+    cw_request_complete(request, UCS_OK);
+    return UCS_OK;
+}
+
+/* Asks the peer to confirm all packets sent so far, now. UCS_OK: asked, or asked before. */
+static ucs_status_t confirm(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    ucs_status_t status;
+
+    if (rma->asked_mark == rma->sent_mark) {
+        return UCS_OK;
+    }
+    request = flush_op_new(rma);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = flush_op_send(request);
+    if (status != UCS_INPROGRESS) {
+        (void)give_up(request, status);
+        return status;
+    }
+    put_inflight(request);
+    cw_request_release(request, 0);
+    return UCS_OK;
+}
+
+ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets)
+{
+    ucs_status_t status;
+
+    if (writes && cw_rma_is_late(rma, address, length)) {
+        return CW_HOLD;
+    }
+    if (packets || cw_rma_confirmed(rma)) {
+        return UCS_OK;
+    }
+    status = confirm(rma);
+    return (status == UCS_OK) ? CW_HOLD : status;
+}
+
+ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
+{
+    struct cw_rma *rma = ep->rma;
+    struct cw_request *request;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+
+    if (rma == NULL) {
+        return UCS_OK;
+    }
+    if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark)) {
+        request = flush_op_new(rma);
+        if (request == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        result = cw_rma_post(request, 0, NULL);
+        if (UCS_PTR_IS_ERR(result)) {
+            return UCS_PTR_STATUS(result);
+        }
+        cw_request_release(request, 0);
+    }
+    if (rma->open == 0 && cw_list_empty(&rma->waits)) {
+        status     = rma->error;
+        rma->error = UCS_OK;
+        update(rma);
+        return status;
+    }
+    wait->generation = rma->generation++;
+    wait->count      = rma->open;
+    rma->open        = 0;
+    cw_list_add_tail(&rma->waits, &wait->link);
+    if (wait->count == 0) {
+        cw_rma_kick(rma); /* an older one may be about to end */
+    }
+    return UCS_INPROGRESS;
+}
+
+/* ---- fence ---- */
+
+static ucs_status_t barrier_send(struct cw_request *request)
+{
+    struct cw_rma *rma = request->ep->rma;
+
+    if (rma->async_puts > 0) {
+        return CW_HOLD;
+    }
+    rma->fence_mark = rma->sent_mark;
+    return UCS_OK;
+}
+
+static void barrier_release(struct cw_request *request)
+{
+    struct cw_rma *rma = request->ep->rma;
+
+    if (rma != NULL) {
+        rma->passed++;
+        cw_rma_kick(rma);
+    }
+}
+
+static ucs_status_t fence(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    ucs_status_ptr_t result;
+
+    if (rma->async_puts == 0 && cw_list_empty(&rma->queue)) {
+        rma->fence_mark = rma->sent_mark;
+        return UCS_OK;
+    }
+    request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    request->ep      = rma->ep;
+    request->send    = barrier_send;
+    request->release = barrier_release;
+    rma->ep->fences++;
+    result = cw_rma_post(request, 0, NULL);
+    if (UCS_PTR_IS_PTR(result)) {
+        cw_request_release(request, 0);
+    }
+    return UCS_PTR_IS_ERR(result) ? UCS_PTR_STATUS(result) : UCS_OK;
+}
+
+ucs_status_t cw_rma_fence(struct ucp_worker *worker)
+{
+    ucs_status_t result = UCS_OK, status;
+    struct cw_rma *rma;
+
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; no partner, the peer's CPU just reads */
+    cw_list_for_each(rma, &cw_op_state(worker)->rma, struct cw_rma, link) {
+        status = fence(rma);
+        result = (result == UCS_OK) ? status : result;
+    }
+    return result;
+}
+
+/* ---- the owner's side ---- */
+
+struct answer {
+    uint64_t packet[CW_CONTROL_MAX / sizeof(uint64_t)];
+    uint8_t length;
+    uint8_t id;
+};
+
+_Static_assert(sizeof(struct answer) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static size_t pack_answer(void *dest, size_t max, void *arg)
+{
+    const struct answer *answer = arg;
+
+    (void)max;
+    memcpy(dest, answer->packet, answer->length);
+    return answer->length;
+}
+
+static ucs_status_t send_answer(struct cw_conn *conn, struct answer *answer)
+{
+    const size_t payload = answer->length - sizeof(uint64_t);
+
+    if (payload <= conn->iface->limits.max_short) {
+        return conn->iface->transport->send_short(conn, answer->id, answer->packet[0], &answer->packet[1], payload);
+    }
+    return conn->iface->transport->send_bcopy(conn, answer->id, answer->length, pack_answer, answer);
+}
+
+static ucs_status_t answer_send(struct cw_request *request)
+{
+    return send_answer(request->ep->conn, cw_request_state(request));
+}
+
+static void answer_release(struct cw_request *request)
+{
+    cw_rma_serve_end(request->ep);
+}
+
+ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep)
+{
+    struct cw_rma *rma = cw_rma_get(ep);
+
+    if (rma == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (rma->serving >= CW_RMA_WINDOW) {
+        return UCS_ERR_IO_ERROR;
+    }
+    rma->serving++;
+    return UCS_OK;
+}
+
+void cw_rma_serve_end(struct ucp_ep *ep)
+{
+    if (ep->rma != NULL) {
+        ep->rma->serving--;
+    }
+}
+
+ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    struct answer now = {.length = (uint8_t)length, .id = id};
+    struct cw_request *request;
+    ucs_status_t status;
+
+    memcpy(now.packet, packet, length);
+    if (ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_answer(ep->conn, &now) != CW_AGAIN)) {
+        return UCS_OK; /* sent, or the connection broke and `closed` follows */
+    }
+    status = cw_rma_serve_begin(ep);
+    if (status != UCS_OK) {
+        return status;
+    }
+    request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
+    if (request == NULL) {
+        cw_rma_serve_end(ep);
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(cw_request_state(request), &now, sizeof(now));
+    request->ep      = ep;
+    request->send    = answer_send;
+    request->release = answer_release;
+    cw_request_release(request, 0);
+    cw_ep_queue(ep, request);
+    return UCS_OK;
+}
+
+void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status)
+{
+    static struct cw_log_limit limit;
+    struct cw_rma *rma = cw_rma_get(ep);
+
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "refused worker %016llx an access to %llu bytes at 0x%llx: %s",
+                       (unsigned long long)cw_ep_peer_uid(ep), (unsigned long long)length, (unsigned long long)address,
+                       (status == UCS_ERR_INVALID_ADDR) ? "no such memory is registered" :
+                       "the memory was not registered for that");
+    if (rma == NULL) {
+        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+    } else if (rma->refused == UCS_OK) {
+        rma->refused = status;
+    }
+}
+
+ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_flush flush;
+    struct cw_wire_flushed answer = {.status = 0};
+
+    if (length != sizeof(flush)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&flush, data, sizeof(flush));
+    answer.flush_id = flush.flush_id;
+    if (ep->rma != NULL) {
+        answer.status    = (int32_t)htole32((uint32_t)ep->rma->refused);
+        ep->rma->refused = UCS_OK;
+    }
+    return cw_rma_answer(ep, CW_PACKET_FLUSHED, &answer, sizeof(answer));
+}
+
+/* ---- life ---- */
+
+struct cw_rma *cw_rma_get(struct ucp_ep *ep)
+{
+    struct cw_rma *rma = ep->rma;
+
+    if (cw_likely(rma != NULL)) {
+        return rma;
+    }
+    rma = calloc(1, sizeof(*rma));
+    if (rma == NULL) {
+        return NULL;
+    }
+    rma->ep      = ep;
+    rma->error   = UCS_OK;
+    rma->refused = UCS_OK;
+    rma->job.run = run_job;
+    cw_list_init(&rma->queue);
+    cw_list_init(&rma->waits);
+    cw_list_init(&rma->job.link);
+    cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
+    ep->rma = rma;
+    return rma;
+}
+
+/* The core has ended the requests on its own lists, among them those of flushes. */
+void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
+{
+    struct cw_rma *rma = ep->rma;
+    struct cw_list *link;
+
+    if (rma == NULL) {
+        return;
+    }
+    while ((link = cw_list_pop_head(&rma->queue)) != NULL) {
+        cw_request_complete(cw_container_of(link, struct cw_request, link), status);
+    }
+    ep->rma      = NULL;
+    ep->rma_busy = 0;
+    cw_list_remove(&rma->job.link);
+    cw_list_remove(&rma->link);
+    free(rma);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One-sided operations: what puts, gets and atomics of an endpoint share (docs/RMA.md): the queue of those that cannot
+ * start, the count of those under way, flush and fence. The operations themselves: put.c, get.c, amo.c; serve.c is the
+ * owner's side; copy.c copies between processes.
+ */
+#ifndef CW_OP_RMA_H
+#define CW_OP_RMA_H
+
+#include "core/ep.h"
+#include "core/rkey.h"
+#include "op/datatype.h"
+#include "wire/rma.h"
+
+/* Per endpoint; ep->rma, made at the first operation that is not direct, and at the first that the peer asks for and
+ * that cannot be answered at once. */
+struct cw_rma {
+    struct cw_list link;            /* op_state->rma */
+    struct ucp_ep *ep;
+    struct cw_list queue;           /* requests that did not start, in order */
+    struct cw_request *pump;        /* stands for the queue on ep->pending; NULL: not there */
+    struct cw_list waits;           /* struct cw_flush_wait, the oldest first */
+    struct cw_job job;              /* ends waits and goes on with the queue */
+    uint32_t generation;            /* of operations that begin now */
+    uint32_t open;                  /* operations of this generation that did not end */
+    uint32_t replies;               /* operations that the peer has to answer; at most CW_RMA_WINDOW */
+    uint32_t async_puts;            /* puts under way that packets sent later may overtake */
+    uint32_t sent_mark;             /* packets sent that only FLUSHED confirms, */
+    uint32_t asked_mark;            /* those before the last FLUSH sent, */
+    uint32_t acked_mark;            /* those confirmed, */
+    uint32_t fence_mark;            /* and those before the last fence */
+    uint32_t num_late;              /* gets whose data is read later than the call: */
+    uint64_t late_first;            /* the range that holds all of theirs */
+    uint64_t late_end;
+    uint32_t serving;               /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
+    uint32_t passed;                /* fences that were passed and that active messages do not know of yet */
+    uint8_t running;
+    ucs_status_t error;             /* as origin: what the peer refused, for the next flush */
+    ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */
+};
+
+/* NULL: no memory. */
+struct cw_rma *cw_rma_get(struct ucp_ep *ep);
+
+/* An answer of an attempt (request->send): something else than the endpoint's lists ends the request, by
+ * cw_request_complete. */
+#define CW_RMA_OWNED UCS_ERR_NO_ELEM
+
+/*
+ * A request of an operation begins: gives it its generation. To be followed by cw_rma_end in request->release, with the
+ * same number, exactly once.
+ */
+uint32_t cw_rma_begin(struct cw_rma *rma);
+void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
+
+/*
+ * Starts an operation, or puts it into the queue. request->send is its attempt: UCS_OK: complete; UCS_INPROGRESS: under
+ * way, the request goes to ep->inflight; CW_RMA_OWNED; CW_AGAIN: the transport has no room; CW_HOLD: it waits for
+ * answers or for other operations to end; CW_LATER: it sent a good deal, others may go first; other errors end it.
+ * `keep` (may be NULL) copies what the program may reuse when the request outlives the call. The result is as *_nbx
+ * calls define it; on NULL and on errors the request is gone.
+ */
+ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs_status_t (*keep)(struct cw_request *));
+
+/* Conditions of operations changed: the queue is looked at in this or the next progress. */
+void cw_rma_kick(struct cw_rma *rma);
+
+/* Whether the packets before the last fence are carried out. */
+static inline int cw_rma_confirmed(const struct cw_rma *rma)
+{
+    return (int32_t)(rma->acked_mark - rma->fence_mark) >= 0;
+}
+
+/* Whether a write there would change what a get is still to read. */
+static inline int cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uint64_t length)
+{
+    return rma->num_late > 0 && address < rma->late_end && rma->late_first < address + length;
+}
+
+/* A get becomes late, and is over. */
+void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length);
+void cw_rma_late_remove(struct cw_rma *rma);
+
+/* Whether an access that needs no packets may be made in the call. */
+static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
+{
+    const struct cw_rma *rma = ep->rma;
+
+    return cw_likely(rma == NULL) || (cw_list_empty(&rma->queue) && cw_rma_confirmed(rma) &&
+                                      !(writes && cw_rma_is_late(rma, address, length)));
+}
+
+/* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. `packets`:
+ * it goes by packets, which are in order by themselves. */
+ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets);
+
+/* handlers->ep_flush, and ucp_worker_fence. */
+ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
+ucs_status_t cw_rma_fence(struct ucp_worker *worker);
+void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);
+
+/* The operations. Arguments are checked (by abi/rma.c) as far as the range within the key. */
+ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
+                        const ucp_request_param_t *param);
+ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
+                        const ucp_request_param_t *param);
+/* `size` 4 or 8; reply NULL: the posting form. */
+ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
+                        uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);
+
+/* Packets. The owner's: */
+ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_serve_on_put_rts(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length);
+/* The origin's: */
+ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t length);
+
+/*
+ * As owner: sends an answer of 8 to CW_CONTROL_MAX bytes, and counts it while it cannot go out. UCS_ERR_IO_ERROR: the
+ * peer asked for more than it may, which costs the connection.
+ */
+ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
+/* The same count for answers that take longer: before and after. */
+ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep);
+void cw_rma_serve_end(struct ucp_ep *ep);
+/* As owner: a put or posted atomic is refused; one log line, limited in rate. */
+void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The packets of one-sided operations; their ids are in wire/packet.h, what they are for in docs/RMA.md.
+ */
+#ifndef CW_WIRE_RMA_H
+#define CW_WIRE_RMA_H
+
+#include "wire/packet.h"
+
+/* The most operations of one endpoint that wait for the other side's answer: GET, PUT_RTS, AMO with an id, FLUSH. */
+#define CW_RMA_WINDOW 256u
+
+/* Bytes for registered memory (docs/RMA.md). 0/8: token of the region; 8/8: address of the first byte. Payload: at
+ * least one byte. */
+struct cw_wire_put {
+    uint64_t token;
+    uint64_t address;
+};
+
+/* A put is announced. 0/8: token; 8/8: address; 16/24: struct cw_wire_rts, its address 0. RNDV_READY or RNDV_DONE
+ * answers. */
+struct cw_wire_put_rts {
+    uint64_t token;
+    uint64_t address;
+    struct cw_wire_rts rts;
+};
+
+/* Asks for bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
+ * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: zero. RNDV_DATA or GET_REFUSED answers. */
+struct cw_wire_get {
+    uint64_t token;
+    uint64_t address;
+    uint64_t length;
+    uint64_t receive_id;
+    uint32_t piece;
+    uint32_t reserved;
+};
+
+/* 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
+struct cw_wire_get_refused {
+    uint64_t receive_id;
+    int32_t status;
+    uint32_t reserved;
+};
+
+/* An atomic operation. 0/8: token; 8/8: address, aligned to its size; 16/8: operand, of CSWAP the value to compare
+ * with; 24/8: CSWAP: the new value, else 0; 32/8: id for AMO_REPLY, 0: none is wanted; 40/1: enum cw_wire_amo_op; 41/1:
+ * bytes, 4 or 8; 42/6: zero. */
+struct cw_wire_amo {
+    uint64_t token;
+    uint64_t address;
+    uint64_t operand;
+    uint64_t swap;
+    uint64_t reply_id;
+    uint8_t op;
+    uint8_t size;
+    uint8_t reserved[6];
+};
+
+enum cw_wire_amo_op {
+    CW_WIRE_AMO_ADD   = 0,
+    CW_WIRE_AMO_SWAP  = 1,
+    CW_WIRE_AMO_CSWAP = 2,
+    CW_WIRE_AMO_AND   = 3,
+    CW_WIRE_AMO_OR    = 4,
+    CW_WIRE_AMO_XOR   = 5,
+    CW_WIRE_AMO_OPS   = 6
+};
+
+/* 0/8: id; 8/8: the value before; 16/4: ucs_status_t; 20/4: zero. */
+struct cw_wire_amo_reply {
+    uint64_t reply_id;
+    uint64_t value;
+    int32_t status;
+    uint32_t reserved;
+};
+
+/* Asks whether all PUT and AMO packets before it are carried out. 0/8: id. */
+struct cw_wire_flush {
+    uint64_t flush_id;
+};
+
+/* They are. 0/8: id; 8/4: ucs_status_t: of those refused since the last FLUSH, the first's, or UCS_OK; 12/4: zero. */
+struct cw_wire_flushed {
+    uint64_t flush_id;
+    int32_t status;
+    uint32_t reserved;
+};
+
+enum cw_wire_help_way {
+    CW_WIRE_HELP_PUT = 1, /* the owner reads from the origin's process into the region */
+    CW_WIRE_HELP_GET = 2  /* the owner writes from the region into the origin's process */
+};
+
+/* The origin copies between the two processes and the owner may take shares. 0/8: token; 8/8: address in the region;
+ * 16/8: bytes; 24/8: address of the first byte in the origin's process; 32/8: id for HELPED; 40/4: bytes of a share;
+ * 44/4: index of the origin's board; 48/4: its generation; 52/4: enum cw_wire_help_way. */
+struct cw_wire_help {
+    uint64_t token;
+    uint64_t address;
+    uint64_t length;
+    uint64_t origin_address;
+    uint64_t help_id;
+    uint32_t share;
+    uint32_t board;
+    uint32_t generation;
+    uint32_t way;
+};
+
+/* The owner takes no more shares. 0/8: id; 8/4: ucs_status_t: UCS_OK: those that it took are copied; 12/4: zero. */
+struct cw_wire_helped {
+    uint64_t help_id;
+    int32_t status;
+    uint32_t reserved;
+};
+
+_Static_assert(sizeof(struct cw_wire_put) == 16 && sizeof(struct cw_wire_put_rts) == 40 &&
+               sizeof(struct cw_wire_get) == 40 && sizeof(struct cw_wire_get_refused) == 16 &&
+                   sizeof(struct cw_wire_amo) == 48 && sizeof(struct cw_wire_amo_reply) == 24 &&
+                   sizeof(struct cw_wire_flush) == 8 && sizeof(struct cw_wire_flushed) == 16 &&
+                   sizeof(struct cw_wire_help) == 56 && sizeof(struct cw_wire_helped) == 16, "sizes on the wire");
+
+#endif
