@@ -114,7 +114,7 @@ typedef struct ucp_context_attr {
  */
 void ucp_get_version(unsigned *major_version, unsigned *minor_version, unsigned *release_number);
 
-/** The same as static text that begins with "major.minor.release" (LIB-1). From any thread, at any time. */
+/** Version as static text that begins with "major.minor.release" (LIB-1). From any thread, at any time. */
 const char *ucp_get_version_string(void);
 
 /**
@@ -1305,7 +1305,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
  */
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
 
-/** The same for all endpoints of a worker; one that fails meanwhile does not make it fail (FLU-4, ERR-22). */
+/** As ucp_ep_flush_nbx() for all endpoints of a worker; one that fails does not make it fail (FLU-4, ERR-22). */
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param);
 
 /**

@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Checks the manual pages of a build. Usage: man.py CASE BUILD SOURCE MAP...
+
+CASE: pages (each function that a library exports and each tool has its page, nothing of its comment is lost,
+references lead somewhere), lint (mandoc and groff have nothing to say), self_test (both notice what is wrong).
+Status 77: what is needed is not on this machine.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PLAIN_HEADER = re.compile(r"/\*\*(?!<)((?:(?!\*/).)*)\*/\s*(?:static inline )?[\w\s*]*?\b(\w+)\(", re.DOTALL)
+REFERENCE = re.compile(r"\\fB([\w\\-]+)\\fP\((\d)\)|^\.BR ([\w\\-]+) \((\d)\)", re.MULTILINE)
+FRAGILE = "WARNING: .so is fragile"  # our aliases are such pages on purpose
+
+
+def exported(maps):
+    """Names of functions in the export maps; data objects end in _names or _descs."""
+    names = []
+    for path in maps:
+        with open(path, encoding="utf-8") as file:
+            names += re.findall(r"^\s+(uc\w+);", file.read(), re.MULTILINE)
+    return [name for name in names if not name.endswith(("_names", "_descs"))]
+
+
+def read_pages(directory):
+    """{"name.section": source}"""
+    pages = {}
+    for section in sorted(os.listdir(directory)):
+        for name in sorted(os.listdir(os.path.join(directory, section))):
+            with open(os.path.join(directory, section, name), encoding="utf-8") as file:
+                pages[name] = file.read()
+    return pages
+
+
+def comments(source):
+    """{function: its doc comment}, of all public headers."""
+    found = {}
+    for directory, _, names in os.walk(os.path.join(source, "include")):
+        for name in names:
+            with open(os.path.join(directory, name), encoding="utf-8") as file:
+                for comment, function in PLAIN_HEADER.findall(file.read()):
+                    found.setdefault(function, comment)
+    return found
+
+
+def check_function(name, page, comment):
+    """What is missing on the page of a function."""
+    for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", '"SEE ALSO"'):
+        if "\n.SH %s\n" % heading not in page:
+            yield "%s: no section %s" % (name, heading)
+    if name not in re.sub(r"\\f[BIP]", "", page):
+        yield "%s: not named on its page" % name
+    for parameter in re.findall(r"@param\s+(\w+)", comment):
+        if "\n.TP\n\\fI%s\\fP\n" % parameter not in page:
+            yield "%s: parameter %s is not described" % (name, parameter)
+    for status in set(re.findall(r"UCS_ERR_\w+", comment)):
+        if "\n.TP\n\\fB%s\\fP\n" % status not in page:
+            yield "%s: error %s is not described" % (name, status)
+    if "@return" in comment and '\n.SH "RETURN VALUE"\n' not in page:
+        yield "%s: no return value" % name
+    for statement in re.findall(r"\b[A-Z]{2,4}-\d+|\bR\d+\b", comment):
+        specification = page.partition("\n.SH SPECIFICATION\n")[2].partition("\n.SH")[0]
+        if statement not in specification:
+            yield "%s: statement %s is lost" % (name, statement)
+
+
+def check_pages(pages, names, tools, described):
+    complaints = []
+    for name in names:
+        page = pages.get(name + ".3")
+        if page is None:
+            complaints.append("%s: there is no manual page" % name)
+            continue
+        alias = re.fullmatch(r"\.so man3/(\w+\.3)\n", page)
+        if alias is not None:
+            page = pages.get(alias.group(1), "")
+        complaints += check_function(name, page, described.get(name, ""))
+    complaints += ["%s: there is no manual page" % tool for tool in tools if tool + ".1" not in pages]
+    for name, page in pages.items():
+        target = re.fullmatch(r"\.so man\d/([\w.]+)\n", page)
+        if target is not None and (target.group(1) not in pages or pages[target.group(1)].startswith(".so")):
+            complaints.append("%s: stands for %s, which is no page" % (name, target.group(1)))
+        for groups in REFERENCE.findall(page):
+            reference = "%s.%s" % (groups[0] or groups[2], groups[1] or groups[3])
+            if reference.replace("\\-", "-") not in pages:
+                complaints.append("%s: refers to %s, which is no page" % (name, reference))
+    return complaints
+
+
+def lint(directory):
+    """What mandoc and groff complain about; None if there is neither."""
+    files = [os.path.join(directory, section, name) for section in sorted(os.listdir(directory))
+             for name in sorted(os.listdir(os.path.join(directory, section)))]
+    complaints, ran = [], False
+    commands = (["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-ww", "-mandoc", "-Tutf8", "-z"])
+    for command in commands:
+        if shutil.which(command[0]) is None:
+            print("There is no %s on this machine." % command[0])
+            continue
+        ran = True
+        result = subprocess.run(command + files, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, check=False)
+        complaints += [line for line in result.stdout.splitlines() if FRAGILE not in line]
+    return complaints if ran else None
+
+
+def self_test(pages, names, tools, described):
+    """Pages with one thing taken away or broken, each of which must be noticed."""
+    def without(name, text, instead=""):
+        changed = dict(pages)
+        changed[name] = changed[name].replace(text, instead)
+        return changed
+
+    missing = {name: page for name, page in pages.items() if name != "ucp_mem_map.3"}
+    broken = [
+        (missing, r"ucp_mem_map: there is no manual page"),
+        ({name: page for name, page in pages.items() if name != "ucx_perftest.1"}, r"ucx_perftest: there is no"),
+        (without("ucp_mem_map.3", "\\fIparams\\fP\n", "\\fIothers\\fP\n"), r"ucp_mem_map: parameter params"),
+        (without("ucp_mem_map.3", "\n.TP\n\\fBUCS_ERR_UNREACHABLE\\fP"), r"ucp_mem_map: error UCS_ERR_UNREACHABLE"),
+        (without("ucp_mem_map.3", "R18."), r"ucp_mem_map: statement R18"),
+        (without("ucp_mem_map.3", '.SH "RETURN VALUE"'), r"ucp_mem_map: no return value"),
+        (without("ucp_atomic_add64.3", "add32", "add31"), r"ucp_atomic_add64\.3: stands for"),
+        (without("ucp_mem_map.3", ".BR ucp (7)", ".BR ucp (8)"), r"ucp_mem_map\.3: refers to ucp\.8"),
+    ]
+    missed = [expected for changed, expected in broken
+              if not any(re.match(expected, c) for c in check_pages(changed, names, tools, described))]
+    with tempfile.TemporaryDirectory() as directory:
+        os.mkdir(os.path.join(directory, "man3"))
+        with open(os.path.join(directory, "man3", "bad.3"), "w", encoding="utf-8") as file:
+            file.write('.TH bad 3 2026-01-01 "a" "b"\n.SH NAME\nbad \\- bad\n.SH BAD\n.RE\n.nosuch \\*[undefined]\n')
+        if lint(directory) == []:
+            missed.append("lint of a bad page")
+    return ["not noticed: %s" % expected for expected in missed]
+
+
+def main():
+    case, build, source, maps = sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:]
+    directory = os.path.join(build, "man")
+    if case == "lint":
+        complaints = lint(directory)
+        if complaints is None:
+            print("SKIPPED: neither mandoc nor groff is on this machine.")
+            sys.exit(77)
+    else:
+        pages, names = read_pages(directory), exported(maps)
+        if len(names) < 100:
+            sys.exit("the export maps name %d functions only: they were not read right" % len(names))
+        tools = [name for name in os.listdir(os.path.join(build, "bin")) if re.fullmatch(r"ucx_[a-z]+", name)]
+        arguments = (pages, names + ["ucp_init"], tools, comments(source))
+        complaints = self_test(*arguments) if case == "self_test" else check_pages(*arguments)
+    for complaint in complaints:
+        print(complaint)
+    sys.exit(1 if complaints else 0)
+
+
+if __name__ == "__main__":
+    main()
