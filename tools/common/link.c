@@ -225,7 +225,8 @@ static void close_endpoint(struct cw_link *link)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = link->failed ? UCP_EP_CLOSE_FLAG_FORCE : 0,
+        /* By force only an endpoint with error handling may be closed (CLS-2). */
+        .flags = link->failed && link->config.error_handling ? UCP_EP_CLOSE_FLAG_FORCE : 0,
     };
     ucs_status_t status = UCS_OK;
     void *request = ucp_ep_close_nbx(link->ep, &param);
@@ -253,16 +254,25 @@ int cw_link_close(struct cw_link *link)
     if (link->ep != NULL) {
         close_endpoint(link);
     }
+    if (link->rkey != NULL) {
+        ucp_rkey_destroy(link->rkey);
+    }
     if (!link->failed && link->worker != NULL) {
         cw_link_barrier(link);
     }
     if (link->worker != NULL) {
         ucp_worker_destroy(link->worker);
     }
+    /* Operations of the worker may have used the memory until now. */
+    if (link->memh != NULL) {
+        ucp_mem_unmap(link->context, link->memh);
+    }
     if (link->context != NULL) {
         ucp_cleanup(link->context);
     }
     link->ep = NULL;
+    link->rkey = NULL;
+    link->memh = NULL;
     link->worker = NULL;
     link->context = NULL;
     return link->failed ? -1 : 0;

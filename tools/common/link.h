@@ -30,6 +30,8 @@ struct cw_link {
     ucp_context_h context;
     ucp_worker_h worker;
     ucp_ep_h ep;
+    ucp_rkey_h rkey; /* NULL, or what a failed one-sided test still holds: released by the close */
+    ucp_mem_h memh;
     int event_fd;
     bool rests;          /* sleeps or yields when nothing is done */
     bool oob_waits;      /* a message of the peer waits out of band: it has finished its part */

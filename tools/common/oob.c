@@ -155,7 +155,7 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     }
     uint32_t got_type = get_u32(head);
     uint32_t got_length = get_u32(head + 4);
-    if (got_type == 0 || got_type > CW_OOB_END || got_length > CW_OOB_MAX_PAYLOAD) {
+    if (got_type == 0 || got_type > CW_OOB_LAST || got_length > CW_OOB_MAX_PAYLOAD) {
         return fail("the peer does not speak this tool's protocol");
     }
     char *data = malloc((size_t)got_length + 1);

@@ -25,7 +25,11 @@ enum cw_oob_type {
     CW_OOB_ADDRESS,   /* worker address */
     CW_OOB_BARRIER,   /* empty */
     CW_OOB_ERROR,     /* a sentence */
-    CW_OOB_END        /* empty: no further test */
+    CW_OOB_END,       /* empty: no further test */
+    CW_OOB_MEMORY,    /* memory of a one-sided test: see region.c of the performance tool */
+    CW_OOB_ALIVE,     /* empty: this side moves although the peer sees nothing of it */
+    CW_OOB_ASK,       /* question about the memory of a one-sided test, and its answer: see origin.c */
+    CW_OOB_LAST = CW_OOB_ASK
 };
 
 struct cw_oob {

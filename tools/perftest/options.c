@@ -19,7 +19,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY };
+enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -29,6 +29,7 @@ static const struct option long_options[] = {
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"library", no_argument, NULL, OPTION_LIBRARY},
+    {"user-memory", no_argument, NULL, OPTION_USER_MEMORY},
     {NULL, 0, NULL, 0},
 };
 
@@ -53,8 +54,7 @@ void cw_options_usage(const char *program)
     printf("       %s [options] -l       both in one process\n\n", program);
     printf("What to measure\n  -t <test>     one of\n");
     for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
-        printf("      %14s  %s%s\n", test->name, test->help,
-               test->features == CW_PERF_NOT_YET ? " (not in this version)" : "");
+        printf("      %14s  %s\n", test->name, test->help);
     }
     printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8)\n"
            "  -n <count>    measured iterations (1000000)\n"
@@ -66,7 +66,12 @@ void cw_options_usage(const char *program)
            "  -H <bytes>    header of an active message, beside its size (0)\n"
            "  -y            copy active messages that come eagerly\n"
            "  -r <mode>     stream: recv posts receives, recv_data takes what the library holds (recv)\n"
-           "  --verify      check every byte of every message\n\n"
+           "  --verify      check every byte of every message, every sum of atomic operations\n\n"
+           "Memory of one-sided tests\n"
+           "  --user-memory register this program's own memory, instead of letting the library allocate\n"
+           "  -B            map it without waiting until it is there (UCP_MEM_MAP_NONBLOCK)\n"
+           "  -z            give the memory handle with each operation\n"
+           "  -o            the server makes no progress\n\n"
            "How\n"
            "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
            "  -M <mode>     thread mode of the worker: single, serialized, multi (single)\n"
@@ -89,7 +94,7 @@ void cw_options_usage(const char *program)
            "  --library     print version and file of the library in use, and exit\n"
            "  -h            this text\n\n"
            "Transport and device are chosen by the environment: UCX_TLS, UCX_NET_DEVICES.\n"
-           "Not in this version: threads (-T), memory handles (-z).\n");
+           "Not in this version: threads (-T), memory handles (-z) with two-sided tests.\n");
 }
 
 static bool parse_count(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *value)
@@ -154,10 +159,6 @@ static bool parse_test(const char *name, struct cw_perf_params *params)
         cw_say_error("test '%s' (-t) is not known", name);
         return false;
     }
-    if (test->features == CW_PERF_NOT_YET) {
-        cw_say_error("test '%s' (-t) is not in this version of the tool", name);
-        return false;
-    }
     snprintf(params->test, sizeof(params->test), "%s", name);
     return true;
 }
@@ -199,11 +200,6 @@ static bool parse_missing(int letter, const char *value)
         return strcmp(value, "1") == 0 || refuse(letter, "only one thread");
     case 'm':
         return strcmp(value, "host") == 0 || strcmp(value, "host,host") == 0 || refuse(letter, "only host memory");
-    case 'o':
-        return refuse(letter, "it belongs to the one-sided tests");
-    case 'z':
-    case 'B':
-        return refuse(letter, "memory is not registered beforehand");
     case 'I':
         return refuse(letter, "no extra information");
     case 'P':
@@ -250,6 +246,18 @@ static bool parse_message(struct cw_perf_params *params, int letter, const char 
             return false;
         }
         params->recv_data = index == 1;
+        return true;
+    case 'z':
+        params->memory_handle = true;
+        return true;
+    case 'B':
+        params->nonblock = true;
+        return true;
+    case 'o':
+        params->idle_target = true;
+        return true;
+    case OPTION_USER_MEMORY:
+        params->user_memory = true;
         return true;
     default:
         return parse_missing(letter, value);
@@ -375,7 +383,8 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
 
 static bool allowed_in_batch(int letter)
 {
-    return letter == OPTION_VERIFY || (letter < 256 && strchr("tsnwOEMCUmDiTroHyzB", letter) != NULL);
+    return letter == OPTION_VERIFY || letter == OPTION_USER_MEMORY ||
+           (letter < 256 && strchr("tsnwOEMCUmDiTroHyzB", letter) != NULL);
 }
 
 static bool take_word(struct cw_perf_options *options, const char *word, bool in_batch)
@@ -385,6 +394,28 @@ static bool take_word(struct cw_perf_options *options, const char *word, bool in
         return false;
     }
     options->host = word;
+    return true;
+}
+
+/* What cannot be right together. */
+static bool check(const struct cw_perf_options *options)
+{
+    const struct cw_perf_params *params = &options->params;
+    const struct cw_perf_test *test = cw_test_find(params->test);
+
+    if (options->loopback && options->host != NULL) {
+        cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
+        return false;
+    }
+    if (params->verify && params->stride != 0) {
+        cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
+        return false;
+    }
+    if (test != NULL && !cw_test_one_sided(test) &&
+        (params->user_memory || params->nonblock || params->memory_handle || params->idle_target)) {
+        cw_say_error("-z, -B, -o and --user-memory belong to one-sided tests: not together with '%s'", test->name);
+        return false;
+    }
     return true;
 }
 
@@ -417,15 +448,7 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
             return false;
         }
     }
-    if (options->loopback && options->host != NULL) {
-        cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
-        return false;
-    }
-    if (options->params.verify && options->params.stride != 0) {
-        cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
-        return false;
-    }
-    return true;
+    return check(options);
 }
 
 /* Cuts a line into words at blanks; returns how many, or -1 when there are too many. */
@@ -532,7 +555,8 @@ void cw_options_free_batch(struct cw_perf_line *lines, int count)
  *     56     8  bound on unfinished sends, 0: the test's own
  *     64     8  thread mode: 0 single, 1 serialized, 2 multi
  *     72     8  bits: 1 wild-card tag, 2 probe first, 4 sleep, 8 verify, 16 and 32 lists at sender and receiver,
- *               64 take stream data, 128 copy
+ *               64 take stream data, 128 copy, 256 the tool's own memory, 512 mapped non-blocking, 1024 memory
+ *               handle with each operation, 2048 no progress at the server
  *     80     8  distance between entries
  *     88     8  header of an active message
  *     96    16  zero
@@ -542,7 +566,9 @@ void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF
 {
     uint64_t bits = (params->wildcard_tag ? 1 : 0) | (params->probe_first ? 2 : 0) | (params->sleep ? 4 : 0) |
                     (params->verify ? 8 : 0) | (params->send_iov ? 16 : 0) | (params->recv_iov ? 32 : 0) |
-                    (params->recv_data ? 64 : 0) | (params->copy ? 128 : 0);
+                    (params->recv_data ? 64 : 0) | (params->copy ? 128 : 0) | (params->user_memory ? 256 : 0) |
+                    (params->nonblock ? 512 : 0) | (params->memory_handle ? 1024 : 0) |
+                    (params->idle_target ? 2048 : 0);
     uint64_t numbers[CW_PERF_NUMBERS] = {params->part_count,  params->iterations, params->warmup, params->window,
                                          params->thread_mode, bits,               params->stride, params->am_header};
 
@@ -554,13 +580,15 @@ void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF
     }
 }
 
+#define ALL_BITS 4096u
+
 static bool numbers_sound(const uint64_t *numbers)
 {
     uint64_t sum = 0;
 
     if (numbers[0] == 0 || numbers[0] > CW_PERF_MAX_PARTS || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
         numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI ||
-        numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20) {
+        numbers[5] >= ALL_BITS || numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20) {
         return false;
     }
     for (uint64_t i = 0; i < numbers[0]; i++) {
@@ -599,6 +627,10 @@ bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_
         .recv_iov = (numbers[5] & 32) != 0,
         .recv_data = (numbers[5] & 64) != 0,
         .copy = (numbers[5] & 128) != 0,
+        .user_memory = (numbers[5] & 256) != 0,
+        .nonblock = (numbers[5] & 512) != 0,
+        .memory_handle = (numbers[5] & 1024) != 0,
+        .idle_target = (numbers[5] & 2048) != 0,
         .stride = numbers[6],
         .am_header = numbers[7],
     };

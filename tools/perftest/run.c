@@ -59,7 +59,7 @@ static struct cw_meter new_meter(const struct cw_perf_run *run, const struct cw_
 {
     return (struct cw_meter){
         .rank = report->options->rank,
-        .parts = run->test->latency ? 2 : 1,
+        .parts = run->test->parts,
         .size = run->params.size,
         .print = report->options->final_only ? NULL : print_interval,
         .print_arg = (void *)report,
@@ -72,7 +72,7 @@ int cw_run_test(enum cw_perf_role role, struct cw_oob *oob, const struct cw_perf
     struct cw_perf_run run = {.role = role, .test = cw_test_find(params->test), .params = *params};
     struct cw_link link;
 
-    if (run.test == NULL || run.test->features == CW_PERF_NOT_YET) {
+    if (run.test == NULL) {
         cw_say_error("the client asks for test '%s', which this version does not have", params->test);
         if (oob != NULL) {
             cw_oob_give_up(oob, "the server does not have this test: use the same release on both sides");

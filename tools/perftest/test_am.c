@@ -176,8 +176,9 @@ static int run(struct cw_perf_run *run)
 }
 
 const struct cw_perf_test cw_am_tests[] = {
-    {"ucp_am_lat", "am latency", "UCP active message latency", UCP_FEATURE_AM, true, 1, run},
-    {"ucp_am_bw", "am bandwidth / message rate", "UCP active message bandwidth, rate", UCP_FEATURE_AM, false, 32, run},
+    {"ucp_am_lat", "am latency", "UCP active message latency", UCP_FEATURE_AM, true, 2, 1, run},
+    {"ucp_am_bw", "am bandwidth / message rate", "UCP active message bandwidth, rate", UCP_FEATURE_AM, false, 1, 32,
+     run},
 };
 
 const unsigned cw_am_test_count = sizeof(cw_am_tests) / sizeof(cw_am_tests[0]);

@@ -181,8 +181,8 @@ static int run(struct cw_perf_run *run)
 }
 
 const struct cw_perf_test cw_stream_tests[] = {
-    {"stream_lat", "stream latency", "UCP stream latency", UCP_FEATURE_STREAM, true, 1, run},
-    {"stream_bw", "stream bandwidth", "UCP stream bandwidth", UCP_FEATURE_STREAM, false, 32, run},
+    {"stream_lat", "stream latency", "UCP stream latency", UCP_FEATURE_STREAM, true, 2, 1, run},
+    {"stream_bw", "stream bandwidth", "UCP stream bandwidth", UCP_FEATURE_STREAM, false, 1, 32, run},
 };
 
 const unsigned cw_stream_test_count = sizeof(cw_stream_tests) / sizeof(cw_stream_tests[0]);

@@ -495,10 +495,10 @@ static int tag_sync_bw(struct cw_perf_run *run)
 }
 
 const struct cw_perf_test cw_tag_tests[] = {
-    {"tag_lat", "tag match latency", "UCP tag match latency", UCP_FEATURE_TAG, true, 1, tag_lat},
-    {"tag_bw", "tag match bandwidth", "UCP tag match bandwidth", UCP_FEATURE_TAG, false, 32, tag_bw},
-    {"tag_sync_lat", "tag sync match latency", "UCP tag sync match latency", UCP_FEATURE_TAG, true, 1, tag_sync_lat},
-    {"tag_sync_bw", "tag sync match bandwidth", "UCP tag sync match bandwidth", UCP_FEATURE_TAG, false, 32,
+    {"tag_lat", "tag match latency", "UCP tag match latency", UCP_FEATURE_TAG, true, 2, 1, tag_lat},
+    {"tag_bw", "tag match bandwidth", "UCP tag match bandwidth", UCP_FEATURE_TAG, false, 1, 32, tag_bw},
+    {"tag_sync_lat", "tag sync match latency", "UCP tag sync match latency", UCP_FEATURE_TAG, true, 2, 1, tag_sync_lat},
+    {"tag_sync_bw", "tag sync match bandwidth", "UCP tag sync match bandwidth", UCP_FEATURE_TAG, false, 1, 32,
      tag_sync_bw},
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of tests of the performance tool. A family of tests (tag, am, stream, later rma, atomics) is one file
+ * The table of tests of the performance tool. A family of tests (tag, am, stream, rma, atomics) is one file
  * that defines an array of entries and is named in tests.c; nothing else knows about it.
  *
  * Callers: options.c (names), run.c (runs).
@@ -31,14 +31,19 @@ struct cw_perf_test {
     const char *name;        /* as given to -t */
     const char *description; /* as in the information box */
     const char *help;        /* as in the usage text */
-    uint64_t features;       /* UCP_FEATURE_*; CW_PERF_NOT_YET when this version cannot run it */
-    bool latency;            /* latency test: half of the round trip is reported */
+    uint64_t features;       /* UCP_FEATURE_* */
+    bool latency;            /* reports latency, otherwise the time between messages */
+    unsigned parts;          /* messages of an iteration one after the other: 2 of a round trip (PRF-27) */
     unsigned window;         /* bound on unfinished sends when -O is not given */
     /* Runs warm-up and measurement. 0, or -1 after cw_link_fail(). */
     int (*run)(struct cw_perf_run *run);
 };
 
-#define CW_PERF_NOT_YET UINT64_C(0)
+/* Whether one side alone acts: the options about memory of the peer are for these tests. */
+static inline bool cw_test_one_sided(const struct cw_perf_test *test)
+{
+    return (test->features & (UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) != 0;
+}
 
 /* The entry of a name, or NULL. */
 const struct cw_perf_test *cw_test_find(const char *name);
@@ -52,5 +57,9 @@ extern const struct cw_perf_test cw_am_tests[];
 extern const unsigned cw_am_test_count;
 extern const struct cw_perf_test cw_stream_tests[];
 extern const unsigned cw_stream_test_count;
+extern const struct cw_perf_test cw_rma_tests[];
+extern const unsigned cw_rma_test_count;
+extern const struct cw_perf_test cw_amo_tests[];
+extern const unsigned cw_amo_test_count;
 
 #endif

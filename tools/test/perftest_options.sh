@@ -19,7 +19,7 @@ refused --no-such-option
 refused -n
 refused -t nothing -l
 refused -t am_lat -l
-refused -t ucp_put_lat -l
+refused -t ucp_put_lat -l -m cuda
 refused -t tag_lat -l -n 0
 refused -t tag_lat -l -n ten
 refused -t tag_lat -l -n -5
@@ -38,6 +38,9 @@ refused -t stream_lat -l -r peek
 refused -t tag_lat -l -i 4096 --verify
 refused -t tag_lat -l -s 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
 refused -t tag_lat -l -z
+refused -t ucp_am_bw -l -B
+refused -t stream_bw -l -o
+refused -l --user-memory -t tag_bw
 refused -t tag_lat -l -m cuda
 refused -t tag_lat -l -p 0
 refused -t tag_lat -l -p 65536

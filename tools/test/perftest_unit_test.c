@@ -31,6 +31,8 @@ static const struct cw_perf_params example = {
     .sleep = true,
     .recv_iov = true,
     .copy = true,
+    .user_memory = true,
+    .memory_handle = true,
 };
 
 static void params_survive_the_way(void **state)
@@ -59,6 +61,10 @@ static void params_survive_the_way(void **state)
     assert_true(got.recv_iov);
     assert_false(got.recv_data);
     assert_true(got.copy);
+    assert_true(got.user_memory);
+    assert_false(got.nonblock);
+    assert_true(got.memory_handle);
+    assert_false(got.idle_target);
 }
 
 /* Sets one byte at a time to 0xff: nothing but parameters within their bounds is ever accepted. */
@@ -86,6 +92,10 @@ static void wrong_params_are_refused(void **state)
     }
     cw_params_encode(&example, bytes);
     memset(bytes + CW_PERF_TEST_NAME + 8, 0, 8);
+    assert_false(cw_params_decode(&got, bytes, sizeof(bytes)));
+    /* A bit that this version does not know would be an option that is silently left out. */
+    cw_params_encode(&example, bytes);
+    bytes[CW_PERF_TEST_NAME + 5 * 8 + 2] = 1;
     assert_false(cw_params_decode(&got, bytes, sizeof(bytes)));
 }
 
@@ -128,6 +138,11 @@ static void defaults_are_those_of_the_specification(void **state)
     assert_int_equal(options.params.parts[1], 48);
     assert_int_equal(cw_test_find("tag_lat")->window, 1);
     assert_int_equal(cw_test_find("tag_bw")->window, 32);
+    /* Half of a round trip, or the whole of an operation that one side alone carries out (PRF-27). */
+    assert_int_equal(cw_test_find("ucp_put_lat")->parts, 2);
+    assert_int_equal(cw_test_find("ucp_get")->parts, 1);
+    assert_true(cw_test_find("ucp_get")->latency);
+    assert_false(cw_test_find("ucp_add")->latency);
     assert_null(cw_test_find("none"));
 }
 

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of one-sided tests.
+ *
+ * Callers: test_rma.c, origin.c.
+ * Out of band each side sends: address of its region (8 bytes, little-endian), length (8), key (the rest).
+ * Keys are packed by the old call, which every library with this interface has.
+ */
+#include "region.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PAGE 4096u
+
+static int fail_call(struct cw_link *link, const char *call, ucs_status_t status)
+{
+    return cw_link_fail(link, "%s failed: %s%s", call, ucs_status_string(status),
+                        status == UCS_ERR_NOT_IMPLEMENTED ? " (this library has no one-sided operations yet)" : "");
+}
+
+static int map(struct cw_region *region, const struct cw_perf_params *params)
+{
+    ucp_mem_map_params_t how = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+        .length = region->length,
+        .flags = params->nonblock ? UCP_MEM_MAP_NONBLOCK : 0,
+    };
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH};
+
+    if (params->user_memory) {
+        region->own = aligned_alloc(PAGE, region->length);
+        if (region->own == NULL) {
+            return cw_link_fail(region->link, "no memory for %zu bytes", region->length);
+        }
+        how.field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+        how.address = region->own;
+    } else {
+        how.flags |= UCP_MEM_MAP_ALLOCATE;
+    }
+    ucs_status_t status = ucp_mem_map(region->link->context, &how, &region->memh);
+    if (status != UCS_OK) {
+        region->memh = NULL;
+        return fail_call(region->link, "ucp_mem_map", status);
+    }
+    region->link->memh = region->memh;
+    status = ucp_mem_query(region->memh, &attr);
+    if (status != UCS_OK) {
+        return fail_call(region->link, "ucp_mem_query", status);
+    }
+    if (attr.address == NULL || attr.length < region->length) {
+        return cw_link_fail(region->link, "ucp_mem_map delivered %zu bytes instead of %zu", attr.length,
+                            region->length);
+    }
+    region->base = attr.address;
+    memset(region->base, 0, region->length);
+    return 0;
+}
+
+static void put_u64(char *to, uint64_t value)
+{
+    for (int i = 0; i < 8; i++) {
+        to[i] = (char)(value >> (8 * i));
+    }
+}
+
+static uint64_t get_u64(const char *from)
+{
+    uint64_t value = 0;
+
+    for (int i = 0; i < 8; i++) {
+        value |= (uint64_t)(unsigned char)from[i] << (8 * i);
+    }
+    return value;
+}
+
+static int unpack(struct cw_region *region, uint64_t address, uint64_t length, const void *key)
+{
+    if (length != region->length) {
+        return cw_link_fail(region->link, "the peer's memory has %llu bytes instead of %zu", (unsigned long long)length,
+                            region->length);
+    }
+    ucs_status_t status = ucp_ep_rkey_unpack(region->link->ep, key, &region->rkey);
+    if (status != UCS_OK) {
+        region->rkey = NULL;
+        return fail_call(region->link, "ucp_ep_rkey_unpack", status);
+    }
+    region->link->rkey = region->rkey;
+    region->remote = address;
+    return 0;
+}
+
+static int swap_keys(struct cw_region *region, const void *key, size_t key_length)
+{
+    struct cw_oob *oob = region->link->oob;
+    enum cw_oob_type type;
+    void *payload;
+    size_t length;
+
+    if (oob == NULL) {
+        return unpack(region, (uintptr_t)region->base, region->length, key);
+    }
+    char *message = malloc(16 + key_length);
+    if (message == NULL) {
+        return cw_link_fail(region->link, "no memory");
+    }
+    put_u64(message, (uintptr_t)region->base);
+    put_u64(message + 8, region->length);
+    memcpy(message + 16, key, key_length);
+    int result = cw_oob_send(oob, CW_OOB_MEMORY, message, 16 + key_length);
+    free(message);
+    if (result != 0 || cw_oob_recv(oob, 1u << CW_OOB_MEMORY, &type, &payload, &length) != 0) {
+        return cw_link_fail(region->link, "%s", cw_oob_error());
+    }
+    region->link->oob_waits = false;
+    if (length <= 16) {
+        result = cw_link_fail(region->link, "the peer sent no key to its memory");
+    } else {
+        result = unpack(region, get_u64(payload), get_u64((char *)payload + 8), (char *)payload + 16);
+    }
+    free(payload);
+    return result;
+}
+
+int cw_region_open(struct cw_region *region, struct cw_perf_run *run, size_t length)
+{
+    void *key;
+    size_t key_length;
+
+    *region = (struct cw_region){.link = run->link, .length = (length + PAGE - 1) / PAGE * PAGE};
+    if (map(region, &run->params) != 0) {
+        return -1;
+    }
+    ucs_status_t status = ucp_rkey_pack(run->link->context, region->memh, &key, &key_length);
+    if (status != UCS_OK) {
+        return fail_call(run->link, "ucp_rkey_pack", status);
+    }
+    int result = swap_keys(region, key, key_length);
+    ucp_rkey_buffer_release(key);
+    return result;
+}
+
+int cw_region_close(struct cw_region *region)
+{
+    int result = 0;
+
+    if (region->rkey != NULL) {
+        ucp_rkey_destroy(region->rkey);
+    }
+    if (region->memh != NULL) {
+        ucs_status_t status = ucp_mem_unmap(region->link->context, region->memh);
+        if (status != UCS_OK) {
+            result = fail_call(region->link, "ucp_mem_unmap", status);
+        }
+    }
+    free(region->own);
+    region->link->rkey = NULL;
+    region->link->memh = NULL;
+    *region = (struct cw_region){.link = region->link};
+    return result;
+}

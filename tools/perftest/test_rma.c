@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tests of put and get: ucp_put_lat, ucp_put_bw, ucp_get, ucp_get_bw.
+ *
+ * ucp_put_lat is a ping-pong: each side puts into the other's memory and watches the last byte of its own, which is
+ * another one in each message. The others act on the server's memory alone (origin.c).
+ *
+ * Callers: run.c through the table.
+ */
+#include "origin.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- put latency ---- */
+
+/* How often the last byte is looked at for each call of the worker's progress. */
+#define LOOKS 16
+
+/* The bytes of a message may come in any order (RMA-6): how long after the last one the others may take. */
+#define STRAGGLE_NS UINT64_C(2000000000)
+
+enum { PING, PONG, WAYS };
+
+struct pingpong {
+    struct cw_perf_run *run;
+    struct cw_link *link;
+    struct cw_region region;
+    size_t size;
+    size_t room;
+    bool pending;
+    char *send_buffer[WAYS];
+    uint8_t *arrival[WAYS]; /* where messages of the peer arrive */
+    uint64_t target[WAYS];  /* where they arrive at the peer */
+    ucp_dt_iov_t iov[WAYS][CW_PERF_MAX_PARTS];
+};
+
+static uint8_t mark_of(uint64_t message)
+{
+    return (uint8_t)(message + 1);
+}
+
+static void on_put(void *request, ucs_status_t status, void *user_data)
+{
+    struct pingpong *test = user_data;
+
+    ucp_request_free(request);
+    test->pending = false;
+    if (status != UCS_OK) {
+        cw_link_fail(test->link, "a put failed: %s", ucs_status_string(status));
+    }
+}
+
+/* The buffer is free again when the previous put has ended here. */
+static inline int put(struct pingpong *test, int way, uint64_t message)
+{
+    const struct cw_perf_params *params = &test->run->params;
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+        .cb.send = on_put,
+        .user_data = test,
+    };
+    char *buffer = test->send_buffer[way];
+    size_t count;
+
+    while (test->pending) {
+        if (cw_link_progress(test->link) != 0) {
+            return -1;
+        }
+    }
+    if (params->verify) {
+        cw_pattern_fill(buffer, test->size, cw_pattern_key(message, (uint64_t)way));
+    }
+    buffer[test->size - 1] = (char)mark_of(message);
+    cw_region_apply(&test->region, params, &param);
+    const void *data = cw_layout_apply(&param, params->send_iov ? test->iov[way] : NULL, params->part_count, buffer,
+                                       test->size, &count);
+    test->pending = true;
+    ucs_status_ptr_t request =
+        ucp_put_nbx(test->link->ep, data, count, test->target[way], test->region.rkey, &param);
+    if (!UCS_PTR_IS_PTR(request)) {
+        test->pending = false;
+        if (request != NULL) {
+            return cw_link_fail(test->link, "ucp_put_nbx failed: %s", ucs_status_string(UCS_PTR_STATUS(request)));
+        }
+    }
+    return 0;
+}
+
+static int verify(struct pingpong *test, int way, uint64_t message)
+{
+    const char *data = (const char *)test->arrival[way];
+    uint64_t deadline_ns = 0, key = cw_pattern_key(message, (uint64_t)way);
+    size_t size = test->size - 1, at;
+
+    while ((at = cw_pattern_search(data, size, key)) != size) {
+        if (deadline_ns == 0) {
+            deadline_ns = cw_clock_ns() + STRAGGLE_NS;
+        } else if (cw_clock_ns() > deadline_ns) {
+            return cw_link_fail(test->link, "message %llu: byte %zu of %zu is wrong, long after the last one came",
+                                (unsigned long long)message, at, test->size);
+        }
+        if (cw_link_progress(test->link) != 0) {
+            return -1;
+        }
+    }
+    test->run->verified++;
+    return 0;
+}
+
+static inline int await(struct pingpong *test, int way, uint64_t message)
+{
+    const uint8_t *last = test->arrival[way] + test->size - 1;
+    uint8_t mark = mark_of(message);
+
+    for (unsigned looks = 1; __atomic_load_n(last, __ATOMIC_ACQUIRE) != mark; looks++) {
+        if (looks % LOOKS == 0 && cw_link_progress(test->link) != 0) {
+            return -1;
+        }
+    }
+    test->link->moved++;
+    return test->run->params.verify ? verify(test, way, message) : 0;
+}
+
+static inline int trip(struct pingpong *test, uint64_t message)
+{
+    if (put(test, PING, message) != 0) {
+        return -1;
+    }
+    if (test->run->role == CW_ROLE_LOOPBACK &&
+        (await(test, PING, message) != 0 || put(test, PONG, message) != 0)) {
+        return -1;
+    }
+    /* Messages that come at once never wait: the worker and the clock still need a look. */
+    if ((message & 63) == 63 && cw_link_touch(test->link) != 0) {
+        return -1;
+    }
+    return await(test, PONG, message);
+}
+
+static int play(struct pingpong *test)
+{
+    uint64_t warmup = test->run->params.warmup, count = test->run->params.iterations;
+
+    if (test->run->role == CW_ROLE_SERVER) {
+        for (uint64_t i = 0; i < warmup + count; i++) {
+            if (await(test, PING, i) != 0 || put(test, PONG, i) != 0 ||
+                ((i & 63) == 63 && cw_link_touch(test->link) != 0)) {
+                return -1;
+            }
+        }
+    } else {
+        for (uint64_t i = 0; i < warmup; i++) {
+            if (trip(test, i) != 0) {
+                return -1;
+            }
+        }
+        cw_meter_begin(test->run->meter);
+        for (uint64_t i = 0; i < count; i++) {
+            if (trip(test, warmup + i) != 0) {
+                return -1;
+            }
+            cw_meter_step(test->run->meter);
+        }
+    }
+    while (test->pending) {
+        if (cw_link_progress(test->link) != 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static int check_put_latency(const struct cw_perf_run *run)
+{
+    if (run->params.size == 0) {
+        return cw_link_fail(run->link, "a put is seen by its last byte: give a size (-s) of at least 1");
+    }
+    if (run->params.sleep) {
+        return cw_link_fail(run->link, "a put wakes nobody: ucp_put_lat cannot sleep (-E sleep)");
+    }
+    if (run->params.recv_iov) {
+        return cw_link_fail(run->link, "memory of the peer is contiguous: -D takes one word in one-sided tests");
+    }
+    return 0;
+}
+
+/* After a failure operations may be in flight: the test then lasts until the process ends. */
+static int run_put_latency(struct cw_perf_run *run)
+{
+    size_t room = (cw_layout_extent(&run->params) + 63) / 64 * 64 + 128;
+    struct pingpong *test;
+
+    if (check_put_latency(run) != 0) {
+        return -1;
+    }
+    test = calloc(1, sizeof(*test));
+    if (test == NULL) {
+        return cw_link_fail(run->link, "no memory");
+    }
+    test->run = run;
+    test->link = run->link;
+    test->size = run->params.size;
+    if (cw_region_open(&test->region, run, 2 * WAYS * room) != 0) {
+        return -1;
+    }
+    for (int way = 0; way < WAYS; way++) {
+        test->arrival[way] = (uint8_t *)test->region.base + (size_t)way * room;
+        test->target[way] = test->region.remote + (size_t)way * room;
+        test->send_buffer[way] = test->region.base + (size_t)(WAYS + way) * room;
+        cw_layout_list(&run->params, test->send_buffer[way], test->iov[way]);
+    }
+    if (cw_link_barrier(run->link) != 0 || play(test) != 0 || cw_link_barrier(run->link) != 0 ||
+        cw_region_close(&test->region) != 0) {
+        return -1;
+    }
+    free(test);
+    return 0;
+}
+
+/* ---- put bandwidth ---- */
+
+static ucs_status_ptr_t start_put(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param)
+{
+    const struct cw_perf_params *params = &origin->run->params;
+    size_t count;
+
+    if (params->verify) {
+        cw_pattern_fill(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
+    }
+    cw_region_apply(&origin->region, params, param);
+    const void *data = cw_layout_apply(param, slot->iov, params->part_count, slot->buffer, origin->size, &count);
+    return ucp_put_nbx(origin->link->ep, data, count, slot->target, origin->region.rkey, param);
+}
+
+static int ask_check(struct cw_origin *origin, uint64_t first, uint64_t count)
+{
+    uint64_t reply;
+
+    return cw_origin_ask(origin, CW_ORIGIN_CHECK, first, count, &reply);
+}
+
+static int answer_put(struct cw_origin *origin, enum cw_origin_question what, uint64_t first, uint64_t count,
+                      uint64_t *reply)
+{
+    if (what != CW_ORIGIN_CHECK) {
+        return cw_link_fail(origin->link, "the client asked what belongs to another test");
+    }
+    for (uint64_t message = first; message < first + count; message++) {
+        char *data = origin->targets + cw_origin_offset(origin, message);
+        size_t at = cw_pattern_search(data, origin->size, cw_pattern_key(message, 0));
+        if (at != origin->size) {
+            return cw_link_fail(origin->link, "message %llu: byte %zu of %zu is wrong after the flush",
+                                (unsigned long long)message, at, origin->size);
+        }
+        memset(data, 0, origin->size);
+        origin->run->verified++;
+    }
+    *reply = count;
+    return 0;
+}
+
+/* ---- get ---- */
+
+static ucs_status_ptr_t start_get(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param)
+{
+    const struct cw_perf_params *params = &origin->run->params;
+    size_t count;
+
+    cw_region_apply(&origin->region, params, param);
+    void *data = (void *)(uintptr_t)cw_layout_apply(param, slot->iov, params->part_count, slot->buffer, origin->size,
+                                                    &count);
+    return ucp_get_nbx(origin->link->ep, data, count, slot->target, origin->region.rkey, param);
+}
+
+static void finish_get(struct cw_origin *origin, struct cw_origin_slot *slot)
+{
+    if (!origin->run->params.verify) {
+        return;
+    }
+    size_t at = cw_pattern_search(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
+    if (at != origin->size) {
+        cw_link_fail(origin->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)slot->message, at,
+                     origin->size);
+    }
+    memset(slot->buffer, 0, origin->size);
+    origin->run->verified++;
+}
+
+static int ask_prepare(struct cw_origin *origin, uint64_t first, uint64_t count)
+{
+    uint64_t reply;
+
+    return cw_origin_ask(origin, CW_ORIGIN_PREPARE, first, count, &reply);
+}
+
+static int answer_get(struct cw_origin *origin, enum cw_origin_question what, uint64_t first, uint64_t count,
+                      uint64_t *reply)
+{
+    if (what != CW_ORIGIN_PREPARE) {
+        return cw_link_fail(origin->link, "the client asked what belongs to another test");
+    }
+    for (uint64_t message = first; message < first + count; message++) {
+        cw_pattern_fill(origin->targets + cw_origin_offset(origin, message), origin->size, cw_pattern_key(message, 0));
+    }
+    *reply = count;
+    return 0;
+}
+
+static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
+{
+    struct cw_origin *origin = calloc(1, sizeof(*origin));
+
+    if (origin == NULL) {
+        return cw_link_fail(run->link, "no memory");
+    }
+    if (cw_origin_run(origin, way, run) != 0) {
+        return -1;
+    }
+    free(origin);
+    return 0;
+}
+
+static int run_put(struct cw_perf_run *run)
+{
+    static const struct cw_origin_way way = {.start = start_put, .after = ask_check, .answer = answer_put};
+
+    return run_origin(run, &way);
+}
+
+static int run_get(struct cw_perf_run *run)
+{
+    static const struct cw_origin_way way = {
+        .start = start_get,
+        .finish = finish_get,
+        .before = ask_prepare,
+        .answer = answer_get,
+    };
+
+    return run_origin(run, &way);
+}
+
+const struct cw_perf_test cw_rma_tests[] = {
+    {"ucp_put_lat", "put latency", "UCP put latency", UCP_FEATURE_RMA, true, 2, 1, run_put_latency},
+    {"ucp_put_bw", "put bandwidth", "UCP put bandwidth, rate", UCP_FEATURE_RMA, false, 1, 32, run_put},
+    {"ucp_get", "get latency / bandwidth / message rate", "UCP get latency", UCP_FEATURE_RMA, true, 1, 1, run_get},
+    {"ucp_get_bw", "get bandwidth", "UCP get bandwidth, rate", UCP_FEATURE_RMA, false, 1, 32, run_get},
+};
+
+const unsigned cw_rma_test_count = sizeof(cw_rma_tests) / sizeof(cw_rma_tests[0]);
