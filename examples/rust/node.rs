@@ -31,6 +31,15 @@ fn must(status: ucs_status_t, what: &str) {
     }
 }
 
+/// What UCS_PTR_STATUS() says of a returned pointer; macros do not get through bindgen. In progress: it is a request.
+fn status_of(returned: ucs_status_ptr_t) -> ucs_status_t {
+    match returned as isize {
+        0 => UCS_OK,
+        error if error < 0 && error >= UCS_ERR_LAST.into() => error as ucs_status_t,
+        _ => UCS_INPROGRESS,
+    }
+}
+
 /// An active message on its way into the queue of those that are complete.
 struct Letter {
     text: Vec<u8>,
@@ -78,8 +87,8 @@ unsafe extern "C" fn arrived(
     param.cb.recv_am = Some(fetched);
     let room = (*letter).text.as_mut_ptr().cast();
     let request = ucp_am_recv_data_nbx((*inbox).worker, data, room, length, &param);
-    if ucs_ptr_status_(request) != UCS_INPROGRESS {
-        keep(letter, ucs_ptr_status_(request)); // complete at once: the callback does not run
+    if status_of(request) != UCS_INPROGRESS {
+        keep(letter, status_of(request)); // complete at once: the callback does not run
     }
     UCS_OK
 }
@@ -141,7 +150,7 @@ impl Node {
 
     /// Ends any operation: a null pointer is done, an error pointer has failed, the rest is waited for.
     fn finish(&mut self, request: ucs_status_ptr_t, what: &str) {
-        let mut status = unsafe { ucs_ptr_status_(request) };
+        let mut status = status_of(request);
 
         if status == UCS_INPROGRESS {
             while status == UCS_INPROGRESS {
