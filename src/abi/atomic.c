@@ -1,21 +1,107 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations on remote memory.
- * Callers: programs. Specification: AMO.
- * Nothing of this group works yet: every call answers UCS_ERR_NOT_IMPLEMENTED in the form natural for it, leaves its
- * outputs alone and has no effect. docs/STATUS.md lists the calls; remove each from there when it works.
+ * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
  */
-#include <ucp/api/ucp.h>
+#include "abi/door.h"
+#include "op/rma.h"
+
+/* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter ones, too, and have a way without (R17). */
+static unsigned operand_size(const ucp_request_param_t *param)
+{
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+        if (param->datatype == ucp_dt_make_contig(sizeof(uint64_t))) {
+            return sizeof(uint64_t);
+        }
+        if (param->datatype == ucp_dt_make_contig(sizeof(uint32_t))) {
+            return sizeof(uint32_t);
+        }
+    }
+    return 0;
+}
+
+/* Says what is wrong with a call that check() refuses for its form. */
+static ucs_status_t explain(ucp_atomic_op_t opcode, const void *buffer, size_t count, uint64_t address, unsigned size,
+                            const ucp_request_param_t *param)
+{
+    if (size == 0) {
+        cw_error("an atomic operation needs a datatype of 4 or 8 bytes: ucp_dt_make_contig(4) or (8)");
+    } else if ((unsigned)opcode >= UCP_ATOMIC_OP_LAST) {
+        cw_error("atomic operation %d does not exist", (int)opcode);
+    } else if (count != 1) {
+        cw_error("an atomic operation works on one element, not on %zu", count);
+    } else if (address % size != 0) {
+        cw_error("the remote address 0x%llx of an atomic operation is not aligned to %u bytes",
+                 (unsigned long long)address, size);
+    } else if (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) {
+        cw_error("an atomic operation takes no memory handle (UCP_OP_ATTR_FIELD_MEMH)");
+    } else if (buffer == NULL) {
+        cw_error("the operand of an atomic operation is NULL");
+    } else {
+        cw_error("an atomic swap or compare-and-swap needs a reply buffer, and no reply buffer may be NULL");
+    }
+    return UCS_ERR_INVALID_PARAM;
+}
+
+static ucs_status_t check_key(uint64_t address, unsigned size, const struct ucp_rkey *rkey)
+{
+    const unsigned both = CW_KEY_READ | CW_KEY_WRITE;
+
+    if (cw_unlikely(!cw_rkey_holds(rkey, address, size))) {
+        cw_error("an atomic operation at 0x%llx lies outside of the memory of its key", (unsigned long long)address);
+        return UCS_ERR_INVALID_ADDR;
+    }
+    if (cw_unlikely((rkey->key.rights & both) != both)) {
+        cw_error("an atomic operation needs memory that was mapped for reading and writing by others");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count, uint64_t address,
+                          unsigned size, const struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    const int has_reply = (param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) != 0;
+    const int swaps     = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
+    ucs_status_t status;
+
+    if (cw_unlikely(size == 0 || (unsigned)opcode >= UCP_ATOMIC_OP_LAST || count != 1 || (address & (size - 1)) != 0 ||
+                    (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) || buffer == NULL || (swaps && !has_reply) ||
+                    (has_reply && param->reply_buffer == NULL))) {
+        return explain(opcode, buffer, count, address, size, param);
+    }
+    if (cw_unlikely(!cw_worker_has(ep->worker, (size == sizeof(uint32_t)) ? UCP_FEATURE_AMO32 : UCP_FEATURE_AMO64))) {
+        return cw_door_feature_missing("ucp_atomic_op_nbx",
+                                       (size == sizeof(uint32_t)) ? "UCP_FEATURE_AMO32" : "UCP_FEATURE_AMO64");
+    }
+    if (cw_unlikely(param->op_attr_mask & (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE))) {
+        status = cw_door_check_attributes(param);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    return check_key(address, size, rkey);
+}
 
 ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                    uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    (void)ep;
-    (void)opcode;
-    (void)buffer;
-    (void)count;
-    (void)remote_addr;
-    (void)rkey;
-    (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    const unsigned size = operand_size(param);
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+    void *reply;
+
+    status = check(ep, opcode, buffer, count, remote_addr, size, rkey, param);
+    if (cw_unlikely(status != UCS_OK)) {
+        return UCS_STATUS_PTR(status);
+    }
+    reply = (param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer : NULL;
+    cw_worker_enter(worker);
+    if (cw_unlikely(ep->state == CW_EP_FAILED)) {
+        result = UCS_STATUS_PTR(ep->status);
+    } else {
+        result = cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, remote_addr, rkey, param);
+    }
+    cw_worker_leave(worker);
+    return result;
 }

@@ -1,25 +1,395 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * Atomic operations (op/rma.h, docs/RMA.md): in the call by our CPU where the memory is mapped here, else by a packet
+ * that the owner's CPU carries out with the same instructions. A posting atomic is over when its packet was taken; a
+ * fetching one waits on ep->inflight for AMO_REPLY. Operands are captured in the call. A posting atomic that has to
+ * wait lives on in a request of the library's own, which goes by packets only: the program was told that it is
+ * complete and may destroy the key (AMO-11, KEY-6).
  */
-#include "op/copy.h"
+#include "base/log.h"
+#include "op/op.h"
 #include "op/rma.h"
+
+/* The state of the request. Numbers in host order. */
+struct amo {
+    struct cw_wire_amo packet;
+    const struct ucp_rkey *rkey;    /* NULL: by packets only */
+    void *reply;                    /* NULL: the posting form */
+    uint32_t generation;
+};
+
+_Static_assert(sizeof(struct amo) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+_Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP == (int)CW_WIRE_AMO_SWAP &&
+               UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&
+                   UCP_ATOMIC_OP_OR == (int)CW_WIRE_AMO_OR && UCP_ATOMIC_OP_XOR == (int)CW_WIRE_AMO_XOR &&
+                   UCP_ATOMIC_OP_LAST == (int)CW_WIRE_AMO_OPS, "what the program says is what the wire says");
+
+/* ---- the CPU's part, at the origin and at the owner ---- */
+
+static uint32_t apply32(uint32_t *word, enum cw_wire_amo_op op, uint32_t operand, uint32_t swap)
+{
+    switch (op) {
+    case CW_WIRE_AMO_ADD:
+        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_SWAP:
+        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_CSWAP:
+        (void)__atomic_compare_exchange_n(word, &operand, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return operand;
+    case CW_WIRE_AMO_AND:
+        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_OR:
+        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
+    default:
+        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+static uint64_t apply64(uint64_t *word, enum cw_wire_amo_op op, uint64_t operand, uint64_t swap)
+{
+    switch (op) {
+    case CW_WIRE_AMO_ADD:
+        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_SWAP:
+        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_CSWAP:
+        (void)__atomic_compare_exchange_n(word, &operand, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+        return operand;
+    case CW_WIRE_AMO_AND:
+        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
+    case CW_WIRE_AMO_OR:
+        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
+    default:
+        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
+    }
+}
+
+/* Returns the value before. */
+static uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, uint64_t operand, uint64_t swap)
+{
+    if (size == sizeof(uint32_t)) {
+        return apply32(word, op, (uint32_t)operand, (uint32_t)swap);
+    }
+    return apply64(word, op, operand, swap);
+}
+
+static uint64_t apply_packet(void *word, const struct cw_wire_amo *packet)
+{
+    return apply(word, (enum cw_wire_amo_op)packet->op, packet->size, packet->operand, packet->swap);
+}
+
+static int is_aligned(const void *word, unsigned size)
+{
+    return ((uintptr_t)word & (size - 1)) == 0;
+}
+
+static uint64_t load(const void *value, unsigned size)
+{
+    uint64_t wide;
+    uint32_t narrow;
+
+    if (size == sizeof(narrow)) {
+        memcpy(&narrow, value, sizeof(narrow));
+        return narrow;
+    }
+    memcpy(&wide, value, sizeof(wide));
+    return wide;
+}
+
+static void store(void *dest, unsigned size, uint64_t value)
+{
+    uint32_t narrow = (uint32_t)value;
+
+    if (size == sizeof(narrow)) {
+        memcpy(dest, &narrow, sizeof(narrow));
+    } else {
+        memcpy(dest, &value, sizeof(value));
+    }
+}
+
+/* ---- the origin ---- */
+
+/* Where the word lies here; NULL: the owner is needed. Where a mapping begins follows from what a peer wrote into its
+ * key, so the address here is looked at, too. */
+static char *find_word(const struct ucp_rkey *rkey, uint64_t address, unsigned size)
+{
+    char *word = cw_rkey_direct(rkey, address, CW_KEY_READ | CW_KEY_WRITE);
+
+    return cw_likely(is_aligned(word, size)) ? word : NULL;
+}
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    (void)max;
+    memcpy(dest, arg, sizeof(struct cw_wire_amo));
+    return sizeof(struct cw_wire_amo);
+}
+
+static ucs_status_t send_packet(struct cw_conn *conn, const struct amo *amo, uint64_t reply_id)
+{
+    struct cw_wire_amo packet = {.token    = htole64(amo->packet.token),
+                                 .address  = htole64(amo->packet.address),
+                                 .operand  = htole64(amo->packet.operand),
+                                 .swap     = htole64(amo->packet.swap),
+                                 .reply_id = htole64(reply_id),
+                                 .op       = amo->packet.op,
+                                 .size     = amo->packet.size};
+    const size_t payload      = sizeof(packet) - sizeof(packet.token);
+
+    if (payload <= conn->iface->limits.max_short) {
+        return conn->iface->transport->send_short(conn, CW_PACKET_AMO, packet.token,
+                                                  (const char *)&packet + sizeof(packet.token), payload);
+    }
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_AMO, sizeof(packet), pack, &packet);
+}
+
+static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
+{
+    ucs_status_t status = send_packet(ep->conn, amo, 0);
+
+    if (status == UCS_OK) {
+        ep->rma->sent_mark++;
+        ep->rma_busy = 1; /* a flush has to ask */
+    }
+    return status;
+}
+
+static ucs_status_t send_fetching(struct cw_request *request)
+{
+    struct amo *amo    = cw_request_state(request);
+    struct cw_rma *rma = request->ep->rma;
+    ucs_status_t status;
+    uint64_t id;
+
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_idmap_add(&request->worker->ids, request, &id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = send_packet(request->ep->conn, amo, id);
+    if (status != UCS_OK) {
+        cw_idmap_remove(&request->worker->ids, id);
+        return status;
+    }
+    amo->packet.reply_id = id;
+    rma->replies++;
+    return UCS_INPROGRESS;
+}
+
+static ucs_status_t amo_send(struct cw_request *request)
+{
+    struct amo *amo        = cw_request_state(request);
+    struct ucp_ep *ep      = request->ep;
+    const uint64_t address = amo->packet.address;
+    const unsigned size    = amo->packet.size;
+    char *word             = (amo->rkey == NULL) ? NULL : find_word(amo->rkey, address, size);
+    ucs_status_t status    = cw_rma_admit(ep->rma, address, size, 1, word == NULL);
+    uint64_t before;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (word != NULL) {
+        before = apply_packet(word, &amo->packet);
+        if (amo->reply != NULL) {
+            store(amo->reply, size, before);
+        }
+        return UCS_OK;
+    }
+    return (amo->reply == NULL) ? send_posted(ep, amo) : send_fetching(request);
+}
+
+static void amo_release(struct cw_request *request)
+{
+    struct amo *amo = cw_request_state(request);
+
+    if (amo->packet.reply_id != 0) {
+        cw_idmap_remove(&request->worker->ids, amo->packet.reply_id);
+        if (request->ep->rma != NULL) {
+            request->ep->rma->replies--;
+        }
+    }
+    cw_rma_end(request->ep, amo->generation); /* looks at the queue */
+}
+
+/* A posting atomic without a request. CW_AGAIN, CW_HOLD: not now. */
+static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
+{
+    struct cw_rma *rma = ep->rma;
+    ucs_status_t status;
+
+    if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running) {
+        return CW_AGAIN;
+    }
+    status = cw_rma_admit(rma, amo->packet.address, amo->packet.size, 1, 1);
+    return (status == UCS_OK) ? send_posted(ep, amo) : status;
+}
+
+/* `param` NULL: the program is not to know of the request. */
+static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, const ucp_request_param_t *param)
+{
+    struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    struct amo *state;
+
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    state             = cw_request_state(request);
+    *state            = *amo;
+    state->generation = cw_rma_begin(ep->rma);
+    request->ep       = ep;
+    request->send     = amo_send;
+    request->release  = amo_release;
+    return cw_rma_post(request, (param == NULL) ? 0 : param->op_attr_mask, NULL);
+}
+
+static ucs_status_ptr_t start(struct ucp_ep *ep, struct amo *amo, const ucp_request_param_t *param)
+{
+    const uint32_t attr_mask = param->op_attr_mask;
+    const int forced         = (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+
+    if (cw_rma_get(ep) == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    if (amo->reply != NULL || ((attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) && !forced)) {
+        return forced ? UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE) : post_request(ep, amo, param);
+    }
+    status = post_now(ep, amo);
+    if (status != CW_AGAIN && status != CW_HOLD) {
+        return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
+    }
+    if (forced) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_RESOURCE);
+    }
+    amo->rkey = NULL;
+    result    = post_request(ep, amo, NULL);
+    if (!UCS_PTR_IS_PTR(result)) {
+        return result;
+    }
+    cw_request_release(cw_request_of(result), 0);
+    return NULL;
+}
 
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    (void)ep, (void)op, (void)operand, (void)reply, (void)size, (void)address, (void)rkey, (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
-}
+    char *word                 = find_word(rkey, address, size);
+    const uint64_t value       = load(operand, size);
+    const uint64_t swap        = (op == CW_WIRE_AMO_CSWAP) ? load(reply, size) : 0;
+    struct cw_request *request = NULL;
+    uint64_t before;
 
-ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length)
-{
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    if (cw_unlikely(word == NULL || !cw_rma_is_clear(ep, address, size, 1))) {
+        struct amo amo = {.packet = {.token   = rkey->key.token,
+                                     .address = address,
+                                     .operand = value,
+                                     .swap    = swap,
+                                     .op      = (uint8_t)op,
+                                     .size    = (uint8_t)size},
+                          .rkey   = rkey,
+                          .reply  = reply};
+
+        return start(ep, &amo, param);
+    }
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+        if (request == NULL) {
+            return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+        }
+    }
+    before = apply(word, op, size, value, swap);
+    if (reply != NULL) {
+        store(reply, size, before);
+    }
+    if (request == NULL) {
+        return NULL;
+    }
+    cw_request_complete(request, UCS_OK);
+    return cw_request_handle(request);
 }
 
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    static struct cw_log_limit limit;
+    struct cw_wire_amo_reply packet;
+    struct cw_request *request;
+    ucs_status_t status;
+    struct amo *amo;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    status  = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
+    if (request == NULL || request->ep != ep || request->send != amo_send || status > 0 || status <= UCS_ERR_LAST) {
+        return UCS_ERR_IO_ERROR;
+    }
+    amo = cw_request_state(request);
+    if (status == UCS_OK) {
+        store(amo->reply, amo->packet.size, le64toh(packet.value));
+    } else {
+        cw_log_ratelimited(&limit, CW_LOG_ERROR,
+                           "worker %016llx refused an atomic of endpoint %p at 0x%llx: %s; the memory was unmapped, or "
+                           "the key does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep,
+                           (unsigned long long)amo->packet.address, ucs_status_string(status));
+    }
+    cw_list_remove(&request->link);
+    cw_request_complete(request, status);
+    return UCS_OK;
+}
+
+/* ---- the owner ---- */
+
+static ucs_status_t carry_out(struct ucp_context *context, const struct cw_wire_amo *packet, uint64_t *before_p)
+{
+    ucs_status_t status;
+    void *word;
+
+    status = cw_mem_enter(context, packet->token, packet->address, packet->size, CW_KEY_READ | CW_KEY_WRITE, &word);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (is_aligned(word, packet->size)) {
+        *before_p = apply_packet(word, packet);
+    } else {
+        status = UCS_ERR_INVALID_PARAM;
+    }
+    cw_mem_leave(context);
+    return status;
+}
+
+ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_amo_reply reply = {.value = 0};
+    struct cw_wire_amo packet;
+    uint64_t before = 0;
+    ucs_status_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    if (packet.op >= CW_WIRE_AMO_OPS || (packet.size != sizeof(uint32_t) && packet.size != sizeof(uint64_t))) {
+        return UCS_ERR_IO_ERROR;
+    }
+    packet.token   = le64toh(packet.token);
+    packet.address = le64toh(packet.address);
+    packet.operand = le64toh(packet.operand);
+    packet.swap    = le64toh(packet.swap);
+    status         = carry_out(ep->worker->context, &packet, &before);
+    if (packet.reply_id == 0) {
+        if (status != UCS_OK) {
+            cw_rma_refuse(ep, packet.address, packet.size, status);
+        }
+        return UCS_OK;
+    }
+    reply.reply_id = packet.reply_id;
+    reply.value    = htole64(before);
+    reply.status   = (int32_t)htole32((uint32_t)status);
+    return cw_rma_answer(ep, CW_PACKET_AMO_REPLY, &reply, sizeof(reply));
 }
