@@ -58,4 +58,20 @@ static inline uint64_t cw_board_num_done(const uint64_t *done)
     return __atomic_load_n(done, __ATOMIC_ACQUIRE);
 }
 
+struct ucp_ep;
+
+/* The words of one transfer: a board that the peer sees, or words of our own. */
+struct cw_shares {
+    uint64_t *claim;
+    uint64_t *done;
+    uint64_t alone[2];
+    uint32_t generation;
+    uint8_t board;              /* CW_BOARDS: none */
+};
+
+/* Begins a transfer with a free board, if `shared` and there is one. The structure stays where it is until released. */
+void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared);
+/* Gives the board back; nothing happens the second time. */
+void cw_shares_release(struct ucp_ep *ep, struct cw_shares *shares);
+
 #endif

@@ -1,49 +1,284 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * The origin's part of op/copy.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares
+ * are done, or when one failed and nobody has one any more; a board is in use until then.
  */
 #include "op/copy.h"
-#include "op/rma.h"
+
+#include <stdlib.h>
+
+#include "op/board.h"
+#include "op/incoming.h"
+#include "op/op.h"
+
+#define SHARE_BYTES (128u << 10)
+#define ALONE_BYTES (256u << 10) /* up to here the owner's help does not pay */
+#define QUIESCE_NS  UINT64_C(20000000)
+
+struct cw_copy {
+    struct cw_incoming in;      /* ep->receiving, for the end of the connection */
+    struct cw_job job;
+    struct cw_request *request;
+    struct cw_dt_cursor *cursor;
+    void (*done)(struct cw_request *request, ucs_status_t status);
+    struct cw_shares shares;
+    struct cw_beacon beacon;
+    uint64_t address;
+    uint64_t length;
+    uint64_t id;                /* in op_state->copies; 0: none */
+    uint8_t way;
+    uint8_t asked;              /* HELP was sent, and no HELPED came */
+    uint8_t failed;             /* a share of ours, or one of the owner's */
+    uint8_t settled;            /* nothing is left for us to do */
+};
 
 int cw_copy_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
-    (void)ep, (void)key;
-    return 0;
+    const struct cw_transport *transport;
+
+    if (ep->state != CW_EP_OPEN || key->beacon == 0) {
+        return 0;
+    }
+    transport = ep->conn->iface->transport;
+    return transport->peer_ready != NULL && transport->peer_ready(ep->conn);
+}
+
+/* The next `length` bytes of the cursor, to or from an address that is `cursor->offset` behind `address`. */
+static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon, uint64_t address, uint64_t length,
+                               struct cw_dt_cursor *cursor, enum cw_copy_way way)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_t status;
+    unsigned count;
+    size_t part;
+
+    while (length > 0) {
+        count  = cw_dt_window(cursor, length, iov, CW_PLACE_MAX_IOV, &part);
+        status = (way == CW_COPY_PUT) ? transport->peer_write(ep->conn, iov, count, address + cursor->offset, beacon) :
+                 transport->peer_read(ep->conn, iov, count, address + cursor->offset, beacon);
+        if (status != UCS_OK) {
+            return status;
+        }
+        cw_dt_skip(cursor, part);
+        length -= part;
+    }
+    return UCS_OK;
 }
 
 ucs_status_t cw_copy_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
                          enum cw_copy_way way)
 {
-    (void)ep, (void)key, (void)address, (void)cursor, (void)way;
+    const struct cw_beacon beacon = {.address = key->beacon, .value = key->token};
+
+    if (copy_bytes(ep, &beacon, address, cursor->length, cursor, way) == UCS_OK) {
+        return UCS_OK;
+    }
+    cw_dt_rewind(cursor);
     return UCS_ERR_UNSUPPORTED;
+}
+
+/* ---- in shares ---- */
+
+static uint64_t num_shares(const struct cw_copy *copy)
+{
+    return cw_board_shares(copy->length, SHARE_BYTES);
+}
+
+static int all_copied(const struct cw_copy *copy)
+{
+    return cw_board_num_done(copy->shares.done) >= num_shares(copy);
+}
+
+static void copy_free(struct cw_copy *copy)
+{
+    struct ucp_ep *ep = copy->in.ep;
+
+    cw_list_remove(&copy->job.link);
+    if (ep != NULL) {
+        cw_shares_release(ep, &copy->shares);
+    }
+    if (copy->id != 0) {
+        cw_idmap_remove(&cw_op_state(copy->request->worker)->copies, copy->id);
+    }
+    cw_incoming_detach(&copy->in);
+    free(copy);
+}
+
+static void finish(struct cw_copy *copy, ucs_status_t status)
+{
+    void (*done)(struct cw_request *, ucs_status_t) = copy->done;
+    struct cw_request *request                      = copy->request;
+
+    if (status != UCS_OK) {
+        cw_dt_rewind(copy->cursor);
+    }
+    copy_free(copy);
+    done(request, status);
+}
+
+/* Nothing is left to be claimed. */
+static void settle(struct cw_copy *copy)
+{
+    copy->settled = 1;
+    if (!copy->failed && all_copied(copy)) {
+        finish(copy, UCS_OK);
+    } else if (!copy->asked) {
+        finish(copy, UCS_ERR_UNSUPPORTED);
+    }
+}
+
+/* Takes one share. An iov has all of them to itself, one after the other. */
+static void run(struct cw_job *job)
+{
+    struct cw_copy *copy = cw_container_of(job, struct cw_copy, job);
+    struct ucp_ep *ep    = copy->in.ep;
+    uint64_t offset, length;
+    uint32_t share;
+
+    if (ep->state != CW_EP_OPEN) {
+        return; /* about to be ended */
+    }
+    if (!cw_board_claim(copy->shares.claim, copy->shares.generation, num_shares(copy), &share)) {
+        settle(copy);
+        return;
+    }
+    offset = (uint64_t)share * SHARE_BYTES;
+    length = copy->length - offset;
+    length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
+    if (copy->cursor->class_id == UCP_DATATYPE_CONTIG) {
+        copy->cursor->offset = offset;
+    }
+    if (copy_bytes(ep, &copy->beacon, copy->address, length, copy->cursor, copy->way) != UCS_OK) {
+        copy->failed = 1;
+        cw_board_end(copy->shares.claim, copy->shares.generation);
+        settle(copy);
+        return;
+    }
+    cw_board_done(copy->shares.done);
+    if (all_copied(copy)) {
+        finish(copy, UCS_OK);
+    } else {
+        cw_worker_add_job(ep->worker, job);
+    }
+}
+
+/* The request, on the endpoint's lists, has been ended by then, and has cancelled its copy. */
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)ep;
+    (void)status;
+    cw_list_remove(&cw_container_of(incoming, struct cw_copy, in)->job.link);
+}
+
+static const struct cw_incoming_kind copy_kind = {.lost = lost};
+
+static void ask_for_help(struct cw_copy *copy, const struct cw_key *key)
+{
+    const struct cw_wire_help packet = {.token          = htole64(key->token),
+                                        .address        = htole64(copy->address),
+                                        .length         = htole64(copy->length),
+                                        .origin_address = htole64((uint64_t)(uintptr_t)copy->cursor->contig),
+                                        .help_id        = htole64(copy->id),
+                                        .share          = htole32(SHARE_BYTES),
+                                        .board          = htole32(copy->shares.board),
+                                        .generation     = htole32(copy->shares.generation),
+                                        .way            = htole32(copy->way)};
+
+    copy->asked = 1;
+    cw_ep_send_control(copy->in.ep, CW_PACKET_HELP, &packet, sizeof(packet));
 }
 
 ucs_status_t cw_copy_begin(struct cw_request *request, const struct cw_key *key, uint64_t address,
                            struct cw_dt_cursor *cursor, enum cw_copy_way way,
                            void (*done)(struct cw_request *request, ucs_status_t status), struct cw_copy **copy_p)
 {
-    (void)request, (void)key, (void)address, (void)cursor, (void)way, (void)done, (void)copy_p;
-    return UCS_ERR_UNSUPPORTED;
+    struct ucp_ep *ep    = request->ep;
+    const int helps      = cursor->class_id == UCP_DATATYPE_CONTIG && cursor->length > ALONE_BYTES;
+    struct cw_copy *copy = malloc(sizeof(*copy));
+
+    if (copy == NULL || cw_board_shares(cursor->length, SHARE_BYTES) > CW_BOARD_MAX_SHARES) {
+        free(copy);
+        return UCS_ERR_NO_MEMORY;
+    }
+    *copy = (struct cw_copy){.in      = {.kind = &copy_kind, .total = cursor->length},
+                             .job     = {.run = run},
+                             .request = request,
+                             .cursor  = cursor,
+                             .done    = done,
+                             .beacon  = {.address = key->beacon, .value = key->token},
+                             .address = address,
+                             .length  = cursor->length,
+                             .way     = (uint8_t)way};
+    cw_list_init(&copy->job.link);
+    cw_incoming_add(&copy->in, ep);
+    if (helps && cw_idmap_add(&cw_op_state(ep->worker)->copies, copy, &copy->id) != UCS_OK) {
+        copy->id = 0;
+    }
+    cw_shares_begin(ep, &copy->shares, copy->id != 0);
+    if (copy->shares.board < CW_BOARDS) {
+        ask_for_help(copy, key);
+    }
+    cw_worker_add_job(ep->worker, &copy->job);
+    *copy_p = copy;
+    return UCS_OK;
 }
 
-void cw_copy_cancel(struct cw_copy *copy)
+/* Waits for a share that the owner copies just now. */
+static void quiesce(struct cw_copy *copy, struct cw_conn *conn)
 {
-    (void)copy;
+    const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
+    uint64_t claimed          = cw_board_end(copy->shares.claim, copy->shares.generation);
+
+    while (copy->asked && !copy->failed && cw_board_num_done(copy->shares.done) < claimed &&
+           conn->iface->transport->peer_ready(conn) && cw_clock_ns() < give_up_ns) {
+    }
 }
 
 void cw_copy_quiesce(struct ucp_ep *ep)
 {
-    (void)ep;
+    struct cw_incoming *incoming;
+
+    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+        if (incoming->kind == &copy_kind) {
+            quiesce(cw_container_of(incoming, struct cw_copy, in), ep->conn);
+        }
+    }
 }
 
-ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length)
+void cw_copy_cancel(struct cw_copy *copy)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    if (copy == NULL) {
+        return;
+    }
+    if (copy->in.ep != NULL && copy->in.ep->conn != NULL) {
+        quiesce(copy, copy->in.ep->conn);
+    }
+    copy_free(copy);
 }
 
 ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    struct cw_wire_helped packet;
+    struct cw_copy *copy;
+    ucs_status_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    status = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    copy   = cw_idmap_get(&cw_op_state(ep->worker)->copies, le64toh(packet.help_id));
+    if (copy == NULL) {
+        return UCS_OK; /* everything was copied before the owner noticed */
+    }
+    if (copy->in.ep != ep || !copy->asked) {
+        return UCS_ERR_IO_ERROR;
+    }
+    copy->asked   = 0;
+    copy->failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
+    if (copy->settled) {
+        settle(copy);
+    }
+    return UCS_OK;
 }

@@ -16,7 +16,7 @@ enum cw_copy_way { CW_COPY_PUT = CW_WIRE_HELP_PUT, CW_COPY_GET = CW_WIRE_HELP_GE
 
 struct cw_copy;
 
-/* Whether this endpoint can copy to and from the memory of that key: it is open, and the system was seen to allow it. */
+/* Whether this endpoint can copy to and from the memory of that key: it is open, and the system allows it. */
 int cw_copy_is_possible(struct ucp_ep *ep, const struct cw_key *key);
 
 /* Copies all of the cursor's memory (contig or iov) to or from `address`. UCS_OK, or UCS_ERR_UNSUPPORTED: not this way,

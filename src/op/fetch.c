@@ -28,11 +28,7 @@ struct cw_fetch {
     struct cw_offer offer;
     uint64_t id;                /* in op_state->fetches */
     uint64_t reserved;          /* bytes that the transport is placing */
-    uint64_t *claim;            /* of the board, or of `alone` */
-    uint64_t *done;
-    uint64_t alone[2];
-    uint32_t generation;
-    uint8_t board;              /* CW_BOARDS: none */
+    struct cw_shares shares;
     uint8_t phase;
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
@@ -59,14 +55,6 @@ static void set_phase(struct cw_fetch *fetch, enum phase phase)
     fetch->phase = (uint8_t)phase;
 }
 
-static void release_board(struct cw_fetch *fetch)
-{
-    if (fetch->board < CW_BOARDS) {
-        fetch->in.ep->boards_used &= (uint16_t)~(1u << fetch->board);
-        fetch->board = CW_BOARDS;
-    }
-}
-
 static void finish(struct cw_fetch *fetch, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
@@ -75,7 +63,7 @@ static void finish(struct cw_fetch *fetch, ucs_status_t status)
     cw_list_remove(&fetch->job.link);
     set_phase(fetch, WAITING);
     if (fetch->in.ep != NULL) {
-        release_board(fetch);
+        cw_shares_release(fetch->in.ep, &fetch->shares);
     }
     cw_incoming_detach(&fetch->in);
     cw_idmap_remove(&cw_op_state(worker)->fetches, fetch->id);
@@ -93,13 +81,14 @@ static const struct cw_incoming_kind fetch_kind = {.lost = lost};
 
 static void send_ready(struct cw_fetch *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
+    const uint32_t board                   = (mode == CW_WIRE_RNDV_COPY) ? fetch->shares.board : 0;
     const struct cw_wire_rndv_ready packet = {.send_id    = htole64(fetch->offer.send_id),
                                               .receive_id = htole64(fetch->id),
                                               .address    = htole64(address),
                                               .mode       = htole32((uint32_t)mode),
                                               .piece      = htole32(piece),
-                                              .board      = htole32((mode == CW_WIRE_RNDV_COPY) ? fetch->board : 0),
-                                              .generation = htole32(fetch->generation)};
+                                              .board      = htole32(board),
+                                              .generation = htole32(fetch->shares.generation)};
 
     cw_ep_send_control(fetch->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
 }
@@ -122,7 +111,7 @@ static void ask_for_data(struct cw_fetch *fetch)
 
 static int all_copied(const struct cw_fetch *fetch)
 {
-    return cw_board_num_done(fetch->done) >= cw_board_shares(fetch->offer.length, SHARE_BYTES);
+    return cw_board_num_done(fetch->shares.done) >= cw_board_shares(fetch->offer.length, SHARE_BYTES);
 }
 
 static void copied(struct cw_fetch *fetch)
@@ -139,7 +128,7 @@ static void settle(struct cw_fetch *fetch)
     } else if (fetch->asked) {
         set_phase(fetch, WAITING);
     } else {
-        release_board(fetch);
+        cw_shares_release(fetch->in.ep, &fetch->shares);
         ask_for_data(fetch);
     }
 }
@@ -149,7 +138,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 {
     struct iovec iov = {.iov_base = cursor->contig + offset, .iov_len = length};
 
-    return ep->conn->iface->transport->peer_read(ep->conn, &iov, 1, offer->address + offset);
+    return ep->conn->iface->transport->peer_read(ep->conn, &iov, 1, offer->address + offset, NULL);
 }
 
 /* Takes one share of the copying. */
@@ -163,7 +152,8 @@ static void copy(struct cw_job *job)
     if (ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    if (!cw_board_claim(fetch->claim, fetch->generation, cw_board_shares(fetch->offer.length, SHARE_BYTES), &share)) {
+    if (!cw_board_claim(fetch->shares.claim, fetch->shares.generation,
+                        cw_board_shares(fetch->offer.length, SHARE_BYTES), &share)) {
         settle(fetch);
         return;
     }
@@ -172,40 +162,16 @@ static void copy(struct cw_job *job)
     length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
     if (read_part(ep, &fetch->offer, fetch->cursor, offset, length) != UCS_OK) {
         fetch->copy_failed = 1;
-        cw_board_end(fetch->claim, fetch->generation);
+        cw_board_end(fetch->shares.claim, fetch->shares.generation);
         settle(fetch);
         return;
     }
-    cw_board_done(fetch->done);
+    cw_board_done(fetch->shares.done);
     if (all_copied(fetch)) {
         copied(fetch);
     } else {
         cw_worker_add_job(ep->worker, job);
     }
-}
-
-/* Sets up the words for the shares: a board if one is free and the sender is to copy, otherwise words of our own. */
-static void take_board(struct cw_fetch *fetch, int shared)
-{
-    struct ucp_ep *ep = fetch->in.ep;
-    struct cw_board *board;
-    unsigned index = 0;
-
-    ep->board_generation = (ep->board_generation % CW_BOARD_MAX_GENERATION) + 1;
-    fetch->generation    = ep->board_generation;
-    fetch->claim         = &fetch->alone[0];
-    fetch->done          = &fetch->alone[1];
-    while (index < CW_BOARDS && (ep->boards_used & (1u << index))) {
-        index++;
-    }
-    if (shared && index < CW_BOARDS) {
-        board            = ep->conn->iface->transport->board(ep->conn, 1, index);
-        fetch->claim     = &board->claim;
-        fetch->done      = &board->done;
-        fetch->board     = (uint8_t)index;
-        ep->boards_used |= (uint16_t)(1u << index);
-    }
-    cw_board_begin(fetch->claim, fetch->done, fetch->generation);
 }
 
 /* The sender may copy, too. */
@@ -219,8 +185,9 @@ static void begin_copy(struct cw_fetch *fetch)
 {
     struct ucp_ep *ep = fetch->in.ep;
 
-    take_board(fetch, scheme_of(ep) != CW_RNDV_GET_ZCOPY && (fetch->offer.length > ALONE_BYTES || ep->num_copying > 0));
-    if (fetch->board < CW_BOARDS) {
+    cw_shares_begin(ep, &fetch->shares, scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
+                    (fetch->offer.length > ALONE_BYTES || ep->num_copying > 0));
+    if (fetch->shares.board < CW_BOARDS) {
         ask_for_copies(fetch);
     }
     set_phase(fetch, COPYING);
@@ -236,8 +203,8 @@ static void begin_passive(struct cw_fetch *fetch)
 
     if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG && ep->conn->iface->transport->board != NULL &&
         fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
-        take_board(fetch, 1);
-        if (fetch->board < CW_BOARDS) {
+        cw_shares_begin(fetch->in.ep, &fetch->shares, 1);
+        if (fetch->shares.board < CW_BOARDS) {
             ask_for_copies(fetch);
             return;
         }
@@ -267,7 +234,7 @@ static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offe
                                .request = request,
                                .cursor  = cursor,
                                .offer   = *offer,
-                               .board   = CW_BOARDS,
+                               .shares  = {.board = CW_BOARDS},
                                .phase   = WAITING,
                                .status  = UCS_OK};
     if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
@@ -440,8 +407,8 @@ void cw_fetch_quiesce(struct ucp_ep *ep)
         if (incoming->kind != &fetch_kind || !fetch->asked || fetch->phase == RECEIVING) {
             continue;
         }
-        claimed = cw_board_end(fetch->claim, fetch->generation);
-        while (cw_board_num_done(fetch->done) < claimed && ep->conn->iface->transport->peer_ready(ep->conn) &&
+        claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
+        while (cw_board_num_done(fetch->shares.done) < claimed && ep->conn->iface->transport->peer_ready(ep->conn) &&
                cw_clock_ns() < give_up_ns) {
         }
     }

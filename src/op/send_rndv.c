@@ -152,7 +152,8 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     }
     while (length > 0) {
         count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset);
+        status = conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset,
+                                                         NULL);
         if (status != UCS_OK) {
             return status;
         }

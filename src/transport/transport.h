@@ -20,6 +20,7 @@
 #include "os/poll.h"
 #include "ucs/type/status.h"
 
+struct cw_beacon;
 struct cw_config;
 struct cw_conn;
 struct cw_iface;
@@ -155,12 +156,22 @@ struct cw_transport {
      * work on this open connection; 0 for good after they once did not. */
     int (*peer_ready)(struct cw_conn *conn);
     /* Copies between our memory and an address of the peer, which may be any number: the system checks it. Blocks as
-     * long as the copy takes; the caller keeps it to some 100 KiB. All or UCS_ERR_IO_ERROR. */
-    ucs_status_t (*peer_read)(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
-    ucs_status_t (*peer_write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+     * long as the copy takes; the caller keeps it to some 100 KiB. All or UCS_ERR_IO_ERROR. With a beacon (else NULL) a
+     * read counts only if the beacon was right after it, a write is made only if it was right before; UCS_ERR_REJECTED
+     * otherwise, and for memory that is not there: further copies are possible. */
+    ucs_status_t (*peer_read)(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon);
+    ucs_status_t (*peer_write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon);
     /* Two words that both ends see, index < CW_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer can
      * write anything there at any time. */
     struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);
+};
+
+/* A word of the peer's process that has this value as long as some memory there is what we think it is. */
+struct cw_beacon {
+    uint64_t address;
+    uint64_t value;
 };
 
 /* Accessed with atomics only; what the words mean is the core's business. Zero at first. */

@@ -62,18 +62,22 @@ static int peer_ready(struct cw_conn *conn)
     return copies_work;
 }
 
-static ucs_status_t peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from)
+static ucs_status_t peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon)
 {
     (void)conn;
+    (void)beacon;
     for (unsigned i = 0; i < count; i++) {
         memset(to[i].iov_base, 1, to[i].iov_len);
     }
     return from % 3 == 0 ? UCS_ERR_IO_ERROR : UCS_OK;
 }
 
-static ucs_status_t peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to)
+static ucs_status_t peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon)
 {
     (void)conn;
+    (void)beacon;
     for (unsigned i = 0; i < count; i++) {
         fuzz_check(from[i].iov_len <= sizeof(peer_memory));
         memcpy(peer_memory, from[i].iov_base, from[i].iov_len);

@@ -308,13 +308,15 @@ static int self_peer_ready(struct cw_conn *super)
     return self_conn_of(super)->peer != NULL;
 }
 
-static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from)
+/* Registered memory of our own is reached directly; a beacon that comes with another key may be no address at all. */
+static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
+                                   const struct cw_beacon *beacon)
 {
     const char *source = (const char *)(uintptr_t)from;
     unsigned i;
 
-    if (!self_peer_ready(super)) {
-        return UCS_ERR_IO_ERROR;
+    if (beacon != NULL || !self_peer_ready(super)) {
+        return (beacon != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
     }
     for (i = 0; i < count; i++) {
         copy(to[i].iov_base, source, to[i].iov_len);
@@ -323,13 +325,14 @@ static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to
     return UCS_OK;
 }
 
-static ucs_status_t self_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to)
+static ucs_status_t self_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to,
+                                    const struct cw_beacon *beacon)
 {
     char *dest = (char *)(uintptr_t)to;
     unsigned i;
 
-    if (!self_peer_ready(super)) {
-        return UCS_ERR_IO_ERROR;
+    if (beacon != NULL || !self_peer_ready(super)) {
+        return (beacon != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
     }
     for (i = 0; i < count; i++) {
         copy(dest, from[i].iov_base, from[i].iov_len);

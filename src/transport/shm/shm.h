@@ -146,8 +146,10 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
 /* The connection is over: our words are no proof any more. */
 void cw_shm_peer_end(struct shm_conn *conn);
 int cw_shm_peer_ready(struct cw_conn *conn);
-ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
-ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon);
+ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 
 /* shm_data.c */

@@ -88,33 +88,57 @@ int cw_shm_peer_ready(struct cw_conn *super)
     return conn->peer_state == SHM_PEER_READY;
 }
 
-/* What failed once is not tried again. */
-static ucs_status_t copied(struct shm_conn *conn, ucs_status_t status)
+static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const struct iovec *iov, unsigned count,
+                         uint64_t there)
 {
-    if (status != UCS_OK) {
+    return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
+}
+
+/* A beacon takes the place of the probe: the right value is proof of the right process, too. */
+static ucs_status_t copy_with_beacon(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
+                                     uint64_t there, const struct cw_beacon *beacon)
+{
+    const struct cw_peer_process owner = {
+        .pid = conn->peer.pid, .probe_address = beacon->address, .probe = beacon->value};
+    uint64_t word   = 0;
+    struct iovec at = {.iov_base = &word, .iov_len = sizeof(word)};
+
+    if (copy(&owner, writes, iov, count, there) == UCS_OK) {
+        return UCS_OK;
+    }
+    /* is it this memory, or are copies over? */
+    return (cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
+           UCS_ERR_IO_ERROR;
+}
+
+/* What failed once is not tried again. */
+static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct iovec *iov, unsigned count,
+                              uint64_t there, const struct cw_beacon *beacon)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+    ucs_status_t status;
+
+    if (!cw_shm_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    status = (beacon != NULL) ? copy_with_beacon(conn, writes, iov, count, there, beacon) :
+             copy(&conn->peer, writes, iov, count, there);
+    if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }
     return status;
 }
 
-ucs_status_t cw_shm_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from)
+ucs_status_t cw_shm_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon)
 {
-    struct shm_conn *conn = shm_conn_of(super);
-
-    if (!cw_shm_peer_ready(super)) {
-        return UCS_ERR_IO_ERROR;
-    }
-    return copied(conn, cw_peer_memory_read(&conn->peer, to, count, from));
+    return peer_copy(super, 0, to, count, from, beacon);
 }
 
-ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to)
+ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon)
 {
-    struct shm_conn *conn = shm_conn_of(super);
-
-    if (!cw_shm_peer_ready(super)) {
-        return UCS_ERR_IO_ERROR;
-    }
-    return copied(conn, cw_peer_memory_write(&conn->peer, from, count, to));
+    return peer_copy(super, 1, from, count, to, beacon);
 }
 
 struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)

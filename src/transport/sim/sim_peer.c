@@ -87,14 +87,22 @@ static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iov
     return UCS_OK;
 }
 
-ucs_status_t cw_sim_peer_read(struct cw_conn *base, const struct iovec *to, unsigned count, uint64_t from)
+static int is_right(const struct cw_beacon *beacon)
 {
-    return peer_copy(base, 0, to, count, from);
+    return beacon == NULL ||
+           __atomic_load_n((const uint64_t *)(uintptr_t)beacon->address, __ATOMIC_ACQUIRE) == beacon->value;
 }
 
-ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, unsigned count, uint64_t to)
+ucs_status_t cw_sim_peer_read(struct cw_conn *base, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon)
 {
-    return peer_copy(base, 1, from, count, to);
+    return is_right(beacon) ? peer_copy(base, 0, to, count, from) : UCS_ERR_REJECTED;
+}
+
+ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon)
+{
+    return is_right(beacon) ? peer_copy(base, 1, from, count, to) : UCS_ERR_REJECTED;
 }
 
 struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)

@@ -165,8 +165,10 @@ void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_
 /* As cw_sim_chance, with draws of its own: a run without copies is the same whatever the chances of their faults. */
 int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
 int cw_sim_peer_ready(struct cw_conn *conn);
-ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from);
-ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to);
+ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
+                              const struct cw_beacon *beacon);
+ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
+                               const struct cw_beacon *beacon);
 struct cw_board *cw_sim_board(struct cw_conn *conn, int ours, unsigned index);
 /* One step of a packet of send_placed: finds its place, writes a piece, or tells that all is there. Returns how many
  * upcalls there were; *over_p: no more steps, or -1 when the packet broke the protocol. */

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The owner's part of op/copy.h: shares of a copy that a peer makes to or from registered memory of ours. One helper
+ * per board of the peer at most, so a peer cannot make us keep more; a newer HELP for a board replaces the older. Each
+ * share is checked against the table of regions, and the peer's addresses are only used by the system for the peer's
+ * process.
+ */
+#include <stdlib.h>
+
+#include "op/board.h"
+#include "op/copy.h"
+#include "op/incoming.h"
+
+struct helper {
+    struct cw_incoming in;
+    struct cw_job job;
+    struct cw_wire_help help;   /* in host order */
+};
+
+static void say(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
+{
+    const struct cw_wire_helped packet = {.help_id = htole64(id), .status = (int32_t)htole32((uint32_t)status)};
+
+    cw_ep_send_control(ep, CW_PACKET_HELPED, &packet, sizeof(packet));
+}
+
+static void helper_free(struct helper *helper)
+{
+    cw_list_remove(&helper->job.link);
+    cw_incoming_detach(&helper->in);
+    free(helper);
+}
+
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)ep;
+    (void)status;
+    helper_free(cw_container_of(incoming, struct helper, in));
+}
+
+static const struct cw_incoming_kind help_kind = {.lost = lost};
+
+static ucs_status_t copy_share(struct ucp_ep *ep, const struct cw_wire_help *help, uint64_t offset, uint64_t length)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+    struct iovec iov                     = {.iov_len = length};
+    const int reads                      = (help->way == CW_WIRE_HELP_PUT);
+    ucs_status_t status;
+
+    status = cw_mem_enter(ep->worker->context, help->token, help->address + offset, length,
+                          reads ? CW_KEY_WRITE : CW_KEY_READ, &iov.iov_base);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = reads ? transport->peer_read(ep->conn, &iov, 1, help->origin_address + offset, NULL) :
+             transport->peer_write(ep->conn, &iov, 1, help->origin_address + offset, NULL);
+    cw_mem_leave(ep->worker->context);
+    return status;
+}
+
+/* Takes one share. */
+static void run(struct cw_job *job)
+{
+    struct helper *helper           = cw_container_of(job, struct helper, job);
+    const struct cw_wire_help *help = &helper->help;
+    struct ucp_ep *ep               = helper->in.ep;
+    ucs_status_t status             = UCS_ERR_UNSUPPORTED;
+    uint64_t offset, left;
+    struct cw_board *board;
+    uint32_t share;
+
+    if (ep->state != CW_EP_OPEN) {
+        return; /* about to be ended */
+    }
+    if (ep->conn->iface->transport->peer_ready(ep->conn)) {
+        board = ep->conn->iface->transport->board(ep->conn, 0, help->board);
+        if (cw_board_claim(&board->claim, help->generation, cw_board_shares(help->length, help->share), &share)) {
+            offset = (uint64_t)share * help->share;
+            left   = help->length - offset;
+            status = copy_share(ep, help, offset, (left < help->share) ? left : help->share);
+            if (status == UCS_OK) {
+                cw_board_done(&board->done);
+                cw_worker_add_job(ep->worker, job);
+                return;
+            }
+        } else {
+            status = UCS_OK;
+        }
+    }
+    say(ep, help->help_id, status);
+    helper_free(helper);
+}
+
+static struct helper *find(struct ucp_ep *ep, uint32_t board)
+{
+    struct cw_incoming *incoming;
+    struct helper *helper;
+
+    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+        helper = cw_container_of(incoming, struct helper, in);
+        if (incoming->kind == &help_kind && helper->help.board == board) {
+            return helper;
+        }
+    }
+    return NULL;
+}
+
+static int decode(const void *data, struct cw_wire_help *help)
+{
+    struct cw_wire_help packet;
+
+    memcpy(&packet, data, sizeof(packet));
+    *help = (struct cw_wire_help){.token          = le64toh(packet.token),
+                                  .address        = le64toh(packet.address),
+                                  .length         = le64toh(packet.length),
+                                  .origin_address = le64toh(packet.origin_address),
+                                  .help_id        = le64toh(packet.help_id),
+                                  .share          = le32toh(packet.share),
+                                  .board          = le32toh(packet.board),
+                                  .generation     = le32toh(packet.generation),
+                                  .way            = le32toh(packet.way)};
+    return help->length > 0 && help->length <= UINT64_MAX - help->address && help->share >= CW_BOARD_MIN_SHARE &&
+           help->board < CW_BOARDS && help->generation > 0 && help->generation <= CW_BOARD_MAX_GENERATION &&
+           (help->way == CW_WIRE_HELP_PUT || help->way == CW_WIRE_HELP_GET) &&
+           cw_board_shares(help->length, help->share) <= CW_BOARD_MAX_SHARES;
+}
+
+ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_help help;
+    struct helper *helper;
+
+    if (length != sizeof(help) || !decode(data, &help) || ep->conn == NULL ||
+        ep->conn->iface->transport->board == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    helper = find(ep, help.board);
+    if (helper != NULL) {
+        helper->help = help; /* whoever asked before is through; its job goes on with this */
+        return UCS_OK;
+    }
+    helper = malloc(sizeof(*helper));
+    if (helper == NULL) {
+        say(ep, help.help_id, UCS_ERR_UNSUPPORTED);
+        return UCS_OK;
+    }
+    *helper = (struct helper){.in = {.kind = &help_kind}, .job = {.run = run}, .help = help};
+    cw_list_init(&helper->job.link);
+    cw_incoming_add(&helper->in, ep);
+    cw_worker_add_job(ep->worker, &helper->job);
+    return UCS_OK;
+}
