@@ -228,18 +228,22 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
     return UCS_STATUS_PTR(status);
 }
 
-static ucs_status_ptr_t enqueue(struct cw_request *request, int waits, ucs_status_t (*keep)(struct cw_request *))
+/* `why`: what its attempt answered; CW_HOLD: somebody else sees to the queue. */
+static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
     struct cw_rma *rma  = request->ep->rma;
     ucs_status_t status = (keep == NULL) ? UCS_OK : keep(request);
 
-    if (status == UCS_OK && !waits) {
+    if (status == UCS_OK && why != CW_HOLD) {
         status = start_pump(rma);
     }
     if (status != UCS_OK) {
         return give_up(request, status);
     }
     cw_list_add_tail(&rma->queue, &request->link);
+    if (why == CW_LATER) {
+        cw_ep_reap_later(rma->ep);
+    }
     return cw_request_handle(request);
 }
 
@@ -249,10 +253,10 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs
     struct cw_rma *rma  = ep->rma;
     ucs_status_t status = CW_AGAIN;
 
-    if (!cw_list_empty(&rma->queue)) {
-        return enqueue(request, 1, keep); /* whoever is before us takes care of it */
+    if (!cw_list_empty(&rma->queue) || rma->running) {
+        return enqueue(request, CW_HOLD, keep);
     }
-    if (cw_ep_ready(ep) && !rma->running) {
+    if (cw_ep_ready(ep)) {
         status = request->send(request);
     }
     switch (status) {
@@ -270,7 +274,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs
     case CW_AGAIN:
     case CW_LATER:
     case CW_HOLD:
-        return enqueue(request, status == CW_HOLD, keep);
+        return enqueue(request, status, keep);
     default:
         if (request->outstanding == 0) {
             return give_up(request, status);
