@@ -57,16 +57,22 @@ static inline unsigned cw_hist_cell(uint64_t value)
 /* The smallest value that cell `cell` counts; the first value beyond it is that of `cell + 1`. */
 uint64_t cw_hist_cell_start(unsigned cell);
 
-static inline void cw_hist_add(struct cw_hist *hist, uint64_t value)
+/* Adds a value `times` times. */
+static inline void cw_hist_add_many(struct cw_hist *hist, uint64_t value, uint64_t times)
 {
-    hist->cells[cw_hist_cell(value)]++;
-    hist->count++;
+    hist->cells[cw_hist_cell(value)] += times;
+    hist->count += times;
     if (value < hist->min) {
         hist->min = value;
     }
     if (value > hist->max) {
         hist->max = value;
     }
+}
+
+static inline void cw_hist_add(struct cw_hist *hist, uint64_t value)
+{
+    cw_hist_add_many(hist, value, 1);
 }
 
 #endif

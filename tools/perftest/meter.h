@@ -57,17 +57,23 @@ void cw_meter_end(struct cw_meter *meter);
 /* Time of one message in microseconds at a percentile. */
 double cw_meter_percentile(const struct cw_meter *meter, double percent);
 
-/* One iteration is over. */
-static inline void cw_meter_step(struct cw_meter *meter)
+/* `count` iterations are over that are too short for a reading of the clock each: their mean is taken for all. */
+static inline void cw_meter_step_many(struct cw_meter *meter, unsigned count)
 {
     uint64_t now = cw_ticks_now();
 
-    cw_hist_add(&meter->hist, now - meter->previous);
+    cw_hist_add_many(&meter->hist, (now - meter->previous) / count, count);
     meter->previous = now;
-    meter->iterations++;
+    meter->iterations += count;
     if (__builtin_expect(now >= meter->row_due, 0)) {
         cw_meter_interval(meter, now);
     }
+}
+
+/* One iteration is over. */
+static inline void cw_meter_step(struct cw_meter *meter)
+{
+    cw_meter_step_many(meter, 1);
 }
 
 #endif

@@ -62,6 +62,7 @@ struct cw_origin {
     unsigned pending;
     unsigned flushes;
     unsigned posted; /* since the last flush began */
+    unsigned stride; /* messages for each reading of the clock */
     uint64_t alive_due;
     struct cw_origin_slot *free;
     struct cw_origin_slot *slots;

@@ -186,7 +186,7 @@ void cw_report_row(const struct cw_report *report, const struct cw_meter_row *ro
 
 void cw_report_percentiles(const struct cw_meter *meter)
 {
-    printf("# percentiles (usec): p50 %.3f p90 %.3f p99 %.3f p99.9 %.3f min %.3f max %.3f\n",
+    printf("# percentiles (usec): p50 %.4f p90 %.4f p99 %.4f p99.9 %.4f min %.4f max %.4f\n",
            cw_meter_percentile(meter, 50), cw_meter_percentile(meter, 90), cw_meter_percentile(meter, 99),
            cw_meter_percentile(meter, 99.9), cw_meter_percentile(meter, 0), cw_meter_percentile(meter, 100));
     fflush(stdout);

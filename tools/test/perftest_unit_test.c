@@ -178,12 +178,30 @@ static void row_of_a_latency_test(void **state)
     cw_hist_fini(&meter.hist);
 }
 
+/* Sixteen iterations in one reading of the clock are sixteen values, all the mean. */
+static void many_iterations_in_one_reading(void **state)
+{
+    struct cw_meter meter = {.rank = 50, .parts = 1, .size = 8};
+
+    (void)state;
+    cw_ticks_start();
+    assert_true(cw_hist_init(&meter.hist));
+    cw_meter_begin(&meter);
+    meter.previous -= 16000000;
+    cw_meter_step_many(&meter, 16);
+    assert_int_equal(meter.iterations, 16);
+    assert_int_equal(meter.hist.count, 16);
+    assert_int_equal(meter.hist.min, meter.hist.max);
+    assert_true(meter.hist.min >= 1000000 && meter.hist.min < UINT64_C(1000000000000));
+    cw_hist_fini(&meter.hist);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(params_survive_the_way),  cmocka_unit_test(wrong_params_are_refused),
         cmocka_unit_test(host_may_stand_anywhere), cmocka_unit_test(defaults_are_those_of_the_specification),
-        cmocka_unit_test(row_of_a_latency_test),
+        cmocka_unit_test(row_of_a_latency_test),   cmocka_unit_test(many_iterations_in_one_reading),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,6 +49,11 @@ static void small_values_are_exact(void **state)
     assert_int_equal(cw_hist_percentile(&hist, 99), 990);
     assert_int_equal(cw_hist_percentile(&hist, 99.91), 1000);
     assert_int_equal(cw_hist_percentile(&hist, 100), 1000);
+    cw_hist_add_many(&hist, 5000, 1001);
+    assert_int_equal(hist.count, 2001);
+    assert_int_equal(hist.max, 5000);
+    assert_int_equal(cw_hist_percentile(&hist, 49), 981);
+    assert_int_equal(cw_hist_percentile(&hist, 51), 5000);
     cw_hist_fini(&hist);
 }
 
