@@ -13,7 +13,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::ffi::{c_void, CStr};
 use std::io::{Error, Read, Write};
-use std::{mem, process, ptr, slice};
+use std::{process, ptr, slice};
 pub use ucp::{ucp_ep_h, ucp_tag_t};
 use ucp::*;
 
@@ -162,24 +162,24 @@ impl Node {
         must(status, what);
     }
 
-    /// An address is bytes, to be carried by any means: here its length and itself.
+    /// An address is bytes, at most a thousand, to be carried by any means: here its length and itself.
     pub fn write_address(&self, to: &mut impl Write) -> Result<(), Error> {
         let mut attr = ucp_worker_attr_t { field_mask: UCP_WORKER_ATTR_FIELD_ADDRESS.into(), ..Default::default() };
 
         must(unsafe { ucp_worker_query(self.worker, &mut attr) }, "ucp_worker_query");
         let address = unsafe { slice::from_raw_parts(attr.address as *const u8, attr.address_length).to_vec() };
         unsafe { ucp_worker_release_address(self.worker, attr.address) };
-        to.write_all(&address.len().to_ne_bytes())?;
+        to.write_all(&(address.len() as u16).to_ne_bytes())?;
         to.write_all(&address)?;
         to.flush()
     }
 
     pub fn connect(&mut self, from: &mut impl Read) -> Result<ucp_ep_h, Error> {
-        let mut length = [0; mem::size_of::<usize>()];
+        let mut length = [0; 2];
         let mut ep = ptr::null_mut();
 
         from.read_exact(&mut length)?;
-        let mut address = vec![0; usize::from_ne_bytes(length)];
+        let mut address = vec![0; u16::from_ne_bytes(length).into()];
         from.read_exact(&mut address)?;
         let params = ucp_ep_params_t {
             field_mask: UCP_EP_PARAM_FIELD_REMOTE_ADDRESS.into(),

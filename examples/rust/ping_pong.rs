@@ -15,7 +15,7 @@ const ROUNDS: usize = 10; // of each size
 const BALL: ucp_tag_t = 1;
 
 /// Each side pauses before it throws, so the other one has to wait; and who sleeps does not turn often.
-fn end(mut node: Node, ep: ucp_ep_h, name: &str) {
+fn end(node: &mut Node, ep: ucp_ep_h, name: &str) {
     node.close(ep);
     let line = format!("{name}: {} turns of the loop, slept {} times\n", node.turns, node.sleeps);
     eprint!("{line}"); // in one piece: the other one writes too
@@ -38,7 +38,7 @@ fn pong() -> Result<(), io::Error> {
     let mut text = node.read_letter();
     text.reverse();
     node.write_letter(ep, &text);
-    end(node, ep, "pong");
+    end(&mut node, ep, "pong");
     Ok(())
 }
 
@@ -62,8 +62,8 @@ fn ping() -> Result<(), io::Error> {
     if !node.read_letter().iter().eq(text.iter().rev()) {
         die("the answer to the active message is wrong");
     }
-    end(node, ep, "ping");
-    if !other.wait()?.success() {
+    end(&mut node, ep, "ping");
+    if !other.wait()?.success() { // until here the node lives: the other one may still have been closing
         die("the other one failed");
     }
     Ok(())
