@@ -319,17 +319,19 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_request *request;
     ucs_status_t status;
     struct amo *amo;
+    int32_t told; /* ucs_status_t has one byte only */
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&packet, data, sizeof(packet));
-    status  = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    told    = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
-    if (request == NULL || request->ep != ep || request->send != amo_send || status > 0 || status <= UCS_ERR_LAST) {
+    if (request == NULL || request->ep != ep || request->send != amo_send || told > 0 || told <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
-    amo = cw_request_state(request);
+    status = (ucs_status_t)told;
+    amo    = cw_request_state(request);
     if (status == UCS_OK) {
         store(amo->reply, amo->packet.size, le64toh(packet.value));
     } else {
