@@ -1,92 +1,112 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory registration and remote keys.
- * Callers: programs. Specification: MEM and KEY.
- * Nothing of this group works yet: every call answers UCS_ERR_NOT_IMPLEMENTED in the form natural for it, leaves its
- * outputs alone and has no effect. docs/STATUS.md lists the calls; remove each from there when it works.
+ * Memory registration and remote keys (MEM-*, KEY-*). Callers: programs. The table of regions has a lock of its own, so
+ * no worker is entered.
  */
-#include <ucp/api/ucp.h>
+#include <stdlib.h>
+
+#include "abi/door.h"
+#include "core/mem.h"
+#include "core/rkey.h"
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p)
 {
-    (void)context;
-    (void)params;
-    (void)memh_p;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    return cw_mem_map(context, params, memh_p);
 }
 
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
-    (void)context;
-    (void)memh;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    return cw_mem_unmap(context, memh);
 }
 
 ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
 {
-    (void)memh;
-    (void)attr;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    return cw_mem_query(memh, attr);
 }
 
 void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream)
 {
-    (void)mem_spec;
-    (void)context;
-    (void)stream;
+    cw_mem_print(context, mem_spec, stream);
 }
 
 ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
 {
     (void)context;
-    (void)memh;
-    (void)params;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    return cw_mem_advise(memh, params);
+}
+
+static ucs_status_t pack(ucp_mem_h memh, int exports, uint8_t *bytes, size_t *length_p)
+{
+    struct cw_key key;
+
+    if (exports) {
+        *length_p = CW_MEM_EXPORT_LENGTH;
+        return cw_mem_export(memh, bytes);
+    }
+    cw_mem_key(memh, &key);
+    cw_key_encode(&key, bytes);
+    *length_p = CW_KEY_LENGTH;
+    return UCS_OK;
 }
 
 ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params, void **buffer_p, size_t *buffer_size_p)
 {
-    (void)memh;
-    (void)params;
-    (void)buffer_p;
-    (void)buffer_size_p;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    const uint64_t flags = (params->field_mask & UCP_MEMH_PACK_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    uint8_t *bytes       = malloc(CW_MEM_EXPORT_LENGTH);
+    ucs_status_t status;
+    size_t length;
+
+    if (bytes == NULL) {
+        cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_LENGTH);
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = pack(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);
+    if (status != UCS_OK) {
+        cw_error("this memory cannot be exported: only what ucp_mem_map allocated as shared memory can");
+        free(bytes);
+        return status;
+    }
+    *buffer_p      = bytes;
+    *buffer_size_p = length;
+    return UCS_OK;
 }
 
 void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params)
 {
-    (void)buffer;
     (void)params;
+    free(buffer);
 }
 
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p)
 {
-    (void)ep;
-    (void)rkey_buffer;
-    (void)rkey_p;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    ucs_status_t status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
+
+    if (status == UCS_ERR_INVALID_PARAM) {
+        cw_error("cannot unpack a remote key: the bytes are no key of this library");
+    } else if (status != UCS_OK) {
+        cw_error("cannot unpack a remote key: %s", ucs_status_string(status));
+    }
+    return status;
 }
 
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 {
-    (void)rkey;
-    (void)raddr;
-    (void)addr_p;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    return cw_rkey_ptr(rkey, raddr, addr_p);
 }
 
 ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h rkey2,
                               const ucp_rkey_compare_params_t *params, int *result)
 {
     (void)worker;
-    (void)rkey1;
-    (void)rkey2;
-    (void)params;
-    (void)result;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    if (params->field_mask != 0 || result == NULL) {
+        cw_error("ucp_rkey_compare takes no optional fields and needs a place for its result");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *result = cw_rkey_compare(rkey1, rkey2);
+    return UCS_OK;
 }
 
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
-    (void)rkey;
+    cw_rkey_destroy(rkey);
 }

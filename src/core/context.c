@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/mem.h"
 #include "plan/tls.h"
 #include "transport/registry.h"
 
@@ -263,6 +264,10 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
         goto fail;
     }
     set_params(context, params);
+    status = cw_mem_table_new(&context->memory);
+    if (status != UCS_OK) {
+        goto fail;
+    }
     status = find_resources(context);
     if (status != UCS_OK) {
         goto fail;
@@ -277,6 +282,9 @@ fail:
 
 void cw_context_free(struct ucp_context *context)
 {
+    if (context->memory != NULL) {
+        cw_mem_table_free(context->memory);
+    }
     free(context->resources);
     cw_config_free(context->config);
     free(context);

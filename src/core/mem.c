@@ -1,41 +1,352 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory comes
+ * about: mem_map.c; memory of other processes: mem_attach.c.
+ * Invariants: a region is in table->regions, and its beacons hold its token, exactly while it is registered; a pin is
+ * on its region's list exactly while pin->mem is set.
  */
 #include "core/mem.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "core/mem_table.h"
+#include "os/random.h"
+
+ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p)
+{
+    struct cw_mem_table *table = calloc(1, sizeof(*table));
+    ucs_status_t status;
+
+    if (table == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = cw_lock_init(&table->lock);
+    if (status != UCS_OK) {
+        free(table);
+        return status;
+    }
+    cw_hash_init(&table->regions, cw_random_u64());
+    cw_hash_init(&table->mappings, cw_random_u64());
+    cw_list_init(&table->all);
+    cw_list_init(&table->beacons);
+    *table_p = table;
+    return UCS_OK;
+}
+
+/* ---- beacons ---- */
+
+static struct cw_beacon_page *beacon_page_new(void)
+{
+    const size_t length              = cw_memory_page();
+    const unsigned count             = (unsigned)(length / sizeof(uint64_t));
+    const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
+    struct cw_beacon_page *page      = malloc(sizeof(*page) + count * sizeof(page->free[0]));
+
+    if (page == NULL || cw_memory_allocate(&wish, &page->memory) != UCS_OK) {
+        free(page);
+        return NULL;
+    }
+    for (page->num_free = 0; page->num_free < count; page->num_free++) {
+        page->free[page->num_free] = (uint16_t)page->num_free;
+    }
+    return page;
+}
+
+static uint64_t *beacon_take(struct cw_mem_table *table)
+{
+    struct cw_beacon_page *page = cw_list_head(&table->beacons, struct cw_beacon_page, link);
+    uint64_t *beacon;
+
+    if (cw_list_empty(&table->beacons) || page->num_free == 0) {
+        page = beacon_page_new();
+        if (page == NULL) {
+            return NULL;
+        }
+        cw_list_add_head(&table->beacons, &page->link);
+    }
+    beacon = (uint64_t *)(void *)page->memory.ptr + page->free[--page->num_free];
+    if (page->num_free == 0) {
+        cw_list_remove(&page->link);
+        cw_list_add_tail(&table->beacons, &page->link);
+    }
+    return beacon;
+}
+
+static void beacon_give_back(struct cw_mem_table *table, uint64_t *beacon)
+{
+    struct cw_beacon_page *page;
+
+    cw_list_for_each(page, &table->beacons, struct cw_beacon_page, link) {
+        const uintptr_t offset = (uintptr_t)beacon - (uintptr_t)page->memory.ptr;
+
+        if (offset < page->memory.length) {
+            page->free[page->num_free++] = (uint16_t)(offset / sizeof(uint64_t));
+            cw_list_remove(&page->link);
+            cw_list_add_head(&table->beacons, &page->link);
+            return;
+        }
+    }
+}
+
+/* ---- regions ---- */
+
+static uint64_t new_token(const struct cw_mem_table *table)
+{
+    uint64_t token;
+
+    do {
+        token = cw_random_u64();
+    } while (token == 0 || cw_hash_find(&table->regions, token) != NULL);
+    return token;
+}
+
+ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
+{
+    cw_list_init(&mem->pins);
+    cw_lock_enter(&table->lock);
+    if (mem->key.length > 0) {
+        mem->beacon = beacon_take(table);
+        if (mem->beacon == NULL) {
+            cw_lock_leave(&table->lock);
+            return UCS_ERR_NO_MEMORY;
+        }
+        mem->key.token  = new_token(table);
+        mem->key.beacon = (uintptr_t)mem->beacon;
+        cw_hash_add(&table->regions, &mem->link, mem->key.token);
+        if (mem->memory.trailer != NULL) {
+            mem->memory.trailer[CW_TRAILER_ADDRESS] = mem->key.address;
+            mem->memory.trailer[CW_TRAILER_RIGHTS]  = mem->key.rights;
+            __atomic_store_n(&mem->memory.trailer[CW_TRAILER_BEACON], mem->key.token, __ATOMIC_RELEASE);
+        }
+        __atomic_store_n(mem->beacon, mem->key.token, __ATOMIC_RELEASE);
+    }
+    cw_list_add_tail(&table->all, &mem->all_link);
+    cw_lock_leave(&table->lock);
+    return UCS_OK;
+}
+
+/* From here on nothing reaches the region with a key. Table locked. */
+static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
+{
+    mem->dead = 1;
+    if (mem->key.length == 0) {
+        return;
+    }
+    cw_hash_remove(&table->regions, &mem->link);
+    __atomic_store_n(mem->beacon, 0, __ATOMIC_RELEASE);
+    if (mem->memory.trailer != NULL) {
+        __atomic_store_n(&mem->memory.trailer[CW_TRAILER_BEACON], 0, __ATOMIC_RELEASE);
+    }
+    beacon_give_back(table, mem->beacon);
+}
+
+void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
+{
+    if (mem->memory.ptr != NULL) {
+        cw_memory_release(&mem->memory);
+    }
+    if (mem->mapping != NULL) {
+        cw_mapping_put(table, mem->mapping);
+    }
+    free(mem);
+}
+
+void cw_mem_table_free(struct cw_mem_table *table)
+{
+    struct cw_beacon_page *page;
+    struct cw_list *link;
+    struct ucp_mem *mem;
+
+    while ((link = cw_list_pop_head(&table->all)) != NULL) {
+        mem = cw_container_of(link, struct ucp_mem, all_link);
+        if (!mem->dead) {
+            revoke(table, mem);
+        }
+        cw_mem_dispose(table, mem);
+    }
+    cw_mapping_free_all(table);
+    while ((link = cw_list_pop_head(&table->beacons)) != NULL) {
+        page = cw_container_of(link, struct cw_beacon_page, link);
+        cw_memory_release(&page->memory);
+        free(page);
+    }
+    cw_hash_cleanup(&table->regions);
+    cw_hash_cleanup(&table->mappings);
+    cw_lock_cleanup(&table->lock);
+    free(table);
+}
+
+void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key)
+{
+    *key = mem->key;
+}
+
+ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr)
+{
+    if (attr->field_mask & UCP_MEM_ATTR_FIELD_ADDRESS) {
+        attr->address = (void *)(uintptr_t)mem->key.address;
+    }
+    if (attr->field_mask & UCP_MEM_ATTR_FIELD_LENGTH) {
+        attr->length = mem->key.length;
+    }
+    if (attr->field_mask & UCP_MEM_ATTR_FIELD_MEM_TYPE) {
+        attr->mem_type = UCS_MEMORY_TYPE_HOST;
+    }
+    return UCS_OK;
+}
+
+/* ---- accesses ---- */
+
+static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
+                         unsigned rights, struct ucp_mem **mem_p)
+{
+    struct cw_hash_link *link = cw_hash_find(&table->regions, token);
+    struct ucp_mem *mem;
+
+    if (link == NULL) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    mem = cw_container_of(link, struct ucp_mem, link);
+    if (address < mem->key.address || length > mem->key.length ||
+        address - mem->key.address > mem->key.length - length) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    if ((mem->key.rights & rights) != rights) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *mem_p = mem;
+    return UCS_OK;
+}
 
 ucs_status_t cw_mem_enter(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length,
                           unsigned rights, void **ptr_p)
 {
-    (void)context, (void)token, (void)address, (void)length, (void)rights, (void)ptr_p;
-    return UCS_ERR_INVALID_ADDR;
+    struct cw_mem_table *table = context->memory;
+    struct ucp_mem *mem;
+    ucs_status_t status;
+
+    cw_lock_enter(&table->lock);
+    status = find(table, token, address, length, rights, &mem);
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_lock_leave(&table->lock);
+        return status;
+    }
+    *ptr_p = (void *)(uintptr_t)address;
+    return UCS_OK;
 }
 
 void cw_mem_leave(struct ucp_context *context)
 {
-    (void)context;
+    cw_lock_leave(&context->memory->lock);
 }
 
 ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length, unsigned rights,
                         struct ucp_ep *ep, struct cw_mem_pin *pin, void **ptr_p)
 {
-    (void)ep, (void)pin;
-    return cw_mem_enter(context, token, address, length, rights, ptr_p);
+    struct cw_mem_table *table = context->memory;
+    ucs_status_t status;
+
+    pin->mem = NULL;
+    pin->ep  = ep;
+    cw_lock_enter(&table->lock);
+    status = find(table, token, address, length, rights, &pin->mem);
+    if (status == UCS_OK) {
+        cw_list_add_tail(&pin->mem->pins, &pin->link);
+        *ptr_p = (void *)(uintptr_t)address;
+    }
+    cw_lock_leave(&table->lock);
+    return status;
 }
 
 void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin)
 {
-    (void)context, (void)pin;
+    struct cw_mem_table *table = context->memory;
+    struct ucp_mem *over       = NULL;
+
+    cw_lock_enter(&table->lock);
+    if (pin->mem != NULL) {
+        cw_list_remove(&pin->link);
+        if (pin->mem->dead && cw_list_empty(&pin->mem->pins)) {
+            over = pin->mem;
+            cw_list_remove(&over->all_link);
+        }
+        pin->mem = NULL;
+    }
+    cw_lock_leave(&table->lock);
+    if (over != NULL) {
+        cw_mem_dispose(table, over);
+    }
 }
 
-ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
-                           const uint64_t **beacon_p, struct cw_mapping **mapping_p)
+/* ---- unmapping ---- */
+
+/* The next pin whose worker we may enter, or NULL. Table locked. */
+static struct cw_mem_pin *breakable_pin(const struct ucp_context *context, struct ucp_mem *mem)
 {
-    (void)context, (void)key, (void)local_p, (void)beacon_p, (void)mapping_p;
-    return UCS_ERR_UNREACHABLE;
+    struct cw_mem_pin *pin;
+
+    cw_list_for_each(pin, &mem->pins, struct cw_mem_pin, link) {
+        if (pin->ep->worker->mt || !context->mt_workers_shared) {
+            return pin;
+        }
+    }
+    return NULL;
 }
 
-void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping)
+/* The program unmaps what a peer is using (MEM-16). The memory may be something else soon, so the transfer ends now. */
+static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {
-    (void)context, (void)mapping;
+    cw_error("memory of %llu bytes at 0x%llx is unmapped while a peer is using it; the endpoint to this peer fails",
+             (unsigned long long)mem->key.length, (unsigned long long)mem->key.address);
+    cw_ep_fail(ep, UCS_ERR_IO_ERROR);
+}
+
+/*
+ * Takes all pins away that can be taken away. A worker comes before the table in the order of locks, so it is only
+ * tried while the table is locked; since a pin keeps its worker from going, it is there to be tried.
+ */
+static void break_pins(struct ucp_context *context, struct ucp_mem *mem)
+{
+    struct cw_mem_table *table = context->memory;
+    struct cw_mem_pin *pin;
+    struct ucp_ep *ep;
+
+    while ((pin = breakable_pin(context, mem)) != NULL) {
+        ep = pin->ep;
+        if (ep->worker->mt && !cw_lock_try_enter(&ep->worker->lock)) {
+            cw_lock_leave(&table->lock);
+            cw_lock_yield();
+            cw_lock_enter(&table->lock);
+            continue;
+        }
+        cw_list_remove(&pin->link);
+        pin->mem = NULL;
+        cw_lock_leave(&table->lock);
+        abandon(ep, mem);
+        cw_worker_leave(ep->worker);
+        cw_lock_enter(&table->lock);
+    }
+}
+
+ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem)
+{
+    struct cw_mem_table *table = context->memory;
+    int over;
+
+    cw_lock_enter(&table->lock);
+    revoke(table, mem);
+    mem->dead = 0; /* a last pin that goes while we are here leaves the rest to us */
+    break_pins(context, mem);
+    mem->dead = 1;
+    over      = cw_list_empty(&mem->pins);
+    if (over) {
+        cw_list_remove(&mem->all_link);
+    }
+    cw_lock_leave(&table->lock);
+    if (over) {
+        cw_mem_dispose(table, mem);
+    }
+    return UCS_OK;
 }

@@ -20,7 +20,12 @@ ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p);
 /* Regions that the program left mapped end with it. */
 void cw_mem_table_free(struct cw_mem_table *table);
 
-/* ucp_mem_map and what belongs to it; parameters are read under their mask only. MEM-1..18, 30..33. */
+/*
+ * ucp_mem_map and what belongs to it; parameters are read under their mask only. MEM-1..18, 30..33. What peers may do:
+ *     no PROT given                                    read and write
+ *     PROT with REMOTE_READ, REMOTE_WRITE or both      that
+ *     PROT with neither                                nothing, the key serves empty accesses only
+ */
 ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p);
 ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem);
 ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr);
@@ -28,6 +33,11 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
 void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
 /* The key of a region; equal at each call (KEY-2). */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
+
+/* What ucp_memh_pack delivers with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not memory
+ * that was allocated to be shared. */
+#define CW_MEM_EXPORT_LENGTH (4u + CW_KEY_LENGTH)
+ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_LENGTH]);
 
 /*
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`

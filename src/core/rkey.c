@@ -41,7 +41,7 @@ ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **p
 {
     char *ptr;
 
-    if (!cw_rkey_holds(rkey, address, 0)) {
+    if (!cw_rkey_holds(rkey, address, 1)) {
         return UCS_ERR_INVALID_ADDR;
     }
     ptr = cw_rkey_direct(rkey, address, 0);

@@ -52,15 +52,25 @@ uint64_t cw_host_boot_id(void)
     return hash;
 }
 
-uint64_t cw_host_netns_id(void)
+static uint64_t namespace_id(const char *of_thread, const char *of_process)
 {
     struct stat ns;
     uint64_t id;
 
-    if (stat("/proc/thread-self/ns/net", &ns) < 0 && stat("/proc/self/ns/net", &ns) < 0) {
+    if (stat(of_thread, &ns) < 0 && stat(of_process, &ns) < 0) {
         ns.st_dev = 0;
         ns.st_ino = 0;
     }
     id = cw_hash_mix(cw_host_boot_id() ^ cw_hash_mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
     return (id != 0) ? id : 1;
+}
+
+uint64_t cw_host_netns_id(void)
+{
+    return namespace_id("/proc/thread-self/ns/net", "/proc/self/ns/net");
+}
+
+uint64_t cw_host_pidns_id(void)
+{
+    return namespace_id("/proc/thread-self/ns/pid", "/proc/self/ns/pid");
 }

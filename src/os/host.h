@@ -19,4 +19,7 @@ uint64_t cw_host_netns_id(void);
 /* The same without the network namespace: one boot of one kernel. Never 0. */
 uint64_t cw_host_boot_id(void);
 
+/* One boot and one name space of process ids: what a process id means. Never 0. Looked up at each call, as above. */
+uint64_t cw_host_pidns_id(void);
+
 #endif

@@ -30,6 +30,18 @@ static inline void cw_lock_enter(struct cw_lock *lock)
     }
 }
 
+/* 1: entered. For who holds a lock that comes later in the order, and must let it go if this one is taken. */
+static inline int cw_lock_try_enter(struct cw_lock *lock)
+{
+    return pthread_mutex_trylock(&lock->mutex) == 0;
+}
+
+/* To be called before it tries again. */
+static inline void cw_lock_yield(void)
+{
+    sched_yield();
+}
+
 /* For calls that are made in a loop: gives way once if somebody waits. */
 static inline void cw_lock_enter_spinning(struct cw_lock *lock)
 {

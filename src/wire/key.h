@@ -1,8 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The packed key of registered memory (KEY-1, R15: at most 64 bytes). Pure encoding and decoding; a key may come from
- * anybody.
- *
+ * anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c.
+ */
+#ifndef CW_WIRE_KEY_H
+#define CW_WIRE_KEY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+
+/*
  *   OFFSET SIZE MEANING (little endian)
  *        0    2 magic "CK"
  *        2    1 version 1
@@ -18,14 +27,6 @@
  *       48    4 SHARED: process id
  *       52    4 SHARED: descriptor there, of the region's pages followed by the trailer
  */
-#ifndef CW_WIRE_KEY_H
-#define CW_WIRE_KEY_H
-
-#include <stddef.h>
-#include <stdint.h>
-
-#include "ucs/type/status.h"
-
 #define CW_KEY_LENGTH 56u
 
 #define CW_KEY_READ  1u

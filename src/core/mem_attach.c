@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that other processes (or other contexts of ours) allocated, mapped here: one mapping for all keys to a region.
+ * A key is hostile until the memory that it names has confirmed it: whatever does not agree is out of reach, quietly,
+ * and the owner is asked by packets instead.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "core/mem_table.h"
+#include "os/host.h"
+
+static int names_the_same(const struct cw_key *first, const struct cw_key *second)
+{
+    return first->token == second->token && first->address == second->address && first->length == second->length &&
+           first->rights == second->rights;
+}
+
+/* Table locked. */
+static struct cw_mapping *known(const struct cw_mem_table *table, const struct cw_key *key)
+{
+    struct cw_hash_link *link;
+    struct cw_mapping *mapping;
+
+    for (link = cw_hash_find(&table->mappings, key->token); link != NULL; link = cw_hash_next(link)) {
+        mapping = cw_container_of(link, struct cw_mapping, link);
+        if (names_the_same(&mapping->key, key) && mapping->key.pid == key->pid && mapping->key.fd == key->fd) {
+            mapping->references++;
+            return mapping;
+        }
+    }
+    return NULL;
+}
+
+static int confirms(const struct cw_memory *memory, const struct cw_key *key)
+{
+    return __atomic_load_n(&memory->trailer[CW_TRAILER_BEACON], __ATOMIC_ACQUIRE) == key->token &&
+           memory->trailer[CW_TRAILER_ADDRESS] == key->address && memory->trailer[CW_TRAILER_RIGHTS] == key->rights;
+}
+
+static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **mapping_p)
+{
+    struct cw_mapping *mapping;
+    struct cw_memory memory;
+    ucs_status_t status;
+
+    if (key->system != cw_host_pidns_id()) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    status = cw_memory_open(key->pid, key->fd, key->length, &memory);
+    if (status != UCS_OK) {
+        return status;
+    }
+    mapping = calloc(1, sizeof(*mapping));
+    if (mapping == NULL || !confirms(&memory, key)) {
+        cw_debug("memory of process %u is not the one that the key names", key->pid);
+        cw_memory_release(&memory);
+        free(mapping);
+        return UCS_ERR_UNREACHABLE;
+    }
+    mapping->memory     = memory;
+    mapping->key        = *key;
+    mapping->references = 1;
+    *mapping_p          = mapping;
+    return UCS_OK;
+}
+
+static void mapping_free(struct cw_mapping *mapping)
+{
+    cw_memory_release(&mapping->memory);
+    free(mapping);
+}
+
+/* The system is asked without the lock: owners wait for it to answer their peers. */
+ucs_status_t cw_mapping_get(struct cw_mem_table *table, const struct cw_key *key, struct cw_mapping **mapping_p)
+{
+    struct cw_mapping *made, *mapping;
+    ucs_status_t status;
+
+    if (!(key->flags & CW_KEY_SHARED) || key->length == 0) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    cw_lock_enter(&table->lock);
+    mapping = known(table, key);
+    cw_lock_leave(&table->lock);
+    if (mapping != NULL) {
+        *mapping_p = mapping;
+        return UCS_OK;
+    }
+    status = mapping_new(key, &made);
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_lock_enter(&table->lock);
+    mapping = known(table, key); /* another thread may have been faster */
+    if (mapping == NULL) {
+        cw_hash_add(&table->mappings, &made->link, key->token);
+    }
+    cw_lock_leave(&table->lock);
+    if (mapping != NULL) {
+        mapping_free(made);
+        made = mapping;
+    }
+    *mapping_p = made;
+    return UCS_OK;
+}
+
+void cw_mapping_put(struct cw_mem_table *table, struct cw_mapping *mapping)
+{
+    unsigned left;
+
+    cw_lock_enter(&table->lock);
+    left = --mapping->references;
+    if (left == 0) {
+        cw_hash_remove(&table->mappings, &mapping->link);
+    }
+    cw_lock_leave(&table->lock);
+    if (left == 0) {
+        mapping_free(mapping);
+    }
+}
+
+void cw_mapping_free_all(struct cw_mem_table *table)
+{
+    struct cw_hash_link *link;
+    size_t i;
+
+    for (i = 0; i <= table->mappings.mask; i++) {
+        while ((link = (table->mappings.buckets == NULL) ? table->mappings.first : table->mappings.buckets[i]) !=
+               NULL) {
+            cw_hash_remove(&table->mappings, link);
+            mapping_free(cw_container_of(link, struct cw_mapping, link));
+        }
+    }
+}
+
+/* Our own region: UCS_OK, or UCS_ERR_UNREACHABLE if the key contradicts it; UCS_ERR_NO_ELEM: not ours. */
+static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *key, char **local_p,
+                               const uint64_t **beacon_p)
+{
+    ucs_status_t status = UCS_ERR_NO_ELEM;
+    struct cw_hash_link *link;
+    struct ucp_mem *mem;
+
+    cw_lock_enter(&table->lock);
+    link = cw_hash_find(&table->regions, key->token);
+    if (link != NULL) {
+        mem    = cw_container_of(link, struct ucp_mem, link);
+        status = UCS_ERR_UNREACHABLE;
+        if (names_the_same(&mem->key, key)) {
+            *local_p  = (char *)(uintptr_t)key->address;
+            *beacon_p = mem->beacon;
+            status    = UCS_OK;
+        }
+    }
+    cw_lock_leave(&table->lock);
+    return status;
+}
+
+ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
+                           const uint64_t **beacon_p, struct cw_mapping **mapping_p)
+{
+    struct cw_mem_table *table = context->memory;
+    const int shares           = cw_context_allows(context, "posix");
+    struct cw_mapping *mapping;
+    ucs_status_t status;
+
+    *mapping_p = NULL;
+    if (!shares && !cw_context_allows(context, "self")) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    status = attach_own(table, key, local_p, beacon_p);
+    if (status != UCS_ERR_NO_ELEM) {
+        return status;
+    }
+    if (!shares || cw_mapping_get(table, key, &mapping) != UCS_OK) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    *local_p   = mapping->memory.ptr;
+    *beacon_p  = &mapping->memory.trailer[CW_TRAILER_BEACON];
+    *mapping_p = mapping;
+    return UCS_OK;
+}
+
+void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping)
+{
+    cw_mapping_put(context->memory, mapping);
+}

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How memory comes to be registered: the program's own, allocated here by the first method of UCX_ALLOC_PRIO that
+ * works, or imported from another process. And what else a program asks of it: advice, an exported handle, a text.
+ * What a call lacks is said in the log here, where it is known.
+ */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/config_number.h"
+#include "core/mem_table.h"
+#include "os/host.h"
+
+#define HUGE_WORTH ((size_t)16 << 20) /* from here on the trailer's huge page does not count */
+
+/* An exported handle: these bytes, then the key. */
+static const uint8_t export_magic[4] = {'C', 'X', 1, sizeof(export_magic) + CW_KEY_LENGTH};
+
+/* ---- allocating ---- */
+
+static int stands_for_shared(const char *method)
+{
+    return strncmp(method, "md:", 3) == 0 &&
+           (fnmatch(method + 3, "posix", 0) == 0 || fnmatch(method + 3, "sysv", 0) == 0);
+}
+
+static ucs_status_t allocate_huge_first(struct cw_memory_wish *wish, int mode, struct cw_memory *memory)
+{
+    const size_t least = (mode == CW_YES) ? HUGE_WORTH / 8 : HUGE_WORTH;
+
+    if (mode != CW_NO && wish->length >= least) {
+        wish->huge = CW_MEMORY_RESERVED;
+        if (cw_memory_allocate(wish, memory) == UCS_OK) {
+            return UCS_OK;
+        }
+    }
+    wish->huge = (mode == CW_NO) ? CW_MEMORY_SMALL : CW_MEMORY_TRANSPARENT;
+    return cw_memory_allocate(wish, memory);
+}
+
+static ucs_status_t try_method(const struct ucp_context *context, const char *method, struct cw_memory_wish *wish,
+                               struct cw_memory *memory)
+{
+    wish->shareable = stands_for_shared(method);
+    if (wish->shareable) {
+        return cw_context_allows(context, "posix") ?
+               allocate_huge_first(wish, context->config->posix_hugetlb_mode, memory) : UCS_ERR_UNSUPPORTED;
+    }
+    wish->huge = (strcmp(method, "thp") == 0) ? CW_MEMORY_TRANSPARENT :
+                 (strcmp(method, "huge") == 0) ? CW_MEMORY_RESERVED : CW_MEMORY_SMALL;
+    if (strncmp(method, "md:", 3) == 0 || (wish->huge == CW_MEMORY_TRANSPARENT && wish->length < HUGE_WORTH / 8)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return cw_memory_allocate(wish, memory);
+}
+
+static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory_wish *wish, struct ucp_mem *mem)
+{
+    const struct cw_name_list *methods = &context->config->alloc_prio;
+    unsigned i;
+
+    for (i = 0; i < methods->count; i++) {
+        if (try_method(context, methods->names[i], wish, &mem->memory) == UCS_OK) {
+            mem->method = (wish->shareable) ? ((wish->huge == CW_MEMORY_RESERVED) ? "posix, huge pages" : "posix") :
+                          methods->names[i];
+            return UCS_OK;
+        }
+    }
+    mem->memory.ptr = NULL;
+    if (wish->fixed) {
+        cw_error("cannot allocate %zu bytes at %p: the system does not give this range of addresses", wish->length,
+                 wish->address);
+    } else {
+        cw_error("cannot allocate %zu bytes: no method of UCX_ALLOC_PRIO gives them; ask for less or allow more "
+                 "methods", wish->length);
+    }
+    return UCS_ERR_NO_MEMORY;
+}
+
+static void set_allocated_key(struct ucp_mem *mem)
+{
+    struct cw_key *key = &mem->key;
+
+    key->address = (uintptr_t)mem->memory.ptr;
+    key->length  = mem->memory.length;
+    if (mem->memory.trailer != NULL) {
+        key->flags  = CW_KEY_SHARED;
+        key->system = cw_host_pidns_id();
+        key->pid    = cw_memory_process();
+        key->fd     = (uint32_t)mem->memory.fd;
+    }
+}
+
+/* ---- mapping ---- */
+
+/* What ucp_mem_map was told, defaults filled in. */
+struct order {
+    void *address;
+    size_t length;
+    unsigned flags;
+    uint8_t rights;
+    unsigned memory_type;
+    const void *exported;
+    int has_length, has_exported;
+};
+
+static struct order read_params(const ucp_mem_map_params_t *params)
+{
+    const uint64_t mask = params->field_mask;
+    struct order order  = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
+
+    order.has_length   = (mask & UCP_MEM_MAP_PARAM_FIELD_LENGTH) != 0;
+    order.has_exported = (mask & UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER) != 0;
+    order.address      = (mask & UCP_MEM_MAP_PARAM_FIELD_ADDRESS) ? params->address : NULL;
+    order.length       = order.has_length ? params->length : 0;
+    order.flags        = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    order.exported     = order.has_exported ? params->exported_memh_buffer : NULL;
+    if (mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) {
+        order.memory_type = params->memory_type;
+    }
+    if (mask & UCP_MEM_MAP_PARAM_FIELD_PROT) {
+        order.rights = (uint8_t)(((params->prot & UCP_MEM_MAP_PROT_REMOTE_READ) ? CW_KEY_READ : 0) |
+                                 ((params->prot & UCP_MEM_MAP_PROT_REMOTE_WRITE) ? CW_KEY_WRITE : 0));
+    }
+    return order;
+}
+
+static ucs_status_t refuse(const char *why)
+{
+    cw_error("cannot map memory: %s", why);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* MEM-1, MEM-4, MEM-6, MEM-10, MEM-32 */
+static ucs_status_t check(const struct order *order)
+{
+    const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0, fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0;
+
+    if (order->has_exported) {
+        return allocates ? refuse("an exported handle cannot be combined with UCP_MEM_MAP_ALLOCATE") :
+               (order->exported == NULL) ? refuse("the exported handle is NULL") : UCS_OK;
+    }
+    if (!order->has_length) {
+        return refuse("the length is missing");
+    }
+    if (fixed && !allocates) {
+        return refuse("UCP_MEM_MAP_FIXED needs UCP_MEM_MAP_ALLOCATE");
+    }
+    if (order->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
+        return refuse("the memory type does not exist");
+    }
+    if (order->memory_type != UCS_MEMORY_TYPE_UNKNOWN && order->memory_type != UCS_MEMORY_TYPE_HOST) {
+        cw_error("cannot map memory of type %s: only memory of the host is known",
+                 ucs_memory_type_names[order->memory_type]);
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (order->length == 0) {
+        return UCS_OK;
+    }
+    if (order->address == NULL && (fixed || !allocates)) {
+        return refuse("the address is missing");
+    }
+    if (fixed && (uintptr_t)order->address % cw_memory_page() != 0) {
+        return refuse("the fixed address is not the start of a page");
+    }
+    if ((fixed || !allocates) && order->length > UINTPTR_MAX - (uintptr_t)order->address) {
+        return refuse("the range of addresses wraps around");
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t import(struct ucp_context *context, const void *exported, struct ucp_mem *mem)
+{
+    struct cw_key key;
+
+    if (memcmp(exported, export_magic, sizeof(export_magic)) != 0 ||
+        cw_key_decode((const uint8_t *)exported + sizeof(export_magic), &key) != UCS_OK) {
+        return refuse("the bytes are no exported handle of this library");
+    }
+    if (!cw_context_allows(context, "posix") || cw_mapping_get(context->memory, &key, &mem->mapping) != UCS_OK) {
+        cw_error("cannot import memory of process %" PRIu32 ": it is gone, on another machine, not ours to open, or "
+                 "UCX_TLS does not allow shared memory", key.pid);
+        return UCS_ERR_UNREACHABLE;
+    }
+    mem->method      = "imported";
+    mem->key.address = (uintptr_t)mem->mapping->memory.ptr;
+    mem->key.length  = key.length;
+    mem->key.rights &= key.rights;
+    return UCS_OK;
+}
+
+/* What a region consists of, all but its entry in the table. */
+static ucs_status_t obtain(struct ucp_context *context, const struct order *order, struct ucp_mem *mem)
+{
+    struct cw_memory_wish wish = {.address = order->address,
+                                  .fixed   = (order->flags & UCP_MEM_MAP_FIXED) != 0,
+                                  .length  = order->length};
+    ucs_status_t status;
+
+    mem->key.rights = order->rights;
+    if (order->has_exported) {
+        return import(context, order->exported, mem);
+    }
+    if (order->length == 0) {
+        mem->method = "nothing";
+        return UCS_OK;
+    }
+    if (order->flags & UCP_MEM_MAP_ALLOCATE) {
+        status = allocate(context, &wish, mem);
+        if (status == UCS_OK) {
+            set_allocated_key(mem);
+        }
+        return status;
+    }
+    mem->method      = "the program's";
+    mem->key.address = (uintptr_t)order->address;
+    mem->key.length  = order->length;
+    return UCS_OK;
+}
+
+ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p)
+{
+    const struct order order = read_params(params);
+    ucs_status_t status      = check(&order);
+    struct ucp_mem *mem;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    mem = calloc(1, sizeof(*mem));
+    if (mem == NULL) {
+        cw_error("there is no memory for another registration");
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = obtain(context, &order, mem);
+    if (status == UCS_OK) {
+        status = cw_mem_register(context->memory, mem);
+        if (status != UCS_OK) {
+            cw_error("there is no memory for another registration");
+            cw_mem_dispose(context->memory, mem);
+            return status;
+        }
+        *mem_p = mem;
+        return UCS_OK;
+    }
+    free(mem);
+    return status;
+}
+
+/* ---- what else is asked of a region ---- */
+
+ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_LENGTH])
+{
+    if (!(mem->key.flags & CW_KEY_SHARED)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    memcpy(bytes, export_magic, sizeof(export_magic));
+    cw_key_encode(&mem->key, bytes + sizeof(export_magic));
+    return UCS_OK;
+}
+
+ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *params)
+{
+    const uint64_t needed = UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS | UCP_MEM_ADVISE_PARAM_FIELD_LENGTH |
+                            UCP_MEM_ADVISE_PARAM_FIELD_ADVICE;
+    uintptr_t address;
+
+    if ((params->field_mask & needed) != needed) {
+        cw_error("advice about memory needs address, length and advice");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    address = (uintptr_t)params->address;
+    if (address < mem->key.address || params->length > mem->key.length ||
+        address - mem->key.address > mem->key.length - params->length) {
+        cw_error("advice about %zu bytes at %p, which are not within the registered memory", params->length,
+                 params->address);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (params->advice != UCP_MADV_NORMAL && params->advice != UCP_MADV_WILLNEED) {
+        cw_error("%d is no advice about memory", (int)params->advice);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (params->advice == UCP_MADV_WILLNEED && params->length > 0) {
+        cw_memory_will_need(params->address, params->length);
+    }
+    return UCS_OK;
+}
+
+/* "size" or "size,type" (MEM-17). */
+static int read_spec(const char *spec, size_t *size_p, ucs_memory_type_t *type_p)
+{
+    const char *comma = strchr(spec, ',');
+    char size[64];
+    unsigned type;
+
+    *type_p = UCS_MEMORY_TYPE_HOST;
+    snprintf(size, sizeof(size), "%.*s", (int)((comma == NULL) ? strlen(spec) : (size_t)(comma - spec)), spec);
+    if (!cw_number_read_memunits(size, size_p) || *size_p >= SIZE_MAX - 1) {
+        return 0; /* the greatest values are inf and auto */
+    }
+    for (type = 0; comma != NULL && strcmp(comma + 1, ucs_memory_type_names[type]) != 0; type++) {
+        if (type + 1 == UCS_MEMORY_TYPE_LAST) {
+            return 0;
+        }
+    }
+    if (comma != NULL) {
+        *type_p = (ucs_memory_type_t)type;
+    }
+    return 1;
+}
+
+void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS |
+                                                 UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE,
+                                   .flags      = UCP_MEM_MAP_ALLOCATE};
+    const char *last = "";
+    ucs_status_t status;
+    struct ucp_mem *mem;
+    unsigned i;
+
+    if (!read_spec(spec, &params.length, &params.memory_type)) {
+        cw_error("'%s' is no size of memory; write a size, and behind a comma a type if need be: 1m or 4096,host",
+                 spec);
+        return;
+    }
+    status = cw_mem_map(context, &params, &mem);
+    if (status != UCS_OK) {
+        fprintf(stream, "# <failed to allocate memory: %s>\n", ucs_status_string(status));
+        return;
+    }
+    fprintf(stream, "#\n# UCP memory\n#\n#  allocated %" PRIu64 " at address 0x%" PRIx64 " by %s\n#  page size: %zu\n",
+            mem->key.length, mem->key.address, mem->method, mem->memory.page);
+    fprintf(stream, "#  registered on:");
+    for (i = 0; i < context->num_resources; i++) {
+        if (strcmp(context->resources[i].transport->name, last) != 0) {
+            last = context->resources[i].transport->name;
+            fprintf(stream, " %s", last);
+        }
+    }
+    fprintf(stream, "\n#  rkey size: %u\n#\n", CW_KEY_LENGTH);
+    (void)cw_mem_unmap(context, mem);
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files of core/mem*.c share: the regions of a context and what it mapped of others. Everything in a table is
+ * guarded by its lock; a region's own members are constant from ucp_mem_map to ucp_mem_unmap, but for its pins.
+ * Lock order: a worker before the table.
+ */
+#ifndef CW_CORE_MEM_TABLE_H
+#define CW_CORE_MEM_TABLE_H
+
+#include "base/hash.h"
+#include "core/mem.h"
+#include "os/lock.h"
+#include "os/memory.h"
+
+/* Words that hold the token of a region while it is registered: read by peers, at any time. Their pages stay until the
+ * context ends, so that a word can be read whatever became of the region. */
+struct cw_beacon_page {
+    struct cw_list link;
+    struct cw_memory memory;
+    unsigned num_free;
+    uint16_t free[];            /* indices of words */
+};
+
+struct cw_mem_table {
+    struct cw_lock lock;
+    struct cw_hash regions;     /* struct ucp_mem by token */
+    struct cw_hash mappings;    /* struct cw_mapping by token */
+    struct cw_list all;         /* struct ucp_mem, also those of no bytes and those that only pins keep */
+    struct cw_list beacons;     /* struct cw_beacon_page; those with a free word first */
+};
+
+struct ucp_mem {
+    struct cw_hash_link link;
+    struct cw_list all_link;
+    struct cw_list pins;
+    struct cw_key key;          /* token 0: no bytes */
+    uint64_t *beacon;
+    struct cw_memory memory;    /* what we allocated; ptr NULL: the user's, or imported */
+    struct cw_mapping *mapping; /* imported */
+    const char *method;         /* how it came about, for people */
+    uint8_t dead;               /* unmapped; the last pin ends it */
+};
+
+struct cw_mapping {
+    struct cw_hash_link link;
+    struct cw_memory memory;
+    struct cw_key key;
+    unsigned references;
+};
+
+/* Words of the trailer of allocated memory. The others are those of the key, so that a forged one is found out. */
+enum { CW_TRAILER_BEACON, CW_TRAILER_ADDRESS, CW_TRAILER_RIGHTS };
+
+/* Enters a new region whose key lacks token and beacon only. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem);
+/* Gives back what a region holds that is on no list (any more). Table not locked. */
+void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem);
+
+/* Maps what the key names, unless it is mapped already. UCS_ERR_UNREACHABLE. To be given back. */
+ucs_status_t cw_mapping_get(struct cw_mem_table *table, const struct cw_key *key, struct cw_mapping **mapping_p);
+void cw_mapping_put(struct cw_mem_table *table, struct cw_mapping *mapping);
+/* At the end of the table: mappings that keys still hold. */
+void cw_mapping_free_all(struct cw_mem_table *table);
+
+#endif

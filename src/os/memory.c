@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/memory.h on memfd_create(2), file seals and /proc/PID/fd.
+ */
+#include "os/memory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define NAME      "causeway-memory"
+#define NAME_PATH "/memfd:" NAME
+#define SEALS     (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+size_t cw_memory_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+uint32_t cw_memory_process(void)
+{
+    return (uint32_t)getpid();
+}
+
+/* Leaves room for the trailer behind it in an off_t. */
+static int round_up(size_t length, size_t page, size_t *rounded_p)
+{
+    if (length > (size_t)INT64_MAX - 2 * page) {
+        return 0;
+    }
+    *rounded_p = (length + page - 1) / page * page;
+    return 1;
+}
+
+static void *map_anywhere(size_t length, int fd, size_t offset)
+{
+    return mmap(NULL, length, PROT_READ | PROT_WRITE, (fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED, fd,
+                (off_t)offset);
+}
+
+/* At a multiple of the size of huge pages, cut out of a larger range of addresses. */
+static void *map_aligned(size_t length, int fd)
+{
+    char *range = mmap(NULL, length + HUGE_PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    size_t head;
+    void *ptr;
+
+    if (range == MAP_FAILED) {
+        return map_anywhere(length, fd, 0);
+    }
+    head = (HUGE_PAGE - (uintptr_t)range % HUGE_PAGE) % HUGE_PAGE;
+    ptr  = mmap(range + head, length, PROT_READ | PROT_WRITE,
+                ((fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED) | MAP_FIXED, fd, 0);
+    if (ptr == MAP_FAILED) {
+        (void)munmap(range, length + HUGE_PAGE);
+        return MAP_FAILED;
+    }
+    if (head > 0) {
+        (void)munmap(range, head);
+    }
+    if (head < HUGE_PAGE) {
+        (void)munmap(range + head + length, HUGE_PAGE - head);
+    }
+    return ptr;
+}
+
+static ucs_status_t map_data(const struct cw_memory_wish *wish, struct cw_memory *memory)
+{
+    const int huge   = (wish->huge == CW_MEMORY_RESERVED) ? MAP_HUGETLB : 0;
+    const int shared = (memory->fd < 0) ? MAP_PRIVATE | MAP_ANONYMOUS | huge : MAP_SHARED;
+    const int joined = wish->huge == CW_MEMORY_TRANSPARENT && memory->length >= HUGE_PAGE;
+    void *ptr;
+
+    if (wish->address != NULL || wish->fixed) {
+        ptr = mmap(wish->address, memory->length, PROT_READ | PROT_WRITE, shared | (wish->fixed ? MAP_FIXED : 0),
+                   memory->fd, 0);
+    } else if (joined) {
+        ptr = map_aligned(memory->length, memory->fd);
+    } else {
+        ptr = mmap(NULL, memory->length, PROT_READ | PROT_WRITE, shared, memory->fd, 0);
+    }
+    if (ptr == MAP_FAILED) {
+        cw_debug("cannot map %zu bytes at %p: %m", memory->length, wish->address);
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (joined) {
+        (void)madvise(ptr, memory->length, MADV_HUGEPAGE);
+    }
+    memory->ptr = ptr;
+    return UCS_OK;
+}
+
+/* Without a look at this, a length that no machine has would be refused when its pages are touched, by a signal. */
+static int machine_has(size_t length)
+{
+    struct sysinfo info;
+
+    return sysinfo(&info) != 0 || length / info.mem_unit <= (size_t)info.totalram + info.totalswap;
+}
+
+/* A sealed file of the data and the trailer; -1, with errno. */
+static int make_file(const struct cw_memory *memory, enum cw_memory_huge huge)
+{
+    const size_t size = memory->length + memory->page;
+    struct rlimit limit;
+    int fd, error;
+
+    if (!machine_has(size)) {
+        errno = ENOMEM;
+        return -1;
+    }
+    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
+        errno = EFBIG; /* the system would not only refuse, but kill the process with SIGXFSZ */
+        return -1;
+    }
+    fd = memfd_create(NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING | ((huge == CW_MEMORY_RESERVED) ? MFD_HUGETLB : 0));
+    if (fd < 0) {
+        return -1;
+    }
+    error = (ftruncate(fd, (off_t)size) < 0) ? errno :
+            posix_fallocate(fd, (off_t)memory->length, (off_t)memory->page);
+    if (error == 0 && fcntl(fd, F_ADD_SEALS, SEALS) < 0) {
+        error = errno;
+    }
+    if (error != 0) {
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static ucs_status_t allocate_shareable(const struct cw_memory_wish *wish, struct cw_memory *memory)
+{
+    void *trailer;
+
+    memory->fd = make_file(memory, wish->huge);
+    if (memory->fd < 0) {
+        cw_debug("no shareable memory of %zu bytes: %m", memory->length);
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (map_data(wish, memory) != UCS_OK) {
+        close(memory->fd);
+        return UCS_ERR_NO_MEMORY;
+    }
+    trailer = map_anywhere(memory->page, memory->fd, memory->length); /* after the data, whose range may be fixed */
+    if (trailer == MAP_FAILED) {
+        cw_debug("cannot map the page behind %zu bytes of shareable memory: %m", memory->length);
+        cw_memory_release(memory);
+        return UCS_ERR_NO_MEMORY;
+    }
+    memory->trailer = trailer;
+    return UCS_OK;
+}
+
+ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
+{
+    *memory = (struct cw_memory){.page = (wish->huge == CW_MEMORY_RESERVED) ? HUGE_PAGE : cw_memory_page(), .fd = -1};
+    if (!round_up(wish->length, memory->page, &memory->length)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (wish->shareable) {
+        return allocate_shareable(wish, memory);
+    }
+    return map_data(wish, memory);
+}
+
+/*
+ * A descriptor that only names the file: nothing happens to whatever it is, and it cannot become something else between
+ * the looks at it and its opening. -1: not memory of this library.
+ */
+static int look_at(uint32_t pid, uint32_t fd)
+{
+    char path[64], name[sizeof(NAME_PATH) - 1];
+    struct stat st;
+    int looked;
+
+    if (pid == cw_memory_process()) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%u", fd);
+    } else {
+        snprintf(path, sizeof(path), "/proc/%u/fd/%u", pid, fd);
+    }
+    looked = open(path, O_PATH | O_CLOEXEC);
+    if (looked < 0) {
+        cw_debug("cannot look at %s: %m", path);
+        return -1;
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
+    if (fstat(looked, &st) < 0 || !S_ISREG(st.st_mode) || readlink(path, name, sizeof(name)) != (ssize_t)sizeof(name) ||
+        memcmp(name, NAME_PATH, sizeof(name)) != 0) {
+        cw_debug("descriptor %u of process %u is no memory of this library", fd, pid);
+        close(looked);
+        return -1;
+    }
+    return looked;
+}
+
+static int open_file(uint32_t pid, uint32_t fd)
+{
+    char path[64];
+    int looked = look_at(pid, fd), opened;
+
+    if (looked < 0) {
+        return -1;
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
+    opened = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) {
+        cw_debug("cannot open the memory of process %u: %m", pid);
+    }
+    close(looked);
+    return opened;
+}
+
+static ucs_status_t map_opened(int fd, uint64_t length, struct cw_memory *memory)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    void *data, *trailer;
+    size_t page;
+
+    if (seals < 0 || (seals & SEALS) != SEALS || (seals & (F_SEAL_WRITE | F_SEAL_FUTURE_WRITE)) || fstat(fd, &st) < 0) {
+        cw_debug("memory of another process is not sealed");
+        return UCS_ERR_UNREACHABLE;
+    }
+    page = ((uint64_t)st.st_size - length == HUGE_PAGE) ? HUGE_PAGE : cw_memory_page();
+    if (length == 0 || length % page != 0 || length > INT64_MAX || (uint64_t)st.st_size != length + page) {
+        cw_debug("memory of another process has not the length that its key tells");
+        return UCS_ERR_UNREACHABLE;
+    }
+    trailer = map_anywhere(page, fd, length);
+    if (trailer == MAP_FAILED) {
+        cw_debug("cannot map memory of another process: %m");
+        return UCS_ERR_UNREACHABLE;
+    }
+    data = (length >= HUGE_PAGE) ? map_aligned(length, fd) : map_anywhere(length, fd, 0);
+    if (data == MAP_FAILED) {
+        cw_debug("cannot map memory of another process: %m");
+        (void)munmap(trailer, page);
+        return UCS_ERR_UNREACHABLE;
+    }
+    *memory = (struct cw_memory){.ptr = data, .length = length, .page = page, .trailer = trailer, .fd = -1};
+    return UCS_OK;
+}
+
+ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory)
+{
+    int opened = open_file(pid, fd);
+    ucs_status_t status;
+
+    if (opened < 0) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    status = map_opened(opened, length, memory);
+    close(opened);
+    return status;
+}
+
+void cw_memory_release(struct cw_memory *memory)
+{
+    if (memory->trailer != NULL) {
+        (void)munmap(memory->trailer, memory->page);
+    }
+    if (memory->fd >= 0) {
+        close(memory->fd);
+    }
+    (void)munmap(memory->ptr, memory->length);
+}
+
+void cw_memory_will_need(void *ptr, size_t length)
+{
+    const size_t skew = (uintptr_t)ptr % cw_memory_page();
+
+    (void)madvise((char *)ptr - skew, length + skew, MADV_WILLNEED);
+}

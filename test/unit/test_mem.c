@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions of a context (core/mem.h): what ucp_mem_map makes, which accesses of peers are let in, pins, and that nothing
+ * is left of a region that was unmapped. Between processes: test_mem_attach.c.
+ */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/ep.h"
+#include "core/mem.h"
+#include "core/rkey.h"
+
+enum { BOTH = CW_KEY_READ | CW_KEY_WRITE };
+
+static ucp_context_h context;
+static char area[10000];
+
+static int setup(void **state)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA};
+
+    (void)state;
+    (void)setenv("UCX_LOG_LEVEL", "fatal", 1);
+    return (ucp_init(&params, NULL, &context) == UCS_OK) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ucp_cleanup(context);
+    return 0;
+}
+
+static int is_open(uint32_t fd)
+{
+    return fcntl((int)fd, F_GETFD) >= 0;
+}
+
+static ucs_status_t map(void *address, size_t length, unsigned flags, struct ucp_mem **mem_p)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                       UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .address    = address,
+                                         .length     = length,
+                                         .flags      = flags};
+
+    return cw_mem_map(context, &params, mem_p);
+}
+
+static struct cw_key key_of(const struct ucp_mem *mem)
+{
+    struct cw_key key;
+
+    cw_mem_key(mem, &key);
+    return key;
+}
+
+static ucs_status_t enter(uint64_t token, const void *address, uint64_t length, unsigned rights)
+{
+    void *ptr           = NULL;
+    ucs_status_t status = cw_mem_enter(context, token, (uintptr_t)address, length, rights, &ptr);
+
+    if (status == UCS_OK) {
+        assert_ptr_equal(ptr, address);
+        cw_mem_leave(context);
+    }
+    return status;
+}
+
+static void accesses_stay_within_the_region(void **state)
+{
+    struct ucp_mem *mem;
+    struct cw_key key;
+
+    (void)state;
+    assert_int_equal(map(area + 10, 1000, 0, &mem), UCS_OK);
+    key = key_of(mem);
+    assert_true(key.token != 0 && key.address == (uintptr_t)area + 10 && key.length == 1000 && key.rights == BOTH);
+    assert_int_equal(enter(key.token, area + 10, 1000, BOTH), UCS_OK);
+    assert_int_equal(enter(key.token, area + 1009, 1, BOTH), UCS_OK);
+    assert_int_equal(enter(key.token, area + 1010, 0, BOTH), UCS_OK);
+    assert_int_equal(enter(key.token, area + 9, 1, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 1010, 1, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 1009, 2, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 10, 1001, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 500, UINT64_MAX, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token, area + 500, UINT64_MAX - (uintptr_t)area, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(key.token ^ 1, area + 10, 1, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(enter(0, NULL, 0, 0), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_int_equal(enter(key.token, area + 10, 1, BOTH), UCS_ERR_INVALID_ADDR);
+}
+
+static void protection_is_obeyed(void **state)
+{
+    static const struct {
+        unsigned prot;
+        uint8_t rights;
+    } cases[] = {{UCP_MEM_MAP_PROT_REMOTE_READ, CW_KEY_READ},
+                 {UCP_MEM_MAP_PROT_REMOTE_WRITE | UCP_MEM_MAP_PROT_LOCAL_READ, CW_KEY_WRITE},
+                 {UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, BOTH},
+                 {UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE, 0}};
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_PROT,
+                                   .address    = area,
+                                   .length     = sizeof(area)};
+    struct ucp_mem *mem;
+    uint64_t token;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        params.prot = cases[i].prot;
+        assert_int_equal(cw_mem_map(context, &params, &mem), UCS_OK);
+        token = key_of(mem).token;
+        assert_int_equal(key_of(mem).rights, cases[i].rights);
+        for (unsigned rights = 0; rights <= BOTH; rights++) {
+            assert_int_equal(enter(token, area, 8, rights),
+                             ((cases[i].rights & rights) == rights) ? UCS_OK : UCS_ERR_INVALID_PARAM);
+        }
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    }
+}
+
+/* Many regions of the same bytes, unmapped in another order (MEM-11); more than one page of beacons. */
+static void regions_are_independent(void **state)
+{
+    enum { COUNT = 1500 };
+    static struct ucp_mem *mems[COUNT];
+    static struct cw_key keys[COUNT];
+    unsigned i, at;
+
+    (void)state;
+    for (i = 0; i < COUNT; i++) {
+        assert_int_equal(map(area + i, 100, 0, &mems[i]), UCS_OK);
+        keys[i] = key_of(mems[i]);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[i].beacon, keys[i].token);
+    }
+    for (i = 0; i < COUNT; i++) {
+        at = i * 7 % COUNT;
+        assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_OK);
+        assert_int_equal(cw_mem_unmap(context, mems[at]), UCS_OK);
+        assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_ERR_INVALID_ADDR);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[at].beacon, 0);
+    }
+    for (i = 0; i < COUNT; i++) { /* words are used again, tokens are not */
+        assert_int_equal(map(area + i, 100, 0, &mems[i]), UCS_OK);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)key_of(mems[i]).beacon, key_of(mems[i]).token);
+        assert_int_not_equal(key_of(mems[i]).token, keys[i].token);
+    }
+    for (i = 0; i < COUNT; i += 2) {
+        assert_int_equal(cw_mem_unmap(context, mems[i]), UCS_OK);
+    } /* the others end with the context */
+}
+
+static void wrong_orders_are_refused(void **state)
+{
+    const ucp_mem_map_params_t none = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS, .address = area};
+    const unsigned allocate         = UCP_MEM_MAP_ALLOCATE;
+    const unsigned fixed            = UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_FIXED;
+    char *const last                = (char *)(UINTPTR_MAX & ~(uintptr_t)4095);
+    struct ucp_mem *mem             = NULL;
+
+    (void)state;
+    assert_int_equal(cw_mem_map(context, &none, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(NULL, 1, 0, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(area, 1, UCP_MEM_MAP_FIXED, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(NULL, 1, fixed, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map((void *)(uintptr_t)4097, 1, fixed, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(area, SIZE_MAX, 0, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(area, SIZE_MAX - (uintptr_t)area + 1, 0, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(last, 8192, fixed, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(last, 4096, fixed, &mem), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(map(last - 8192, 4096, fixed, &mem), UCS_ERR_NO_MEMORY);
+    assert_int_equal(map(NULL, SIZE_MAX, allocate, &mem), UCS_ERR_NO_MEMORY);
+    assert_int_equal(map(NULL, SIZE_MAX / 2, allocate, &mem), UCS_ERR_NO_MEMORY);
+    assert_int_equal(map(NULL, (size_t)1 << 46, allocate, &mem), UCS_ERR_NO_MEMORY);
+    assert_null(mem);
+}
+
+static void allocated_memory_is_given_back(void **state)
+{
+    static const size_t lengths[] = {1, 4096, 5000, 3 << 20};
+    struct ucp_mem *mem;
+    unsigned char seen;
+    struct cw_key key;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        assert_int_equal(map(NULL, lengths[i], UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+        key = key_of(mem);
+        assert_true(key.length >= lengths[i] && key.length % 4096 == 0 && key.address % 4096 == 0);
+        assert_true(lengths[i] < (2 << 20) || key.address % (2 << 20) == 0);
+        assert_int_equal(key.flags, CW_KEY_SHARED);
+        for (size_t at = 0; at < key.length; at += 1000) {
+            assert_int_equal(((char *)(uintptr_t)key.address)[at], 0);
+        }
+        memset((void *)(uintptr_t)key.address, 1, key.length);
+        assert_true(is_open(key.fd));
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+        assert_false(is_open(key.fd));
+        assert_int_equal(mincore((void *)(uintptr_t)key.address, 4096, &seen), -1);
+    }
+}
+
+/* MEM-7: what was there is replaced, and the trailer lies elsewhere. */
+static void fixed_memory_replaces(void **state)
+{
+    char *place = mmap(NULL, 8 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct ucp_mem *mem, *hinted;
+
+    (void)state;
+    assert_true(place != MAP_FAILED);
+    memset(place, 7, 8 * 4096);
+    assert_int_equal(map(place + 4096, 3 * 4096 - 5, UCP_MEM_MAP_ALLOCATE | UCP_MEM_MAP_FIXED, &mem), UCS_OK);
+    assert_int_equal(key_of(mem).address, (uintptr_t)place + 4096);
+    assert_int_equal(key_of(mem).length, 3 * 4096);
+    assert_true(place[4095] == 7 && place[4096] == 0 && place[4 * 4096 - 1] == 0 && place[4 * 4096] == 7);
+    assert_int_equal(map(place, 4096, UCP_MEM_MAP_ALLOCATE, &hinted), UCS_OK); /* MEM-6: a hint replaces nothing */
+    assert_int_not_equal(key_of(hinted).address, (uintptr_t)place);
+    assert_int_equal(place[0], 7);
+    assert_int_equal(cw_mem_unmap(context, hinted), UCS_OK);
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    munmap(place, 8 * 4096);
+}
+
+static void memory_of_no_bytes_is_fine(void **state)
+{
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH, .length = 5};
+    uint8_t bytes[CW_KEY_LENGTH];
+    struct ucp_rkey *rkey;
+    struct ucp_mem *mem;
+    struct cw_key key;
+    void *ptr;
+
+    (void)state;
+    for (unsigned flags = 0; flags <= UCP_MEM_MAP_ALLOCATE; flags += UCP_MEM_MAP_ALLOCATE) {
+        assert_int_equal(map((flags == 0) ? area : NULL, 0, flags, &mem), UCS_OK);
+        attr.address = area;
+        assert_int_equal(cw_mem_query(mem, &attr), UCS_OK);
+        assert_null(attr.address);
+        assert_int_equal(attr.length, 0);
+        key = key_of(mem);
+        assert_int_equal(key.token, 0);
+        cw_key_encode(&key, bytes);
+        assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
+        assert_true(cw_rkey_holds(rkey, 0, 0) && !cw_rkey_holds(rkey, 0, 1));
+        assert_int_equal(cw_rkey_ptr(rkey, 0, &ptr), UCS_ERR_INVALID_ADDR);
+        cw_rkey_destroy(rkey);
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    }
+}
+
+/* ---- pins ---- */
+
+static void pins_are_counted(void **state)
+{
+    struct cw_mem_pin pins[3];
+    struct ucp_mem *mem;
+    struct cw_key key;
+    void *ptr;
+
+    (void)state;
+    assert_int_equal(map(area, 100, 0, &mem), UCS_OK);
+    key = key_of(mem);
+    assert_int_equal(cw_mem_pin(context, key.token, key.address, 101, BOTH, NULL, &pins[0], &ptr),
+                     UCS_ERR_INVALID_ADDR);
+    assert_null(pins[0].mem);
+    cw_mem_unpin(context, &pins[0]);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(cw_mem_pin(context, key.token, key.address + 1, 99, BOTH, NULL, &pins[i], &ptr), UCS_OK);
+        assert_ptr_equal(ptr, area + 1);
+    }
+    for (int i = 0; i < 3; i++) {
+        cw_mem_unpin(context, &pins[(i + 1) % 3]);
+        cw_mem_unpin(context, &pins[(i + 1) % 3]); /* holds nothing any more */
+    }
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+}
+
+/* MEM-16: the endpoint fails, the memory is gone at once, and the pin may still be taken off. */
+static void unmapping_breaks_pins(void **state)
+{
+    struct ucp_worker worker = {.context = context};
+    struct ucp_ep ep         = {.worker = &worker, .state = CW_EP_OPEN};
+    struct cw_mem_pin pins[2];
+    struct ucp_mem *mem;
+    unsigned char seen;
+    struct cw_key key;
+    void *ptr;
+
+    (void)state;
+    cw_list_init(&worker.reap);
+    cw_list_init(&ep.reap_link);
+    assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+    key = key_of(mem);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cw_mem_pin(context, key.token, key.address, 10, BOTH, &ep, &pins[i], &ptr), UCS_OK);
+    }
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_int_equal(ep.state, CW_EP_FAILED);
+    assert_int_equal(ep.status, UCS_ERR_IO_ERROR);
+    assert_int_equal(mincore((void *)(uintptr_t)key.address, 4096, &seen), -1);
+    for (int i = 0; i < 2; i++) {
+        assert_null(pins[i].mem);
+        cw_mem_unpin(context, &pins[i]);
+    }
+}
+
+/* A worker that belongs to another thread is left alone: its pins keep the memory, which nobody reaches any more. */
+static void pins_of_others_keep_the_memory(void **state)
+{
+    struct ucp_worker worker = {.context = context};
+    struct ucp_ep ep         = {.worker = &worker, .state = CW_EP_OPEN};
+    struct cw_mem_pin pins[2];
+    struct ucp_mem *mem;
+    unsigned char seen;
+    struct cw_key key;
+    void *ptr;
+
+    (void)state;
+    context->mt_workers_shared = 1;
+    assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+    key = key_of(mem);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(cw_mem_pin(context, key.token, key.address, 10, BOTH, &ep, &pins[i], &ptr), UCS_OK);
+    }
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    context->mt_workers_shared = 0;
+    assert_int_equal(ep.state, CW_EP_OPEN);
+    assert_int_equal(enter(key.token, (void *)(uintptr_t)key.address, 1, 0), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(*(const uint64_t *)(uintptr_t)key.beacon, 0);
+    cw_mem_unpin(context, &pins[0]);
+    *(volatile char *)ptr = 1;
+    cw_mem_unpin(context, &pins[1]);
+    assert_int_equal(mincore((void *)(uintptr_t)key.address, 4096, &seen), -1);
+    assert_false(is_open(key.fd));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(accesses_stay_within_the_region, setup, teardown),
+        cmocka_unit_test_setup_teardown(protection_is_obeyed, setup, teardown),
+        cmocka_unit_test_setup_teardown(regions_are_independent, setup, teardown),
+        cmocka_unit_test_setup_teardown(wrong_orders_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(allocated_memory_is_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(fixed_memory_replaces, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_of_no_bytes_is_fine, setup, teardown),
+        cmocka_unit_test_setup_teardown(pins_are_counted, setup, teardown),
+        cmocka_unit_test_setup_teardown(unmapping_breaks_pins, setup, teardown),
+        cmocka_unit_test_setup_teardown(pins_of_others_keep_the_memory, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
