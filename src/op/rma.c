@@ -449,6 +449,20 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
 
 /* ---- fence ---- */
 
+/* What needs no packets waits for all that came before: for what the peer is still to answer as for packets that only
+ * FLUSHED confirms, and whatever it writes for gets that are still to be read. */
+static void draw_line(struct cw_rma *rma)
+{
+    if (rma->replies > 0) {
+        rma->sent_mark++;
+    }
+    if (rma->num_late > 0) {
+        rma->late_first = 0;
+        rma->late_end   = UINT64_MAX;
+    }
+    rma->fence_mark = rma->sent_mark;
+}
+
 static ucs_status_t barrier_send(struct cw_request *request)
 {
     struct cw_rma *rma = request->ep->rma;
@@ -456,7 +470,7 @@ static ucs_status_t barrier_send(struct cw_request *request)
     if (rma->async_puts > 0) {
         return CW_HOLD;
     }
-    rma->fence_mark = rma->sent_mark;
+    draw_line(rma);
     return UCS_OK;
 }
 
@@ -476,7 +490,7 @@ static ucs_status_t fence(struct cw_rma *rma)
     ucs_status_ptr_t result;
 
     if (rma->async_puts == 0 && cw_list_empty(&rma->queue)) {
-        rma->fence_mark = rma->sent_mark;
+        draw_line(rma);
         return UCS_OK;
     }
     request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
