@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Atomics by packets (op/amo.c), on an endpoint to the worker itself whose key pretends not to reach the memory, and
+ * with packets of a peer that follows no rules: what breaks the protocol costs the connection, what asks for memory
+ * that is not to be had is refused, and nothing else is touched. AMO-10..13, AMO-17, RMA-12, OPA-16.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ep.h"
+#include "core/rkey.h"
+#include "op/op.h"
+#include "op/rma.h"
+
+enum { WORDS = 8, WORD = 4, TIMES = 1000, USER_BYTES = 512 };
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static ucp_mem_h memh;
+static ucp_rkey_h rkey;
+static _Alignas(64) uint64_t words[WORDS];
+static const uint64_t background = 0xa5a5a5a55a5a5a5au;
+static unsigned calls;
+
+static uint64_t address_of(const void *word)
+{
+    return (uint64_t)(uintptr_t)word;
+}
+
+static ucp_mem_h map(void *memory, size_t length, unsigned prot)
+{
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                 UCP_MEM_MAP_PARAM_FIELD_PROT,
+                                   .address    = memory,
+                                   .length     = length,
+                                   .prot       = prot};
+    ucp_mem_h result;
+
+    assert_int_equal(ucp_mem_map(context, &params, &result), UCS_OK);
+    return result;
+}
+
+/* A key that reaches the memory by packets only. */
+static ucp_rkey_h key_to(ucp_mem_h mem)
+{
+    ucp_rkey_h result;
+    void *bytes;
+    size_t length;
+
+    assert_int_equal(ucp_rkey_pack(context, mem, &bytes, &length), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(ep, bytes, &result), UCS_OK);
+    ucp_rkey_buffer_release(bytes);
+    result->local = NULL;
+    return result;
+}
+
+static void make_ep(void)
+{
+    ucp_worker_attr_t attr    = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                 .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    ep_params.address = attr.address;
+    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+}
+
+static ucs_status_t wait_for(ucs_status_ptr_t request)
+{
+    ucs_status_t status;
+
+    if (!UCS_PTR_IS_PTR(request)) {
+        return UCS_PTR_STATUS(request);
+    }
+    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+    }
+    ucp_request_free(request);
+    return status;
+}
+
+static ucs_status_t flush(void)
+{
+    const ucp_request_param_t plain = {.op_attr_mask = 0};
+
+    return wait_for(ucp_ep_flush_nbx(ep, &plain));
+}
+
+static ucp_request_param_t param_of(unsigned size, void *reply)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_contig(size)};
+
+    if (reply != NULL) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+        param.reply_buffer  = reply;
+    }
+    return param;
+}
+
+static ucs_status_ptr_t amo(ucp_atomic_op_t op, uint64_t operand, void *reply, unsigned size, uint64_t address)
+{
+    ucp_request_param_t param = param_of(size, reply);
+    uint32_t narrow           = (uint32_t)operand;
+
+    return ucp_atomic_op_nbx(ep, op, (size == 4) ? (void *)&narrow : (void *)&operand, 1, address, rkey, &param);
+}
+
+static int setup_idle(void **state)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                         .features   = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+
+    (void)state;
+    setenv("UCX_TLS", "self", 1);
+    setenv("UCX_LOG_LEVEL", "fatal", 1);
+    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
+    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    make_ep();
+    for (unsigned i = 0; i < WORDS; i++) {
+        words[i] = background;
+    }
+    memh  = map(words, sizeof(words), UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE);
+    rkey  = key_to(memh);
+    calls = 0;
+    return 0;
+}
+
+static int setup(void **state)
+{
+    uint64_t before = 0;
+
+    setup_idle(state);
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 0, &before, 8, address_of(&words[0]))), UCS_OK);
+    assert_true(before == background);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    ucp_rkey_destroy(rkey);
+    if (memh != NULL) {
+        assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
+    }
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return 0;
+}
+
+static void expect_words_except(unsigned changed)
+{
+    for (unsigned i = 0; i < WORDS; i++) {
+        assert_true(i == changed || words[i] == background);
+    }
+}
+
+static struct cw_wire_amo packet_of(unsigned op, unsigned size, uint64_t address)
+{
+    return (struct cw_wire_amo){.token   = htole64(rkey->key.token),
+                                .address = htole64(address),
+                                .operand = htole64(1),
+                                .op      = (uint8_t)op,
+                                .size    = (uint8_t)size};
+}
+
+/* A packet in memory of exactly its size. */
+static void feed(uint8_t id, const void *packet, size_t length)
+{
+    char *bytes = malloc(length + (length == 0));
+
+    assert_non_null(bytes);
+    memcpy(bytes, packet, length);
+    cw_op_packet(ep->conn, id, bytes, length);
+    free(bytes);
+}
+
+static void is_lost(void)
+{
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
+    while (ucp_worker_progress(worker) != 0) {
+    }
+}
+
+/* ---- what an owner takes ---- */
+
+static void test_request_headers(void **state)
+{
+    static const unsigned bad[][2] = {{6, 8}, {255, 4}, {0, 0}, {0, 1}, {1, 2}, {2, 16}, {3, 255}, {5, 12}};
+    struct cw_wire_amo packet;
+    char bytes[sizeof(packet) + 1] = {0};
+
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        packet = packet_of(bad[i][0], bad[i][1], address_of(&words[WORD]));
+        feed(CW_PACKET_AMO, &packet, sizeof(packet));
+        is_lost();
+        expect_words_except(WORDS);
+        teardown(state);
+        setup(state);
+    }
+    for (size_t length = 0; length <= sizeof(bytes); length++) {
+        packet = packet_of(CW_WIRE_AMO_ADD, 8, address_of(&words[WORD]));
+        memcpy(bytes, &packet, sizeof(packet));
+        if (length != sizeof(packet)) {
+            feed(CW_PACKET_AMO, bytes, length);
+            is_lost();
+            expect_words_except(WORDS);
+            teardown(state);
+            setup(state);
+        }
+    }
+}
+
+static uint64_t model(unsigned op, uint64_t before, uint64_t operand, uint64_t swap)
+{
+    const uint64_t after[] = {before + operand,
+                              operand,
+                              (before == operand) ? swap : before,
+                              before & operand,
+                              before | operand,
+                              before ^ operand};
+
+    return after[op];
+}
+
+static void check_op(unsigned op, unsigned size, uint64_t before, uint64_t operand, uint64_t swap)
+{
+    const uint64_t mask = (size == 4) ? UINT32_MAX : UINT64_MAX;
+    uint64_t reply      = (background & ~mask) | (swap & mask);
+
+    words[WORD] = (background & ~mask) | (before & mask);
+    assert_int_equal(wait_for(amo((ucp_atomic_op_t)op, operand, &reply, size, address_of(&words[WORD]))), UCS_OK);
+    assert_true(words[WORD] == ((background & ~mask) | (model(op, before & mask, operand & mask, swap) & mask)));
+    assert_true(reply == ((background & ~mask) | (before & mask)));
+    expect_words_except(WORD);
+}
+
+static void check_ops(void)
+{
+    static const uint64_t values[] = {0, 1, UINT32_MAX, 0x80000000u, UINT64_MAX, UINT64_MAX / 2 + 1, 0x123456789abcdefu};
+    const unsigned count           = sizeof(values) / sizeof(values[0]);
+
+    for (unsigned i = 0; i < count * count; i++) {
+        for (unsigned op = 0; op < CW_WIRE_AMO_OPS; op++) {
+            check_op(op, 4, values[i % count], values[i / count], ~values[i / count]);
+            check_op(op, 8, values[i % count], values[i / count], ~values[i / count]);
+        }
+    }
+}
+
+/* AMO-10, AMO-12, AMO-13, by packets and directly. */
+static void test_every_operation(void **state)
+{
+    (void)state;
+    check_ops();
+    rkey->local  = (char *)words;
+    rkey->beacon = &rkey->key.token;
+    check_ops();
+}
+
+/* Posted: the connection stays, the memory stays as it is, the next flush says it. */
+static void test_refused_posted(void **state)
+{
+    const uint64_t first = address_of(words), end = address_of(&words[WORDS]);
+    const struct {
+        uint64_t address;
+        unsigned size;
+        ucs_status_t status;
+    } bad[] = {
+        {first - 8, 8, UCS_ERR_INVALID_ADDR},      {first - 4, 8, UCS_ERR_INVALID_ADDR},
+        {end, 8, UCS_ERR_INVALID_ADDR},            {end, 4, UCS_ERR_INVALID_ADDR},
+        {end - 4, 8, UCS_ERR_INVALID_ADDR},        {UINT64_MAX - 3, 8, UCS_ERR_INVALID_ADDR},
+        {UINT64_MAX, 4, UCS_ERR_INVALID_ADDR},     {0, 8, UCS_ERR_INVALID_ADDR},
+        {first + 4, 8, UCS_ERR_INVALID_PARAM},     {first + 1, 4, UCS_ERR_INVALID_PARAM},
+        {first + 2, 4, UCS_ERR_INVALID_PARAM},     {end - 8, 8, UCS_OK},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        struct cw_wire_amo packet = packet_of(CW_WIRE_AMO_ADD, bad[i].size, bad[i].address);
+
+        feed(CW_PACKET_AMO, &packet, sizeof(packet));
+        expect_words_except((bad[i].status == UCS_OK) ? WORDS - 1 : WORDS);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+        assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_OR, 0, NULL, 8, first)), UCS_OK); /* for the flush to ask */
+        assert_int_equal(flush(), bad[i].status);
+        assert_int_equal(flush(), UCS_OK);
+    }
+    assert_true(words[WORDS - 1] == background + 1);
+}
+
+static void test_wrong_rights(void **state)
+{
+    static const unsigned prots[] = {UCP_MEM_MAP_PROT_LOCAL_READ | UCP_MEM_MAP_PROT_LOCAL_WRITE,
+                                     UCP_MEM_MAP_PROT_REMOTE_READ, UCP_MEM_MAP_PROT_REMOTE_WRITE};
+    uint64_t reply                = 7;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(prots) / sizeof(prots[0]); i++) {
+        ucp_rkey_destroy(rkey);
+        assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
+        memh = map(words, sizeof(words), prots[i]);
+        rkey = key_to(memh);
+        assert_true(UCS_PTR_IS_ERR(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(words))));
+        rkey->key.rights = CW_KEY_READ | CW_KEY_WRITE; /* a forged key */
+        assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(words))), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(words))), UCS_OK);
+        assert_int_equal(flush(), UCS_ERR_INVALID_PARAM);
+        expect_words_except(WORDS);
+        assert_true(reply == 7);
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
+/* Forged and stale keys (RMA-12). */
+static void test_wrong_tokens(void **state)
+{
+    uint64_t reply = 7;
+
+    (void)state;
+    rkey->key.token ^= 1;
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(words))), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(words))), UCS_OK);
+    assert_int_equal(flush(), UCS_ERR_INVALID_ADDR);
+    rkey->key.token ^= 1;
+    assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
+    memh = NULL;
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_SWAP, 1, &reply, 8, address_of(words))), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_XOR, 1, NULL, 4, address_of(words))), UCS_OK);
+    assert_int_equal(flush(), UCS_ERR_INVALID_ADDR);
+    assert_true(reply == 7);
+    expect_words_except(WORDS);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
+/* Who asks on and on and takes no answers is stopped. */
+static void test_flood(void **state)
+{
+    struct cw_wire_amo packet = packet_of(CW_WIRE_AMO_ADD, 8, address_of(&words[WORD]));
+
+    (void)state;
+    packet.reply_id = htole64(12345);
+    for (unsigned i = 0; i < 10000000 && ep->state == CW_EP_OPEN; i++) {
+        feed(CW_PACKET_AMO, &packet, sizeof(packet));
+        assert_true(ep->state != CW_EP_OPEN || ep->rma->serving <= CW_RMA_WINDOW);
+    }
+    is_lost();
+}
+
+/* ---- what an origin takes ---- */
+
+static void feed_reply(uint64_t id, int32_t status, uint64_t value, size_t length)
+{
+    struct cw_wire_amo_reply reply = {.reply_id = htole64(id),
+                                      .value    = htole64(value),
+                                      .status   = (int32_t)htole32((uint32_t)status)};
+    char bytes[sizeof(reply) + 8]  = {0};
+
+    memcpy(bytes, &reply, sizeof(reply));
+    feed(CW_PACKET_AMO_REPLY, bytes, length);
+}
+
+/* The id of the newest request under way: the state begins with the packet. */
+static uint64_t last_id(void)
+{
+    struct cw_request *request = cw_container_of(ep->inflight.prev, struct cw_request, link);
+
+    return ((struct cw_wire_amo *)cw_request_state(request))->reply_id;
+}
+
+static void test_reply_headers(void **state)
+{
+    static const int32_t bad[] = {1, 77, INT32_MAX, UCS_ERR_LAST, INT32_MIN};
+    const size_t exact         = sizeof(struct cw_wire_amo_reply);
+    uint64_t reply             = 7;
+    ucs_status_ptr_t request;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]) + exact + 8; i++) {
+        size_t length  = (i < exact + 8) ? i : exact;
+        int32_t status = (i < exact + 8) ? 0 : bad[i - exact - 8];
+
+        if (i == exact) {
+            continue;
+        }
+        request = amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(&words[WORD]));
+        assert_true(UCS_PTR_IS_PTR(request));
+        feed_reply(last_id(), status, 99, length);
+        is_lost();
+        assert_int_equal(wait_for(request), UCS_ERR_IO_ERROR);
+        assert_true(reply == 7);
+        teardown(state);
+        setup(state);
+    }
+}
+
+static void test_reply_twice(void **state)
+{
+    uint32_t reply[2] = {7, 7};
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    request = amo(UCP_ATOMIC_OP_ADD, 1, reply, 4, address_of(&words[WORD]));
+    id      = last_id();
+    feed_reply(id, UCS_OK, UINT64_MAX, sizeof(struct cw_wire_amo_reply));
+    assert_int_equal(wait_for(request), UCS_OK);
+    assert_int_equal(reply[0], UINT32_MAX);
+    assert_int_equal(reply[1], 7);
+    feed_reply(id, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
+    is_lost();
+    assert_int_equal(reply[0], UINT32_MAX);
+}
+
+/* An id of something else: of a flush. And of nothing. */
+static void test_reply_to_others(void **state)
+{
+    const ucp_request_param_t plain = {.op_attr_mask = 0};
+    ucs_status_ptr_t request;
+
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[WORD]))), UCS_OK);
+    request = ucp_ep_flush_nbx(ep, &plain);
+    assert_true(UCS_PTR_IS_PTR(request));
+    for (uint64_t id = 0; id < 8; id++) { /* ids are slot and generation; whichever it is, no atomic is under way */
+        feed_reply(id << 32, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
+        feed_reply(id, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
+    }
+    is_lost();
+    assert_int_equal(wait_for(request), UCS_ERR_IO_ERROR);
+    teardown(state);
+    setup(state);
+    feed_reply(0, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
+    is_lost();
+}
+
+/* ---- calls ---- */
+
+static void count_call(void *request, ucs_status_t status, void *user_data)
+{
+    (void)request;
+    assert_int_equal(status, UCS_OK);
+    assert_ptr_equal(user_data, &calls);
+    calls++;
+}
+
+/* AMO-11, AMO-17: complete at once before there is a connection; operand, key and request memory are not needed. */
+static void test_posted_before_connection(void **state)
+{
+    static char user[USER_BYTES], untouched[USER_BYTES];
+    uint64_t operand          = 3;
+    ucp_request_param_t param = param_of(8, NULL);
+    struct ucp_rkey *key      = key_to(memh);
+
+    (void)state;
+    memset(user, 0xcc, sizeof(user));
+    memset(untouched, 0xcc, sizeof(untouched));
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_REQUEST;
+    param.cb.send       = count_call;
+    param.user_data     = &calls;
+    param.request       = user + USER_BYTES;
+    assert_int_equal(ep->state, CW_EP_IDLE);
+    for (unsigned i = 0; i < TIMES; i++) {
+        operand = 3;
+        assert_null(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]), key, &param));
+        operand = 1000000;
+    }
+    memset(key, 0xee, sizeof(*key));
+    free(key);
+    assert_int_equal(flush(), UCS_OK);
+    assert_true(words[WORD] == background + 3 * TIMES);
+    assert_int_equal(calls, 0);
+    assert_memory_equal(user, untouched, sizeof(user));
+}
+
+static void test_posted_with_handle(void **state)
+{
+    uint64_t operand          = 5;
+    ucp_request_param_t param = param_of(8, NULL);
+    ucs_status_ptr_t request;
+
+    (void)state;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    param.cb.send       = count_call;
+    param.user_data     = &calls;
+    for (unsigned i = 1; i <= TIMES; i++) {
+        operand = 5;
+        request = ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]), rkey, &param);
+        operand = 0;
+        assert_true(UCS_PTR_IS_PTR(request));
+        assert_int_equal(wait_for(request), UCS_OK);
+        assert_int_equal(calls, i);
+    }
+    assert_int_equal(flush(), UCS_OK);
+    assert_true(words[WORD] == background + 5 * TIMES);
+}
+
+/* At most CW_RMA_WINDOW wait for their answer; the others follow (RMA-14). Each value comes once; freed early, too. */
+static void test_window(void **state)
+{
+    static uint64_t replies[TIMES];
+    static ucs_status_ptr_t requests[TIMES];
+    static int seen[TIMES];
+
+    (void)state;
+    words[WORD] = 0;
+    memset(seen, 0, sizeof(seen));
+    for (unsigned i = 0; i < TIMES; i++) {
+        requests[i] = amo(UCP_ATOMIC_OP_ADD, 1, &replies[i], 8, address_of(&words[WORD]));
+        assert_true(UCS_PTR_IS_PTR(requests[i]));
+        assert_true(ep->rma->replies <= CW_RMA_WINDOW);
+    }
+    assert_int_equal(ep->rma->replies, CW_RMA_WINDOW);
+    for (unsigned i = 0; i < TIMES; i += 2) {
+        ucp_request_free(requests[i]);
+    }
+    assert_int_equal(flush(), UCS_OK);
+    for (unsigned i = 0; i < TIMES; i++) {
+        if (i % 2 != 0) {
+            assert_int_equal(ucp_request_check_status(requests[i]), UCS_OK);
+            ucp_request_free(requests[i]);
+        }
+        assert_true(replies[i] < TIMES && !seen[replies[i]]++);
+    }
+    assert_int_equal(ep->rma->replies, 0);
+    assert_true(words[WORD] == TIMES);
+}
+
+/* OPA-16: what would have to wait is not done. */
+static void test_forced(void **state)
+{
+    uint64_t operand = 1, reply = 7;
+    ucp_request_param_t param = param_of(8, &reply);
+
+    (void)state;
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    assert_int_equal(UCS_PTR_STATUS(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]),
+                                                      rkey, &param)), UCS_ERR_NO_RESOURCE);
+    param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    cw_rma_late_add(ep->rma, address_of(words), sizeof(words));
+    assert_int_equal(UCS_PTR_STATUS(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]),
+                                                      rkey, &param)), UCS_ERR_NO_RESOURCE);
+    cw_rma_late_remove(ep->rma);
+    assert_int_equal(flush(), UCS_OK);
+    expect_words_except(WORDS);
+    assert_true(reply == 7);
+    assert_null(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]), rkey, &param));
+    assert_int_equal(flush(), UCS_OK);
+    assert_true(words[WORD] == background + 1);
+}
+
+/* R16: an atomic waits for a get of the same place that is still to be read, and only there; both forms, with a key
+ * that reaches the memory, and without. */
+static void test_waits_for_late_gets(void **state)
+{
+    uint64_t reply[2] = {0};
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int direct = 0; direct < 2; direct++) {
+        rkey->local  = direct ? (char *)words : NULL;
+        rkey->beacon = &rkey->key.token;
+        words[WORD]  = 0;
+        words[0]     = 0;
+        cw_rma_late_add(ep->rma, address_of(&words[WORD]), 8);
+        assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply[0], 8, address_of(&words[0]))), UCS_OK);
+        assert_true(words[0] == 1);
+        request = amo(UCP_ATOMIC_OP_ADD, 1, &reply[1], 8, address_of(&words[WORD]));
+        assert_true(UCS_PTR_IS_PTR(request));
+        assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[WORD])));
+        for (unsigned i = 0; i < 100; i++) {
+            ucp_worker_progress(worker);
+        }
+        assert_true(words[WORD] == 0);
+        assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
+        cw_rma_late_remove(ep->rma);
+        assert_int_equal(wait_for(request), UCS_OK);
+        assert_true(reply[1] == 0);
+        assert_int_equal(flush(), UCS_OK);
+        assert_true(words[WORD] == 2);
+    }
+}
+
+/* A direct atomic behind a fence waits for the packets before it, answered or not (FLU-20). */
+static void test_waits_for_fence(void **state)
+{
+    uint64_t first = 7, second = 7;
+    ucs_status_ptr_t before, behind;
+
+    (void)state;
+    for (int fetching = 0; fetching < 2; fetching++) {
+        words[WORD] = 10;
+        rkey->local = NULL;
+        before      = amo(UCP_ATOMIC_OP_ADD, 1, fetching ? &first : NULL, 8, address_of(&words[WORD]));
+        assert_int_equal(UCS_PTR_IS_PTR(before), fetching);
+        assert_int_equal(ucp_worker_fence(worker), UCS_OK);
+        rkey->local  = (char *)words;
+        rkey->beacon = &rkey->key.token;
+        behind       = amo(UCP_ATOMIC_OP_SWAP, 0, &second, 8, address_of(&words[WORD]));
+        assert_true(words[WORD] == 10);
+        assert_int_equal(wait_for(behind), UCS_OK);
+        assert_int_equal(wait_for(before), UCS_OK);
+        assert_true(words[WORD] == 0 && second == 11);
+        assert_int_equal(flush(), UCS_OK);
+    }
+    assert_true(first == 10);
+}
+
+/* A get before a fence is read before anything behind the fence is written, wherever that is. */
+static void test_late_gets_before_fence(void **state)
+{
+    (void)state;
+    cw_rma_late_add(ep->rma, address_of(&words[WORD]), 8);
+    assert_int_equal(ucp_worker_fence(worker), UCS_OK);
+    assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[0])));
+    for (unsigned i = 0; i < 100; i++) {
+        ucp_worker_progress(worker);
+    }
+    assert_true(words[0] == background);
+    cw_rma_late_remove(ep->rma);
+    assert_int_equal(flush(), UCS_OK);
+    assert_true(words[0] == background + 1);
+}
+
+/* The endpoint ends with atomics in every state. */
+static void test_end_of_endpoint(void **state)
+{
+    static uint64_t replies[2 * CW_RMA_WINDOW];
+    static ucs_status_ptr_t requests[2 * CW_RMA_WINDOW];
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * CW_RMA_WINDOW; i++) {
+        replies[i]  = 7;
+        requests[i] = amo(UCP_ATOMIC_OP_ADD, 1, &replies[i], 8, address_of(&words[WORD]));
+        assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[WORD])));
+    }
+    assert_int_equal(wait_for(ucp_ep_close_nbx(ep, &force)), UCS_OK);
+    for (unsigned i = 0; i < 2 * CW_RMA_WINDOW; i++) {
+        assert_int_equal(wait_for(requests[i]), UCS_ERR_CANCELED);
+        assert_true(replies[i] == 7);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_request_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_every_operation, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_posted, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_rights, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_tokens, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_flood, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reply_headers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reply_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reply_to_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_posted_before_connection, setup_idle, teardown),
+        cmocka_unit_test_setup_teardown(test_posted_with_handle, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_forced, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_waits_for_late_gets, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_waits_for_fence, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_gets_before_fence, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_end_of_endpoint, setup, teardown),
+    };
+
+    return cmocka_run_group_tests_name("unit.amo_packets", tests, NULL, NULL);
+}
