@@ -1,32 +1,119 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Remote memory access: put and get.
- * Callers: programs. Specification: RMA.
- * Nothing of this group works yet: every call answers UCS_ERR_NOT_IMPLEMENTED in the form natural for it, leaves its
- * outputs alone and has no effect. docs/STATUS.md lists the calls; remove each from there when it works.
+ * Remote memory access: put and get (RMA-*). The deprecated forms are in compat.c.
  */
-#include <ucp/api/ucp.h>
+#include "abi/door.h"
+#include "op/rma.h"
+
+enum direction { PUT, GET };
+
+/* RMA-4. UCS_OK: *length_p is what the entries make together, or more than any region has. */
+static ucs_status_t measure(const void *buffer, size_t count, ucp_datatype_t datatype, const char *call,
+                            size_t *length_p)
+{
+    const ucp_dt_iov_t *iov = buffer;
+    size_t i;
+
+    if ((datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_CONTIG) {
+        if (__builtin_mul_overflow((size_t)(datatype >> UCP_DATATYPE_SHIFT), count, length_p)) {
+            *length_p = SIZE_MAX;
+        }
+        return UCS_OK;
+    }
+    if ((datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_IOV) {
+        cw_error("%s takes contiguous data and ucp_dt_iov_t only", call);
+        return UCS_ERR_UNSUPPORTED;
+    }
+    *length_p = 0;
+    for (i = 0; iov != NULL && i < count; i++) {
+        if (iov[i].length > 0 && iov[i].buffer == NULL) {
+            cw_error("entry %zu given to %s has %zu bytes at NULL", i, call, iov[i].length);
+            return UCS_ERR_INVALID_PARAM;
+        }
+        if (__builtin_add_overflow(*length_p, iov[i].length, length_p)) {
+            *length_p = SIZE_MAX;
+            return UCS_OK;
+        }
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t out_of_range(const struct ucp_rkey *rkey, uint64_t address, size_t length, const char *call)
+{
+    cw_error("%s of %zu bytes at 0x%llx leaves the memory of the key: %llu bytes at 0x%llx", call, length,
+             (unsigned long long)address, (unsigned long long)rkey->key.length, (unsigned long long)rkey->key.address);
+    return UCS_ERR_INVALID_ADDR;
+}
+
+static ucs_status_t no_right(enum direction direction, const char *call)
+{
+    cw_error("%s: the owner of the memory did not allow others to %s it", call, (direction == PUT) ? "write" : "read");
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* UCS_OK with *length_p 0: nothing to do. */
+static inline ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+                                 const struct ucp_rkey *rkey, const ucp_request_param_t *param,
+                                 enum direction direction, const char *call, size_t *length_p)
+{
+    ucs_status_t status;
+
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
+        return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
+    }
+    status    = cw_door_check_param(param);
+    *length_p = count;
+    if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
+        status = measure(buffer, count, param->datatype, call, length_p);
+    }
+    if (cw_unlikely(status != UCS_OK || count == 0)) {
+        return status;
+    }
+    if (cw_unlikely(buffer == NULL && *length_p > 0)) {
+        cw_error("%s got NULL for %zu bytes", call, *length_p);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (cw_unlikely(buffer == NULL || *length_p == 0)) {
+        *length_p = 0;
+        return UCS_OK;
+    }
+    if (cw_unlikely(!cw_rkey_holds(rkey, address, *length_p))) {
+        return out_of_range(rkey, address, *length_p, call);
+    }
+    return cw_likely(rkey->key.rights & ((direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ)) ? UCS_OK :
+           no_right(direction, call);
+}
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    (void)ep;
-    (void)buffer;
-    (void)count;
-    (void)remote_addr;
-    (void)rkey;
-    (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    ucp_worker_h worker = ep->worker;
+    size_t length;
+    ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
+    ucs_status_ptr_t result;
+
+    if (cw_unlikely(status != UCS_OK || length == 0)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_put(ep, buffer, count, length, remote_addr, rkey, param);
+    cw_worker_leave(worker);
+    return result;
 }
 
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    (void)ep;
-    (void)buffer;
-    (void)count;
-    (void)remote_addr;
-    (void)rkey;
-    (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    ucp_worker_h worker = ep->worker;
+    size_t length;
+    ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
+    ucs_status_ptr_t result;
+
+    if (cw_unlikely(status != UCS_OK || length == 0)) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_get(ep, buffer, count, length, remote_addr, rkey, param);
+    cw_worker_leave(worker);
+    return result;
 }

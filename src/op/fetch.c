@@ -32,6 +32,7 @@ struct cw_fetch {
     uint8_t phase;
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
+    uint8_t unannounced;        /* asked for by cw_fetch_expect */
     ucs_status_t status;        /* of unpacking */
 };
 
@@ -98,15 +99,18 @@ static int scheme_of(const struct ucp_ep *ep)
     return ep->worker->context->config->rndv_scheme;
 }
 
+/* What is not contiguous cannot be placed: ordinary packets only. */
+static uint32_t piece_of(const struct cw_fetch *fetch)
+{
+    return (fetch->cursor->class_id == UCP_DATATYPE_CONTIG) ? UINT32_MAX :
+           (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
+}
+
 /* Asks the sender for pieces. */
 static void ask_for_data(struct cw_fetch *fetch)
 {
-    const int contig     = fetch->cursor->class_id == UCP_DATATYPE_CONTIG;
-    const uint32_t piece = contig ? UINT32_MAX : /* else they cannot be placed: ordinary packets only */
-                           (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
-
     set_phase(fetch, RECEIVING);
-    send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece);
+    send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
 }
 
 static int all_copied(const struct cw_fetch *fetch)
@@ -287,6 +291,54 @@ static struct cw_fetch *find(const struct ucp_ep *ep, uint64_t id)
     struct cw_fetch *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
 
     return (fetch != NULL && fetch->in.ep == ep) ? fetch : NULL;
+}
+
+ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                              struct cw_dt_cursor *cursor)
+{
+    struct cw_fetch *fetch = fetch_new(ep, offer, request, cursor);
+
+    if (fetch == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ask_for_data(fetch);
+    return UCS_OK;
+}
+
+ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor, uint64_t *id_p,
+                             uint32_t *piece_p)
+{
+    const struct cw_offer offer = {.length = cursor->length};
+    struct cw_fetch *fetch      = fetch_new(ep, &offer, request, cursor);
+
+    if (fetch == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    fetch->unannounced = 1;
+    set_phase(fetch, RECEIVING);
+    *id_p    = fetch->id;
+    *piece_p = piece_of(fetch);
+    return UCS_OK;
+}
+
+void cw_fetch_forget(struct ucp_ep *ep, uint64_t id)
+{
+    struct cw_fetch *fetch = find(ep, id);
+
+    cw_list_remove(&fetch->in.link);
+    cw_idmap_remove(&cw_op_state(ep->worker)->fetches, id);
+    free(fetch);
+}
+
+ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
+{
+    struct cw_fetch *fetch = find(ep, id);
+
+    if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    finish(fetch, status);
+    return UCS_OK;
 }
 
 /* Whether these bytes may come now: pieces of memory in any order, others one after the other. */

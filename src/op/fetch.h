@@ -39,6 +39,20 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
 /* Tells the sender that its message is not wanted; its request completes with this status. */
 void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
 
+/*
+ * Receives in packets only, never by copies. cw_fetch_receive: what was announced, as above. cw_fetch_expect: what the
+ * peer is to be asked for by `*id_p`, in pieces of at most `*piece_p`. The request completes later; UCS_ERR_NO_MEMORY:
+ * nothing happened. Until then the bytes are not expected any more after cw_fetch_forget, if it was not asked.
+ */
+ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                              struct cw_dt_cursor *cursor);
+ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor, uint64_t *id_p,
+                             uint32_t *piece_p);
+void cw_fetch_forget(struct ucp_ep *ep, uint64_t id);
+/* The peer does not send what was asked for: the request completes with this status. UCS_ERR_IO_ERROR: nothing was
+ * asked for by that id, or something came. */
+ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);
+
 /* The endpoint is about to lose its connection: no peer writes into memory of its receives when this returns. Waits for
  * a share that the peer is writing just now, some microseconds. */
 void cw_fetch_quiesce(struct ucp_ep *ep);

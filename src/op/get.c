@@ -1,19 +1,277 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * Gets (docs/RMA.md). What can be read directly needs no request. By packets the data comes to a receive of op/fetch.h,
+ * which owns the request from then on. Invariant: a get is late from its GET, or the beginning of its copy, to its end.
  */
+#include "base/bytes.h"
 #include "op/copy.h"
+#include "op/fetch.h"
 #include "op/rma.h"
 
-ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
-                        const ucp_request_param_t *param)
+struct get {
+    struct cw_dt_cursor cursor;
+    const struct ucp_rkey *rkey;
+    uint64_t address;
+    struct cw_copy *copy;           /* NULL: none */
+    uint32_t generation;
+    uint8_t asked;                  /* GET was sent */
+    uint8_t no_copies;              /* they were tried */
+    uint8_t forced;                 /* FORCE_IMM_CMPL */
+};
+
+_Static_assert(sizeof(struct get) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static void release(struct cw_request *request)
 {
-    (void)ep, (void)buffer, (void)count, (void)address, (void)rkey, (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    struct get *get    = cw_request_state(request);
+    struct cw_rma *rma = request->ep->rma;
+
+    cw_copy_cancel(get->copy);
+    cw_dt_finish(&get->cursor);
+    if (rma != NULL && get->asked) {
+        rma->replies--;
+    }
+    if (rma != NULL && (get->asked || get->copy != NULL)) {
+        cw_rma_late_remove(rma);
+    }
+    cw_rma_end(request->ep, get->generation);
+}
+
+/* ---- copies ---- */
+
+static void copied(struct cw_request *request, ucs_status_t status)
+{
+    struct get *get    = cw_request_state(request);
+    struct cw_rma *rma = request->ep->rma;
+
+    get->copy = NULL;
+    cw_rma_late_remove(rma);
+    cw_list_remove(&request->link);
+    if (status == UCS_OK) {
+        cw_request_complete(request, UCS_OK);
+        return;
+    }
+    cw_list_add_head(&rma->queue, &request->link); /* writes must not pass it */
+    cw_rma_kick(rma);
+}
+
+/* UCS_ERR_UNSUPPORTED: not this way. */
+static ucs_status_t copy(struct cw_request *request)
+{
+    struct get *get          = cw_request_state(request);
+    const struct cw_key *key = &get->rkey->key;
+    ucs_status_t status;
+
+    get->no_copies = 1; /* should it come back */
+    if (get->cursor.length <= CW_COPY_CALL_BYTES) {
+        return cw_copy_now(request->ep, key, get->address, &get->cursor, CW_COPY_GET);
+    }
+    if (get->forced) {
+        return CW_AGAIN;
+    }
+    status = cw_dt_keep(&get->cursor);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (cw_copy_begin(request, key, get->address, &get->cursor, CW_COPY_GET, copied, &get->copy) != UCS_OK) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    cw_rma_late_add(request->ep->rma, get->address, get->cursor.length);
+    return UCS_INPROGRESS;
+}
+
+/* ---- packets ---- */
+
+static size_t pack_packet(void *dest, size_t max, void *arg)
+{
+    (void)max;
+    memcpy(dest, arg, sizeof(struct cw_wire_get));
+    return sizeof(struct cw_wire_get);
+}
+
+static ucs_status_t send_packet(struct cw_conn *conn, struct cw_wire_get *packet)
+{
+    const size_t payload = sizeof(*packet) - sizeof(packet->token);
+
+    if (payload <= conn->iface->limits.max_short) {
+        return conn->iface->transport->send_short(conn, CW_PACKET_GET, packet->token, &packet->address, payload);
+    }
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_GET, sizeof(*packet), pack_packet, packet);
+}
+
+static ucs_status_t ask(struct cw_request *request)
+{
+    struct get *get    = cw_request_state(request);
+    struct ucp_ep *ep  = request->ep;
+    struct cw_wire_get packet;
+    ucs_status_t status;
+    uint32_t piece;
+    uint64_t id;
+
+    if (get->forced) {
+        return CW_AGAIN;
+    }
+    if (ep->rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_dt_keep(&get->cursor);
+    if (status == UCS_OK) {
+        status = cw_fetch_expect(ep, request, &get->cursor, &id, &piece);
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    packet = (struct cw_wire_get){.token      = htole64(get->rkey->key.token),
+                                  .address    = htole64(get->address),
+                                  .length     = htole64(get->cursor.length),
+                                  .receive_id = htole64(id),
+                                  .piece      = htole32(piece)};
+    status = send_packet(ep->conn, &packet);
+    if (status != UCS_OK) {
+        cw_fetch_forget(ep, id);
+        return status;
+    }
+    get->asked = 1;
+    ep->rma->replies++;
+    cw_rma_late_add(ep->rma, get->address, get->cursor.length);
+    return CW_RMA_OWNED;
 }
 
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    struct cw_wire_get_refused packet;
+    int32_t status;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    status = (int32_t)le32toh((uint32_t)packet.status);
+    if (status >= 0 || status <= UCS_ERR_LAST) {
+        return UCS_ERR_IO_ERROR;
+    }
+    return cw_fetch_refused(ep, le64toh(packet.receive_id), (ucs_status_t)status);
+}
+
+/* ---- */
+
+/* Chosen at each attempt, because a queued get meets its connection only later. */
+static ucs_status_t attempt(struct cw_request *request)
+{
+    struct get *get   = cw_request_state(request);
+    struct ucp_ep *ep = request->ep;
+    const char *from  = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
+    const int copies  = from == NULL && !get->no_copies && cw_copy_is_possible(ep, &get->rkey->key);
+    ucs_status_t status;
+
+    status = cw_rma_admit(ep->rma, get->address, get->cursor.length, 0, from == NULL && !copies);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (from != NULL) {
+        return cw_dt_unpack(&get->cursor, from, get->cursor.length);
+    }
+    status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
+    return (status == UCS_ERR_UNSUPPORTED) ? ask(request) : status;
+}
+
+static ucs_status_t keep(struct cw_request *request)
+{
+    struct get *get = cw_request_state(request);
+
+    return cw_dt_keep(&get->cursor);
+}
+
+/* OPA-16: now, or not at all. */
+static ucs_status_ptr_t post_forced(struct cw_request *request)
+{
+    struct get *get     = cw_request_state(request);
+    struct ucp_ep *ep   = request->ep;
+    ucs_status_t status = CW_AGAIN;
+
+    get->forced = 1;
+    if (cw_ep_ready(ep) && cw_list_empty(&ep->rma->queue) && !ep->rma->running) {
+        status = attempt(request);
+    }
+    release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR((status == CW_HOLD) ? CW_AGAIN : status);
+}
+
+static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
+{
+    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+}
+
+static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
+                                    struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    struct cw_rma *rma = cw_rma_get(ep);
+    struct cw_request *request;
+    ucs_status_t status;
+    struct get *get;
+
+    request = (rma == NULL) ? NULL : cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    get    = cw_request_state(request);
+    *get   = (struct get){.rkey = rkey, .address = address};
+    status = cw_dt_start(&get->cursor, datatype_of(param), buffer, count, CW_DT_RECV);
+    if (status != UCS_OK) {
+        cw_request_put(request);
+        return UCS_STATUS_PTR(status);
+    }
+    get->generation  = cw_rma_begin(rma);
+    request->ep      = ep;
+    request->send    = attempt;
+    request->release = release;
+    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
+           cw_rma_post(request, param->op_attr_mask, keep);
+}
+
+/* By loads, of any datatype; a request only if the program wants to see one. */
+static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count, const char *from,
+                                   const ucp_request_param_t *param)
+{
+    struct cw_request *request = NULL;
+    struct cw_dt_cursor cursor;
+    ucs_status_t status;
+
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+        if (request == NULL) {
+            return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+        }
+    }
+    status = cw_dt_start(&cursor, datatype_of(param), buffer, count, CW_DT_RECV);
+    if (status == UCS_OK) {
+        status = cw_dt_unpack(&cursor, from, cursor.length);
+        cw_dt_finish(&cursor);
+    }
+    if (request == NULL) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_request_complete(request, status);
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
+                        struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const char *from;
+
+    if (cw_unlikely(ep->state == CW_EP_FAILED)) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    from = cw_rkey_direct(rkey, address, CW_KEY_READ);
+    if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
+        return get_request(ep, buffer, count, address, rkey, param);
+    }
+    if (cw_unlikely(param->op_attr_mask & plain)) {
+        return get_direct(ep, buffer, count, from, param);
+    }
+    cw_bytes_copy(buffer, from, length);
+    return NULL;
 }

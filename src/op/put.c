@@ -1,13 +1,340 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * Puts (docs/RMA.md). What can be stored directly needs no request. Everything else is a send of op/send.h whose
+ * attempts are made here until it is announced. Invariant: a put counts in rma->async_puts while a copy in shares or an
+ * announcement is under way, and has its place among the peer's answers while it is announced.
  */
+#include "base/bytes.h"
 #include "op/copy.h"
 #include "op/rma.h"
+#include "op/send.h"
 
-ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
-                        const ucp_request_param_t *param)
+#define SHORT_BYTES 256u         /* put together with the header on the stack */
+#define TURN_BYTES  (256u << 10) /* sent before others get their turn */
+
+static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
-    (void)ep, (void)buffer, (void)count, (void)address, (void)rkey, (void)param;
-    return UCS_STATUS_PTR(UCS_ERR_NOT_IMPLEMENTED);
+    struct cw_wire_put_rts header = {.token   = htole64(send->put.rkey->key.token),
+                                     .address = htole64(send->put.address)};
+
+    (void)part; /* only announcements go by op/send.h */
+    if (dest != NULL) {
+        header.rts         = cw_send_rts(send);
+        header.rts.address = 0;
+        memcpy(dest, &header, sizeof(header));
+    }
+    return sizeof(header);
+}
+
+static void release_put(struct cw_send *send);
+
+static const struct cw_send_kind put_kind = {
+    .header  = write_header,
+    .release = release_put,
+};
+
+static const struct cw_send_kind announced_kind = {
+    .ids          = {[CW_SEND_RTS] = CW_PACKET_PUT_RTS},
+    .acknowledged = 1,
+    .confirmed    = 1,
+    .header       = write_header,
+    .release      = release_put,
+};
+
+static void release_put(struct cw_send *send)
+{
+    struct ucp_ep *ep  = cw_send_request(send)->ep;
+    struct cw_rma *rma = ep->rma;
+
+    if (send->phase == CW_SEND_COPYING && send->kind == &put_kind) {
+        cw_copy_cancel(send->copy);
+    }
+    if (rma != NULL) {
+        rma->replies    -= send->kind == &announced_kind;
+        rma->async_puts -= send->kind == &announced_kind || send->phase == CW_SEND_COPYING;
+    }
+    cw_rma_end(ep, send->message);
+}
+
+/* ---- copies ---- */
+
+static void copied(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_rma *rma   = request->ep->rma;
+
+    send->phase = CW_SEND_QUEUED;
+    rma->async_puts--;
+    cw_list_remove(&request->link);
+    if (status == UCS_OK) {
+        cw_request_complete(request, UCS_OK);
+        return;
+    }
+    send->no_copies = 1;
+    cw_list_add_head(&rma->queue, &request->link); /* nothing may pass it */
+    cw_rma_kick(rma);
+}
+
+/* UCS_ERR_UNSUPPORTED: not this way. */
+static ucs_status_t copy(struct cw_request *request)
+{
+    struct cw_send *send       = cw_request_state(request);
+    const struct cw_key *key   = &send->put.rkey->key;
+    ucs_status_t status;
+
+    send->no_copies = 1; /* should it come back */
+    if (send->cursor.length <= CW_COPY_CALL_BYTES) {
+        return cw_copy_now(request->ep, key, send->put.address, &send->cursor, CW_COPY_PUT);
+    }
+    if (send->force == CW_SEND_EAGER) {
+        return CW_AGAIN;
+    }
+    status = cw_dt_keep(&send->cursor);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (cw_copy_begin(request, key, send->put.address, &send->cursor, CW_COPY_PUT, copied, &send->copy) != UCS_OK) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    send->phase = CW_SEND_COPYING;
+    request->ep->rma->async_puts++;
+    return UCS_INPROGRESS;
+}
+
+/* ---- packets ---- */
+
+static struct cw_wire_put piece_header(const struct cw_send *send)
+{
+    return (struct cw_wire_put){.token   = htole64(send->put.rkey->key.token),
+                                .address = htole64(send->put.address + send->cursor.offset)};
+}
+
+static size_t pack_piece(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send            = arg;
+    const struct cw_wire_put header = piece_header(send);
+
+    memcpy(dest, &header, sizeof(header));
+    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+}
+
+/* All of it in one packet from the stack. */
+static ucs_status_t send_short(struct cw_conn *conn, struct cw_send *send)
+{
+    const struct cw_wire_put header = piece_header(send);
+    struct cw_dt_cursor cursor      = send->cursor;
+    char bytes[sizeof(header.address) + SHORT_BYTES];
+    ucs_status_t status;
+
+    memcpy(bytes, &header.address, sizeof(header.address));
+    (void)cw_dt_pack(&cursor, bytes + sizeof(header.address), cursor.length);
+    status = conn->iface->transport->send_short(conn, CW_PACKET_PUT, header.token, bytes,
+                                                sizeof(header.address) + cursor.length);
+    if (status == UCS_OK) {
+        send->cursor = cursor;
+    }
+    return status;
+}
+
+static ucs_status_t send_piece(struct cw_request *request)
+{
+    struct cw_send *send            = cw_request_state(request);
+    struct cw_conn *conn            = request->ep->conn;
+    const struct cw_limits *limits  = &conn->iface->limits;
+    const struct cw_wire_put header = piece_header(send);
+    const size_t left               = send->cursor.length - send->cursor.offset;
+
+    if (send->cursor.offset == 0 && left <= SHORT_BYTES && sizeof(header.address) + left <= limits->max_short) {
+        return send_short(conn, send);
+    }
+    if (left >= conn->iface->plan->zcopy_min && send->force != CW_SEND_EAGER) {
+        return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header), 0);
+    }
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_PUT, (left < limits->max_bcopy - sizeof(header)) ?
+                                              sizeof(header) + left : limits->max_bcopy, pack_piece, send);
+}
+
+static ucs_status_t send_pieces(struct cw_request *request)
+{
+    struct cw_send *send  = cw_request_state(request);
+    const size_t turn_end = send->cursor.offset + TURN_BYTES;
+    ucs_status_t status;
+
+    while (send->cursor.offset < send->cursor.length) {
+        status = send_piece(request);
+        if (status != UCS_OK) {
+            return status;
+        }
+        send->phase = CW_SEND_PIECES;
+        request->ep->rma->sent_mark++;
+        if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
+            return CW_LATER;
+        }
+    }
+    send->phase = CW_SEND_SENT;
+    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+static ucs_status_t announce(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_rma *rma   = request->ep->rma;
+    ucs_status_t status;
+
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    send->kind = &announced_kind;
+    status     = cw_send_announce(request);
+    if (status != UCS_INPROGRESS) {
+        send->kind = &put_kind;
+        return status;
+    }
+    request->send = cw_send_attempt;
+    rma->replies++;
+    rma->async_puts++;
+    return UCS_INPROGRESS;
+}
+
+static ucs_status_t send_packets(struct cw_request *request)
+{
+    struct cw_send *send                = cw_request_state(request);
+    const struct cw_iface *iface        = request->ep->conn->iface;
+    const struct cw_protocol_plan *plan = iface->plan;
+    const size_t length                 = send->cursor.length;
+    ucs_status_t status                 = UCS_OK;
+
+    if (length > iface->limits.max_bcopy - sizeof(struct cw_wire_put)) {
+        if (send->force == CW_SEND_EAGER) {
+            return CW_AGAIN;
+        }
+        if (iface->limits.max_placed > 0 && length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min)) {
+            return announce(request);
+        }
+        status = cw_dt_keep(&send->cursor); /* once a piece is under way it must not fail any more */
+    }
+    return (status == UCS_OK) ? send_pieces(request) : status;
+}
+
+/* Chosen at each attempt, because a queued put meets its connection only later. */
+static ucs_status_t attempt(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep    = request->ep;
+    ucs_status_t status;
+    int copies;
+    char *to;
+
+    if (send->phase == CW_SEND_PIECES) {
+        return send_pieces(request);
+    }
+    to     = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
+    copies = to == NULL && !send->no_copies && cw_copy_is_possible(ep, &send->put.rkey->key);
+    status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, to == NULL && !copies);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (to != NULL) {
+        (void)cw_dt_pack(&send->cursor, to, send->cursor.length);
+        return UCS_OK;
+    }
+    status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
+    return (status == UCS_ERR_UNSUPPORTED) ? send_packets(request) : status;
+}
+
+static ucs_status_t keep(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    return cw_dt_keep(&send->cursor);
+}
+
+/* OPA-16: now, or not at all. */
+static ucs_status_ptr_t post_forced(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep    = request->ep;
+    ucs_status_t status  = CW_AGAIN;
+
+    send->force = CW_SEND_EAGER;
+    if (cw_ep_ready(ep) && cw_list_empty(&ep->rma->queue) && !ep->rma->running) {
+        status = attempt(request);
+    }
+    request->release(request);
+    cw_request_put(request);
+    return UCS_STATUS_PTR((status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
+}
+
+static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address,
+                                    struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    struct cw_rma *rma = cw_rma_get(ep);
+    struct cw_request *request;
+    struct cw_send *send;
+    ucs_status_t status;
+
+    request = (rma == NULL) ? NULL : cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    status = cw_send_init(request, ep, &put_kind, buffer, count, param);
+    if (status != UCS_OK) {
+        return UCS_STATUS_PTR(status);
+    }
+    send              = cw_request_state(request);
+    send->put.rkey    = rkey;
+    send->put.address = address;
+    send->no_copies   = 0;
+    send->message     = cw_rma_begin(rma);
+    request->send     = attempt;
+    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
+           cw_rma_post(request, param->op_attr_mask, keep);
+}
+
+/* By stores, of any datatype; a request only if the program wants to see one. */
+static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, char *to,
+                                   const ucp_request_param_t *param)
+{
+    const uint32_t attr_mask  = param->op_attr_mask;
+    struct cw_request *request = NULL;
+    struct cw_dt_cursor cursor;
+    ucs_status_t status;
+
+    if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
+        request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
+        if (request == NULL) {
+            return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+        }
+    }
+    status = cw_dt_start(&cursor, (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1),
+                         buffer, count, CW_DT_SEND);
+    if (status == UCS_OK) {
+        (void)cw_dt_pack(&cursor, to, cursor.length);
+        cw_dt_finish(&cursor);
+    }
+    if (request == NULL) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_request_complete(request, status);
+    return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
+                        struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    char *to;
+
+    if (cw_unlikely(ep->state == CW_EP_FAILED)) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    to = cw_rkey_direct(rkey, address, CW_KEY_WRITE);
+    if (cw_unlikely(to == NULL || !cw_rma_is_clear(ep, address, length, 1))) {
+        return put_request(ep, buffer, count, address, rkey, param);
+    }
+    if (cw_unlikely(param->op_attr_mask & plain)) {
+        return put_direct(ep, buffer, count, to, param);
+    }
+    cw_bytes_copy(to, buffer, length);
+    return NULL;
 }

@@ -99,11 +99,12 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 
-/* The operations. Arguments are checked (by abi/rma.c) as far as the range within the key. */
-ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
-                        const ucp_request_param_t *param);
-ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
-                        const ucp_request_param_t *param);
+/* The operations. Arguments are checked (by abi/rma.c) as far as range and rights within the key; `length`: bytes in
+ * all, at least 1. */
+ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
+                        struct ucp_rkey *rkey, const ucp_request_param_t *param);
+ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
+                        struct ucp_rkey *rkey, const ucp_request_param_t *param);
 /* `size` 4 or 8; reply NULL: the posting form. */
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);

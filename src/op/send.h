@@ -36,13 +36,17 @@ enum cw_send_phase {
 
 enum cw_send_force { CW_SEND_BY_PLAN, CW_SEND_EAGER, CW_SEND_RNDV };
 
+struct cw_copy;
+struct cw_mem_pin;
 struct cw_send;
+struct ucp_rkey;
 
 struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
     uint8_t credited;           /* counts against the window of the receiver */
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     uint8_t after_fence;        /* waits for the puts before a fence */
+    uint8_t confirmed;          /* with `acknowledged`: also when announced, the receiver says when it has all bytes */
     /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
     /* The request outlives the call before anything was sent: keeps what the program may reuse. NULL: nothing. */
@@ -67,15 +71,24 @@ struct cw_send {
             uint8_t owns_header : 1;
             uint8_t copy_header : 1;
         } am;
+        struct {
+            const struct ucp_rkey *rkey;
+            uint64_t address;
+        } put;
+        struct cw_mem_pin *pin;      /* of the memory that a get reads */
     };
-    uint32_t message;                /* number of a message in several packets */
+    uint32_t message;                /* number of a message in several packets; generation of a put (op/rma.h) */
     uint32_t extra;                  /* the program's own header: counts for the threshold of rendezvous */
     uint8_t phase;
     uint8_t force;
     uint8_t fast;                    /* FAST_CMPL */
     uint8_t acknowledged;            /* the receiver matched it */
+    uint8_t no_copies;               /* put: they were tried */
     struct cw_job job;               /* COPYING */
-    uint64_t receive_id;             /* rendezvous: what READY said */
+    union {
+        uint64_t receive_id;         /* rendezvous: what READY said */
+        struct cw_copy *copy;        /* put in shares */
+    };
     uint64_t address;
     uint32_t piece;
     uint32_t generation : 24;

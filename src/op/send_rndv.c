@@ -116,8 +116,8 @@ ucs_status_t cw_send_data(struct cw_request *request)
         }
     }
     send->phase        = CW_SEND_SENT;
-    send->acknowledged = 1;
-    return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+    send->acknowledged = !send->kind->confirmed;
+    return (request->outstanding == 0 && send->acknowledged) ? UCS_OK : UCS_INPROGRESS;
 }
 
 void cw_send_stop_job(struct cw_send *send)
@@ -263,6 +263,21 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     return UCS_OK;
 }
 
+/* All bytes of a put are in the owner's memory, and this may be known before the transport gives back ours. */
+static ucs_status_t confirmed(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (status != UCS_OK || send->acknowledged) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send->acknowledged = 1;
+    if (request->outstanding == 0) {
+        cw_send_finish(request, UCS_OK);
+    }
+    return UCS_OK;
+}
+
 /* The receiver is through: it has the message, or does not want it, or gave it back. */
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
 {
@@ -286,7 +301,11 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     case CW_SEND_COPYING:
     case CW_SEND_COPIED:
         break;
-    case CW_SEND_SENT: /* a synchronous message that was taken back */
+    case CW_SEND_SENT:
+        if (send->kind->confirmed) {
+            return confirmed(request, (ucs_status_t)status);
+        }
+        /* a synchronous message that was taken back */
         if (status != UCS_ERR_CANCELED || !send->cancelling || send->acknowledged || send->cancelled) {
             return UCS_ERR_IO_ERROR;
         }

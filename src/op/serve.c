@@ -1,25 +1,302 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * To be written (docs/RMA.md).
+ * The owner's side of puts and gets (docs/RMA.md). Whatever takes one packet is done in its handler, under the lock of
+ * the memory; what takes several holds a pin, and counts among the answers that are owed until it is over. Invariant:
+ * the peer is believed nothing: token, bounds and right are checked for each packet, by nobody else.
  */
-#include "op/copy.h"
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "op/fetch.h"
 #include "op/rma.h"
+#include "op/send.h"
+
+#define SHORT_BYTES 256u /* put together with the header on the stack */
+
+/* ---- put ---- */
 
 ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    struct cw_wire_put header;
+    ucs_status_t status;
+    void *to;
+
+    if (length <= sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    length -= sizeof(header);
+    status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length, CW_KEY_WRITE,
+                           &to);
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_rma_refuse(ep, le64toh(header.address), length, status);
+        return UCS_OK;
+    }
+    cw_bytes_copy(to, (const char *)data + sizeof(header), length);
+    cw_mem_leave(ep->worker->context);
+    return UCS_OK;
+}
+
+/* ---- announced put ---- */
+
+struct put {
+    struct cw_dt_cursor cursor;
+    struct cw_mem_pin pin;
+    uint64_t send_id;
+};
+
+_Static_assert(sizeof(struct put) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static ucs_status_t answer_put(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
+{
+    const struct cw_wire_rndv_done packet = {.send_id = htole64(send_id), .status = (int32_t)htole32((uint32_t)status)};
+
+    return cw_rma_answer(ep, CW_PACKET_RNDV_DONE, &packet, sizeof(packet));
+}
+
+static void put_release(struct cw_request *request)
+{
+    struct put *put = cw_request_state(request);
+
+    cw_mem_unpin(request->worker->context, &put->pin);
+    cw_rma_serve_end(request->ep);
+}
+
+/* All bytes are there, or the endpoint was lost. */
+static void put_ended(void *handle, ucs_status_t status, void *user_data)
+{
+    struct cw_request *request = cw_request_of(handle);
+    const struct put *put      = cw_request_state(request);
+
+    (void)user_data;
+    if (status == UCS_OK) {
+        status = answer_put(request->ep, put->send_id, UCS_OK);
+        if (status != UCS_OK) {
+            cw_ep_fail(request->ep, status);
+        }
+    }
+}
+
+/* Once cw_rma_serve_begin has counted it. */
+static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t address, const struct cw_offer *offer)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = put_ended};
+    struct ucp_context *context     = ep->worker->context;
+    struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
+    ucs_status_t status;
+    struct put *put;
+    void *to;
+
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    put    = cw_request_state(request);
+    *put   = (struct put){.send_id = offer->send_id};
+    status = cw_mem_pin(context, token, address, offer->length, CW_KEY_WRITE, ep, &put->pin, &to);
+    if (status == UCS_OK) {
+        cw_dt_start_contig(&put->cursor, to, offer->length);
+        request->ep      = ep;
+        request->release = put_release;
+        status           = cw_fetch_receive(ep, offer, request, &put->cursor);
+        if (status == UCS_OK) {
+            cw_request_release(request, 1);
+            return UCS_OK;
+        }
+        cw_mem_unpin(context, &put->pin);
+    }
+    cw_request_put(request);
+    return status;
 }
 
 ucs_status_t cw_serve_on_put_rts(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
+    struct cw_wire_put_rts header;
+    struct cw_offer offer;
+    ucs_status_t status;
+
+    if (length != sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    offer         = cw_offer_decode(&header.rts);
+    offer.address = 0;
+    if (offer.length == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    status = cw_rma_serve_begin(ep);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = receive_put(ep, le64toh(header.token), le64toh(header.address), &offer);
+    if (status == UCS_OK) {
+        return UCS_OK;
+    }
+    cw_rma_serve_end(ep);
+    return answer_put(ep, offer.send_id, status);
+}
+
+/* ---- get ---- */
+
+/* A GET in host order. */
+struct get {
+    uint64_t token;
+    uint64_t address;
+    uint64_t length;
+    uint64_t receive_id;
+    uint32_t piece;
+};
+
+struct whole {
+    struct cw_wire_rndv_data header;
+    const void *from;
+    size_t length;
+};
+
+static size_t pack_whole(void *dest, size_t max, void *arg)
+{
+    const struct whole *whole = arg;
+
+    (void)max;
+    memcpy(dest, &whole->header, sizeof(whole->header));
+    memcpy((char *)dest + sizeof(whole->header), whole->from, whole->length);
+    return sizeof(whole->header) + whole->length;
+}
+
+static ucs_status_t send_whole(struct cw_conn *conn, struct whole *whole)
+{
+    const size_t payload = sizeof(whole->header.offset) + whole->length;
+    char bytes[sizeof(whole->header.offset) + SHORT_BYTES];
+
+    if (whole->length > SHORT_BYTES || payload > conn->iface->limits.max_short) {
+        return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(whole->header) + whole->length,
+                                                  pack_whole, whole);
+    }
+    memcpy(bytes, &whole->header.offset, sizeof(whole->header.offset));
+    cw_bytes_copy(bytes + sizeof(whole->header.offset), whole->from, whole->length);
+    return conn->iface->transport->send_short(conn, CW_PACKET_RNDV_DATA, whole->header.receive_id, bytes, payload);
+}
+
+/* Whether one copied packet, sent now, is the answer. */
+static int fits_whole(const struct ucp_ep *ep, const struct get *get)
+{
+    return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
+           get->length <= ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
+}
+
+/* CW_AGAIN: not now. Other errors: refused. */
+static ucs_status_t answer_whole(struct ucp_ep *ep, const struct get *get)
+{
+    struct whole whole  = {.header.receive_id = htole64(get->receive_id), .length = (size_t)get->length};
+    ucs_status_t status, sent;
+    void *from;
+
+    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, &from);
+    if (status != UCS_OK) {
+        return status;
+    }
+    whole.from = from;
+    sent       = send_whole(ep->conn, &whole);
+    cw_mem_leave(ep->worker->context);
+    return (sent == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent, or the connection broke and `closed` follows */
+}
+
+static size_t no_header(const struct cw_send *send, enum cw_send_part part, void *dest)
+{
+    (void)send, (void)part, (void)dest;
+    return 0;
+}
+
+static void release_get(struct cw_send *send)
+{
+    struct cw_request *request = cw_send_request(send);
+
+    cw_mem_unpin(request->worker->context, send->pin);
+    free(send->pin);
+    cw_rma_serve_end(request->ep);
+}
+
+/* The later half of a rendezvous: it is never announced, and no packet names it. */
+static const struct cw_send_kind get_kind = {
+    .header  = no_header,
+    .release = release_get,
+};
+
+static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
+                          const struct get *get)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+    struct cw_send *send           = cw_request_state(request);
+
+    (void)cw_send_init(request, ep, &get_kind, from, (size_t)get->length, &none); /* contiguous: cannot fail */
+    send->phase      = CW_SEND_DATA;
+    send->pin        = pin;
+    send->receive_id = get->receive_id;
+    send->piece      = get->piece;
+    cw_request_release(request, 0);
+    cw_ep_queue(ep, request);
+    cw_ep_reap_later(ep); /* which drains the queue, outside of upcalls */
+}
+
+/* Once cw_rma_serve_begin has counted it. */
+static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get)
+{
+    struct cw_mem_pin *pin     = calloc(1, sizeof(*pin));
+    struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
+    ucs_status_t status        = UCS_ERR_NO_MEMORY;
+    void *from;
+
+    if (request != NULL) {
+        status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
+    }
+    if (status == UCS_OK) {
+        start_sending(ep, request, pin, from, get);
+        return UCS_OK;
+    }
+    if (request != NULL) {
+        cw_request_put(request);
+    }
+    free(pin);
+    return status;
+}
+
+static ucs_status_t refuse_get(struct ucp_ep *ep, uint64_t receive_id, ucs_status_t status)
+{
+    const struct cw_wire_get_refused packet = {.receive_id = htole64(receive_id),
+                                               .status     = (int32_t)htole32((uint32_t)status)};
+
+    return cw_rma_answer(ep, CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
 }
 
 ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
 {
-    (void)ep, (void)data, (void)length;
-    return UCS_ERR_IO_ERROR;
-}
+    struct cw_wire_get packet;
+    ucs_status_t status = CW_AGAIN;
+    struct get get;
 
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    get = (struct get){.token      = le64toh(packet.token),
+                       .address    = le64toh(packet.address),
+                       .length     = le64toh(packet.length),
+                       .receive_id = le64toh(packet.receive_id),
+                       .piece      = le32toh(packet.piece)};
+    if (get.length == 0 || get.piece == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (fits_whole(ep, &get)) {
+        status = answer_whole(ep, &get);
+    }
+    if (status == CW_AGAIN) {
+        status = cw_rma_serve_begin(ep);
+        if (status != UCS_OK) {
+            return status;
+        }
+        status = answer_pieces(ep, &get);
+        if (status != UCS_OK) {
+            cw_rma_serve_end(ep);
+        }
+    }
+    return (status == UCS_OK) ? UCS_OK : refuse_get(ep, get.receive_id, status);
+}
