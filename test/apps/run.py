@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program of an MPI library over our libucp.
+"""Runs a program of an MPI library, or of OpenSHMEM, over our libucp.
 
-    run.py [OPTIONS] openmpi|mpich PROCESSES PROGRAM [ARGUMENTS]
+    run.py [OPTIONS] openmpi|mpich|openshmem PROCESSES PROGRAM [ARGUMENTS]
 
-PROGRAM is a source (mpi_*.c, compiled when it is newer than what was built of it), or an installed program.
+PROGRAM is a source (compiled when it is newer than what was built of it): mpi_*.c, osc_*.c for one-sided MPI, shmem_*.c
+for OpenSHMEM; or an installed program.
 
-    --lib DIRECTORY    where our libraries are; the MPI library's own ones are taken from the system
+    --lib DIRECTORY    where our libraries are; the MPI library's own ones are taken from the system. The directory of
+                       the system's libucp.so.0 runs the program on the system's, to see whether the program is right
     --work DIRECTORY   where programs are built and run
     --set NAME=VALUE   an environment variable of the processes
     --launch WORD      one more argument of mpirun
@@ -17,7 +19,7 @@ PROGRAM is a source (mpi_*.c, compiled when it is newer than what was built of i
     --seconds N        after which the program hangs
 
 Status: 0, 77 when a package is missing here, 1 for anything else. A run that hangs is a failure: what the processes do
-is printed (if gdb is there) and all of them are killed. Our library must have been used: the sources mpi_*.c look at
+is printed (if gdb is there) and all of them are killed. Our library must have been used: the sources look at
 themselves (CW_APPS_LIB); the maps of every process that mpirun started are looked at while it runs.
 """
 
@@ -38,14 +40,22 @@ LIBRARY = re.compile(r"\s(/\S*/libuc[pstm]\.so[^\s]*)")
 BACKTRACE_LINES = 150
 
 # docs/APPS.md tells what each is for.
+OPENMPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca", "mpi_yield_when_idle", "1",
+           "-mca", "pml", "ucx", "-mca", "pml_ucx_tls", "any", "-mca", "pml_ucx_devices", "any",
+           "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"]
 LAUNCH = {
-    "openmpi": ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca", "mpi_yield_when_idle", "1",
-                "-mca", "pml", "ucx", "-mca", "osc", "^ucx",
-                "-mca", "pml_ucx_tls", "any", "-mca", "pml_ucx_devices", "any",
-                "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"],
+    "openmpi": OPENMPI,
+    "openshmem": OPENMPI + ["-mca", "spml", "ucx", "-mca", "atomic", "ucx"],
     "mpich": [],
 }
-PACKAGES = {"openmpi": "openmpi-bin and libopenmpi-dev", "mpich": "mpich and libmpich-dev"}
+# What may do one-sided MPI in Open MPI, by the beginning of the program's name. Its component ucx has no windows of
+# shared memory; sm has, and would take all others of one machine, too.
+ONE_SIDED = {"osc_": ["-mca", "osc", "ucx"],
+             "osc_shared": ["-mca", "osc", "ucx,sm", "-mca", "osc_ucx_priority", "200"]}
+COMPILER = {"openmpi": "mpicc.openmpi", "openshmem": "oshcc", "mpich": "mpicc.mpich"}
+LAUNCHER = {"openmpi": "mpirun.openmpi", "openshmem": "oshrun", "mpich": "mpirun.mpich"}
+PACKAGES = {"openmpi": "openmpi-bin and libopenmpi-dev", "openshmem": "openmpi-bin and libopenmpi-dev",
+            "mpich": "mpich and libmpich-dev"}
 
 
 def skip(text):
@@ -68,17 +78,17 @@ def read(path):
 
 def compiled(mpi, source, work):
     """The program built of a source."""
-    compiler = shutil.which("mpicc." + mpi)
+    compiler = shutil.which(COMPILER[mpi])
     if compiler is None:
-        skip("there is no mpicc.%s (Debian: %s)" % (mpi, PACKAGES[mpi]))
+        skip("there is no %s (Debian: %s)" % (COMPILER[mpi], PACKAGES[mpi]))
     directory = os.path.join(work, mpi)
     os.makedirs(directory, exist_ok=True)
     program = os.path.join(directory, os.path.basename(source)[:-len(".c")])
-    inputs = [source, os.path.join(HERE, "mpi_check.h")]
+    inputs = [source] + [os.path.join(HERE, name) for name in os.listdir(HERE) if name.endswith(".h")]
     if not os.path.exists(program) or os.path.getmtime(program) < max(map(os.path.getmtime, inputs)):
         # MPICH's MPI_STATUSES_IGNORE is a constant address, of which the compiler thinks that nothing can be there.
         command = [compiler, "-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow",
-                   "-Wno-array-bounds", "-pthread", "-o", program, source]
+                   "-Wno-array-bounds", "-pthread", "-rdynamic", "-o", program, source]
         built = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if built.returncode != 0:
             print(built.stdout)
@@ -163,13 +173,21 @@ def environment(options, mpi):
     return result, names
 
 
+def one_sided(program):
+    """The settings that say what does one-sided MPI for a program of Open MPI."""
+    name = os.path.basename(program)
+    fitting = [prefix for prefix in ONE_SIDED if name.startswith(prefix)]
+    return ONE_SIDED[max(fitting, key=len)] if fitting else ["-mca", "osc", "^ucx"]
+
+
 def run(options, program, env, names):
     """(status, output, mapped libraries); status None: it hung."""
-    launcher = shutil.which("mpirun." + options.mpi)
+    launcher = shutil.which(LAUNCHER[options.mpi])
     if launcher is None:
-        skip("there is no mpirun.%s (Debian: %s)" % (options.mpi, PACKAGES[options.mpi]))
+        skip("there is no %s (Debian: %s)" % (LAUNCHER[options.mpi], PACKAGES[options.mpi]))
     command = [launcher] + LAUNCH[options.mpi] + options.launch
-    if options.mpi == "openmpi":
+    if options.mpi != "mpich":
+        command += one_sided(program)
         for name in names:
             command += ["-x", name]
     command += ["-np", str(options.processes), program] + options.arguments
