@@ -72,12 +72,14 @@ static void mapping_free(struct cw_mapping *mapping)
 }
 
 /* The system is asked without the lock: owners wait for it to answer their peers. */
-ucs_status_t cw_mapping_get(struct cw_mem_table *table, const struct cw_key *key, struct cw_mapping **mapping_p)
+ucs_status_t cw_mapping_get(struct ucp_context *context, const struct cw_key *key, struct cw_mapping **mapping_p)
 {
+    struct cw_mem_table *table = context->memory;
     struct cw_mapping *made, *mapping;
     ucs_status_t status;
 
-    if (!(key->flags & CW_KEY_SHARED) || key->length == 0) {
+    if (!(key->flags & CW_KEY_SHARED) || key->length == 0 || !cw_context_allows(context, "posix") ||
+        !context->config->posix_use_proc_link) {
         return UCS_ERR_UNREACHABLE;
     }
     cw_lock_enter(&table->lock);
@@ -160,21 +162,20 @@ static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
                            const uint64_t **beacon_p, struct cw_mapping **mapping_p)
 {
-    struct cw_mem_table *table = context->memory;
-    const int shares           = cw_context_allows(context, "posix");
     struct cw_mapping *mapping;
     ucs_status_t status;
 
     *mapping_p = NULL;
-    if (!shares && !cw_context_allows(context, "self")) {
+    if (!cw_context_allows(context, "posix") && !cw_context_allows(context, "self")) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = attach_own(table, key, local_p, beacon_p);
+    status = attach_own(context->memory, key, local_p, beacon_p);
     if (status != UCS_ERR_NO_ELEM) {
         return status;
     }
-    if (!shares || cw_mapping_get(table, key, &mapping) != UCS_OK) {
-        return UCS_ERR_UNREACHABLE;
+    status = cw_mapping_get(context, key, &mapping);
+    if (status != UCS_OK) {
+        return status;
     }
     *local_p   = mapping->memory.ptr;
     *beacon_p  = &mapping->memory.trailer[CW_TRAILER_BEACON];

@@ -180,9 +180,9 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
         cw_key_decode((const uint8_t *)exported + sizeof(export_magic), &key) != UCS_OK) {
         return refuse("the bytes are no exported handle of this library");
     }
-    if (!cw_context_allows(context, "posix") || cw_mapping_get(context->memory, &key, &mem->mapping) != UCS_OK) {
+    if (cw_mapping_get(context, &key, &mem->mapping) != UCS_OK) {
         cw_error("cannot import memory of process %" PRIu32 ": it is gone, on another machine, not ours to open, or "
-                 "UCX_TLS does not allow shared memory", key.pid);
+                 "UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
         return UCS_ERR_UNREACHABLE;
     }
     mem->method      = "imported";

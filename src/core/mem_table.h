@@ -56,8 +56,9 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem);
 /* Gives back what a region holds that is on no list (any more). Table not locked. */
 void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem);
 
-/* Maps what the key names, unless it is mapped already. UCS_ERR_UNREACHABLE. To be given back. */
-ucs_status_t cw_mapping_get(struct cw_mem_table *table, const struct cw_key *key, struct cw_mapping **mapping_p);
+/* Maps what the key names, unless it is mapped already. UCS_ERR_UNREACHABLE, also when the configuration forbids it. To
+ * be given back. */
+ucs_status_t cw_mapping_get(struct ucp_context *context, const struct cw_key *key, struct cw_mapping **mapping_p);
 void cw_mapping_put(struct cw_mem_table *table, struct cw_mapping *mapping);
 /* At the end of the table: mappings that keys still hold. */
 void cw_mapping_free_all(struct cw_mem_table *table);

@@ -47,8 +47,9 @@ static int is_open(uint32_t fd)
 
 static ucs_status_t map(void *address, size_t length, unsigned flags, struct ucp_mem **mem_p)
 {
-    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
-                                                       UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+    const uint64_t mask               = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                        UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    const ucp_mem_map_params_t params = {.field_mask = mask,
                                          .address    = address,
                                          .length     = length,
                                          .flags      = flags};

@@ -1,0 +1,485 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory that another process allocated, reached by its key (core/mem.h, KEY-7, MEM-30..32): both see the same bytes,
+ * the beacon tells when the owner unmapped, keys that do not agree with the memory are not believed, and nothing of
+ * ours is left afterwards. The owner is a child that obeys one-letter commands.
+ */
+#define _GNU_SOURCE
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/mem.h"
+#include "core/rkey.h"
+
+enum { LENGTH = 3 * 4096 - 100, ROUNDED = 3 * 4096 };
+
+struct report {
+    uint8_t key[CW_KEY_LENGTH];
+    uint8_t exported[CW_MEM_EXPORT_LENGTH];
+};
+
+static struct {
+    pid_t pid;
+    int to, from;
+    struct report report;
+    struct cw_key key;
+} owner;
+static ucp_context_h context;
+static unsigned num_fds, num_maps;
+
+static ucp_context_h new_context(void)
+{
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA};
+    ucp_context_h made        = NULL;
+
+    (void)setenv("UCX_LOG_LEVEL", "fatal", 1);
+    return (ucp_init(&params, NULL, &made) == UCS_OK) ? made : NULL;
+}
+
+static ucs_status_t allocate(ucp_context_h with, struct ucp_mem **mem_p)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .length     = LENGTH,
+                                         .flags      = UCP_MEM_MAP_ALLOCATE};
+
+    return cw_mem_map(with, &params, mem_p);
+}
+
+/* ---- the owner ---- */
+
+static int obey(char command, ucp_context_h with, struct ucp_mem *mem, volatile char *bytes)
+{
+    switch (command) {
+    case 'r': /* what the other side wrote */
+        return bytes[1] == 'w' && bytes[ROUNDED - 1] == 'z';
+    case 'w':
+        bytes[2] = 'o';
+        return 1;
+    case 'u':
+        return cw_mem_unmap(with, mem) == UCS_OK;
+    default:
+        return 0;
+    }
+}
+
+static void own(int commands, int answers)
+{
+    ucp_context_h with = new_context();
+    struct ucp_mem *mem;
+    struct cw_key key;
+    struct report report;
+    char command;
+
+    if (with == NULL || allocate(with, &mem) != UCS_OK || cw_mem_export(mem, report.exported) != UCS_OK) {
+        _exit(1);
+    }
+    cw_mem_key(mem, &key);
+    cw_key_encode(&key, report.key);
+    memset((char *)(uintptr_t)key.address, 'a', ROUNDED);
+    if (write(answers, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
+        _exit(1);
+    }
+    while (read(commands, &command, 1) == 1) {
+        if (!obey(command, with, mem, (volatile char *)(uintptr_t)key.address) || write(answers, &command, 1) != 1) {
+            _exit(1);
+        }
+    }
+    _exit(0);
+}
+
+static void tell(char command)
+{
+    char answer = 0;
+
+    assert_int_equal(write(owner.to, &command, 1), 1);
+    assert_int_equal(read(owner.from, &answer, 1), 1);
+    assert_int_equal(answer, command);
+}
+
+static void kill_owner(void)
+{
+    if (owner.pid > 0) {
+        kill(owner.pid, SIGKILL);
+        waitpid(owner.pid, NULL, 0);
+    }
+    owner.pid = 0;
+}
+
+/* ---- what is left ---- */
+
+static unsigned count_fds(void)
+{
+    DIR *directory = opendir("/proc/self/fd");
+    unsigned count = 0;
+
+    assert_non_null(directory);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count;
+}
+
+static unsigned count_maps(void)
+{
+    FILE *file     = fopen("/proc/self/maps", "r");
+    unsigned count = 0;
+    char line[1000];
+
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        count += (strstr(line, "memfd:causeway") != NULL);
+    }
+    fclose(file);
+    return count;
+}
+
+static int setup(void **state)
+{
+    int commands[2], answers[2];
+
+    (void)state;
+    if (pipe(commands) != 0 || pipe(answers) != 0 || (owner.pid = fork()) < 0) {
+        return -1;
+    }
+    if (owner.pid == 0) {
+        close(commands[1]);
+        close(answers[0]);
+        own(commands[0], answers[1]);
+    }
+    close(commands[0]);
+    close(answers[1]);
+    owner.to   = commands[1];
+    owner.from = answers[0];
+    if (read(owner.from, &owner.report, sizeof(owner.report)) != (ssize_t)sizeof(owner.report) ||
+        cw_key_decode(owner.report.key, &owner.key) != UCS_OK) {
+        return -1;
+    }
+    context  = new_context();
+    num_fds  = count_fds();
+    num_maps = count_maps();
+    return (context != NULL) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    assert_int_equal(count_fds(), num_fds);
+    assert_int_equal(count_maps(), num_maps);
+    ucp_cleanup(context);
+    close(owner.to);
+    close(owner.from);
+    kill_owner();
+    unsetenv("UCX_TLS");
+    unsetenv("UCX_POSIX_USE_PROC_LINK");
+    return 0;
+}
+
+static struct ucp_rkey *unpack(const struct cw_key *key)
+{
+    uint8_t bytes[CW_KEY_LENGTH];
+    struct ucp_rkey *rkey = NULL;
+
+    cw_key_encode(key, bytes);
+    assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
+    return rkey;
+}
+
+static int reaches(const struct cw_key *key)
+{
+    struct ucp_rkey *rkey = unpack(key);
+    const int result      = cw_rkey_direct(rkey, key->address, 0) != NULL;
+
+    cw_rkey_destroy(rkey);
+    return result;
+}
+
+static void both_see_the_same_bytes(void **state)
+{
+    const uint64_t address = owner.key.address;
+    struct ucp_rkey *rkey  = unpack(&owner.key);
+    volatile char *bytes;
+    void *ptr;
+
+    (void)state;
+    assert_int_equal(cw_rkey_ptr(rkey, address, &ptr), UCS_OK);
+    bytes = ptr;
+    assert_int_equal(cw_rkey_ptr(rkey, address + ROUNDED - 1, &ptr), UCS_OK);
+    assert_ptr_equal(ptr, (void *)(uintptr_t)(bytes + ROUNDED - 1));
+    assert_int_equal(cw_rkey_ptr(rkey, address + ROUNDED, &ptr), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(cw_rkey_ptr(rkey, address - 1, &ptr), UCS_ERR_INVALID_ADDR);
+    assert_true(bytes[0] == 'a' && bytes[ROUNDED - 1] == 'a');
+    bytes[1]           = 'w';
+    bytes[ROUNDED - 1] = 'z';
+    tell('r');
+    tell('w');
+    assert_int_equal(bytes[2], 'o');
+    cw_rkey_destroy(rkey);
+}
+
+/* The mapping stays as long as a key does, but nothing goes there any more. */
+static void unmapping_is_seen(void **state)
+{
+    struct ucp_rkey *rkey = unpack(&owner.key);
+    volatile char *bytes  = cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ | CW_KEY_WRITE);
+    void *ptr;
+
+    (void)state;
+    assert_non_null((void *)(uintptr_t)bytes);
+    tell('u');
+    assert_null(cw_rkey_direct(rkey, owner.key.address, CW_KEY_READ));
+    assert_int_equal(cw_rkey_ptr(rkey, owner.key.address, &ptr), UCS_ERR_UNREACHABLE);
+    bytes[0] = 1;
+    kill_owner();
+    bytes[1] = 1;
+    assert_false(reaches(&owner.key));
+    cw_rkey_destroy(rkey);
+    assert_false(reaches(&owner.key));
+}
+
+static void keys_share_one_mapping(void **state)
+{
+    struct ucp_rkey *first  = unpack(&owner.key);
+    const unsigned maps     = count_maps();
+    struct ucp_rkey *second = unpack(&owner.key);
+
+    (void)state;
+    assert_true(maps > num_maps);
+    assert_ptr_equal(first->local, second->local);
+    assert_int_equal(cw_rkey_compare(first, second), 0);
+    assert_int_equal(count_maps(), maps);
+    assert_int_equal(count_fds(), num_fds);
+    cw_rkey_destroy(first);
+    assert_int_equal(*cw_rkey_direct(second, owner.key.address, 0), 'a');
+    cw_rkey_destroy(second);
+    assert_int_equal(count_maps(), num_maps);
+}
+
+static void keys_that_do_not_agree_are_not_believed(void **state)
+{
+    struct cw_key key;
+
+    (void)state;
+#define WRONG(change)      \
+    key = owner.key;       \
+    key.change;            \
+    assert_false(reaches(&key))
+    WRONG(token ^= 1);
+    WRONG(address += 4096);
+    WRONG(length -= 4096);
+    WRONG(length += 4096);
+    WRONG(length = LENGTH);
+    WRONG(length = UINT64_MAX - key.address);
+    WRONG(rights = CW_KEY_READ);
+    WRONG(flags = 0);
+    WRONG(system ^= 1);
+    WRONG(pid = 0);
+    WRONG(pid = UINT32_MAX);
+    WRONG(pid = (uint32_t)getpid());
+    WRONG(fd = UINT32_MAX);
+    for (uint32_t fd = 0; fd < owner.key.fd + 20; fd++) { /* files, sockets and pipes of the owner */
+        if (fd != owner.key.fd) {
+            WRONG(fd = fd);
+        }
+    }
+#undef WRONG
+    assert_true(reaches(&owner.key));
+}
+
+/* Everything is right but for the seals, or for the name. */
+static void only_sealed_memory_of_ours_is_mapped(void **state)
+{
+    static const struct {
+        const char *name;
+        int seals, reached;
+    } cases[] = {{"causeway-memory", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 1},
+                 {"causeway-memory", F_SEAL_GROW | F_SEAL_SEAL, 0},
+                 {"causeway-memory", F_SEAL_SHRINK | F_SEAL_SEAL, 0},
+                 {"causeway-memory", F_SEAL_SHRINK | F_SEAL_GROW, 0},
+                 {"causeway-memory", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | F_SEAL_WRITE, 0},
+                 {"causewaymemory", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL, 0}};
+    struct cw_key key = owner.key;
+    uint64_t trailer[3];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const int fd = memfd_create(cases[i].name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+        key.token  = 0x1234567 + i;
+        key.pid    = (uint32_t)getpid();
+        key.fd     = (uint32_t)fd;
+        trailer[0] = key.token;
+        trailer[1] = key.address;
+        trailer[2] = key.rights;
+        assert_int_equal(ftruncate(fd, ROUNDED + 4096), 0);
+        assert_int_equal(pwrite(fd, trailer, sizeof(trailer), ROUNDED), sizeof(trailer));
+        assert_int_equal(fcntl(fd, F_ADD_SEALS, cases[i].seals), 0);
+        assert_int_equal(reaches(&key), cases[i].reached);
+        close(fd);
+    }
+}
+
+/* Opening a pipe would wait for its other end, and tell it that somebody reads. */
+static void other_files_are_left_alone(void **state)
+{
+    char path[] = "/tmp/causeway-test-XXXXXX", name[100];
+    struct cw_key key = owner.key;
+    int fd;
+
+    (void)state;
+    assert_non_null(mkdtemp(path));
+    snprintf(name, sizeof(name), "%s/memfd:causeway-memory", path);
+    assert_int_equal(mkfifo(name, 0600), 0);
+    fd = open(name, O_PATH | O_CLOEXEC);
+    assert_true(fd >= 0);
+    key.pid = (uint32_t)getpid();
+    key.fd  = (uint32_t)fd;
+    assert_false(reaches(&key));
+    close(fd);
+    unlink(name);
+    rmdir(path);
+}
+
+static void a_dead_owner_is_out_of_reach(void **state)
+{
+    (void)state;
+    kill_owner();
+    assert_false(reaches(&owner.key));
+}
+
+static void again_with(const char *name, const char *value)
+{
+    ucp_cleanup(context);
+    assert_int_equal(setenv(name, value, 1), 0);
+    context = new_context();
+    assert_non_null(context);
+    num_fds = count_fds();
+}
+
+static void settings_are_obeyed(void **state)
+{
+    const ucp_mem_map_params_t imports = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                                          .exported_memh_buffer = owner.report.exported};
+    struct ucp_mem *mem;
+    struct cw_key key;
+
+    (void)state;
+    again_with("UCX_POSIX_USE_PROC_LINK", "n");
+    assert_false(reaches(&owner.key));
+    again_with("UCX_POSIX_USE_PROC_LINK", "y");
+    again_with("UCX_TLS", "tcp,self");
+    assert_false(reaches(&owner.key));
+    assert_int_equal(cw_mem_map(context, &imports, &mem), UCS_ERR_UNREACHABLE);
+    assert_int_equal(allocate(context, &mem), UCS_OK);
+    cw_mem_key(mem, &key);
+    assert_int_equal(key.flags, 0);
+    assert_true(reaches(&key));
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    again_with("UCX_TLS", "tcp");
+    assert_int_equal(allocate(context, &mem), UCS_OK);
+    cw_mem_key(mem, &key);
+    assert_false(reaches(&key));
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    again_with("UCX_TLS", "sm");
+    assert_true(reaches(&owner.key));
+}
+
+/* Our own region: no other mapping of it, and no way around its rights. */
+static void our_own_memory_is_where_it_is(void **state)
+{
+    struct ucp_context *other = new_context();
+    struct ucp_rkey *rkey;
+    struct ucp_mem *mem;
+    struct cw_key key;
+
+    (void)state;
+    assert_int_equal(allocate(context, &mem), UCS_OK);
+    cw_mem_key(mem, &key);
+    rkey = unpack(&key);
+    assert_ptr_equal(cw_rkey_direct(rkey, key.address + 5, CW_KEY_WRITE), (char *)(uintptr_t)key.address + 5);
+    assert_null(rkey->mapping);
+    key.rights = CW_KEY_WRITE;
+    assert_false(reaches(&key));
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_null(cw_rkey_direct(rkey, key.address, CW_KEY_WRITE));
+    cw_rkey_destroy(rkey);
+    assert_int_equal(allocate(other, &mem), UCS_OK); /* of another context, in the same process */
+    cw_mem_key(mem, &key);
+    rkey = unpack(&key);
+    assert_non_null(rkey->local);
+    *(char *)(uintptr_t)key.address = 'x';
+    assert_int_equal(*rkey->local, 'x');
+    cw_rkey_destroy(rkey);
+    ucp_cleanup(other);
+}
+
+static void exported_memory_is_imported(void **state)
+{
+    ucp_mem_map_params_t params = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                                   .exported_memh_buffer = owner.report.exported};
+    struct ucp_mem *mem, *none = NULL;
+    uint8_t wrong[CW_MEM_EXPORT_LENGTH];
+    volatile char *bytes;
+    struct cw_key key;
+
+    (void)state;
+    assert_int_equal(cw_mem_map(context, &params, &mem), UCS_OK);
+    cw_mem_key(mem, &key);
+    assert_true(key.length == ROUNDED && key.token != owner.key.token);
+    bytes = (volatile char *)(uintptr_t)key.address;
+    assert_int_equal(bytes[0], 'a');
+    bytes[1]           = 'w';
+    bytes[ROUNDED - 1] = 'z';
+    tell('r');
+    assert_true(reaches(&key));
+    tell('u'); /* the importer still has the pages */
+    bytes[1] = 'y';
+    assert_true(reaches(&key));
+    assert_int_equal(cw_mem_export(mem, wrong), UCS_ERR_UNSUPPORTED);
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_UNREACHABLE);
+    memcpy(wrong, owner.report.exported, sizeof(wrong));
+    wrong[0]                   ^= 1;
+    params.exported_memh_buffer = wrong;
+    assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
+    params.exported_memh_buffer = owner.report.key;
+    assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
+    params.exported_memh_buffer = owner.report.exported;
+    params.field_mask          |= UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    params.flags                = UCP_MEM_MAP_ALLOCATE;
+    assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_INVALID_PARAM);
+    assert_null(none);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(both_see_the_same_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(unmapping_is_seen, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_share_one_mapping, setup, teardown),
+        cmocka_unit_test_setup_teardown(keys_that_do_not_agree_are_not_believed, setup, teardown),
+        cmocka_unit_test_setup_teardown(only_sealed_memory_of_ours_is_mapped, setup, teardown),
+        cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_dead_owner_is_out_of_reach, setup, teardown),
+        cmocka_unit_test_setup_teardown(settings_are_obeyed, setup, teardown),
+        cmocka_unit_test_setup_teardown(our_own_memory_is_where_it_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(exported_memory_is_imported, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
