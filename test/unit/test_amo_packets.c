@@ -245,7 +245,7 @@ static void check_op(unsigned op, unsigned size, uint64_t before, uint64_t opera
 
 static void check_ops(void)
 {
-    static const uint64_t values[] = {0, 1, UINT32_MAX, 0x80000000u, UINT64_MAX, UINT64_MAX / 2 + 1, 0x123456789abcdefu};
+    static const uint64_t values[] = {0, 1, UINT32_MAX, 0x80000000u, UINT64_MAX, UINT64_MAX / 2 + 1, 0x123456789u};
     const unsigned count           = sizeof(values) / sizeof(values[0]);
 
     for (unsigned i = 0; i < count * count; i++) {
