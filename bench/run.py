@@ -32,10 +32,12 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import report  # noqa: E402
 
-SUITES = ["latency", "rate", "bandwidth", "am", "stream", "startup", "endpoints", "wakeup", "mpi_init"]
+SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "wakeup", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 65536, 1048576]
+LIST_PARTS = [64, 1024, 16384]
+RMA_SIZES = [4096 << 2 * power for power in range(7)]
 RUN_SECONDS_MAX = 120
 
 
@@ -264,9 +266,26 @@ def tool_source(settings, tool, transport, test, size, key, options=(), least=20
     return measure
 
 
-def startup_source(settings, tool, key, options=(), transport=None, runs=3):
+def bare_remote_source(settings, kind, size=8):
+    """Microseconds of one operation, or MB/s where a trip is one copy."""
+    counts = {}
+
     def measure():
-        command = [os.path.join(settings.bindir, "bench_startup")] + list(options)
+        command = [os.path.join(settings.bindir, "bare_remote"), "-c", ",".join(settings.cpus), "-k", kind,
+                   "-s", str(size)]
+        if "count" not in counts:
+            probe = key_values(run(command + ["-n", "20", "-w", "5"], dict(os.environ)))
+            counts["count"] = max(20, int(settings.seconds * 1e9 / (probe["trip_ns_p50"] + 1)))
+        found = key_values(run(command + ["-n", str(counts["count"]), "-w", "20"], dict(os.environ)))
+        if found["operations_per_trip"] == 1:
+            return found["bytes_per_trip"] / found["trip_ns_mean"] * 1e9 / 1048576
+        return found["trip_ns_p50"] / found["operations_per_trip"] / 1e3
+    return measure
+
+
+def startup_source(settings, tool, key, options=(), transport=None, runs=3, program="bench_startup"):
+    def measure():
+        command = [os.path.join(settings.bindir, program)] + list(options)
         values = [key_values(run(command, tool.env(transport)))[key] for _ in range(runs)]
         return sorted(values)[len(values) // 2]
     return measure
@@ -320,7 +339,77 @@ def family_rows(suite, latency_test, bandwidth_test):
             for size in FAMILY_SIZES:
                 if size <= settings.largest:
                     yield bandwidth_row(settings, tools, suite, transport, bandwidth_test, size)
+            if suite == "am":
+                yield from list_rows(settings, tools, suite, transport, bandwidth_test)
     return rows
+
+
+def list_rows(settings, tools, suite, transport, test):
+    """Lists of four entries at both sides."""
+    for part in LIST_PARTS:
+        size = ",".join([str(part)] * 4)
+        yield Row(suite, f"{transport}, list of 4 x {report.size_text(part)}", "MB/s", "more",
+                  {tool.name: tool_source(settings, tool, transport, test, size, "mbps", ["-D", "iov,iov"],
+                                          least_messages(4 * part)) for tool in tools})
+
+
+# ---- one-sided operations ----
+
+
+def rma_source(settings, tool, transport, test, size, key, options=(), least=200):
+    """The reference's own tool of older versions has no ucp_get_bw: there ucp_get does the same with a window."""
+    if tool.name == "ref. tool" and test == "ucp_get_bw":
+        test, options = "ucp_get", list(options) + ["-O", "32"]
+    return tool_source(settings, tool, transport, test, size, key, options, least)
+
+
+def rma_latency_row(settings, tools, transport, name, test, bare=None, options=()):
+    sources = {"bare": bare} if bare else {}
+    for tool in tools:
+        sources[tool.name] = rma_source(settings, tool, transport, test, 8, "p50_us", options, 2000)
+    return Row("rma", f"{transport}, {name}, 8 B, median", "usec", "less", sources)
+
+
+def rma_bandwidth_row(settings, tools, transport, name, test, size, bare=None, options=()):
+    sources = {"bare": bare} if bare else {}
+    for tool in tools:
+        sources[tool.name] = rma_source(settings, tool, transport, test, size, "mbps", options, least_messages(size))
+    return Row("rma", f"{transport}, {name}, {report.size_text(size)}", "MB/s", "more", sources)
+
+
+def rma_rows(settings, tools):
+    # Only our tool can be told to use memory of its own.
+    ours = [tool for tool in tools if tool.name != "ref. tool"]
+    own = ["--user-memory"]
+    bare = {"shm": {"put": bare_source(settings, "bare_shm"), "get": bare_remote_source(settings, "load"),
+                    "atomic": bare_remote_source(settings, "atomic")},
+            "tcp": dict.fromkeys(["put", "get", "atomic"], bare_source(settings, "bare_tcp"))}
+    for transport in TRANSPORTS:
+        limits = bare[transport]
+        yield rma_latency_row(settings, tools, transport, "put", "ucp_put_lat", limits["put"])
+        yield rma_latency_row(settings, ours, transport, "put, user memory", "ucp_put_lat", limits["put"], own)
+        yield rma_latency_row(settings, tools, transport, "get", "ucp_get", limits["get"])
+        yield rma_latency_row(settings, ours, transport, "get, user memory", "ucp_get", None, own)
+        for name, test in (("fetch-and-add", "ucp_fadd"), ("swap", "ucp_swap"), ("compare-and-swap", "ucp_cswap")):
+            yield rma_latency_row(settings, tools, transport, name, test, limits["atomic"])
+        for name, test in (("put", "ucp_put_bw"), ("add", "ucp_add")):
+            yield Row("rma", f"{transport}, {name}, 8 B, rate", "msg/s", "more",
+                      {tool.name: rma_source(settings, tool, transport, test, 8, "rate", (), 2000) for tool in tools})
+        for name, test in (("put", "ucp_put_bw"), ("get", "ucp_get_bw")):
+            for size in RMA_SIZES:
+                if size > settings.largest:
+                    continue
+                is_shm = transport == "shm"
+                limit = (bare_remote_source(settings, "memcpy", size) if is_shm
+                         else bare_bandwidth_source(settings, size))
+                other = bare_remote_source(settings, "readv", size) if is_shm else limit
+                yield rma_bandwidth_row(settings, tools, transport, name, test, size, limit)
+                yield rma_bandwidth_row(settings, ours, transport, f"{name}, user memory", test, size, other, own)
+        for key, label in (("worker_flush_us", "flush of a worker with 1,000 idle endpoints"),
+                           ("endpoints_flush_us", "flush of 1,000 idle endpoints one by one")):
+            yield Row("rma", f"{transport}, {label}", "usec", "less",
+                      {tool.name: startup_source(settings, tool, key, (), transport, 1, "bench_flush")
+                       for tool in ours})
 
 
 def mpi_source(settings, tool, flavour, key):
@@ -374,7 +463,7 @@ def wakeup_rows(settings, tools):
 
 
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
-        "endpoints": endpoints_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
+        "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 

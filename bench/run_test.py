@@ -77,6 +77,45 @@ class Measuring(unittest.TestCase):
         self.assertEqual(row.as_dict()["errors"], {"bad": "broken"})
 
 
+class Suites(unittest.TestCase):
+    def settings(self):
+        return run.parse(["bindir", "libdir", "--quick"])
+
+    def tools(self):
+        return [run.Tool(name, "program", "lib", []) for name in ("causeway", "reference", "ref. tool")]
+
+    def test_one_sided_rows_are_those_that_the_promises_name(self):
+        labels = [row.label for row in run.rma_rows(self.settings(), self.tools())]
+        self.assertEqual(len(labels), len(set(labels)))
+        for suite, start, *_ in report.TARGETS:
+            if suite == "rma":
+                self.assertEqual(len([label for label in labels if label.startswith(start)]), 1, start)
+        for label in ("tcp, put, 4 KiB", "shm, get, user memory, 16 MiB"):
+            self.assertIn(label, labels)
+
+    def test_only_our_tool_is_asked_for_user_memory(self):
+        for row in run.rma_rows(self.settings(), self.tools()):
+            self.assertEqual("ref. tool" in row.sources, "user memory" not in row.label and "flush" not in row.label)
+
+    def test_old_tool_gets_by_a_window(self):
+        asked = []
+
+        class Spy(run.Tool):
+            def pair(self, settings, transport, options):
+                asked.append(options[:6])
+                return {"overall_us": 1.0, "mbps": 2.0}
+
+        for name in ("causeway", "ref. tool"):
+            run.rma_source(self.settings(), Spy(name, "p", "l", []), "shm", "ucp_get_bw", 4096, "mbps")()
+        self.assertEqual(asked[0][:4], ["-t", "ucp_get_bw", "-s", "4096"])
+        self.assertEqual(asked[-1], ["-t", "ucp_get", "-s", "4096", "-O", "32"])
+
+    def test_active_messages_have_lists_of_four(self):
+        rows = list(run.ROWS["am"](self.settings(), self.tools()))
+        self.assertIn("tcp, list of 4 x 1 KiB", [row.label for row in rows])
+        self.assertFalse([row for row in run.ROWS["stream"](self.settings(), self.tools()) if "list" in row.label])
+
+
 class Report(unittest.TestCase):
     def test_median_and_ratio_within_repetitions(self):
         self.assertEqual(report.median([3, 1, 2]), 2)
@@ -97,6 +136,26 @@ class Report(unittest.TestCase):
         self.assertIn("| met |", met)
         self.assertIn("| MISSED |", missed)
         self.assertIn("not measured", absent)
+
+    def test_verdicts_against_the_reference_and_where_more_is_better(self):
+        def verdict(label, better, causeway, reference):
+            row = result_row("rma", label, {"causeway": [causeway], "reference": [reference]}) | {"better": better}
+            return report.markdown(results([row]))
+
+        self.assertIn("| met |", verdict("shm, get, 8 B, median", "less", 0.69, 1.0))
+        self.assertIn("| MISSED |", verdict("shm, get, 8 B, median", "less", 0.71, 1.0))
+        self.assertIn("| met |", verdict("shm, put, 8 B, rate", "more", 1.6, 1.0))
+        self.assertIn("| MISSED |", verdict("shm, put, 8 B, rate", "more", 1.4, 1.0))
+
+    def test_put_and_get_are_even(self):
+        def verdict(put, get):
+            return report.evenness(results([result_row("rma", "tcp, put, 1 MiB", {"causeway": [put]}),
+                                            result_row("rma", "tcp, get, 1 MiB", {"causeway": [get]})]))
+
+        self.assertIn("| met |", verdict(95.0, 100.0)[0])
+        self.assertIn("| MISSED |", verdict(80.0, 100.0)[0])
+        self.assertIn("| MISSED |", verdict(100.0, 80.0)[0])
+        self.assertEqual(report.evenness(results([])), [])
 
     def test_cliffs(self):
         def curve(values):

@@ -50,8 +50,9 @@ static void on_child_end(int signal_number)
 
 static int usage(const struct cw_bare *bare)
 {
-    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s\n", bare->name,
-            bare->can_sleep ? " [-S]" : "", bare->set_size != NULL ? " [-s bytes]" : "");
+    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s%s\n", bare->name,
+            bare->can_sleep ? " [-S]" : "", bare->set_size != NULL ? " [-s bytes]" : "",
+            bare->set_kind != NULL ? " [-k kind]" : "");
     return 2;
 }
 
@@ -60,7 +61,7 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
     int letter;
     char *comma;
 
-    while ((letter = getopt(argc, argv, bare->can_sleep ? "n:w:c:S" : bare->set_size ? "n:w:c:s:" : "n:w:c:")) != -1) {
+    while ((letter = getopt(argc, argv, "n:w:c:Ss:k:")) != -1) {
         switch (letter) {
         case 'n':
             settings->trips = strtoull(optarg, NULL, 10);
@@ -78,7 +79,15 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
             settings->cpus[1] = comma + 1;
             break;
         case 'S':
+            if (!bare->can_sleep) {
+                return false;
+            }
             settings->sleeps = true;
+            break;
+        case 'k':
+            if (bare->set_kind == NULL || !bare->set_kind(optarg)) {
+                return false;
+            }
             break;
         case 's':
             if (bare->set_size == NULL || strtoull(optarg, NULL, 10) == 0) {
@@ -115,6 +124,9 @@ static void answer(const struct cw_bare *bare, const struct settings *settings)
     bind_side(settings, false);
     alarm(LONGEST_SECONDS);
     bare->start(false);
+    while (bare->pong == NULL) {
+        pause();
+    }
     for (uint64_t trip = 1; trip <= settings->warmup + settings->trips; trip++) {
         bare->pong(trip);
     }
@@ -138,11 +150,13 @@ static void measure(const struct cw_bare *bare, const struct settings *settings)
         cw_hist_add(&hist, now - previous);
         previous = now;
     }
-    double half = cw_ticks_ns() / 2;
+    /* Without an answer a trip is one way. */
+    const char *what = bare->pong == NULL ? "trip" : "oneway";
+    double part = cw_ticks_ns() / (bare->pong == NULL ? 1 : 2);
     printf("trips %llu\n", (unsigned long long)settings->trips);
-    printf("oneway_ns_p50 %.1f\n", (double)cw_hist_percentile(&hist, 50) * half);
-    printf("oneway_ns_p99 %.1f\n", (double)cw_hist_percentile(&hist, 99) * half);
-    printf("oneway_ns_mean %.1f\n", (double)(previous - start) * half / (double)settings->trips);
+    printf("%s_ns_p50 %.1f\n", what, (double)cw_hist_percentile(&hist, 50) * part);
+    printf("%s_ns_p99 %.1f\n", what, (double)cw_hist_percentile(&hist, 99) * part);
+    printf("%s_ns_mean %.1f\n", what, (double)(previous - start) * part / (double)settings->trips);
     if (bare->show != NULL) {
         bare->show();
     }

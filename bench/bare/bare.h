@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bare limits: what this machine needs for one message when nothing lies between program and hardware or system
- * call. Each program is two bound processes that play ping-pong; this is the common frame: options, start, timing
- * of every round trip with the same clock and histogram as the performance tool.
+ * call. Each program is two bound processes that play ping-pong, or of which one acts on the other's memory; this is
+ * the common frame: options, start, timing of every trip with the same clock and histogram as the performance tool.
  *
  * Callers: bare_*.c. The functions of struct cw_bare never return on an error: they call cw_bare_die().
  */
@@ -21,10 +21,12 @@ struct cw_bare {
     void (*start)(bool is_ping);
     /* One round trip, `trip` counts from 1: sends and awaits the answer. */
     void (*ping)(uint64_t trip);
-    /* The other side: awaits a message and answers. */
+    /* The other side: awaits a message and answers. NULL: it only holds its memory. */
     void (*pong)(uint64_t trip);
     /* Called with the value of -s, before open(); NULL: -s is not understood. */
     void (*set_size)(uint64_t size);
+    /* Called with the value of -k, before open(); false: it is not a kind. NULL: -k is not understood. */
+    bool (*set_kind)(const char *kind);
     /* Prints further lines of the result, or NULL. */
     void (*show)(void);
 };

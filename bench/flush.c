@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench_flush: what a flush costs when nothing is outstanding, by the number of endpoints. All of them have talked once.
+ *
+ * Usage: bench_flush [-e endpoints]
+ * Prints "key value" lines, medians of many calls: ucp_worker_flush_nbx(), and ucp_ep_flush_nbx() once for each endpoint.
+ * A plain program of the public interface: LD_LIBRARY_PATH chooses the library. Both workers are in this process.
+ */
+#define _GNU_SOURCE
+#include "say.h"
+#include "ticks.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ucp/api/ucp.h>
+
+enum { REPETITIONS = 201, SECONDS = 60 };
+
+struct side {
+    ucp_context_h context;
+    ucp_worker_h worker;
+};
+
+static struct side near, far;
+
+static void check(const char *what, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        cw_say_error("%s failed: %s", what, ucs_status_string(status));
+        exit(1);
+    }
+}
+
+static void open_side(struct side *side)
+{
+    unsigned major, minor, release;
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES,
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA,
+    };
+    ucp_worker_params_t worker_params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+
+    ucp_get_version(&major, &minor, &release);
+    if (major != UCP_API_MAJOR || minor > UCP_API_MINOR) {
+        major = UCP_API_MAJOR;
+        minor = UCP_API_MINOR;
+    }
+    check("ucp_init", ucp_init_version(major, minor, &params, NULL, &side->context));
+    check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
+}
+
+static void await(const char *what, ucs_status_ptr_t request)
+{
+    ucs_status_t status = UCS_PTR_STATUS(request);
+
+    if (UCS_PTR_IS_PTR(request)) {
+        do {
+            ucp_worker_progress(near.worker);
+            ucp_worker_progress(far.worker);
+            status = ucp_request_check_status(request);
+        } while (status == UCS_INPROGRESS);
+        ucp_request_free(request);
+    }
+    check(what, status);
+}
+
+/* One message on each endpoint; what is received is not looked at. */
+static ucp_ep_h *make_endpoints(unsigned count)
+{
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_h *endpoints = calloc(count, sizeof(*endpoints));
+    static const ucp_request_param_t none;
+    uint64_t word = 1, got;
+
+    if (endpoints == NULL) {
+        cw_say_error("no memory for %u endpoints", count);
+        exit(1);
+    }
+    check("ucp_worker_query", ucp_worker_query(far.worker, &attr));
+    for (unsigned i = 0; i < count; i++) {
+        ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = attr.address};
+        check("ucp_ep_create", ucp_ep_create(near.worker, &params, &endpoints[i]));
+        ucs_status_ptr_t receive = ucp_tag_recv_nbx(far.worker, &got, sizeof(got), 0, 0, &none);
+        await("ucp_tag_send_nbx", ucp_tag_send_nbx(endpoints[i], &word, sizeof(word), 0, &none));
+        await("ucp_tag_recv_nbx", receive);
+        cw_watchdog_beat();
+    }
+    await("ucp_worker_flush_nbx", ucp_worker_flush_nbx(near.worker, &none));
+    ucp_worker_release_address(far.worker, attr.address);
+    return endpoints;
+}
+
+static int by_value(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return a < b ? -1 : a > b;
+}
+
+static void measure(const char *key, const ucp_ep_h *endpoints, unsigned count)
+{
+    static const ucp_request_param_t none;
+    uint64_t samples[REPETITIONS];
+
+    for (int i = 0; i < REPETITIONS; i++) {
+        uint64_t start = cw_ticks_now();
+        if (endpoints == NULL) {
+            await("ucp_worker_flush_nbx", ucp_worker_flush_nbx(near.worker, &none));
+        }
+        for (unsigned j = 0; endpoints != NULL && j < count; j++) {
+            await("ucp_ep_flush_nbx", ucp_ep_flush_nbx(endpoints[j], &none));
+        }
+        samples[i] = cw_ticks_now() - start;
+        cw_watchdog_beat();
+    }
+    qsort(samples, REPETITIONS, sizeof(samples[0]), by_value);
+    printf("%s %.3f\n", key, (double)samples[REPETITIONS / 2] * cw_ticks_ns() / 1e3);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long count = 1000;
+    int letter;
+
+    cw_say_setup("bench_flush", false);
+    while ((letter = getopt(argc, argv, "e:")) != -1) {
+        if (letter != 'e') {
+            return 2;
+        }
+        count = strtoul(optarg, NULL, 10);
+    }
+    if (optind != argc || count < 1 || count > 1000000) {
+        fprintf(stderr, "Usage: bench_flush [-e endpoints]\n");
+        return 2;
+    }
+    cw_watchdog_start(SECONDS, 1);
+    cw_ticks_start();
+    open_side(&near);
+    open_side(&far);
+    ucp_ep_h *endpoints = make_endpoints((unsigned)count);
+    printf("endpoints %lu\n", count);
+    measure("worker_flush_us", NULL, 0);
+    measure("endpoints_flush_us", endpoints, (unsigned)count);
+    /* Taking down so many connections is not measured here: the process just ends. */
+    fflush(stdout);
+    _exit(0);
+}
