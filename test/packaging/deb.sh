@@ -1,0 +1,117 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the Debian packages and tries them. Usage: deb.sh SOURCE OUTPUT, which is kept so that the next build is quick.
+#
+# They are installed by dpkg into an empty root, where packages made for the purpose stand for what a Debian system has:
+# libc6, the packages whose place ours take, and a program that needs libucx0. Nobody's system is changed. Where that
+# cannot be done (it takes root, or user namespaces) they are only unpacked. Then debian/tests/smoke works in that root.
+# Status 77: cannot run here.
+set -eu
+
+source=$1
+output=$2
+here=$(cd "$(dirname "$0")" && pwd)
+root=$output/root
+dummies=$output/dummies
+
+fail()
+{
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+for tool in dpkg-deb dpkg-buildpackage dh pkg-config; do
+    command -v $tool >/dev/null ||
+        { echo "SKIPPED: there is no $tool on this machine (packages dpkg-dev, debhelper, pkg-config)."; exit 77; }
+done
+
+built=$(sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
+built=$(echo "$built" | grep -v dbgsym)
+[ "$(echo "$built" | wc -l)" -eq 3 ] || fail "three packages were to be built: $built"
+version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+for pair in libcauseway0=libucx0 libcauseway-dev=libucx-dev causeway-utils=ucx-utils; do
+    package=$(echo "$built" | grep "/${pair%=*}_")
+    for field in "Provides: ${pair#*=} (= $version)" "Conflicts: ${pair#*=}" "Replaces: ${pair#*=}"; do
+        dpkg-deb -f "$package" | grep -qxF "$field" || fail "$package lacks the field '$field'"
+    done
+    maintainer_scripts=$(dpkg-deb --ctrl-tarfile "$package" | tar -tf - | grep -E 'inst$|rm$' || true)
+    [ -z "$maintainer_scripts" ] || fail "$package has scripts, which this test does not run: $maintainer_scripts"
+done
+
+# dummy NAME VERSION [FIELD...]: an empty package.
+dummy()
+{
+    directory=$dummies/$1
+    mkdir -p "$directory/DEBIAN"
+    {
+        printf 'Package: %s\nVersion: %s\nArchitecture: %s\nMaintainer: nobody <nobody@packages.invalid>\n' \
+            "$1" "$2" "$(dpkg --print-architecture)"
+        printf 'Description: stands for what a system has\n'
+        shift 2
+        for field in "$@"; do
+            echo "$field"
+        done
+    } >"$directory/DEBIAN/control"
+    dpkg-deb --root-owner-group -b "$directory" "$directory.deb" >/dev/null
+}
+
+as_root=
+if [ "$(id -u)" -ne 0 ]; then
+    as_root="unshare -r"
+    $as_root true 2>/dev/null || as_root=none
+fi
+
+in_root()
+{
+    # shellcheck disable=SC2086 # words
+    $as_root dpkg --root="$root" --log=/dev/null --force-not-root "$@" >"$output/dpkg.log" 2>&1
+}
+
+state()
+{
+    dpkg-query --admindir="$root/var/lib/dpkg" -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null | tr -d ' ' || true
+}
+
+rm -rf "$root" "$dummies"
+mkdir -p "$root/var/lib/dpkg/info" "$root/var/lib/dpkg/updates" "$root/var/lib/dpkg/triggers"
+if [ "$as_root" = none ]; then
+    echo "Neither root nor user namespaces: the packages are unpacked, but not installed."
+    for package in $built; do
+        dpkg-deb -x "$package" "$root"
+    done
+else
+    : >"$root/var/lib/dpkg/status"
+    : >"$root/var/lib/dpkg/available"
+    dummy libc6 "$(dpkg-query -W -f='${Version}\n' libc6 | head -n 1)"
+    dummy libucx0 1.13.1-1 "Depends: libc6"
+    dummy libucx-dev 1.13.1-1 "Depends: libucx0 (= 1.13.1-1)"
+    dummy ucx-utils 1.13.1-1 "Depends: libucx0 (= 1.13.1-1)"
+    dummy mpi 1 "Depends: libucx0 (>= 1.13.1), libucx-dev"
+    in_root -i "$dummies"/*.deb || { cat "$output/dpkg.log"; fail "the stand-ins cannot be installed"; }
+    # shellcheck disable=SC2086 # a list of files
+    in_root --auto-deconfigure -i $built || { cat "$output/dpkg.log"; fail "the packages cannot be installed"; }
+    for package in libcauseway0 libcauseway-dev causeway-utils mpi; do
+        [ "$(state "$package")" = ii ] || { cat "$output/dpkg.log"; fail "$package: $(state $package), not installed"; }
+    done
+    for package in libucx0 libucx-dev ucx-utils; do
+        case $(state "$package") in
+        i*) fail "$package is still there" ;;
+        esac
+    done
+    ! in_root -i "$dummies/ucx-utils.deb" || fail "ucx-utils of another version can be installed beside ours"
+    grep -q 'conflicting packages' "$output/dpkg.log" || { cat "$output/dpkg.log"; fail "not refused as a conflict"; }
+    in_root --audit || fail "dpkg --audit"
+    [ ! -s "$output/dpkg.log" ] || { cat "$output/dpkg.log"; fail "dpkg --audit finds something"; }
+fi
+
+for file in "$root"/usr/lib/*/libuc[pstm].so.0 "$root"/usr/bin/*; do
+    ! readelf -d "$file" | grep -qE 'RPATH|RUNPATH' || fail "$file has a search path of its own"
+done
+for program in "$root"/usr/bin/*; do
+    tool=$(basename "$program")
+    [ -f "$root/usr/share/man/man1/$tool.1.gz" ] || fail "no manual page of $tool"
+    [ -f "$root/usr/share/bash-completion/completions/$tool" ] || fail "no completion of $tool"
+done
+strays=$(grep -rlF "$output" "$root/usr" || true)
+[ -z "$strays" ] || fail "files name the directory in which they were built: $strays"
+sh "$source/packaging/debian/tests/smoke" "$root" "$here/../install/consumer/consumer.c" || fail "debian/tests/smoke"
