@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bench_flush: what a flush costs when nothing is outstanding, by the number of endpoints. All of them have talked once.
+ * bench_flush: what a flush costs when nothing is outstanding. All endpoints have talked once.
  *
  * Usage: bench_flush [-e endpoints]
- * Prints "key value" lines, medians of many calls: ucp_worker_flush_nbx(), and ucp_ep_flush_nbx() once for each endpoint.
+ * Prints "key value" lines, medians of many calls: ucp_worker_flush_nbx(), and ucp_ep_flush_nbx() on each endpoint.
  * A plain program of the public interface: LD_LIBRARY_PATH chooses the library. Both workers are in this process.
  */
 #define _GNU_SOURCE

@@ -16,8 +16,8 @@
 #define MOST_POSTS 1024u
 
 /*
- * Where messages of the warm-up took less than SHORT_NS, reading the clock for each of them would be a good part of what
- * is measured: it is read for STRIDE of them together.
+ * Where messages of the warm-up took less than SHORT_NS, reading the clock for each would be a good part of what is
+ * measured: it is read for STRIDE of them together.
  */
 #define SHORT_NS     200.0
 #define STRIDE       16u
