@@ -295,11 +295,20 @@ static struct cw_mem_pin *breakable_pin(const struct ucp_context *context, struc
     return NULL;
 }
 
+static void abandon_conn(struct cw_conn *conn)
+{
+    if (conn != NULL && conn->iface->transport->abandon != NULL) {
+        conn->iface->transport->abandon(conn);
+    }
+}
+
 /* The program unmaps what a peer is using (MEM-16). The memory may be something else soon, so the transfer ends now. */
 static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {
     cw_error("memory of %llu bytes at 0x%llx is unmapped while a peer is using it; the endpoint to this peer fails",
              (unsigned long long)mem->key.length, (unsigned long long)mem->key.address);
+    abandon_conn(ep->conn);
+    abandon_conn(ep->loop_conn);
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
 }
 

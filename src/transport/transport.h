@@ -134,6 +134,10 @@ struct cw_transport {
      * (hand it to the system first). Outstanding completions are called with UCS_ERR_CANCELED inside. Never called from
      * inside an upcall of this iface. */
     void (*close_conn)(struct cw_conn *conn);
+    /* Memory that was given to this connection, payloads and places, becomes something else: none of it is touched any
+     * more when this returns. What is under way is lost, sends fail, no upcalls follow; the connection waits for
+     * close_conn, and its completions come there. Legal inside upcalls. NULL: nothing is kept between calls. */
+    void (*abandon)(struct cw_conn *conn);
 
     /* Sends. UCS_OK: taken, the buffer is free. CW_AGAIN: nothing taken. Other errors: the connection is broken,
      * `closed` follows or came. Packets of one conn arrive in the order in which they were taken, each exactly once. */

@@ -497,6 +497,98 @@ static void test_receiver_closes_in_the_middle(void **state)
     }
 }
 
+static void fill(const struct parcel *parcel)
+{
+    cw_pattern_fill(parcel->from, parcel->length, parcel->number + 1);
+}
+
+/* The sender's memory is something else from then on, and none of that arrives. */
+static void test_sender_abandons(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+    unsigned round, i, steps;
+    size_t max;
+
+    for (round = 0; round < cw_scaled(20); round++) {
+        max = begin(rig, &one, &other);
+        cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+        exchange(rig, one, max);
+        for (i = 0; i < 4; i++) {
+            (void)parcel_send(one, parcel_new(rig->a, max));
+        }
+        for (steps = 0; steps < round / 4; steps++) {
+            cw_rig_progress(rig);
+        }
+        cw_subject.transport->abandon(one->conn);
+        steps = num_done;
+        for (i = 0; i < num_parcels; i++) {
+            if (parcels[i].taken && parcels[i].from != NULL) {
+                memset(parcels[i].from, POISON, parcels[i].length);
+            }
+        }
+        cw_rig_settle(rig);
+        assert_int_equal(num_done, steps);
+        assert_int_equal(one->closed, 0);
+        cw_check(parcel_send(one, parcel_new(rig->a, max)) < 0, "a send on an abandoned connection is taken");
+        for (i = 0; i < num_parcels; i++) {
+            if (parcels[i].from != NULL) {
+                fill(&parcels[i]);
+            }
+        }
+        cw_end_close(one);
+        for (i = 0; i < num_parcels; i++) {
+            cw_check(!parcels[i].taken || parcels[i].from == NULL, "a completion did not come with close_conn");
+        }
+        cw_rig_wait(rig, &other->closed, 1, "`closed` at the peer");
+        cw_end_close(other);
+        parcels_end();
+    }
+}
+
+static struct cw_end *to_abandon;
+
+static void on_placed_abandon(struct cw_end *end, uint8_t id, const void *header, size_t length)
+{
+    on_placed(end, id, header, length);
+    cw_subject.transport->abandon(to_abandon->conn);
+}
+
+/* The receiver's places as well; from outside, or inside an upcall. */
+static void test_receiver_abandons(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+    unsigned round, i;
+    size_t max;
+
+    for (round = 0; round < cw_scaled(20); round++) {
+        max = begin(rig, &one, &other);
+        cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+        to_abandon = other;
+        for (i = 0; i < round % 3; i++) {
+            exchange(rig, one, some_length(round, 30000, max));
+        }
+        other->on_placed = (round & 1) ? on_placed_abandon : on_placed;
+        for (i = 0; i < 4; i++) {
+            (void)parcel_send(one, parcel_new(rig->a, (i == 0) ? 100 : max));
+        }
+        cw_rig_wait(rig, (round & 1) ? &num_placed : &num_asked, 1 + round % 3, "a placed packet");
+        if (!(round & 1)) {
+            cw_subject.transport->abandon(other->conn);
+        }
+        check_untouched(rig);
+        assert_int_equal(other->closed, 0);
+        cw_end_close(other);
+        cw_rig_wait(rig, &one->closed, 1, "`closed` at the sender");
+        cw_end_close(one);
+        for (i = 0; i < num_parcels; i++) {
+            cw_check(!parcels[i].taken || parcels[i].from == NULL, "a completion did not come with close_conn");
+        }
+        parcels_end();
+    }
+}
+
 static void test_peer_dies_in_the_middle(void **state)
 {
     struct cw_rig *rig = *state;
@@ -526,6 +618,8 @@ int cw_group_placed(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_sender_closes_in_the_middle),
         cmocka_unit_test(test_receiver_closes_in_the_middle),
+        cmocka_unit_test(test_sender_abandons),
+        cmocka_unit_test(test_receiver_abandons),
         cmocka_unit_test(test_peer_dies_in_the_middle),
     };
 

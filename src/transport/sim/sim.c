@@ -320,6 +320,14 @@ static void close_conn(struct cw_conn *base)
     conn_free(conn);
 }
 
+static void abandon(struct cw_conn *base)
+{
+    struct cw_sim_conn *conn = sim_conn(base);
+
+    conn->state  = CW_SIM_BROKEN;
+    conn->status = UCS_ERR_CANCELED;
+}
+
 static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_conn *conn)
 {
     cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns + cw_sim_delay_ns(world));
@@ -711,6 +719,7 @@ const struct cw_transport cw_sim_transport = {
     .arm           = arm,
     .dial          = dial,
     .close_conn    = close_conn,
+    .abandon       = abandon,
     .send_short    = send_short,
     .send_bcopy    = send_bcopy,
     .send_zcopy    = send_zcopy,

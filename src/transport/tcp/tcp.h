@@ -240,6 +240,8 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
 /* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
 void cw_tcp_close_conn(struct cw_conn *conn);
+/* All sockets become CLOSED; what waits on them is told by close_conn. */
+void cw_tcp_abandon(struct cw_conn *conn);
 /* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees them all. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);

@@ -240,6 +240,32 @@ void cw_tcp_close_conn(struct cw_conn *super)
     cw_tcp_conn_linger(conn);
 }
 
+/* Neither read nor written any more. */
+static void abandon_socket(struct cw_tcp_conn *conn)
+{
+    leave_state(conn);
+    cw_tcp_conn_drop_fd(conn);
+    free(conn->rx_frame);
+    free(conn->place);
+    conn->rx_frame = NULL;
+    conn->place    = NULL;
+    conn->state    = CW_TCP_CLOSED;
+}
+
+void cw_tcp_abandon(struct cw_conn *super)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    unsigned i;
+
+    conn->broken = UCS_ERR_CANCELED;
+    abandon_socket(conn);
+    for (i = 0; conn->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
+        if (conn->rails->sockets[i] != NULL) {
+            abandon_socket(conn->rails->sockets[i]);
+        }
+    }
+}
+
 static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)
 {
     unsigned received = 0, sent = 0;
@@ -247,7 +273,7 @@ static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)
     if (events & CW_POLL_WRITE) {
         sent = cw_tcp_send_rest(conn);
     }
-    if ((events & (CW_POLL_READ | CW_POLL_HANGUP)) &&
+    if ((events & (CW_POLL_READ | CW_POLL_HANGUP)) && conn->state == CW_TCP_OPEN &&
         cw_tcp_recv(conn, cw_tcp_iface_of(&conn->super)->settings.max_poll, &received) != CW_TCP_RECV_ENDED &&
         received > 0) {
         cw_tcp_hot_add(conn);

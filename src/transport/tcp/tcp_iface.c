@@ -242,6 +242,7 @@ const struct cw_transport cw_tcp_transport = {
     .arm           = tcp_arm,
     .dial          = cw_tcp_dial,
     .close_conn    = cw_tcp_close_conn,
+    .abandon       = cw_tcp_abandon,
     .send_short    = cw_tcp_send_short,
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,

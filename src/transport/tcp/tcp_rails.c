@@ -226,6 +226,9 @@ static void begin_ending(struct cw_tcp_conn *first, ucs_status_t status)
     first->wants_room = 0;
     for (i = 0; i <= CW_TCP_MAX_JOINED; i++) {
         conn = (i == CW_TCP_MAX_JOINED) ? first : rails->sockets[i];
+        if (first->state != CW_TCP_OPEN) {
+            return; /* abandoned in a completion */
+        }
         if (conn != NULL && conn->state != CW_TCP_OPEN) {
             cw_tcp_rails_leave(conn);
         } else if (conn != NULL) {
@@ -261,6 +264,9 @@ void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status)
     }
     if (!first->rails->ending) {
         begin_ending(first, status);
+        if (first->state != CW_TCP_OPEN) {
+            return;
+        }
     }
     if (conn != first) {
         cw_tcp_rails_leave(conn);

@@ -161,6 +161,9 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
     size_t size;
 
     while (length >= CW_TCP_FRAME_HEADER) {
+        if (cw_unlikely(conn->state != CW_TCP_OPEN)) {
+            return 1; /* abandoned in an upcall */
+        }
         if (cw_unlikely(!cw_tcp_frame_decode(at, &header))) {
             return 0;
         }
@@ -285,6 +288,9 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         }
         if (!arrived(conn, (size_t)got, events)) {
             return malformed(conn, events);
+        }
+        if (cw_unlikely(conn->state != CW_TCP_OPEN)) {
+            return CW_TCP_RECV_ENDED;
         }
         if ((size_t)got < room) {
             return CW_TCP_RECV_DRY;
