@@ -34,9 +34,8 @@ class Doc:
         """The first sentence without references to the specification and without its full stop."""
         text = self.paragraphs[0] if self.paragraphs else ""
         text = re.sub(r" ?\((?:%s|, )+\)" % SPECIFIED.pattern, "", text)
-        text = re.sub(r"@a ", "", text)
-        match = re.match(r"(.*?[^.])[.](?= [A-Z]|$)", text)
-        return match.group(1) if match is not None else text.rstrip(".")
+        match = re.match(r"(.*?[^.])[.](?= [A-Z@]|$)", text)
+        return re.sub(r"@a ", "", match.group(1) if match is not None else text.rstrip("."))
 
 
 class Item:

@@ -81,6 +81,8 @@ class Manual:
         elif re.match(r"[A-Z][a-z]", brief) or brief.startswith("A "):
             brief = brief[0].lower() + brief[1:]
         brief = re.sub(r"\(\)", "", brief)
+        if len(item.name + brief) > 70:
+            brief = brief.partition("; ")[0]
         return roff.code(brief)
 
     def start(self, item, extra=()):
@@ -144,7 +146,8 @@ class Manual:
                          if others else "In the header stands, above this call:")
             parts += item.remark.paragraphs
         if item.section is not None:
-            parts += item.section.paragraphs
+            general = item.section.paragraphs
+            parts += ["About %s in general:" % item.section.title] + general if general else []
         if item.header == COMPATIBLE:
             parts.append("This call is of an older generation, kept for programs that use it; what its name tells is "
                          "in ucp_compat().")
@@ -187,6 +190,8 @@ class Manual:
             texts = list(one.doc.paragraphs)
             texts[0] = "As " + texts[0] if refers(one.doc) else texts[0]
             page.paragraphs(texts)
+        if refers(item.doc) and not item.doc.params:
+            page.text("Parameters of the same name are those of that function.")
         self.parameters(page, item.doc)
         self.returns(page, item)
         self.errors(page, item)

@@ -25,8 +25,7 @@ for tool in dpkg-deb dpkg-buildpackage dh pkg-config; do
         { echo "SKIPPED: there is no $tool on this machine (packages dpkg-dev, debhelper, pkg-config)."; exit 77; }
 done
 
-built=$(sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
-built=$(echo "$built" | grep -v dbgsym)
+built=$(DEB_BUILD_OPTIONS=noautodbgsym sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
 [ "$(echo "$built" | wc -l)" -eq 3 ] || fail "three packages were to be built: $built"
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 for pair in libcauseway0=libucx0 libcauseway-dev=libucx-dev causeway-utils=ucx-utils; do
@@ -114,4 +113,10 @@ for program in "$root"/usr/bin/*; do
 done
 strays=$(grep -rlF "$output" "$root/usr" || true)
 [ -z "$strays" ] || fail "files name the directory in which they were built: $strays"
+rm -rf "$output/consumer"
+{
+    cmake -G Ninja -S "$here/../install/consumer" -B "$output/consumer" -DCMAKE_PREFIX_PATH="$root/usr" \
+        -DEXPECTED_VERSION="$version" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DCMAKE_FIND_USE_CMAKE_SYSTEM_PATH=OFF &&
+        cmake --build "$output/consumer"
+} >"$output/consumer.log" 2>&1 || { cat "$output/consumer.log"; fail "find_package(ucx)"; }
 sh "$source/packaging/debian/tests/smoke" "$root" "$here/../install/consumer/consumer.c" || fail "debian/tests/smoke"
