@@ -25,7 +25,8 @@ for tool in dpkg-deb dpkg-buildpackage dh pkg-config; do
         { echo "SKIPPED: there is no $tool on this machine (packages dpkg-dev, debhelper, pkg-config)."; exit 77; }
 done
 
-built=$(DEB_BUILD_OPTIONS=noautodbgsym sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
+built=$(DEB_BUILD_OPTIONS=noautodbgsym sh "$source/packaging/deb.sh" "$source" "$output") ||
+    fail "the packages do not build"
 [ "$(echo "$built" | wc -l)" -eq 3 ] || fail "three packages were to be built: $built"
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 for pair in libcauseway0=libucx0 libcauseway-dev=libucx-dev causeway-utils=ucx-utils; do
