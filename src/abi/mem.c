@@ -62,7 +62,6 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     }
     status = pack(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);
     if (status != UCS_OK) {
-        cw_error("this memory cannot be exported: only what ucp_mem_map allocated as shared memory can");
         free(bytes);
         return status;
     }

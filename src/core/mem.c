@@ -136,7 +136,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
     }
     cw_hash_remove(&table->regions, &mem->link);
     __atomic_store_n(mem->beacon, 0, __ATOMIC_RELEASE);
-    if (mem->memory.trailer != NULL) {
+    if (mem->memory.trailer != NULL && mem->key.pid == cw_memory_process()) { /* it is not a forked child's */
         __atomic_store_n(&mem->memory.trailer[CW_TRAILER_BEACON], 0, __ATOMIC_RELEASE);
     }
     beacon_give_back(table, mem->beacon);

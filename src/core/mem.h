@@ -35,7 +35,7 @@ void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
 
 /* What ucp_memh_pack delivers with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not memory
- * that was allocated to be shared. */
+ * that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature (CTX-11, CTX-13). Logs. */
 #define CW_MEM_EXPORT_LENGTH (4u + CW_KEY_LENGTH)
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_LENGTH]);
 

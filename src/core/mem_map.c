@@ -235,7 +235,8 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         cw_error("there is no memory for another registration");
         return UCS_ERR_NO_MEMORY;
     }
-    status = obtain(context, &order, mem);
+    mem->context = context;
+    status       = obtain(context, &order, mem);
     if (status == UCS_OK) {
         status = cw_mem_register(context->memory, mem);
         if (status != UCS_OK) {
@@ -254,7 +255,13 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
 
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_LENGTH])
 {
+    if (!(mem->context->features & UCP_FEATURE_EXPORTED_MEMH)) {
+        cw_error("ucp_memh_pack needs UCP_FEATURE_EXPORTED_MEMH to export, which was not among the features given to "
+                 "ucp_init");
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (!(mem->key.flags & CW_KEY_SHARED)) {
+        cw_error("this memory cannot be exported: only shared memory that ucp_mem_map allocated can");
         return UCS_ERR_UNSUPPORTED;
     }
     memcpy(bytes, export_magic, sizeof(export_magic));

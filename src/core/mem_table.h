@@ -32,6 +32,7 @@ struct cw_mem_table {
 struct ucp_mem {
     struct cw_hash_link link;
     struct cw_list all_link;
+    struct ucp_context *context;
     struct cw_list pins;
     struct cw_key key;          /* token 0: no bytes */
     uint64_t *beacon;

@@ -20,7 +20,7 @@ static void prepare(void)
     const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
                                          .length     = 10000,
                                          .flags      = UCP_MEM_MAP_ALLOCATE};
-    const ucp_params_t init           = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA};
+    const ucp_params_t init           = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_EXPORTED_MEMH};
     struct cw_key key;
 
     if (reader != NULL) {

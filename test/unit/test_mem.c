@@ -4,6 +4,8 @@
  * is left of a region that was unmapped. Between processes: test_mem_attach.c.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -346,6 +348,116 @@ static void pins_of_others_keep_the_memory(void **state)
     assert_false(is_open(key.fd));
 }
 
+/* ---- threads ---- */
+
+/* A worker of mode MULTI whose thread uses a pinned region, and the table, until it lets the worker go. */
+struct busy {
+    struct ucp_worker worker;
+    struct ucp_ep ep;
+    struct cw_mem_pin pin;
+    struct cw_key key;
+    int pinned, unmapping, touched;
+};
+
+static void *use_the_region(void *arg)
+{
+    struct busy *busy = arg;
+    void *ptr;
+
+    cw_worker_enter(&busy->worker);
+    if (cw_mem_pin(context, busy->key.token, busy->key.address, 8, BOTH, &busy->ep, &busy->pin, &ptr) == UCS_OK) {
+        __atomic_store_n(&busy->pinned, 1, __ATOMIC_RELEASE);
+        while (cw_mem_enter(context, busy->key.token, busy->key.address, 8, BOTH, &ptr) == UCS_OK) {
+            cw_mem_leave(context); /* until it is unmapped */
+        }
+        for (int i = 0; i < 1000; i++) {
+            (void)cw_mem_enter(context, busy->key.token, busy->key.address, 8, BOTH, &ptr);
+            *(volatile char *)(uintptr_t)busy->key.address = 1; /* still ours */
+            busy->touched++;
+            sched_yield();
+        }
+    }
+    cw_worker_leave(&busy->worker);
+    return NULL;
+}
+
+/* Lock order: who unmaps waits for the worker, and the worker's thread goes on using the table meanwhile. */
+static void unmapping_waits_for_the_worker(void **state)
+{
+    static struct busy busy;
+    struct ucp_mem *mem;
+    unsigned char seen;
+    pthread_t thread;
+
+    (void)state;
+    busy.worker.context        = context;
+    busy.worker.mt             = 1;
+    busy.ep.worker             = &busy.worker;
+    busy.ep.state              = CW_EP_OPEN;
+    context->mt_workers_shared = 1;
+    cw_list_init(&busy.worker.reap);
+    cw_list_init(&busy.ep.reap_link);
+    assert_int_equal(cw_lock_init(&busy.worker.lock), UCS_OK);
+    assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+    busy.key = key_of(mem);
+    assert_int_equal(pthread_create(&thread, NULL, use_the_region, &busy), 0);
+    while (!__atomic_load_n(&busy.pinned, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_int_equal(busy.touched, 1000);
+    assert_int_equal(busy.ep.state, CW_EP_FAILED);
+    assert_null(busy.pin.mem);
+    assert_int_equal(mincore((void *)(uintptr_t)busy.key.address, 4096, &seen), -1);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    cw_lock_cleanup(&busy.worker.lock);
+}
+
+static void *churn(void *arg)
+{
+    const unsigned seed = (unsigned)(uintptr_t)arg;
+    struct cw_mem_pin pin;
+    struct ucp_rkey *rkey;
+    uint8_t bytes[CW_KEY_LENGTH];
+    struct ucp_mem *mem;
+    struct cw_key key;
+    unsigned i;
+    void *ptr;
+
+    for (i = 0; i < 1000; i++) {
+        if (map(area + seed, 64, ((i + seed) % 4 == 0) ? UCP_MEM_MAP_ALLOCATE : 0, &mem) != UCS_OK) {
+            return NULL;
+        }
+        key = key_of(mem);
+        cw_key_encode(&key, bytes);
+        if (cw_mem_pin(context, key.token, key.address, 64, BOTH, NULL, &pin, &ptr) != UCS_OK ||
+            cw_rkey_unpack(context, bytes, &rkey) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) == NULL) {
+            return NULL;
+        }
+        cw_mem_unpin(context, &pin);
+        if (cw_mem_unmap(context, mem) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) != NULL) {
+            return NULL;
+        }
+        cw_rkey_destroy(rkey);
+    }
+    return arg;
+}
+
+static void threads_map_and_unmap(void **state) /* MEM-18 */
+{
+    pthread_t threads[4];
+    void *result;
+
+    (void)state;
+    for (uintptr_t i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, churn, (void *)(i + 1)), 0);
+    }
+    for (uintptr_t i = 0; i < 4; i++) {
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        assert_ptr_equal(result, (void *)(i + 1));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -359,6 +471,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(pins_are_counted, setup, teardown),
         cmocka_unit_test_setup_teardown(unmapping_breaks_pins, setup, teardown),
         cmocka_unit_test_setup_teardown(pins_of_others_keep_the_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(unmapping_waits_for_the_worker, setup, teardown),
+        cmocka_unit_test_setup_teardown(threads_map_and_unmap, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

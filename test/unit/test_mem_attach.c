@@ -44,7 +44,8 @@ static unsigned num_fds, num_maps;
 
 static ucp_context_h new_context(void)
 {
-    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_RMA};
+    const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                 .features   = UCP_FEATURE_RMA | UCP_FEATURE_EXPORTED_MEMH};
     ucp_context_h made        = NULL;
 
     (void)setenv("UCX_LOG_LEVEL", "fatal", 1);
@@ -428,6 +429,37 @@ static void our_own_memory_is_where_it_is(void **state)
     ucp_cleanup(other);
 }
 
+/* MEM-12: a child that unmaps what it has of its parent takes nothing away from the parent's peers. */
+static void a_forked_child_revokes_nothing(void **state)
+{
+    ucp_context_h other = new_context();
+    uint8_t bytes[CW_KEY_LENGTH];
+    struct ucp_rkey *rkey;
+    struct ucp_mem *mem;
+    struct cw_key key;
+    int status;
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(allocate(context, &mem), UCS_OK);
+    cw_mem_key(mem, &key);
+    pid = fork();
+    if (pid == 0) {
+        *(char *)(uintptr_t)key.address = 'c';
+        _exit(cw_mem_unmap(context, mem) != UCS_OK);
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    assert_int_equal(*(char *)(uintptr_t)key.address, 'c');
+    cw_key_encode(&key, bytes);
+    assert_int_equal(cw_rkey_unpack(other, bytes, &rkey), UCS_OK);
+    assert_non_null(cw_rkey_direct(rkey, key.address, 0));
+    assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    assert_null(cw_rkey_direct(rkey, key.address, 0));
+    cw_rkey_destroy(rkey);
+    ucp_cleanup(other);
+}
+
 static void exported_memory_is_imported(void **state)
 {
     ucp_mem_map_params_t params = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
@@ -478,6 +510,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dead_owner_is_out_of_reach, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(our_own_memory_is_where_it_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_forked_child_revokes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(exported_memory_is_imported, setup, teardown),
     };
 
