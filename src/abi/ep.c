@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoint calls (EP-*, CLS-*). Endpoints to socket addresses and from connection requests are not there yet
- * (docs/STATUS.md).
+ * Endpoint calls (EP-*, CLS-*, CS-20).
  */
 #include <string.h>
 
 #include "abi/door.h"
 #include "connect/connect.h"
+#include "connect/meet.h"
 #include "plan/choose.h"
 
 static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
@@ -37,10 +37,20 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
             cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
             return UCS_ERR_INVALID_PARAM;
         }
-        return UCS_ERR_NOT_IMPLEMENTED;
+        cw_worker_enter(worker);
+        status = cw_meet_create(worker, params, ep_p);
+        cw_worker_leave(worker);
+        return status;
     }
     if (mask & UCP_EP_PARAM_FIELD_CONN_REQUEST) {
-        return (params->conn_request == NULL) ? UCS_ERR_INVALID_PARAM : UCS_ERR_NOT_IMPLEMENTED;
+        if (params->conn_request == NULL) {
+            cw_error("the connection request of an endpoint is NULL");
+            return UCS_ERR_INVALID_PARAM;
+        }
+        cw_worker_enter(worker);
+        status = cw_request_accept(worker, params->conn_request, params, ep_p);
+        cw_worker_leave(worker);
+        return status;
     }
     if (!(mask & UCP_EP_PARAM_FIELD_REMOTE_ADDRESS) || params->address == NULL) {
         cw_error("an endpoint needs a worker address, a connection request, or a socket address with "
@@ -120,6 +130,23 @@ static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
     transports->num_entries = 1;
 }
 
+/* EP-30 */
+static ucs_status_t query_sockaddrs(ucp_ep_h ep, ucp_ep_attr_t *attr)
+{
+    const struct cw_meeting *meeting = ep->meeting;
+
+    if (meeting == NULL || ep->state == CW_EP_FAILED || meeting->remote.family == CW_NET_NONE) {
+        return UCS_ERR_NOT_CONNECTED;
+    }
+    if (attr->field_mask & UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR) {
+        cw_net_to_sockaddr(&meeting->local, &attr->local_sockaddr);
+    }
+    if (attr->field_mask & UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR) {
+        cw_net_to_sockaddr(&meeting->remote, &attr->remote_sockaddr);
+    }
+    return UCS_OK;
+}
+
 ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
     ucs_status_t status = UCS_OK;
@@ -129,8 +156,9 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
         cw_name_set(attr->name, NULL, ep);
     }
     if (attr->field_mask & (UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR | UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR)) {
-        status = UCS_ERR_NOT_CONNECTED; /* EP-30: not made by client and server */
-    } else if (attr->field_mask & UCP_EP_ATTR_FIELD_TRANSPORTS) {
+        status = query_sockaddrs(ep, attr);
+    }
+    if (status == UCS_OK && (attr->field_mask & UCP_EP_ATTR_FIELD_TRANSPORTS)) {
         query_transports(ep, &attr->transports);
     }
     cw_worker_leave(ep->worker);

@@ -1,42 +1,55 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Client/server: listeners and connection requests.
- * Callers: programs. Specification: CS.
- * Nothing of this group works yet: every call answers UCS_ERR_NOT_IMPLEMENTED in the form natural for it, leaves its
- * outputs alone and has no effect. docs/STATUS.md lists the calls; remove each from there when it works.
+ * Listeners and connection requests (CS-*). A connection request belongs to no worker: only what answers it enters one.
  */
-#include <ucp/api/ucp.h>
+#include "abi/door.h"
+#include "connect/meet.h"
 
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)
 {
-    (void)worker;
-    (void)params;
-    (void)listener_p;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    ucs_status_t status;
+
+    cw_worker_enter(worker);
+    status = cw_listener_create(worker, params, listener_p);
+    cw_worker_leave(worker);
+    return status;
 }
 
 void ucp_listener_destroy(ucp_listener_h listener)
 {
-    (void)listener;
+    ucp_worker_h worker = listener->worker;
+
+    cw_worker_enter(worker);
+    cw_listener_destroy(listener);
+    cw_worker_leave(worker);
 }
 
 ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr)
 {
-    (void)listener;
-    (void)attr;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    if (attr->field_mask & UCP_LISTENER_ATTR_FIELD_SOCKADDR) {
+        cw_net_to_sockaddr(&listener->address, &attr->sockaddr);
+    }
+    return UCS_OK;
 }
 
 ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request)
 {
-    (void)listener;
-    (void)conn_request;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    cw_worker_enter(listener->worker);
+    cw_request_reject(listener->worker, conn_request, CW_MEET_REJECTED);
+    cw_worker_leave(listener->worker);
+    return UCS_OK;
 }
 
 ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr)
 {
-    (void)conn_request;
-    (void)attr;
-    return UCS_ERR_NOT_IMPLEMENTED;
+    if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ADDR) {
+        if (conn_request->client.family == CW_NET_NONE) {
+            return UCS_ERR_UNSUPPORTED; /* it went away meanwhile (CS-11) */
+        }
+        cw_net_to_sockaddr(&conn_request->client, &attr->client_address);
+    }
+    if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID) {
+        attr->client_id = conn_request->meet.client_id;
+    }
+    return UCS_OK;
 }

@@ -5,18 +5,20 @@
  */
 #include "abi/door.h"
 #include "connect/connect.h"
+#include "connect/meet.h"
 #include "op/fetch.h"
 #include "op/op.h"
 #include "op/rma.h"
 
 static const struct cw_upcalls upcalls = {
-    .packet = cw_op_packet,
-    .place  = cw_fetch_place,
-    .placed = cw_fetch_placed,
-    .accept = cw_wireup_accept,
-    .opened = cw_wireup_opened,
-    .room   = cw_wireup_room,
-    .closed = cw_wireup_closed,
+    .packet    = cw_op_packet,
+    .place     = cw_fetch_place,
+    .placed    = cw_fetch_placed,
+    .accept    = cw_wireup_accept,
+    .opened    = cw_wireup_opened,
+    .room      = cw_wireup_room,
+    .requested = cw_meet_requested,
+    .closed    = cw_wireup_closed,
 };
 
 const struct cw_worker_handlers cw_door_handlers = {

@@ -7,6 +7,7 @@
 #include "connect/connect.h"
 
 #include "base/log.h"
+#include "connect/meet.h"
 #include "plan/choose.h"
 #include "wire/hello.h"
 
@@ -127,6 +128,14 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         accept_on(ep, conn);
         return CW_HELLO_ACCEPTED;
     case CW_EP_DIALING:
+        if (ep->meeting != NULL) { /* a client moves */
+            if (!ep->meeting->is_server) {
+                return CW_HELLO_REFUSED;
+            }
+            cw_ep_drop_conn(ep);
+            accept_on(ep, conn);
+            return CW_HELLO_ACCEPTED;
+        }
         if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
             conn->user    = ep; /* it dialled itself: this is its receiving end */
             ep->loop_conn = conn;
@@ -208,6 +217,10 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     if (ep->conn != conn || ep->state != CW_EP_DIALING) {
         return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this one */
     }
+    if (ep->meeting != NULL) {
+        cw_meet_opened(conn, status, reply, reply_length);
+        return;
+    }
     if (reply != NULL && cw_hello_reply_decode(reply, reply_length, &answer) != UCS_OK) {
         answer = CW_HELLO_REFUSED;
         status = UCS_ERR_IO_ERROR;
@@ -235,7 +248,9 @@ void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep = conn->user;
 
-    if (conn == ep->conn || conn == ep->loop_conn) {
+    if (ep->meeting != NULL && ep->meeting->moves && conn == ep->loop_conn) {
+        ep->meeting->ended = status; /* the server has taken the faster one, most likely */
+    } else if (conn == ep->conn || conn == ep->loop_conn) {
         cw_ep_fail(ep, status);
     }
 }

@@ -93,7 +93,7 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
     }
 }
 
-static void set_params(struct ucp_ep *ep, const ucp_ep_params_t *params)
+void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params)
 {
     ep->user = 1;
     if (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) {
@@ -110,7 +110,7 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
                  err_mode, ep->err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
-    set_params(ep, params);
+    cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
         cw_ep_reap_later(ep); /* the new owner is to be told, from progress */
@@ -146,7 +146,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
             return UCS_ERR_NO_MEMORY;
         }
         ep->err_mode = err_mode;
-        set_params(ep, params);
+        cw_ep_give(ep, params);
     }
     peer->next_number++;
     *ep_p = ep;
@@ -363,6 +363,7 @@ static void ep_free(struct ucp_ep *ep)
         cw_hash_remove(&worker->peers, &peer->link);
         free(peer);
     }
+    free(ep->meeting);
     free(ep);
 }
 

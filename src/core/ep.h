@@ -19,6 +19,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/worker.h"
+#include "os/net.h"
 
 enum cw_ep_state { CW_EP_IDLE, CW_EP_DIALING, CW_EP_WAITING, CW_EP_OPEN, CW_EP_FAILED };
 
@@ -29,6 +30,16 @@ struct cw_peer {
     uint32_t next_number;               /* of the next endpoint that our program creates to it */
     uint32_t address_length;            /* 0: known from its hello only */
     uint8_t address[];
+};
+
+/* Of an endpoint that came about at a listener (docs/CLIENT_SERVER.md). */
+struct cw_meeting {
+    uint64_t server_uid;                /* the client's: the worker that accepted */
+    struct cw_net_address local;
+    struct cw_net_address remote;
+    uint8_t is_server;
+    uint8_t moves;                      /* the client dials by something faster; the first one is ep->loop_conn, */
+    ucs_status_t ended;                 /* which the server has closed */
 };
 
 struct ucp_ep {
@@ -59,7 +70,9 @@ struct ucp_ep {
     uint16_t num_copying;               /* likewise: transfers of which shares are left for us */
     uint32_t fences;                    /* op/rma: those that active messages have to wait for */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
-    struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself */
+    struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
+                                         * moves, the connection by which it met the server */
+    struct cw_meeting *meeting;         /* NULL: made by worker address */
     /* dials that failed or lost against the peer's; closed by the next reap */
     struct cw_conn *old_conns[CW_MAX_IFACES + 1];
     struct cw_peer *peer;
@@ -102,6 +115,9 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
  * (EP-7, EP-8, EP-9). */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+
+/* The program gets the handle: flags, error callback and user data, of those that the mask names. */
+void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
 /* Error callback and user data, of those that the mask names (EP-6, EP-37). */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);

@@ -239,6 +239,10 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
     ucs_status_ptr_t result;
 
     ep->peer_closed = 1;
+    if (ep->meeting != NULL && ep->user) {
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* ERR-20 */
+        return;
+    }
     if (!ep->user && !ep->unread && !ep->close_sent && ep->state == CW_EP_OPEN) {
         /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
         result = start(ep, NULL, close_send, 0);

@@ -35,6 +35,17 @@ static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t lengt
     return UCS_OK;
 }
 
+static ucs_status_t stay(struct ucp_ep *ep, const void *data, size_t length)
+{
+    (void)data;
+    (void)length;
+    if (ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_ep_opened(ep, ep->conn);
+    return UCS_OK;
+}
+
 static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_CLOSE]        = peer_closed,
     [CW_PACKET_END]          = peer_ended,
@@ -65,6 +76,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_FLUSHED]       = cw_rma_on_flushed,
     [CW_PACKET_HELP]          = cw_copy_on_help,
     [CW_PACKET_HELPED]        = cw_copy_on_helped,
+    [CW_PACKET_STAY]          = stay,
 };
 
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)

@@ -36,6 +36,7 @@ static socklen_t to_socket_address(const struct cw_net_address *address, union s
     }
     to->v6.sin6_family = AF_INET6;
     to->v6.sin6_port   = htons(address->port);
+    to->v6.sin6_scope_id = address->scope;
     memcpy(&to->v6.sin6_addr, address->bytes, 16);
     return sizeof(to->v6);
 }
@@ -59,7 +60,44 @@ static void from_socket_address(const struct sockaddr *from, struct cw_net_addre
         } else {
             address->family = CW_NET_IPV6;
             memcpy(address->bytes, &v6->sin6_addr, 16);
+            address->scope = v6->sin6_scope_id;
         }
+    }
+}
+
+void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *address)
+{
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
+
+    from_socket_address(from, address);
+    if (from->sa_family == AF_INET6 && address->family == CW_NET_IPV4) { /* as given: it may be one to listen on */
+        address->family = CW_NET_IPV6;
+        memcpy(address->bytes, &v6->sin6_addr, 16);
+    }
+}
+
+void cw_net_to_sockaddr(const struct cw_net_address *address, struct sockaddr_storage *to)
+{
+    union socket_address name;
+    const socklen_t length = to_socket_address(address, &name);
+
+    memset(to, 0, sizeof(*to));
+    memcpy(to, &name, length);
+}
+
+void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *peer)
+{
+    union socket_address name;
+    socklen_t length = sizeof(name);
+
+    memset(local, 0, sizeof(*local));
+    memset(peer, 0, sizeof(*peer));
+    if (getsockname(fd, &name.any, &length) == 0) {
+        from_socket_address(&name.any, local);
+    }
+    length = sizeof(name);
+    if (getpeername(fd, &name.any, &length) == 0) {
+        from_socket_address(&name.any, peer);
     }
 }
 
@@ -243,7 +281,7 @@ int cw_net_listen(const struct cw_net_address *address, int reuse, const struct 
     if (address->family == CW_NET_IPV6 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off)) < 0) {
         goto fail;
     }
-    if (bind(fd, &name.any, length) < 0 || listen(fd, SOMAXCONN) < 0) {
+    if (bind(fd, &name.any, length) < 0 || listen(fd, (options->backlog > 0) ? options->backlog : SOMAXCONN) < 0) {
         goto fail;
     }
     length = sizeof(name);
@@ -291,12 +329,22 @@ int cw_net_connect(const struct cw_net_address *address, const struct cw_net_opt
     union socket_address name;
     const socklen_t length = to_socket_address(address, &name);
     const int fd           = new_socket(address);
+    union socket_address source;
+    socklen_t source_length;
     int error;
 
     if (fd < 0) {
         return fd;
     }
     set_options(fd, options);
+    if (options->source != NULL) {
+        source_length = to_socket_address(options->source, &source);
+        if (bind(fd, &source.any, source_length) < 0) {
+            error = -errno;
+            close(fd);
+            return error;
+        }
+    }
     if (connect(fd, &name.any, length) == 0) {
         *connected = 1;
         return fd;

@@ -21,6 +21,7 @@ struct cw_net_address {
     uint8_t family;    /* enum cw_net_family */
     uint16_t port;     /* host byte order */
     uint8_t bytes[16]; /* network byte order; the first four of IPv4 */
+    uint32_t scope;    /* interface of a link-local IPv6 address; 0: none */
 };
 
 /* One address of an interface that is up and running. */
@@ -40,7 +41,18 @@ struct cw_net_options {
     unsigned keepalive_idle_s;
     unsigned keepalive_interval_s;
     unsigned keepalive_count;
+    int backlog;                        /* of listeners; 0: the system's maximum */
+    const struct cw_net_address *source; /* of connections; NULL: as the system chooses */
 };
+
+struct sockaddr;
+struct sockaddr_storage;
+
+/* Family CW_NET_NONE when it is no internet address. */
+void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *address);
+void cw_net_to_sockaddr(const struct cw_net_address *address, struct sockaddr_storage *to);
+/* Both ends of a connected socket; CW_NET_NONE when it is gone. */
+void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *peer);
 
 /* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are
  * left out. */

@@ -24,6 +24,8 @@ struct cw_beacon;
 struct cw_config;
 struct cw_conn;
 struct cw_iface;
+struct cw_listening;
+struct cw_net_address;
 struct cw_protocol_plan;
 
 #define CW_DEVICE_NAME_MAX 32
@@ -81,6 +83,9 @@ struct cw_upcalls {
     void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
     /* A send that answered CW_AGAIN can be tried again. May be spurious. */
     void (*room)(struct cw_conn *conn);
+    /* Somebody came to a listener and said hello. The connection waits, with nothing of it in progress, until the core
+     * calls `answer` or close_conn. The hello is borrowed. */
+    void (*requested)(void *user, struct cw_conn *conn, const void *hello, size_t length);
     /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_IO_ERROR on bytes that break
      * the framing. Everything that arrived before was handed up already. Sends answer this status from now on. The core
      * calls close() later. */
@@ -155,6 +160,23 @@ struct cw_transport {
     /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
      * too many wait already, `room` follows. NULL: always UCS_OK. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
+
+    /* Meeting by socket addresses (docs/CLIENT_SERVER.md): all five or none. listen: whoever comes there and says a
+     * hello is handed up by `requested`, with `user`. The port that was chosen goes to *address. Logs. UCS_ERR_BUSY: it
+     * is in use. */
+    ucs_status_t (*listen)(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
+                           struct cw_listening **listening_p);
+    void (*listen_end)(struct cw_listening *listening);
+    /* As dial, to a listener; `source` may be NULL. Fails for want of memory only: the rest comes by `opened`. */
+    ucs_status_t (*dial_to)(struct cw_iface *iface, const struct cw_net_address *address,
+                            const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
+                            struct cw_conn **conn_p);
+    /* Answers a connection of `requested`. Accepted: it belongs to `iface`, of any worker, and is open; conn->user was
+     * set before. Refused: it is gone. On failure it is still to be closed by close_conn. */
+    ucs_status_t (*answer)(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
+                           size_t reply_length);
+    /* Both ends; family CW_NET_NONE when they are not known any more. */
+    void (*ends)(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 
     /* Memory of the peer's process: all four or none. peer_ready: whether copies to and from it have been proved to
      * work on this open connection; 0 for good after they once did not. */

@@ -42,7 +42,8 @@ enum cw_packet_id {
     CW_PACKET_FLUSHED        = 27, /* struct cw_wire_flushed */
     CW_PACKET_HELP           = 28, /* struct cw_wire_help */
     CW_PACKET_HELPED         = 29, /* struct cw_wire_helped */
-    CW_PACKET_COUNT          = 30
+    CW_PACKET_STAY           = 30, /* header 8 bytes, zero: the client uses the connection by which it met the server */
+    CW_PACKET_COUNT          = 31
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */

@@ -44,7 +44,10 @@ static int is_ready(const struct cw_end *end)
 
 static ucs_status_t copy(const struct cw_end *end, int writes, const struct iovec *iov, unsigned count, uint64_t at)
 {
-    return (writes ? cw_subject.transport->peer_write : cw_subject.transport->peer_read)(end->conn, iov, count, at, NULL);
+    const struct cw_transport *transport = cw_subject.transport;
+
+    return writes ? transport->peer_write(end->conn, iov, count, at, NULL) :
+           transport->peer_read(end->conn, iov, count, at, NULL);
 }
 
 static void need_slots(void)

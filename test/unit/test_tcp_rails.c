@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #define PARCELS 64u
 #define LARGE   CW_TCP_RAILS_PLACED

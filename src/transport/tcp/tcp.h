@@ -8,6 +8,7 @@
  *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
  *   accepted:  STRANGER --hello--> OPEN, or refused and LINGERING
+ *   at a listener of the program: STRANGER --hello--> REQUESTED --answer--> OPEN or LINGERING
  *   close_conn: freed; from OPEN with bytes under way LINGERING, freed later
  *
  * Idle connections own no buffers. Memory is made sure of before bytes move: sends need the iface's spare tx, receives
@@ -38,6 +39,7 @@ enum cw_tcp_state {
     CW_TCP_CONNECTING,
     CW_TCP_GREETING,
     CW_TCP_STRANGER,
+    CW_TCP_REQUESTED, /* came to a listener of the program and waits for its answer; in no list, not in the poller */
     CW_TCP_OPEN,
     CW_TCP_CLOSED,   /* no descriptor; the core knows or is told by the next progress, and calls close_conn */
     CW_TCP_LINGERING /* the core has let go of it */
@@ -94,6 +96,8 @@ struct cw_tcp_greeting {
     size_t have;                  /* of `in` */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
+    int meets;                    /* dialled to a listener */
+    struct cw_net_address source; /* likewise, when the program gave one */
     int wants_pass;
     unsigned next;
     unsigned num_candidates;
@@ -130,6 +134,7 @@ struct cw_tcp_conn {
     struct cw_list link;          /* iface->strangers, pending or lingering */
     struct cw_tcp_conn *first;    /* of a further socket; it has no `user`, and its upcalls name the first */
     struct cw_tcp_rails *rails;   /* NULL: has no further sockets and gets none */
+    struct cw_listening *listening; /* of a stranger: where it came to; NULL: at the iface's own socket */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
@@ -155,6 +160,7 @@ struct cw_tcp_iface {
     struct cw_poll_item listener;
     int shortage_told;            /* one line per shortage */
     uint64_t accept_again_ns;     /* 0: accepting; otherwise paused for want of descriptors until then */
+    struct cw_list listenings;
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* something is to be told from progress */
     struct cw_list lingering;     /* oldest first */
@@ -211,6 +217,8 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
 /* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);
 void cw_tcp_listen_end(struct cw_tcp_iface *iface);
+/* Takes what waits at a listening socket, the iface's own (NULL) or one of the program's. */
+void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
 /* The descriptor of a stranger is readable. */
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn);
 /* Drops who kept silent for too long, and accepts again after a pause. Both are cheap. */
@@ -268,27 +276,6 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
 void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
 /* Asks the poller for what the state of sending needs. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
-
-/* tcp_rails.c. The acceptor writes a pass, or nothing: returns its length. */
-size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass);
-/* The dialler got that pass. Without memory there will be no further sockets. */
-void cw_tcp_rails_take(struct cw_tcp_conn *conn, const void *pass);
-/* A large packet comes or goes: the dialler opens the further sockets, once. */
-void cw_tcp_rails_want(struct cw_tcp_conn *conn);
-/* A stranger came with the pass in its greeting. NULL: joined, or why not. */
-const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level_p);
-/* The socket for a placed packet: an idle one, the first only if no other is; NULL: none. */
-struct cw_tcp_conn *cw_tcp_rails_choose(struct cw_tcp_conn *conn);
-/* Whether further sockets have unsent bytes, as bits of waits_for. */
-unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn);
-/* This socket has sent everything: writes the flushes that waited for it alone to `done`, and returns how many. */
-unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **done);
-/* A socket came to its end. The connection is lost with the last one; until then the others are read. From progress. */
-void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status);
-/* Takes a further socket out of its connection and frees it. */
-void cw_tcp_rails_leave(struct cw_tcp_conn *conn);
-/* Frees the further sockets, after their completions; `linger`: those that are open in the background. */
-void cw_tcp_rails_end(struct cw_tcp_conn *conn, ucs_status_t status, int linger);
 
 /* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };

@@ -5,6 +5,8 @@
  * kernel keeps the callers waiting) until one of ours is closed or a moment has passed.
  */
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -48,6 +50,7 @@ void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
     if (iface->accept_again_ns != 0 && iface->listener.fd >= 0 &&
         cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
         iface->accept_again_ns = 0;
+        cw_tcp_meet_resume(iface);
     }
 }
 
@@ -66,13 +69,16 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
                 "limit of open files (ulimit -n) if it is too low",
                 strerror(error));
     }
-    cw_poller_remove(iface->poller, &iface->listener);
+    if (iface->accept_again_ns == 0) {
+        cw_poller_remove(iface->poller, &iface->listener);
+        cw_tcp_meet_pause(iface);
+    }
     iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
     return 0;
 }
 
 /* Answers 0, or an errno value when the new connection cannot be kept. */
-static int add_stranger(struct cw_tcp_iface *iface, int fd, uint64_t now_ns)
+static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd, uint64_t now_ns)
 {
     struct cw_tcp_conn *conn;
 
@@ -89,26 +95,25 @@ static int add_stranger(struct cw_tcp_iface *iface, int fd, uint64_t now_ns)
         cw_tcp_conn_free(conn);
         return ENOSPC;
     }
+    conn->listening             = listening;
     conn->greeting->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
     cw_list_add_tail(&iface->strangers, &conn->link);
     iface->num_strangers++;
     return 0;
 }
 
-static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
+void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int listener)
 {
-    struct cw_tcp_iface *iface = cw_container_of(item, struct cw_tcp_iface, listener);
-    const uint64_t now_ns      = cw_clock_ns();
+    const uint64_t now_ns = cw_clock_ns();
     int i, fd, error;
 
-    (void)events;
     cw_tcp_strangers_expire(iface, now_ns);
     for (i = 0; i < ACCEPTS_PER_EVENT; i++) {
-        fd = cw_net_accept(iface->listener.fd);
+        fd = cw_net_accept(listener);
         if (fd == -EAGAIN) {
             break;
         }
-        error = (fd < 0) ? -fd : add_stranger(iface, fd, now_ns);
+        error = (fd < 0) ? -fd : add_stranger(iface, listening, fd, now_ns);
         if (error == 0) {
             iface->shortage_told = 0;
         }
@@ -116,6 +121,14 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
             break;
         }
     }
+}
+
+static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_tcp_iface *iface = cw_container_of(item, struct cw_tcp_iface, listener);
+
+    (void)events;
+    cw_tcp_accept(iface, NULL, iface->listener.fd);
     return 0;
 }
 
@@ -149,6 +162,21 @@ static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length, int wants
     return 1;
 }
 
+/* NULL, or what is wrong. */
+static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    if (conn->listening != NULL) {
+        return (header->kind == CW_TCP_HELLO && header->key == 0) ? NULL :
+               "it looks for a worker, and this is a listener of a program";
+    }
+    if (header->kind != CW_TCP_HELLO && header->kind != CW_TCP_HELLO_PASS &&
+        (header->kind != CW_TCP_JOIN || header->length != CW_TCP_PASS_SIZE)) {
+        return "its greeting is malformed";
+    }
+    return (header->key == cw_tcp_iface_of(&conn->super)->key) ? NULL :
+           "it looks for another worker, which used this port before";
+}
+
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
@@ -166,13 +194,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         wrong = "it does not speak this protocol";
     } else if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
-        if (wrong == NULL && header.kind != CW_TCP_HELLO && header.kind != CW_TCP_HELLO_PASS &&
-            (header.kind != CW_TCP_JOIN || header.length != CW_TCP_PASS_SIZE)) {
-            wrong = "its greeting is malformed";
-        }
-        if (wrong == NULL && header.key != iface->key) {
-            wrong = "it looks for another worker, which used this port before";
-        }
+        wrong = (wrong == NULL) ? check_header(conn, &header) : wrong;
         if (wrong == NULL) {
             ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
         }
@@ -189,6 +211,10 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     }
     if (ret < 0) {
         drop_stranger(conn, CW_LOG_DIAG, "it closed the connection before its greeting was complete");
+        return 1;
+    }
+    if (ret > 0 && conn->listening != NULL) {
+        cw_tcp_meet_requested(conn, header.length);
         return 1;
     }
     return (ret == 0) ? 0 : welcome(conn, header.length, header.kind == CW_TCP_HELLO_PASS);

@@ -5,6 +5,7 @@
  * the peer has not got yet (CLS-5).
  */
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -298,6 +299,7 @@ static unsigned conn_ready(struct cw_poll_item *item, unsigned events)
             cw_tcp_conn_free(conn);
         }
         return 0;
+    case CW_TCP_REQUESTED:
     case CW_TCP_CLOSED:
         break;
     }

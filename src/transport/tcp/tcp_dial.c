@@ -5,6 +5,7 @@
  * looks the same) from being taken for the peer.
  */
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,11 +13,13 @@
 
 #include "base/log.h"
 
-static ucs_status_t error_status(int error)
+static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int error)
 {
     switch (error) {
+    case ECONNREFUSED:
+        return greeting->meets ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE; /* CS-25 */
     case ETIMEDOUT:
-        return UCS_ERR_ENDPOINT_TIMEOUT;
+        return greeting->meets ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT; /* CS-26 */
     case ENOMEM:
     case ENOBUFS:
         return UCS_ERR_NO_MEMORY;
@@ -77,13 +80,14 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
     struct cw_net_options options    = iface->settings.socket;
     int connected, fd;
 
+    options.source = (greeting->source.family != CW_NET_NONE) ? &greeting->source : NULL;
     while (greeting->next < greeting->num_candidates) {
         if (greeting->next + 1 == greeting->num_candidates) {
             options.syn_retries = iface->settings.last_syn_retries;
         }
         fd = cw_net_connect(&greeting->candidates[greeting->next], &options, &connected);
         if (fd < 0) {
-            attempt_failed(conn, error_status(-fd), strerror(-fd));
+            attempt_failed(conn, error_status(greeting, -fd), strerror(-fd));
             continue;
         }
         conn->item.fd = fd;
@@ -178,7 +182,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
             return 0;
         }
         if (ret < 0) {
-            attempt_failed(conn, error_status(-ret), strerror(-ret));
+            attempt_failed(conn, error_status(greeting, -ret), strerror(-ret));
         }
         return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
     }

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_transport.h"
 
 #define SELDOM_TICKS        1024u /* progress calls between two looks at what has to do with time; a power of two */
@@ -67,6 +69,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->poller          = params->poller;
     iface->listener.fd     = -1;
     iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
+    cw_list_init(&iface->listenings);
     cw_list_init(&iface->strangers);
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
@@ -248,4 +251,9 @@ const struct cw_transport cw_tcp_transport = {
     .send_zcopy    = cw_tcp_send_zcopy,
     .send_placed   = cw_tcp_send_placed,
     .flush         = cw_tcp_flush,
+    .listen        = cw_tcp_meet_listen,
+    .listen_end    = cw_tcp_meet_listen_end,
+    .dial_to       = cw_tcp_meet_dial,
+    .answer        = cw_tcp_meet_answer,
+    .ends          = cw_tcp_meet_ends,
 };

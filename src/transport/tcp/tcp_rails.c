@@ -8,7 +8,7 @@
  * The sockets end together. When one has ended, sends fail and the other sockets are told that no more comes, but what
  * still comes on them counts: a peer that closes ends them all, and their ends arrive in any order.
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <endian.h>
 #include <stdlib.h>

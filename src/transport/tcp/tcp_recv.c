@@ -7,6 +7,7 @@
  * a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
  */
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <assert.h>
 #include <errno.h>

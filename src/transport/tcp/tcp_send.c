@@ -6,6 +6,7 @@
  * is unsent.
  */
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_rails.h"
 
 #include <assert.h>
 #include <errno.h>

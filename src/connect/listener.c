@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's side of connect/meet.h: listeners, connection requests, and the endpoints made from them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "connect/connect.h"
+#include "connect/meet.h"
+
+#define LISTENER_GONE 0x80000000u
+
+/* The interface by which this worker can meet others, or NULL. */
+static struct cw_iface *meeting_iface(const struct ucp_worker *worker)
+{
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (worker->ifaces[i]->transport->listen != NULL) {
+            return worker->ifaces[i];
+        }
+    }
+    return NULL;
+}
+
+static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_net_address *address)
+{
+    const uint64_t mask = params->field_mask;
+    const int accepts   = (mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) != 0;
+    const int hands     = (mask & UCP_LISTENER_PARAM_FIELD_CONN_HANDLER) != 0;
+
+    if (!(mask & UCP_LISTENER_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
+        cw_error("a listener needs a socket address");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (accepts == hands || (accepts && params->accept_handler.cb == NULL) ||
+        (hands && params->conn_handler.cb == NULL)) {
+        cw_error("a listener needs either an accept handler or a connection handler");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cw_net_from_sockaddr(params->sockaddr.addr, address);
+    if (address->family == CW_NET_NONE) {
+        cw_error("a listener needs an IPv4 or IPv6 address; family %d is none", params->sockaddr.addr->sa_family);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+static int backlog_of(const struct ucp_worker *worker)
+{
+    const uint64_t setting = worker->context->config->listener_backlog;
+
+    return (setting > 0 && setting < 1u << 20) ? (int)setting : 0;
+}
+
+ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
+                                struct ucp_listener **listener_p)
+{
+    struct cw_iface *iface = meeting_iface(worker);
+    struct ucp_listener *listener;
+    struct cw_net_address address;
+    ucs_status_t status = check_params(params, &address);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (iface == NULL) {
+        cw_error("cannot listen: clients are met by TCP, which UCX_TLS or UCX_NET_DEVICES excludes");
+        return UCS_ERR_UNSUPPORTED;
+    }
+    listener = calloc(1, sizeof(*listener));
+    if (listener == NULL || (listener->waiting = calloc(1, sizeof(*listener->waiting))) == NULL) {
+        free(listener);
+        return UCS_ERR_NO_MEMORY;
+    }
+    listener->worker  = worker;
+    listener->iface   = iface;
+    listener->address = address;
+    if (params->field_mask & UCP_LISTENER_PARAM_FIELD_ACCEPT_HANDLER) {
+        listener->accept = params->accept_handler;
+    } else {
+        listener->handler = params->conn_handler;
+    }
+    status = iface->transport->listen(iface, &listener->address, backlog_of(worker), listener, &listener->listening);
+    if (status != UCS_OK) {
+        free(listener->waiting);
+        free(listener);
+        return status;
+    }
+    *listener_p = listener;
+    return UCS_OK;
+}
+
+void cw_listener_destroy(struct ucp_listener *listener)
+{
+    unsigned waiting;
+
+    listener->iface->transport->listen_end(listener->listening);
+    waiting = __atomic_fetch_or(listener->waiting, LISTENER_GONE, __ATOMIC_ACQ_REL); /* pairs with used_up */
+    if (waiting > 0) {
+        cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected",
+                waiting);
+    } else {
+        free(listener->waiting);
+    }
+    free(listener);
+}
+
+static void used_up(struct ucp_conn_request *request)
+{
+    if (__atomic_sub_fetch(request->waiting, 1, __ATOMIC_ACQ_REL) == LISTENER_GONE) {
+        free(request->waiting);
+    }
+    free(request);
+}
+
+void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer)
+{
+    struct cw_iface *iface = meeting_iface(worker);
+    uint8_t reply[CW_MEET_REPLY_HEADER];
+    size_t length = cw_meet_reply_encode(answer, NULL, 0, reply, sizeof(reply));
+
+    if (iface == NULL || request->conn->iface->transport->answer(request->conn, iface, 0, reply, length) != UCS_OK) {
+        request->conn->iface->transport->close_conn(request->conn);
+    }
+    used_up(request);
+}
+
+static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp_ep_params_t *params)
+{
+    if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) && params->err_mode != request->meet.err_mode) {
+        cw_error("cannot accept a client with error handling mode %d: it has mode %u; use the same mode on both sides, "
+                 "or leave it out at the server", (int)params->err_mode, request->meet.err_mode);
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return UCS_OK;
+}
+
+/* The server's endpoint of a meeting; it opens when the client has chosen. */
+static struct ucp_ep *ep_new(struct ucp_worker *worker, struct ucp_conn_request *request)
+{
+    struct cw_peer *peer = (cw_ep_find(worker, request->meet.number, 1) != NULL) ? NULL :
+                           cw_peer_get(worker, request->meet.number, NULL, 0);
+    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
+
+    if (ep == NULL) {
+        return NULL;
+    }
+    ep->meeting  = calloc(1, sizeof(*ep->meeting));
+    ep->err_mode = request->meet.err_mode;
+    ep->conn     = request->conn;
+    cw_ep_set_state(ep, CW_EP_DIALING);
+    request->conn->user = ep;
+    if (ep->meeting != NULL) {
+        ep->meeting->is_server = 1;
+        request->conn->iface->transport->ends(request->conn, &ep->meeting->local, &ep->meeting->remote);
+    }
+    return ep;
+}
+
+static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HELLO_MAX])
+{
+    uint8_t address[CW_ADDRESS_MAX];
+    size_t length = cw_worker_address(worker, 0, address);
+
+    return cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_HELLO_MAX);
+}
+
+ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
+                               const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+{
+    struct cw_iface *iface = meeting_iface(worker);
+    ucs_status_t status    = check_mode(request, params);
+    uint8_t reply[CW_HELLO_MAX];
+    struct ucp_ep *ep;
+
+    if (status == UCS_OK && iface == NULL) {
+        cw_error("this worker cannot accept clients: UCX_TLS or UCX_NET_DEVICES excludes TCP");
+        status = UCS_ERR_UNREACHABLE;
+    }
+    ep = (status == UCS_OK) ? ep_new(worker, request) : NULL;
+    if (ep == NULL) {
+        cw_request_reject(worker, request, CW_MEET_IMPOSSIBLE);
+        return (status == UCS_OK) ? UCS_ERR_NO_MEMORY : status;
+    }
+    status = (ep->meeting == NULL) ? UCS_ERR_NO_MEMORY :
+             iface->transport->answer(ep->conn, iface, 1, reply, reply_with_address(worker, reply));
+    used_up(request);
+    if (status != UCS_OK) {
+        cw_ep_destroy(ep);
+        return status;
+    }
+    cw_ep_give(ep, params);
+    *ep_p = ep;
+    return UCS_OK;
+}
+
+void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
+{
+    static struct cw_log_limit limit;
+    const ucp_ep_params_t defaults   = {.field_mask = 0};
+    struct ucp_listener *listener    = user;
+    struct ucp_conn_request *request = calloc(1, sizeof(*request));
+    struct cw_net_address local;
+    struct ucp_ep *ep;
+
+    if (request == NULL || cw_meet_decode(hello, length, &request->meet) != UCS_OK ||
+        request->meet.err_mode > UCP_ERR_HANDLING_MODE_PEER) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a client of a listener: %s",
+                           (request == NULL) ? "no memory" : "its hello is of another protocol or version");
+        free(request);
+        conn->iface->transport->close_conn(conn);
+        return;
+    }
+    request->conn    = conn;
+    request->waiting = listener->waiting;
+    (void)__atomic_add_fetch(listener->waiting, 1, __ATOMIC_RELAXED);
+    conn->iface->transport->ends(conn, &local, &request->client);
+    if (listener->handler.cb != NULL) {
+        listener->handler.cb(request, listener->handler.arg);
+    } else if (cw_request_accept(listener->worker, request, &defaults, &ep) == UCS_OK) {
+        listener->accept.cb(ep, listener->accept.arg);
+    }
+}

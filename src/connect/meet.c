@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The client's side of connect/meet.h: an endpoint dials a listener by TCP, and then, when the server's worker turns
+ * out to be reachable by something else, that.
+ */
+#include "connect/meet.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "os/random.h"
+#include "plan/choose.h"
+#include "wire/hello.h"
+#include "wire/packet.h"
+
+static struct cw_iface *dialling_iface(const struct ucp_worker *worker)
+{
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (worker->ifaces[i]->transport->dial_to != NULL) {
+            return worker->ifaces[i];
+        }
+    }
+    return NULL;
+}
+
+static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
+{
+    struct cw_peer *peer = cw_peer_get(worker, number, NULL, 0);
+    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 0);
+
+    if (ep != NULL) {
+        ep->meeting = calloc(1, sizeof(*ep->meeting));
+        if (ep->meeting == NULL) {
+            cw_ep_destroy(ep);
+            return NULL;
+        }
+    }
+    return ep;
+}
+
+static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_address *to, struct cw_net_address *from)
+{
+    *from = (struct cw_net_address){.family = CW_NET_NONE};
+    cw_net_from_sockaddr(params->sockaddr.addr, to);
+    if ((params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) && params->local_sockaddr.addr != NULL) {
+        cw_net_from_sockaddr(params->local_sockaddr.addr, from);
+        if (from->family == CW_NET_NONE) {
+            to->family = CW_NET_NONE;
+        }
+    }
+    if (to->family == CW_NET_NONE) {
+        cw_error("cannot create an endpoint: its socket addresses must be of IPv4 or IPv6");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+{
+    const unsigned flags   = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
+    struct cw_iface *iface = dialling_iface(worker);
+    struct cw_net_address to, from;
+    uint8_t bytes[CW_MEET_LENGTH];
+    struct cw_meet meet;
+    ucs_status_t status = addresses_of(params, &to, &from);
+    struct ucp_ep *ep;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (iface == NULL) {
+        cw_error("cannot connect to a socket address: servers are met by TCP, which UCX_TLS or UCX_NET_DEVICES "
+                 "excludes");
+        return UCS_ERR_UNREACHABLE;
+    }
+    meet = (struct cw_meet){.number    = cw_random_u64(),
+                            .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
+                            .err_mode  = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ?
+                                         (uint8_t)params->err_mode : (uint8_t)UCP_ERR_HANDLING_MODE_NONE};
+    cw_meet_encode(&meet, bytes);
+    ep = ep_new(worker, meet.number);
+    if (ep == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ep->err_mode = meet.err_mode;
+    status       = iface->transport->dial_to(iface, &to, (from.family != CW_NET_NONE) ? &from : NULL, bytes,
+                                             sizeof(bytes), ep, &ep->conn);
+    if (status != UCS_OK) {
+        cw_ep_destroy(ep);
+        return status;
+    }
+    cw_ep_set_state(ep, CW_EP_DIALING);
+    cw_ep_give(ep, params);
+    *ep_p = ep;
+    return UCS_OK;
+}
+
+/* ---- after the server's answer ---- */
+
+/* The next transport that reaches the server's worker, other than the one by which they met; -1: none. */
+static int choose(const struct ucp_ep *ep, const struct cw_address *address, const struct cw_iface *met)
+{
+    struct cw_plan_candidate candidates[CW_MAX_IFACES];
+    struct ucp_worker *worker = ep->worker;
+    const char *why;
+    struct cw_iface *iface;
+    const void *entry;
+    size_t length;
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        iface         = worker->ifaces[i];
+        entry         = cw_address_find(address, iface->transport->wire_id, &length);
+        candidates[i] = (struct cw_plan_candidate){
+            .latency_ns    = iface->limits.latency_ns,
+            .bandwidth_bps = iface->limits.bandwidth_bps,
+            .usable = iface != met && entry != NULL && iface->transport->reachable(iface, entry, length, &why)};
+    }
+    return cw_plan_choose(candidates, worker->num_ifaces);
+}
+
+/* Starts to move. 0: there is nothing to move to. */
+static int move(struct ucp_ep *ep, const struct cw_address *address)
+{
+    struct cw_conn *met         = ep->conn;
+    const struct cw_hello hello = {.source_uid = cw_ep_peer_uid(ep),
+                                   .target_uid = address->uid,
+                                   .number     = 1,
+                                   .err_mode   = ep->err_mode};
+    const int i                 = (address->length == 0) ? -1 : choose(ep, address, met->iface);
+    struct cw_iface *iface      = (i < 0) ? NULL : ep->worker->ifaces[i];
+    uint8_t bytes[CW_HELLO_LENGTH];
+    const void *entry;
+    size_t length;
+
+    if (iface == NULL) {
+        return 0;
+    }
+    cw_hello_encode(&hello, bytes);
+    entry = cw_address_find(address, iface->transport->wire_id, &length);
+    if (iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn) != UCS_OK) {
+        ep->conn = met;
+        return 0;
+    }
+    ep->loop_conn      = met;
+    ep->meeting->moves = 1;
+    return 1;
+}
+
+/* The connection by which they met is the one. */
+static void stay(struct ucp_ep *ep)
+{
+    /* nothing was sent on it, so there is room */
+    ucs_status_t status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_STAY, 0, NULL, 0);
+
+    if (status == UCS_OK) {
+        cw_ep_opened(ep, ep->conn);
+    } else {
+        cw_ep_fail(ep, (status == CW_AGAIN) ? UCS_ERR_NO_MEMORY : status);
+    }
+}
+
+static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
+{
+    struct cw_conn *met = ep->loop_conn;
+
+    ep->meeting->moves = 0;
+    ep->loop_conn      = NULL;
+    if (status != UCS_OK) {
+        cw_diag("cannot move a connection to %s: %s; it stays on %s", conn->iface->transport->name,
+                ucs_status_string(status), met->iface->transport->name);
+        cw_ep_drop_conn(ep);
+        ep->conn = met;
+        if (ep->meeting->ended == UCS_OK) {
+            stay(ep);
+        } else {
+            cw_ep_fail(ep, ep->meeting->ended);
+        }
+        return;
+    }
+    ep->conn = met;
+    cw_ep_drop_conn(ep);
+    cw_ep_opened(ep, conn);
+}
+
+static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
+{
+    enum cw_meet_answer answer;
+    struct cw_address address;
+
+    if (cw_meet_reply_decode(reply, reply_length, &answer, &address) != UCS_OK || answer != CW_MEET_ACCEPTED) {
+        cw_ep_fail(ep, UCS_ERR_IO_ERROR);
+        return;
+    }
+    ep->conn->iface->transport->ends(ep->conn, &ep->meeting->local, &ep->meeting->remote);
+    ep->meeting->server_uid = address.uid;
+    if (!move(ep, &address)) {
+        stay(ep);
+    }
+}
+
+static ucs_status_t refusal(const void *reply, size_t reply_length)
+{
+    enum cw_meet_answer answer;
+    struct cw_address address;
+
+    return (cw_meet_reply_decode(reply, reply_length, &answer, &address) == UCS_OK && answer == CW_MEET_IMPOSSIBLE) ?
+           UCS_ERR_NOT_CONNECTED : UCS_ERR_REJECTED;
+}
+
+void cw_meet_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    struct ucp_ep *ep = conn->user;
+
+    if (ep->meeting->moves) {
+        moved(ep, conn, status);
+    } else if (status == UCS_OK) {
+        met(ep, reply, reply_length);
+    } else {
+        if (status == UCS_ERR_REJECTED) {
+            status = refusal(reply, reply_length);
+        }
+        cw_ep_drop_conn(ep);
+        cw_ep_fail(ep, status);
+    }
+}

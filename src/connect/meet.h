@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Endpoints by socket address, and the listeners that they are made at (docs/CLIENT_SERVER.md). Worker entered, unless
+ * said otherwise.
+ */
+#ifndef CW_CONNECT_MEET_H
+#define CW_CONNECT_MEET_H
+
+#include "core/ep.h"
+#include "wire/meet.h"
+
+struct ucp_listener {
+    struct ucp_worker *worker;
+    struct cw_iface *iface;
+    struct cw_listening *listening;
+    struct cw_net_address address;      /* as given, with the real port (CS-4) */
+    ucp_listener_accept_handler_t accept;
+    ucp_listener_conn_handler_t handler;
+    unsigned *waiting;                  /* requests that the program has not used up; shared with them, atomic */
+};
+
+/* Belongs to the program; touched by one thread at a time, with no worker entered. */
+struct ucp_conn_request {
+    struct cw_conn *conn;               /* belongs to no worker until it is answered */
+    struct cw_meet meet;
+    struct cw_net_address client;
+    unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */
+};
+
+ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
+                                struct ucp_listener **listener_p);
+void cw_listener_destroy(struct ucp_listener *listener);
+/* The request is used up by both, whatever they answer. */
+ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
+                               const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer);
+
+/* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. */
+ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+
+/* Upcalls: the transport's `requested`, and `opened` for endpoints with a meeting. */
+void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);
+void cw_meet_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+
+#endif

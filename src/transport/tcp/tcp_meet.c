@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meeting by socket addresses (docs/CLIENT_SERVER.md): listeners of the program, connections to such, and connections
+ * that wait for the program's answer. The key of their greetings is 0, which tells them from those for a worker.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "transport/tcp/tcp_meet.h"
+
+static unsigned listening_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_listening *listening = cw_container_of(item, struct cw_listening, item);
+
+    (void)events;
+    cw_tcp_accept(listening->iface, listening, item->fd);
+    return 0;
+}
+
+ucs_status_t cw_tcp_meet_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
+                                struct cw_listening **listening_p)
+{
+    struct cw_tcp_iface *iface     = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_net_options options  = iface->settings.socket;
+    struct cw_listening *listening = malloc(sizeof(*listening));
+    char text[CW_NET_TEXT_MAX];
+    int fd;
+
+    if (listening == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    options.backlog = backlog;
+    cw_net_format(address, text);
+    fd = cw_net_listen(address, 1, &options, &address->port);
+    if (fd < 0) {
+        cw_error("cannot listen on %s: %s%s", text, strerror(-fd),
+                 (fd == -EADDRNOTAVAIL) ? "; the address must be one of this machine, or the wildcard" :
+                 (fd == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
+        free(listening);
+        return (fd == -EADDRINUSE) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
+    }
+    *listening = (struct cw_listening){.item = {.fd = fd, .ready = listening_ready}, .iface = iface, .user = user};
+    if (cw_poller_add(iface->poller, &listening->item, CW_POLL_READ) != UCS_OK) {
+        cw_net_close(fd);
+        free(listening);
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_list_add_tail(&iface->listenings, &listening->link);
+    *listening_p = listening;
+    return UCS_OK;
+}
+
+void cw_tcp_meet_listen_end(struct cw_listening *listening)
+{
+    struct cw_tcp_iface *iface = listening->iface;
+    struct cw_tcp_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link) {
+        if (conn->listening == listening) {
+            cw_tcp_conn_free(conn);
+        }
+    }
+    cw_poller_remove(iface->poller, &listening->item);
+    cw_net_close(listening->item.fd);
+    cw_list_remove(&listening->link);
+    free(listening);
+}
+
+void cw_tcp_meet_pause(struct cw_tcp_iface *iface)
+{
+    struct cw_listening *listening;
+
+    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
+        cw_poller_remove(iface->poller, &listening->item);
+        listening->paused = 1;
+    }
+}
+
+void cw_tcp_meet_resume(struct cw_tcp_iface *iface)
+{
+    struct cw_listening *listening;
+
+    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
+        if (listening->paused && cw_poller_add(iface->poller, &listening->item, CW_POLL_READ) == UCS_OK) {
+            listening->paused = 0;
+        }
+    }
+}
+
+void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
+{
+    struct cw_tcp_iface *iface     = cw_tcp_iface_of(&conn->super);
+    struct cw_listening *listening = conn->listening;
+
+    cw_poller_remove(iface->poller, &conn->item);
+    cw_list_remove(&conn->link);
+    iface->num_strangers--;
+    conn->listening = NULL;
+    conn->state     = CW_TCP_REQUESTED;
+    iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,
+                                    hello_length);
+}
+
+ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int accepted, const void *reply,
+                                size_t reply_length)
+{
+    struct cw_tcp_iface *iface       = cw_container_of(to, struct cw_tcp_iface, super);
+    struct cw_tcp_conn *conn         = cw_tcp_conn_of(super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    super->iface = to;
+    if (!cw_tcp_tx_reserve(iface) || cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (accepted) {
+        cw_tcp_conn_open(conn);
+    }
+    cw_tcp_greeting_encode(greeting->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);
+    memcpy(greeting->out + CW_TCP_GREETING_SIZE, reply, reply_length);
+    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
+    if (!accepted) {
+        cw_tcp_conn_linger(conn);
+        return UCS_OK;
+    }
+    free(greeting);
+    conn->greeting = NULL;
+    cw_tcp_tx_update_interest(conn);
+    return UCS_OK;
+}
+
+ucs_status_t cw_tcp_meet_dial(struct cw_iface *super, const struct cw_net_address *address,
+                              const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
+                              struct cw_conn **conn_p)
+{
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
+    struct cw_tcp_greeting *greeting;
+
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    greeting                 = conn->greeting;
+    greeting->num_candidates = 1;
+    greeting->candidates[0]  = *address;
+    greeting->meets          = 1;
+    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
+    if (source != NULL) {
+        greeting->source = *source;
+    }
+    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, 0);
+    memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+    conn->super.user = user;
+    *conn_p          = &conn->super;
+    if (!cw_tcp_dial_next(conn)) {
+        cw_list_add_tail(&iface->pending, &conn->link);
+    }
+    return UCS_OK;
+}
+
+void cw_tcp_meet_ends(struct cw_conn *super, struct cw_net_address *local, struct cw_net_address *peer)
+{
+    cw_net_ends(cw_tcp_conn_of(super)->item.fd, local, peer);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Listeners of the program in a TCP iface, and connections to such (docs/CLIENT_SERVER.md).
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_MEET_H
+#define CW_TRANSPORT_TCP_TCP_MEET_H
+
+#include "transport/tcp/tcp.h"
+
+struct cw_listening {
+    struct cw_poll_item item;
+    struct cw_list link;          /* iface->listenings */
+    struct cw_tcp_iface *iface;
+    void *user;
+    uint8_t paused;               /* not in the poller for want of descriptors */
+};
+ucs_status_t cw_tcp_meet_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
+                                struct cw_listening **listening_p);
+void cw_tcp_meet_listen_end(struct cw_listening *listening);
+ucs_status_t cw_tcp_meet_dial(struct cw_iface *iface, const struct cw_net_address *address,
+                              const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
+                              struct cw_conn **conn_p);
+ucs_status_t cw_tcp_meet_answer(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
+                                size_t reply_length);
+void cw_tcp_meet_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
+/* A stranger at a listener has said its hello. */
+void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length);
+/* Accepting pauses or goes on, with that of the iface itself. */
+void cw_tcp_meet_pause(struct cw_tcp_iface *iface);
+void cw_tcp_meet_resume(struct cw_tcp_iface *iface);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a client and a server say when they meet at a listener (docs/CLIENT_SERVER.md). Pure encoding and decoding.
+ *
+ *   client: OFFSET SIZE MEANING (little endian)     server: OFFSET SIZE MEANING
+ *                0    4 magic "CWM1"                             0    4 magic "CWN1"
+ *                4    2 version 1                                4    1 enum cw_meet_answer
+ *                6    1 error handling mode                      5    3 zero
+ *                7    1 zero                                     8    n worker address of the server; none when it is
+ *                8    8 number of the meeting, random                   too long, or with a refusal
+ *               16    8 client id, 0: none
+ */
+#ifndef CW_WIRE_MEET_H
+#define CW_WIRE_MEET_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/type/status.h"
+#include "wire/address.h"
+
+#define CW_MEET_LENGTH       24u
+#define CW_MEET_REPLY_HEADER 8u
+
+struct cw_meet {
+    uint64_t number;
+    uint64_t client_id;
+    uint8_t err_mode;
+};
+
+enum cw_meet_answer {
+    CW_MEET_ACCEPTED   = 0,
+    CW_MEET_REJECTED   = 1, /* the program did not want it */
+    CW_MEET_IMPOSSIBLE = 2, /* it wanted, but could not: another error handling mode, no memory */
+    CW_MEET_ANSWERS    = 3
+};
+
+void cw_meet_encode(const struct cw_meet *meet, uint8_t bytes[CW_MEET_LENGTH]);
+/* UCS_ERR_INVALID_PARAM for anything else. */
+ucs_status_t cw_meet_decode(const void *bytes, size_t length, struct cw_meet *meet);
+
+/* Writes at most `max` bytes (>= CW_MEET_REPLY_HEADER) and returns how many; an address that does not fit is left
+ * out. */
+size_t cw_meet_reply_encode(enum cw_meet_answer answer, const void *address, size_t address_length, uint8_t *bytes,
+                            size_t max);
+/* address->length 0: none came. The address borrows the bytes. */
+ucs_status_t cw_meet_reply_decode(const void *bytes, size_t length, enum cw_meet_answer *answer,
+                                  struct cw_address *address);
+
+#endif
