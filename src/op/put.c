@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts (docs/RMA.md). What can be stored directly needs no request. Everything else is a send of op/send.h whose
- * attempts are made here until it is announced. Invariant: a put counts in rma->async_puts while a copy in shares or an
- * announcement is under way, and has its place among the peer's answers while it is announced.
+ * Puts (docs/RMA.md). What can be stored directly, or fits a short packet, needs no request. Everything else is a send
+ * of op/send.h whose attempts are made here until it is announced. Invariant: a put counts in rma->async_puts while a
+ * copy in shares or an announcement is under way, and has its place among the peer's answers while it is announced.
  */
 #include "base/bytes.h"
 #include "op/copy.h"
@@ -291,6 +291,31 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
            cw_rma_post(request, param->op_attr_mask, keep);
 }
 
+/* The shortest way by packets: no request. CW_AGAIN: not this way, or not now. */
+static ucs_status_t put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
+                              const struct ucp_rkey *rkey)
+{
+    struct cw_rma *rma           = cw_rma_get(ep);
+    const uint64_t at            = htole64(address);
+    const struct cw_iface *iface = ep->conn->iface;
+    char bytes[sizeof(at) + SHORT_BYTES];
+    ucs_status_t status;
+
+    if (rma == NULL || length > SHORT_BYTES || sizeof(at) + length > iface->limits.max_short || rma->running ||
+        !cw_list_empty(&rma->queue) || cw_rma_is_late(rma, address, length)) {
+        return CW_AGAIN;
+    }
+    memcpy(bytes, &at, sizeof(at));
+    cw_bytes_copy(bytes + sizeof(at), buffer, length);
+    status = iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
+                                          sizeof(at) + length);
+    if (status == UCS_OK) {
+        rma->sent_mark++;
+        ep->rma_busy = 1;
+    }
+    return status;
+}
+
 /* By stores, of any datatype; a request only if the program wants to see one. */
 static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, char *to,
                                    const ucp_request_param_t *param)
@@ -322,19 +347,27 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
 ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const uint32_t attributes = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const int plain           = cw_likely(!(param->op_attr_mask & attributes));
+    ucs_status_t status;
     char *to;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
         return UCS_STATUS_PTR(ep->status);
     }
     to = cw_rkey_direct(rkey, address, CW_KEY_WRITE);
-    if (cw_unlikely(to == NULL || !cw_rma_is_clear(ep, address, length, 1))) {
-        return put_request(ep, buffer, count, address, rkey, param);
+    if (to != NULL && cw_rma_is_clear(ep, address, length, 1)) {
+        if (!plain) {
+            return put_direct(ep, buffer, count, to, param);
+        }
+        cw_bytes_copy(to, buffer, length);
+        return NULL;
     }
-    if (cw_unlikely(param->op_attr_mask & plain)) {
-        return put_direct(ep, buffer, count, to, param);
+    if (to == NULL && plain && cw_ep_ready(ep) && !cw_copy_is_possible(ep, &rkey->key)) {
+        status = put_short(ep, buffer, length, address, rkey);
+        if (status != CW_AGAIN) {
+            return UCS_STATUS_PTR(status);
+        }
     }
-    cw_bytes_copy(to, buffer, length);
-    return NULL;
+    return put_request(ep, buffer, count, address, rkey, param);
 }

@@ -14,6 +14,8 @@
 
 static ucp_worker_h worker_a, worker_b;
 static ucp_ep_h ep;
+static ucp_rkey_h rkey;
+static uint64_t remote;
 static int num_received;
 
 void flow_begin(void);
@@ -119,6 +121,32 @@ static void set_handler(void)
     must(ucp_worker_set_am_recv_handler(worker_b, &param) == UCS_OK, "no handler");
 }
 
+/* Memory of the library's own, which shared memory reaches directly. */
+static void map_memory(ucp_context_h context)
+{
+    const ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                         .length     = 4096,
+                                         .flags      = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr               = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    size_t length;
+    ucp_mem_h memh;
+    void *bytes;
+
+    must(ucp_mem_map(context, &params, &memh) == UCS_OK, "no memory");
+    must(ucp_mem_query(memh, &attr) == UCS_OK, "no address of memory");
+    must(ucp_rkey_pack(context, memh, &bytes, &length) == UCS_OK, "no key");
+    must(ucp_ep_rkey_unpack(ep, bytes, &rkey) == UCS_OK, "a key that cannot be read");
+    remote = (uint64_t)(uintptr_t)attr.address;
+}
+
+static ucs_status_ptr_t access_memory(const char *step)
+{
+    static uint64_t value = 42;
+
+    return (strcmp(step, "put") == 0) ? ucp_put_nbx(ep, &value, sizeof(value), remote, rkey, &plain) :
+           ucp_get_nbx(ep, &value, sizeof(value), remote, rkey, &plain);
+}
+
 static void post_receive(void)
 {
     static uint64_t value;
@@ -169,7 +197,7 @@ static int prepare(const char *step)
     }
     return strcmp(step, "send") == 0 || strcmp(step, "receive") == 0 || strcmp(step, "close") == 0 ||
            strcmp(step, "arm") == 0 || strcmp(step, "wake") == 0 || strcmp(step, "call") == 0 ||
-           strcmp(step, "called") == 0;
+           strcmp(step, "called") == 0 || strcmp(step, "put") == 0 || strcmp(step, "get") == 0;
 }
 
 static void run(const char *step)
@@ -188,6 +216,8 @@ static void run(const char *step)
         arm(worker_b);
     } else if (strcmp(step, "call") == 0) {
         wait_for(call_handler());
+    } else if (strcmp(step, "put") == 0 || strcmp(step, "get") == 0) {
+        wait_for(access_memory(step));
     } else {
         wait_for(send_8_bytes());
     }
@@ -196,7 +226,8 @@ static void run(const char *step)
 int main(int argc, char **argv)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                 .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP};
+                                 .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA |
+                                               UCP_FEATURE_WAKEUP};
     ucp_context_h context;
 
     must(argc == 3, "usage: subject TRANSPORT STEP");
@@ -206,6 +237,7 @@ int main(int argc, char **argv)
     worker_a = new_worker(context);
     worker_b = new_worker(context);
     ep       = new_ep(worker_a, worker_b);
+    map_memory(context);
     must(prepare(argv[2]), "no such step");
     flow_begin();
     run(argv[2]);
