@@ -7,7 +7,8 @@
  *   add    the sum of all operands;
  *   fadd   the same, and the replies sum up to the partial sums;
  *   swap   replies and final word are the values swapped in, each once: their sum;
- *   cswap  a counter: message n makes n + 1 of n. The final word is the number of exchanges that went through.
+ *   cswap  a counter: each message makes n + 1 of n. The final word is the number of exchanges that went through, and
+ *          no reply is beyond it. Exchanges that came too early leave it behind: the next round goes on from there.
  * With one operation in flight the order is known: then each reply is looked at.
  *
  * Callers: run.c through the table.
@@ -27,6 +28,8 @@ struct amo_test {
     uint64_t replies;
     uint64_t expected; /* sum of replies, with the final word where they belong together */
     uint64_t exchanged;
+    uint64_t highest; /* reply */
+    uint64_t lag;     /* exchanges that did not go through before this round */
 };
 
 /* Operand, and behind it reply, of a slot. */
@@ -66,8 +69,8 @@ static ucs_status_ptr_t start(struct cw_origin *origin, struct cw_origin_slot *s
     if (test->opcode == UCP_ATOMIC_OP_SWAP) {
         operand = cw_pattern_key(slot->message, 0);
     } else if (test->opcode == UCP_ATOMIC_OP_CSWAP) {
-        operand = slot->message;
-        store(test, reply_of(slot), slot->message + 1);
+        operand = slot->message - test->lag;
+        store(test, reply_of(slot), operand + 1);
     }
     store(test, slot->buffer, operand);
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
@@ -88,7 +91,7 @@ static uint64_t word_before(const struct amo_test *test, uint64_t message)
     case UCP_ATOMIC_OP_SWAP:
         return message == 0 ? 0 : cw_pattern_key(message - 1, 0) & test->mask;
     default:
-        return message & test->mask;
+        return (message - test->lag) & test->mask;
     }
 }
 
@@ -107,6 +110,7 @@ static void finish(struct cw_origin *origin, struct cw_origin_slot *slot)
     test->replies += reply;
     test->expected += before;
     test->exchanged += reply == before;
+    test->highest = reply > test->highest ? reply : test->highest;
     origin->run->verified++;
 }
 
@@ -121,6 +125,11 @@ static int check_word(struct cw_origin *origin, uint64_t first, uint64_t count)
     }
     if (test->opcode == UCP_ATOMIC_OP_CSWAP) {
         wanted = test->exchanged & test->mask;
+        if (test->highest > wanted) {
+            return cw_link_fail(origin->link, "after %llu operations 0x%llx had been fetched, which was never there",
+                                (unsigned long long)next, (unsigned long long)test->highest);
+        }
+        test->lag = next - test->exchanged;
     } else if (test->opcode == UCP_ATOMIC_OP_SWAP) {
         /* The last one to come is not known; its value is the one that no reply holds. */
         wanted = (test->expected + word_before(test, next) - test->replies) & test->mask;

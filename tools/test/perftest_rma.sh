@@ -21,6 +21,20 @@ for test in ucp_put_lat ucp_put_bw ucp_get ucp_get_bw ucp_add ucp_fadd ucp_swap 
     grep -q '^# verified: [1-9][0-9]* messages of 8 bytes' "$work/out" || fail "$test verified nothing"
 done
 
+# What --verify is worth: one operation of many gets lost.
+lost=$bindir/../lib/lost_operation.so
+if [ -e "$lost" ] && ! ldd "$perftest" | grep -q 'asan\|tsan'; then
+    for test in ucp_put_bw ucp_get ucp_get_bw ucp_add ucp_fadd ucp_swap ucp_cswap; do
+        expect_status 255 env LD_PRELOAD="$lost" "$perftest" -l -t $test -n 100 -w 0 --verify --timeout 20 -O 5
+        grep -q 'ERROR test .* failed: ' "$work/err" || fail "$test: no sentence on what is wrong"
+        expect_status 255 env LD_PRELOAD="$lost" "$perftest" -l -t $test -n 100 -w 0 --verify --timeout 20
+        expect_status 0 env LD_PRELOAD="$lost" "$perftest" -l -t $test -n 100 -w 0
+    done
+    expect_status 255 env LD_PRELOAD="$lost" "$perftest" -l -t ucp_put_lat -n 100 -w 0 --timeout 1
+else
+    echo "note: no library to lose operations with"
+fi
+
 for transport in tcp shm; do
     export UCX_TLS=$transport
     for memory in '' --user-memory; do
