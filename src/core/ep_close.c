@@ -43,6 +43,8 @@ static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
     if (state->sent) {
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, status);
+    } else {
+        cw_ep_release_held(state->request->ep); /* a close waits there */
     }
 }
 
@@ -88,6 +90,9 @@ static ucs_status_t close_send(struct cw_request *request)
 
     if (!cw_list_empty(&ep->held)) {
         return CW_HOLD; /* what they are to send comes first (CLS-4) */
+    }
+    if (((struct flush_state *)cw_request_state(request))->remote_waits) {
+        return CW_HOLD; /* the peer still has to answer, and may let the connection go when it knows */
     }
     if (!ep->close_sent) {
         status = send_notice(ep, CW_PACKET_CLOSE);
