@@ -2,7 +2,7 @@
 /* Tens of megabytes in one call, both ways at once, from and to odd addresses; many megabytes in pieces of a type. */
 #include "osc_check.h"
 
-#define WINDOW (40u * 1024 * 1024)
+#define WINDOW (24u * 1024 * 1024)
 
 /* Everybody moves size bytes to its right neighbour and back, all at the same time. */
 static void around(MPI_Win window, unsigned char *base, unsigned char *bytes, size_t size, size_t at)

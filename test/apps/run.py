@@ -45,13 +45,15 @@ OPENMPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca"
            "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"]
 LAUNCH = {
     "openmpi": OPENMPI,
-    "openshmem": OPENMPI + ["-mca", "spml", "ucx", "-mca", "atomic", "ucx"],
+    "openshmem": OPENMPI + ["-mca", "spml", "ucx", "-mca", "atomic", "ucx",
+                            "-mca", "opal_common_ucx_opal_mem_hooks", "0"],
     "mpich": [],
 }
 # What may do one-sided MPI in Open MPI, by the beginning of the program's name. Its component ucx has no windows of
 # shared memory; sm has, and would take all others of one machine, too.
 ONE_SIDED = {"osc_": ["-mca", "osc", "ucx"],
              "osc_shared": ["-mca", "osc", "ucx,sm", "-mca", "osc_ucx_priority", "200"]}
+SYMMETRIC_SIZE = "128M"
 COMPILER = {"openmpi": "mpicc.openmpi", "openshmem": "oshcc", "mpich": "mpicc.mpich"}
 LAUNCHER = {"openmpi": "mpirun.openmpi", "openshmem": "oshrun", "mpich": "mpirun.mpich"}
 PACKAGES = {"openmpi": "openmpi-bin and libopenmpi-dev", "openshmem": "openmpi-bin and libopenmpi-dev",
@@ -166,6 +168,9 @@ def environment(options, mpi):
     if mpi == "mpich":
         # Between processes of one machine MPICH has shared memory of its own.
         result["MPIR_CVAR_NOLOCAL"] = "1"
+    if mpi == "openshmem":
+        result["SHMEM_SYMMETRIC_SIZE"] = SYMMETRIC_SIZE
+        names.append("SHMEM_SYMMETRIC_SIZE")
     for setting in options.set:
         name, value = setting.split("=", 1)
         result[name] = value

@@ -33,6 +33,8 @@ static ucp_function ucp_behind(const char *name)
         fprintf(stderr, "%s is called, but there is none in libucp.so.0: %s\n", name, dlerror());
         abort();
     }
+    /* The runtime keeps it loaded as long as it calls, and unloads it with what needs it in the right order. */
+    dlclose(library);
     return function;
 }
 
