@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -211,6 +212,72 @@ static void allocated_memory_is_given_back(void **state)
         assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
         assert_false(is_open(key.fd));
         assert_int_equal(mincore((void *)(uintptr_t)key.address, 4096, &seen), -1);
+    }
+}
+
+static void again_with(const char *name, const char *value)
+{
+    ucp_cleanup(context);
+    assert_int_equal(setenv(name, value, 1), 0);
+    assert_int_equal(setup(NULL), 0);
+    assert_int_equal(unsetenv(name), 0);
+}
+
+/* UCX_ALLOC_PRIO, UCX_POSIX_HUGETLB_MODE: every way gives zeroed memory of at least that length, or none does. */
+static void methods_are_chosen_by_settings(void **state)
+{
+    static const struct {
+        const char *name, *value;
+        int flags; /* of the key; -1: refused, -2: whatever the system has */
+    } cases[] = {{"UCX_ALLOC_PRIO", "heap", 0},
+                 {"UCX_ALLOC_PRIO", "mmap", 0},
+                 {"UCX_ALLOC_PRIO", "thp", 0},
+                 {"UCX_ALLOC_PRIO", "thp,md:*", 0},
+                 {"UCX_ALLOC_PRIO", "md:knem,md:p*", CW_KEY_SHARED},
+                 {"UCX_ALLOC_PRIO", "md:rdma,md:x", -1},
+                 {"UCX_ALLOC_PRIO", "huge,md:sysv,heap", -2},
+                 {"UCX_POSIX_HUGETLB_MODE", "y", CW_KEY_SHARED},
+                 {"UCX_POSIX_HUGETLB_MODE", "n", CW_KEY_SHARED}};
+    const size_t length = (3 << 20) + 1;
+    struct ucp_mem *mem;
+    struct cw_key key;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        again_with(cases[i].name, cases[i].value);
+        if (cases[i].flags == -1) {
+            assert_int_equal(map(NULL, length, UCP_MEM_MAP_ALLOCATE, &mem), UCS_ERR_NO_MEMORY);
+            continue;
+        }
+        assert_int_equal(map(NULL, length, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+        key = key_of(mem);
+        assert_true(key.length >= length && (cases[i].flags < 0 || key.flags == cases[i].flags));
+        assert_int_equal(((char *)(uintptr_t)key.address)[length - 1], 0);
+        ((char *)(uintptr_t)key.address)[key.length - 1] = 1;
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    }
+}
+
+/* What cannot be shared is private memory; the process is not killed (SIGXFSZ) and no descriptor is lost. */
+static void limits_lead_to_private_memory(void **state)
+{
+    static const int resources[] = {RLIMIT_NOFILE, RLIMIT_FSIZE};
+    const int next               = dup(0);
+    struct rlimit old, none      = {0, 0};
+    struct ucp_mem *mem;
+
+    (void)state;
+    close(next);
+    for (size_t i = 0; i < sizeof(resources) / sizeof(resources[0]); i++) {
+        assert_int_equal(getrlimit(resources[i], &old), 0);
+        none.rlim_max = old.rlim_max;
+        assert_int_equal(setrlimit(resources[i], &none), 0);
+        assert_int_equal(map(NULL, 10000, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
+        assert_int_equal(setrlimit(resources[i], &old), 0);
+        assert_int_equal(key_of(mem).flags, 0);
+        memset((void *)(uintptr_t)key_of(mem).address, 1, key_of(mem).length);
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+        assert_false(is_open((uint32_t)next));
     }
 }
 
@@ -466,6 +533,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(regions_are_independent, setup, teardown),
         cmocka_unit_test_setup_teardown(wrong_orders_are_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(allocated_memory_is_given_back, setup, teardown),
+        cmocka_unit_test_setup_teardown(methods_are_chosen_by_settings, setup, teardown),
+        cmocka_unit_test_setup_teardown(limits_lead_to_private_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(fixed_memory_replaces, setup, teardown),
         cmocka_unit_test_setup_teardown(memory_of_no_bytes_is_fine, setup, teardown),
         cmocka_unit_test_setup_teardown(pins_are_counted, setup, teardown),
