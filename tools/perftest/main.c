@@ -118,14 +118,15 @@ static int run_one(struct session *session, const struct cw_perf_params *params)
         if (cw_oob_send(&session->oob, CW_OOB_PARAMS, bytes, sizeof(bytes)) != 0) {
             return report_failure("client failed");
         }
-    } else if (session->options->batches == 0) {
+    } else if (session->options->batches == 0 && !session->options->json) {
         cw_report_box(test, params, true);
     }
     if (!session->header_done) {
         cw_report_header(&session->report, test);
         session->header_done = true;
     }
-    if (session->options->batches > 0 && !session->options->final_only && !session->options->csv) {
+    if (session->options->batches > 0 && !session->options->final_only && !session->options->csv &&
+        !session->options->json) {
         cw_report_test_name(&session->report);
     }
     return cw_run_test(loopback ? CW_ROLE_LOOPBACK : CW_ROLE_CLIENT, loopback ? NULL : &session->oob, params,

@@ -19,7 +19,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY };
+enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
+       OPTION_JSON };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -29,6 +30,8 @@ static const struct option long_options[] = {
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"library", no_argument, NULL, OPTION_LIBRARY},
+    {"csv", no_argument, NULL, 'v'},
+    {"json", no_argument, NULL, OPTION_JSON},
     {"user-memory", no_argument, NULL, OPTION_USER_MEMORY},
     {NULL, 0, NULL, 0},
 };
@@ -87,7 +90,8 @@ void cw_options_usage(const char *program)
            "Output\n"
            "  -R <rank>     percentile that the result rows show (50.0)\n"
            "  -f            the final row alone\n"
-           "  -v            comma-separated values\n"
+           "  -v, --csv     comma-separated values\n"
+           "  --json        one line for each test: an object with the final numbers and percentiles\n"
            "  -N            group digits by thousands\n"
            "  -q            no error messages\n"
            "  --percentiles one more line, before the final row: p50, p90, p99, p99.9, minimum, maximum\n"
@@ -376,6 +380,9 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case OPTION_PERCENTILES:
         options->percentiles = true;
         return true;
+    case OPTION_JSON:
+        options->json = true;
+        return true;
     default:
         return parse_place(options, letter, value);
     }
@@ -405,6 +412,10 @@ static bool check(const struct cw_perf_options *options)
 
     if (options->loopback && options->host != NULL) {
         cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
+        return false;
+    }
+    if (options->json && options->csv) {
+        cw_say_error("--json and comma-separated values (-v) exclude each other");
         return false;
     }
     if (params->verify && params->stride != 0) {

@@ -66,6 +66,7 @@ struct cw_perf_options {
     bool thousands;
     bool final_only;
     bool csv;
+    bool json;
     bool percentiles;
     bool quiet;
     unsigned timeout_s;

@@ -90,6 +90,9 @@ void cw_report_header(const struct cw_report *report, const struct cw_perf_test 
     const struct cw_perf_options *options = report->options;
     char rank[16];
 
+    if (options->json) {
+        return;
+    }
     if (options->csv) {
         print_csv_header(options);
         return;
@@ -181,6 +184,50 @@ void cw_report_row(const struct cw_report *report, const struct cw_meter_row *ro
                number_text(texts[3], row->average_rate, 0, grouped),
                number_text(texts[4], row->overall_rate, 0, grouped));
     }
+    fflush(stdout);
+}
+
+static void print_json_text(const char *text)
+{
+    putchar('"');
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
+            printf("\\%c", *text);
+        } else if ((unsigned char)*text < ' ') {
+            printf("\\u%04x", (unsigned char)*text);
+        } else {
+            putchar(*text);
+        }
+    }
+    putchar('"');
+}
+
+void cw_report_json(const struct cw_report *report, const struct cw_perf_run *run, const struct cw_meter_row *row)
+{
+    static const struct {
+        const char *name;
+        double percent;
+    } percentiles[] = {{"min", 0}, {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}};
+    const struct cw_perf_params *params = &run->params;
+
+    printf("{\"test\": ");
+    print_json_text(params->test);
+    for (unsigned i = 0; i < report->options->batches; i++) {
+        printf("%s", i == 0 ? ", \"names\": [" : ", ");
+        print_json_text(report->names[i]);
+    }
+    printf("%s, \"library\": ", report->options->batches > 0 ? "]" : "");
+    print_json_text(ucp_get_version_string());
+    printf(", \"size\": %llu, \"window\": %llu, \"warmup\": %llu, \"iterations\": %llu",
+           (unsigned long long)params->size, (unsigned long long)params->window, (unsigned long long)params->warmup,
+           (unsigned long long)row->iterations);
+    printf(", \"kind\": \"%s\", \"usec\": {\"mean\": %.4f", run->test->latency ? "latency" : "overhead",
+           row->overall_usec);
+    for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
+        printf(", \"%s\": %.4f", percentiles[i].name, cw_meter_percentile(run->meter, percentiles[i].percent));
+    }
+    printf("}, \"mib_per_s\": %.2f, \"messages_per_s\": %.0f, \"verified\": %llu}\n", row->overall_mbps,
+           row->overall_rate, (unsigned long long)run->verified);
     fflush(stdout);
 }
 

@@ -29,6 +29,9 @@ void cw_report_test_name(const struct cw_report *report);
 /* One row; final rows follow what cw_report_percentiles() and checks print. */
 void cw_report_row(const struct cw_report *report, const struct cw_meter_row *row, bool final);
 
+/* The whole result as one object of JSON in a line of its own. */
+void cw_report_json(const struct cw_report *report, const struct cw_perf_run *run, const struct cw_meter_row *row);
+
 /* The additional line of --percentiles. */
 void cw_report_percentiles(const struct cw_meter *meter);
 

@@ -21,6 +21,10 @@ static void print_result(const struct cw_report *report, const struct cw_perf_ru
 {
     struct cw_meter_row row = cw_meter_row(run->meter);
 
+    if (report->options->json) {
+        cw_report_json(report, run, &row);
+        return;
+    }
     /* Comma-separated values hold rows alone. */
     if (!report->options->csv) {
         if (report->options->percentiles) {
@@ -61,7 +65,7 @@ static struct cw_meter new_meter(const struct cw_perf_run *run, const struct cw_
         .rank = report->options->rank,
         .parts = run->test->parts,
         .size = run->params.size,
-        .print = report->options->final_only ? NULL : print_interval,
+        .print = report->options->final_only || report->options->json ? NULL : print_interval,
         .print_arg = (void *)report,
     };
 }

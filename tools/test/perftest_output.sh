@@ -89,6 +89,26 @@ sed -n 3p "$work/out" | grep -q '^big,  20,' || fail "CSV row of a batch: $(sed 
 run -b "$work/batch" -f
 tail -n 1 "$work/out" | grep -q '^       big                20 ' || fail "-f row of a batch: $(tail -n 1 "$work/out")"
 
+# One object of JSON for each test, and nothing else.
+if command -v python3 >/dev/null; then
+    printf 'a"b\\c -t tag_lat -s 8 -n 300 -w 0\nbig -t tag_bw -s 100000 -n 20 -w 3\n' >"$work/quoted"
+    run -b "$work/quoted" --json --verify
+    python3 - "$work/out" <<'EOF' || fail "--json: $(cat "$work/out")"
+import json, sys
+first, second = [json.loads(line) for line in open(sys.argv[1])]
+assert first["names"] == ['a"b\\c'] and second["names"] == ["big"]
+assert (first["test"], first["kind"], first["size"], first["iterations"]) == ("tag_lat", "latency", 8, 300)
+assert (second["test"], second["kind"], second["size"], second["warmup"]) == ("tag_bw", "overhead", 100000, 3)
+for result in first, second:
+    times = [result["usec"][name] for name in ("min", "p50", "p90", "p99", "p99.9", "max")]
+    assert times == sorted(times) and times[0] > 0 and result["usec"]["mean"] > 0, times
+    assert result["mib_per_s"] > 0 and result["messages_per_s"] > 0 and result["verified"] > 0
+EOF
+    run -t tag_lat -n 10 -w 0 --json
+    [ "$(wc -l <"$work/out")" = 1 ] || fail "--json prints more than the object"
+    expect_status 129 "$perftest" -l -t tag_lat --json --csv
+fi
+
 # Thousands.
 run -t tag_lat -n 1000000 -w 0 -N -f
 tail -n 1 "$work/out" | grep -q ' 1,000,000 ' || fail "-N does not group digits"
