@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Manual pages and shell completion, made when building: pages of functions from the comments of the public headers,
-# pages of tools from what the built tools print for --help. What is a tool: a program of tools/ that is called ucx_*.
+# pages of tools from what the built tools print for --help, that of the settings from docs/CONFIG.md. What is a tool: a
+# program of tools/ that is called ucx_*.
 #
 # Left out where there is no Python, and in builds that a plain user never installs or whose tools cannot run here.
 
@@ -35,8 +36,14 @@ add_custom_command(OUTPUT ${cw_man}/man7/ucp.7
     DEPENDS ${cw_docs_headers} ${cw_docs_source}/pages.py ${cw_docs_source}/header.py ${cw_docs_source}/roff.py
         ${PROJECT_SOURCE_DIR}/packaging/debian/changelog
     COMMENT "Manual pages of the functions" VERBATIM)
-set(cw_docs_pages ${cw_man}/man7/ucp.7)
-install(DIRECTORY ${cw_man}/man3 ${cw_man}/man7 DESTINATION ${CMAKE_INSTALL_MANDIR})
+add_custom_command(OUTPUT ${cw_man}/man5/ucx.conf.5
+    COMMAND ${Python3_EXECUTABLE} -B ${cw_docs_source}/settings.py ${PROJECT_SOURCE_DIR}/docs/CONFIG.md
+        ${cw_man}/man5/ucx.conf.5 ${cw_docs_options}
+    DEPENDS ${PROJECT_SOURCE_DIR}/docs/CONFIG.md ${cw_docs_source}/settings.py ${cw_docs_source}/roff.py
+        ${PROJECT_SOURCE_DIR}/packaging/debian/changelog
+    COMMENT "Manual page of the settings" VERBATIM)
+set(cw_docs_pages ${cw_man}/man7/ucp.7 ${cw_man}/man5/ucx.conf.5)
+install(DIRECTORY ${cw_man}/man3 ${cw_man}/man5 ${cw_man}/man7 DESTINATION ${CMAKE_INSTALL_MANDIR})
 
 set(cw_docs_targets)
 if(CW_BUILD_TOOLS AND NOT CMAKE_CROSSCOMPILING)

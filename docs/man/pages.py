@@ -65,7 +65,7 @@ class Manual:
             if host in self.by_name:
                 self.guests.setdefault(host, []).append(item)
         self.known = {i.name: "3" for i in self.items if i.name and i.kind != "handle"}
-        self.known.update({"ucp": "7", "ucp_compat": "7"})
+        self.known.update({"ucp": "7", "ucp_compat": "7", "ucx.conf": "5"})
         status = self.by_name["ucs_status_t"]
         self.meanings = {name: doc.text for name, _, doc in status.members if doc is not None}
 
@@ -168,6 +168,8 @@ class Manual:
     def see_also(self, page, names):
         """References, those of other names for the page itself left out."""
         names = {self.hosts.get(n, n) for n in list(names) + list(page.seen) + ["ucp"]}
+        if page.name.startswith("ucp_config_"):
+            names.add("ucx.conf")
         page.see_also(names)
 
     def used_types(self, code):
@@ -282,7 +284,7 @@ class Manual:
             for item in self.items:
                 if item.kind == "handle" and item.header.startswith("ucp/"):
                     page.entry(roff.bold(item.name), item.doc.text)
-        page.see_also(["ucp", "ucp_compat", "ucs_status_t", "ucs_status_string"])
+        page.see_also(["ucp", "ucp_compat", "ucx.conf", "ucs_status_t", "ucs_status_string"])
         return page
 
     def pages(self):

@@ -24,6 +24,7 @@ FRAME = """@TITLE@
 .SH EXIT STATUS
 0 on success, 1 on failure.
 .SH SEE ALSO
+.BR ucx.conf (5),
 .BR ucp (7)
 """
 OPTION = re.compile(r" {1,10}(-\w|--[\w-]+)((?:, | \| |\|)(?:-\w|--[\w-]+))?(.*)")

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks the manual pages of a build. Usage: man.py CASE BUILD SOURCE MAP...
 
-CASE: pages (each function that a library exports and each tool has its page, nothing of its comment is lost,
-references lead somewhere), lint (mandoc and groff have nothing to say), self_test (both notice what is wrong).
+CASE: pages (each function that a library exports, each tool and each setting is described, nothing of a comment is
+lost, references lead somewhere), lint (mandoc and groff have nothing to say), self_test (both notice what is wrong).
 Status 77: what is needed is not on this machine.
 """
 
@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 PLAIN_HEADER = re.compile(r"/\*\*(?!<)((?:(?!\*/).)*)\*/\s*(?:static inline )?[\w\s*]*?\b(\w+)\(", re.DOTALL)
-REFERENCE = re.compile(r"\\fB([\w\\-]+)\\fP\((\d)\)|^\.BR ([\w\\-]+) \((\d)\)", re.MULTILINE)
+REFERENCE = re.compile(r"\\fB([\w\\-]+)\\fP\((\d)\)|^\.BR ([\w.\\-]+) \((\d)\)", re.MULTILINE)
 FRAGILE = "WARNING: .so is fragile"  # our aliases are such pages on purpose
 
 
@@ -70,8 +70,15 @@ def check_function(name, page, comment):
             yield "%s: statement %s is lost" % (name, statement)
 
 
-def check_pages(pages, names, tools, described):
-    complaints = []
+def settings(source):
+    """Variables that docs/CONFIG.md describes."""
+    with open(os.path.join(source, "docs", "CONFIG.md"), encoding="utf-8") as file:
+        return re.findall(r"^\| `(UCX_\w+)` \|", file.read(), re.MULTILINE)
+
+
+def check_pages(pages, names, tools, variables, described):
+    listed = re.findall(r"^\.TP\n\\fB(UCX_\w+)\\fP", pages["ucx.conf.5"], re.MULTILINE)
+    complaints = ["%s: not in ucx.conf(5)" % name for name in variables if name not in listed]
     for name in names:
         page = pages.get(name + ".3")
         if page is None:
@@ -110,7 +117,7 @@ def lint(directory):
     return complaints if ran else None
 
 
-def self_test(pages, names, tools, described):
+def self_test(pages, *rest):
     """Pages with one thing taken away or broken, each of which must be noticed."""
     def without(name, text, instead=""):
         changed = dict(pages)
@@ -126,10 +133,11 @@ def self_test(pages, names, tools, described):
         (without("ucp_mem_map.3", "R18."), r"ucp_mem_map: statement R18"),
         (without("ucp_mem_map.3", '.SH "RETURN VALUE"'), r"ucp_mem_map: no return value"),
         (without("ucp_atomic_add64.3", "add32", "add31"), r"ucp_atomic_add64\.3: stands for"),
+        (without("ucx.conf.5", "\\fBUCX_TLS\\fP"), r"UCX_TLS: not in ucx\.conf"),
         (without("ucp_mem_map.3", ".BR ucp (7)", ".BR ucp (8)"), r"ucp_mem_map\.3: refers to ucp\.8"),
     ]
     missed = [expected for changed, expected in broken
-              if not any(re.match(expected, c) for c in check_pages(changed, names, tools, described))]
+              if not any(re.match(expected, c) for c in check_pages(changed, *rest))]
     with tempfile.TemporaryDirectory() as directory:
         os.mkdir(os.path.join(directory, "man3"))
         with open(os.path.join(directory, "man3", "bad.3"), "w", encoding="utf-8") as file:
@@ -152,7 +160,10 @@ def main():
         if len(names) < 100:
             sys.exit("the export maps name %d functions only: they were not read right" % len(names))
         tools = [name for name in os.listdir(os.path.join(build, "bin")) if re.fullmatch(r"ucx_[a-z]+", name)]
-        arguments = (pages, names + ["ucp_init"], tools, comments(source))
+        variables = settings(source)
+        if len(variables) < 50:
+            sys.exit("docs/CONFIG.md names %d settings only: it was not read right" % len(variables))
+        arguments = (pages, names + ["ucp_init"], tools, variables, comments(source))
         complaints = self_test(*arguments) if case == "self_test" else check_pages(*arguments)
     for complaint in complaints:
         print(complaint)
