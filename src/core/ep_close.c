@@ -55,7 +55,7 @@ static void flush_release(struct cw_request *request)
     cw_list_remove(&state->remote.link);
 }
 
-static ucs_status_t conn_flush(struct ucp_ep *ep, struct cw_completion *completion)
+static ucs_status_t conn_flush(const struct ucp_ep *ep, struct cw_completion *completion)
 {
     const struct cw_transport *transport = ep->conn->iface->transport;
 
@@ -168,13 +168,19 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     return cw_request_handle(request);
 }
 
+/* Nothing of it is under way: no request is needed to find that out. */
+static int is_idle(const struct ucp_ep *ep)
+{
+    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy &&
+           (ep->state != CW_EP_OPEN || conn_flush(ep, NULL) == UCS_OK);
+}
+
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
-    if (cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy &&
-        (ep->state != CW_EP_OPEN || ep->conn->iface->transport->flush == NULL)) {
+    if (is_idle(ep)) {
         return NULL;
     }
     return start(ep, param, flush_send, 1);
@@ -305,7 +311,7 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
     struct ucp_ep *ep;
 
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
-        if (cw_list_empty(&ep->pending) && ep->state != CW_EP_OPEN && !ep->rma_busy) {
+        if (is_idle(ep)) {
             continue;
         }
         if (request == NULL) {

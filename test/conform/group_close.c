@@ -235,6 +235,16 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
     flush->outstanding_then = sent.outstanding;
 }
 
+/* A question changes nothing, and knows what a flush knows. */
+static void ask_flush(const struct cw_end *end, const struct flush *flush)
+{
+    if (cw_subject.transport->flush != NULL) {
+        cw_check((flush->status == UCS_OK && !flush->calls) ||
+                 cw_subject.transport->flush(end->conn, NULL) == UCS_INPROGRESS || flush->done,
+                 "a flush waits, and the question whether it would says no");
+    }
+}
+
 static void start_flush(struct cw_rig *rig, struct cw_end *end, struct flush *flush)
 {
     uint64_t deadline = cw_deadline();
@@ -247,6 +257,7 @@ static void start_flush(struct cw_rig *rig, struct cw_end *end, struct flush *fl
         }
     }
     cw_check(flush->status == UCS_OK || flush->status == UCS_INPROGRESS, "flush answers %d", flush->status);
+    ask_flush(end, flush);
     cw_check(flush->calls == 0, "the completion of a flush came from inside flush");
     if (flush->status == UCS_OK) {
         flush->done             = 1;

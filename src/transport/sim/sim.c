@@ -514,6 +514,9 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
     if (cw_list_empty(&conn->link->channels[conn->side].queue)) {
         return UCS_OK;
     }
+    if (completion == NULL) {
+        return UCS_INPROGRESS;
+    }
     if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
         return refuse_for_now(world, conn);
     }

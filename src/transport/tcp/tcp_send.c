@@ -286,6 +286,9 @@ ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completio
     if (conn->broken != UCS_OK) {
         return conn->broken;
     }
+    if (completion == NULL) {
+        return (further == 0 && tx == NULL) ? UCS_OK : UCS_INPROGRESS;
+    }
     if (further != 0) {
         if (conn->rails->num_flushes == CW_TCP_MAX_FLUSHES) {
             return again(conn);
