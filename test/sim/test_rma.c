@@ -349,12 +349,8 @@ static void move(struct way *way, enum kind kind)
 
 static uint64_t result_of(unsigned op, uint64_t before, uint64_t operand, uint64_t swap)
 {
-    const uint64_t after[] = {before + operand,
-                              operand,
-                              (before == operand) ? swap : before,
-                              before & operand,
-                              before | operand,
-                              before ^ operand};
+    const uint64_t after[] = {before + operand, operand,          (before == operand) ? swap : before,
+                              before & operand, before | operand, before ^ operand};
 
     return after[op];
 }
@@ -393,9 +389,8 @@ static void change(struct way *way, enum kind kind)
 /* On a word that all use: fetched counts come once each, sums are exact. */
 static void count(struct way *way)
 {
-    static const uint64_t one = 1;
-    struct person *owner      = &people[way->to];
-    enum word word            = (enum word)below(WORDS);
+    struct person *owner = &people[way->to];
+    enum word word       = (enum word)below(WORDS);
     int narrow = word == FETCH32 || word == SUM32, fetches = word == FETCH64 || word == FETCH32, silent;
     struct access *access;
     ucp_request_param_t param;
@@ -416,9 +411,9 @@ static void count(struct way *way)
         operand              = cw_hash_mix(access->serial);
         owner->sums[narrow] += operand;
     }
-    started(access, ucp_atomic_op_nbx(town->people[way->from].eps[way->to], UCP_ATOMIC_OP_ADD,
-                                      fetches ? &one : &operand, 1, (uint64_t)(uintptr_t)&owner->shared[word],
-                                      way->shared_keys[below(3) == 0], &param), silent);
+    started(access, ucp_atomic_op_nbx(town->people[way->from].eps[way->to], UCP_ATOMIC_OP_ADD, &operand, 1,
+                                      (uint64_t)(uintptr_t)&owner->shared[word], way->shared_keys[below(3) == 0],
+                                      &param), silent);
 }
 
 /* Put, fence, active message: who gets the message sees the put (R16). */
@@ -484,27 +479,23 @@ static void talk(unsigned num_accesses)
         unsigned from = below(town->num_workers), to = below(town->num_workers), chance = below(32);
         struct way *way = &ways[from][to];
 
-        if (chance >= 12) {
+        num_accesses -= chance < 11;
+        if (chance < 4) {
+            move(way, PUT);
+        } else if (chance < 7) {
+            move(way, GET);
+        } else if (chance < 9) {
+            change(way, (chance == 7) ? POSTED : FETCHING);
+        } else if (chance < 11) {
+            count(way);
+        } else if (chance > 11) {
             cw_town_step(town);
-        } else if (chance == 11) {
-            if (below(3) == 0) {
-                send_marker(way);
-            } else if (below(3) == 0) {
-                fence(from);
-            } else {
-                start_flush(from, (below(3) == 0) ? -1 : (int)to);
-            }
+        } else if (below(3) == 0) {
+            send_marker(way);
+        } else if (below(3) == 0) {
+            fence(from);
         } else {
-            num_accesses--;
-            if (chance < 4) {
-                move(way, PUT);
-            } else if (chance < 7) {
-                move(way, GET);
-            } else if (chance < 9) {
-                change(way, (chance == 7) ? POSTED : FETCHING);
-            } else {
-                count(way);
-            }
+            start_flush(from, (below(3) == 0) ? -1 : (int)to);
         }
     }
 }
@@ -682,34 +673,19 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
     return end();
 }
 
-static void run_many(uint64_t otherwise, int sleepers)
+static void run_awake(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", otherwise);
-
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        run_healthy(seed, sleepers);
-    }
+    run_healthy(seed, 0);
 }
 
-static void test_healthy_network(void **state)
+static void run_asleep(uint64_t seed)
 {
-    (void)state;
-    run_many(100, 0);
+    run_healthy(seed, 1);
 }
 
-static void test_sleepers(void **state)
+static void run_twice(uint64_t seed)
 {
-    (void)state;
-    run_many(100, 1);
-}
-
-static void test_runs_replay(void **state)
-{
-    (void)state;
-    for (uint64_t seed = 1; seed <= 5; seed++) {
-        assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
-    }
+    assert_int_equal(run_healthy(seed, 0), run_healthy(seed, 0));
 }
 
 static void close_all(unsigned from, uint32_t flags)
@@ -720,96 +696,100 @@ static void close_all(unsigned from, uint32_t flags)
 }
 
 /* The origin closes behind its last access: all of them are carried out (CLS-4). */
-static void test_close_loses_nothing(void **state)
+static void run_close_loses_nothing(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 30);
-
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
-        talk(60);
-        for (unsigned from = 0; from < town->num_workers; from++) {
-            close_all(from, 0);
-        }
-        cw_town_finish(town);
-        for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
-            silent_ended(&ways[i / town->num_workers][i % town->num_workers], UINT32_MAX);
-        }
-        for (unsigned i = 0; i < 3000; i++) {
-            cw_town_step(town);
-        }
-        end();
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, 0, 20000);
+    talk(60);
+    for (unsigned from = 0; from < town->num_workers; from++) {
+        close_all(from, 0);
     }
+    cw_town_finish(town);
+    for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
+        silent_ended(&ways[i / town->num_workers][i % town->num_workers], UINT32_MAX);
+    }
+    for (unsigned i = 0; i < 3000; i++) {
+        cw_town_step(town);
+    }
+    end();
 }
 
 /* Connections break: every access ends once. */
-static void test_broken_connections(void **state)
+static void run_broken_connections(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
+    enum cw_sim_fault fault = (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE;
 
-    (void)state;
-    for (uint64_t seed = first; seed < first + count; seed++) {
-        enum cw_sim_fault fault = (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE;
-
-        start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
-        talk(80);
-        cw_sim_set_fault(town->world, fault, 3000);
-        talk(100);
-        cw_sim_set_fault(town->world, fault, 0);
-        if (seed % 3 == 0) {
-            cw_sim_reset_all(town->world, below(town->num_workers));
-        }
-        for (unsigned i = 0; i < 2000; i++) {
-            cw_town_step(town);
-        }
-        for (unsigned from = 0; from < town->num_workers; from++) {
-            close_all(from, (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
-        }
-        end();
+    start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
+    talk(80);
+    cw_sim_set_fault(town->world, fault, 3000);
+    talk(100);
+    cw_sim_set_fault(town->world, fault, 0);
+    if (seed % 3 == 0) {
+        cw_sim_reset_all(town->world, below(town->num_workers));
     }
+    for (unsigned i = 0; i < 2000; i++) {
+        cw_town_step(town);
+    }
+    for (unsigned from = 0; from < town->num_workers; from++) {
+        close_all(from, (seed % 4 < 2) ? UCP_EP_CLOSE_FLAG_FORCE : 0);
+    }
+    end();
 }
 
 /* A worker takes its memory back while others use it: nobody changes it any more, nobody waits for ever (MEM-16). */
-static void test_unmap_under_access(void **state)
+static void run_unmap_under_access(uint64_t seed)
 {
-    uint64_t first = from_environment("CW_SIM_SEED", 1);
-    uint64_t count = from_environment("CW_SIM_SEEDS", 100);
+    unsigned owner;
+    size_t length;
 
-    (void)state;
+    start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 50000);
+    owner  = below(town->num_workers);
+    length = section * town->num_workers;
+    talk(40 + below(60));
+    assert_int_equal(ucp_mem_unmap(town->people[owner].context, people[owner].memh), UCS_OK);
+    people[owner].memh      = NULL;
+    people[owner].beacon[0] = 0;
+    memset(people[owner].memory, 0x77, length);
+    talk(60);
+    for (unsigned from = 0; from < town->num_workers; from++) {
+        start_flush(from, -1);
+    }
+    cw_town_finish(town);
+    for (size_t i = 0; i < length; i++) {
+        if (people[owner].memory[i] != 0x77) {
+            cw_town_fail(town, "byte %zu of memory that was unmapped is changed", i);
+        }
+    }
+    end();
+}
+
+struct series {
+    uint64_t num_seeds;
+    void (*run)(uint64_t seed);
+};
+
+static void run_series(void **state)
+{
+    const struct series *series = *state;
+    uint64_t first              = from_environment("CW_SIM_SEED", 1);
+    uint64_t count              = from_environment("CW_SIM_SEEDS", series->num_seeds);
+
     for (uint64_t seed = first; seed < first + count; seed++) {
-        unsigned owner;
-        size_t length;
-
-        start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 50000);
-        owner  = below(town->num_workers);
-        length = section * town->num_workers;
-        talk(40 + below(60));
-        assert_int_equal(ucp_mem_unmap(town->people[owner].context, people[owner].memh), UCS_OK);
-        people[owner].memh      = NULL;
-        people[owner].beacon[0] = 0;
-        memset(people[owner].memory, 0x77, length);
-        talk(60);
-        for (unsigned from = 0; from < town->num_workers; from++) {
-            start_flush(from, -1);
-        }
-        cw_town_finish(town);
-        for (size_t i = 0; i < length; i++) {
-            if (people[owner].memory[i] != 0x77) {
-                cw_town_fail(town, "byte %zu of memory that was unmapped is changed", i);
-            }
-        }
-        end();
+        series->run(seed);
     }
 }
 
 int main(int argc, char **argv)
 {
+    static struct series healthy = {100, run_awake}, replay = {5, run_twice}, sleepers = {100, run_asleep},
+                         closes_early = {30, run_close_loses_nothing}, broken = {100, run_broken_connections},
+                         unmapped = {100, run_unmap_under_access};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_healthy_network),    cmocka_unit_test(test_runs_replay),
-        cmocka_unit_test(test_sleepers),           cmocka_unit_test(test_close_loses_nothing),
-        cmocka_unit_test(test_broken_connections), cmocka_unit_test(test_unmap_under_access),
+        {"test_healthy_network", run_series, NULL, NULL, &healthy},
+        {"test_runs_replay", run_series, NULL, NULL, &replay},
+        {"test_sleepers", run_series, NULL, NULL, &sleepers},
+        {"test_close_loses_nothing", run_series, NULL, NULL, &closes_early},
+        {"test_broken_connections", run_series, NULL, NULL, &broken},
+        {"test_unmap_under_access", run_series, NULL, NULL, &unmapped},
     };
 
     if (argc > 1) {
