@@ -6,6 +6,7 @@
  * Exit status (PRF-5): 0 success, 129 wrong options, 255 failure.
  */
 #define _GNU_SOURCE
+#include "compare.h"
 #include "oob.h"
 #include "options.h"
 #include "report.h"
@@ -193,6 +194,9 @@ int main(int argc, char **argv)
     }
     if (options.show_library) {
         return show_library();
+    }
+    if (options.compare != NULL) {
+        return cw_compare_run(&options, argv) == 0 ? 0 : CW_PERF_EXIT_FAILURE;
     }
     if (options.cpus != NULL) {
         const char *problem = cw_cpu_bind(options.cpus);

@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
-       OPTION_JSON };
+       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -30,6 +30,8 @@ static const struct option long_options[] = {
     {"percentiles", no_argument, NULL, OPTION_PERCENTILES},
     {"timeout", required_argument, NULL, OPTION_TIMEOUT},
     {"library", no_argument, NULL, OPTION_LIBRARY},
+    {"compare", required_argument, NULL, OPTION_COMPARE},
+    {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"csv", no_argument, NULL, 'v'},
     {"json", no_argument, NULL, OPTION_JSON},
     {"user-memory", no_argument, NULL, OPTION_USER_MEMORY},
@@ -44,6 +46,7 @@ void cw_options_init(struct cw_perf_options *options)
         .family = AF_INET,
         .port = 13337,
         .rank = 50.0,
+        .rounds = 5,
         .timeout_s = 60,
     };
 }
@@ -75,6 +78,9 @@ void cw_options_usage(const char *program)
            "  -B            map it without waiting until it is there (UCP_MEM_MAP_NONBLOCK)\n"
            "  -z            give the memory handle with each operation\n"
            "  -o            the server makes no progress\n\n"
+           "Comparison\n"
+           "  --compare <lib>  run both sides here, in turn with this library and with the libucp.so.0 of <lib>\n"
+           "  --rounds <n>  how often each of them (5)\n\n"
            "How\n"
            "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
            "  -M <mode>     thread mode of the worker: single, serialized, multi (single)\n"
@@ -335,6 +341,15 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
         options->timeout_s = (unsigned)number;
         options->wait_limited = true;
         return true;
+    case OPTION_COMPARE:
+        options->compare = *value == '\0' ? NULL : value;
+        return true;
+    case OPTION_ROUNDS:
+        if (!parse_count(value, "--rounds", 1, CW_PERF_MAX_ROUNDS, &number)) {
+            return false;
+        }
+        options->rounds = (unsigned)number;
+        return true;
     case OPTION_LIBRARY:
         options->show_library = true;
         return true;
@@ -412,6 +427,11 @@ static bool check(const struct cw_perf_options *options)
 
     if (options->loopback && options->host != NULL) {
         cw_say_error("a host ('%s') and -l exclude each other: -l runs both sides in this process", options->host);
+        return false;
+    }
+    if (options->compare != NULL &&
+        (options->host != NULL || options->csv || options->json || options->batches > 0 || params->test[0] == '\0')) {
+        cw_say_error("--compare runs one test (-t) with both sides here: not together with a host, -b, -v or --json");
         return false;
     }
     if (options->json && options->csv) {

@@ -15,6 +15,7 @@
 #include <ucp/api/ucp.h>
 
 #define CW_PERF_MAX_BATCH  32
+#define CW_PERF_MAX_ROUNDS 99
 #define CW_PERF_TEST_NAME  32
 #define CW_PERF_MAX_PARTS  32
 #define CW_PERF_NUMBERS    (10 + CW_PERF_MAX_PARTS)
@@ -69,6 +70,8 @@ struct cw_perf_options {
     bool json;
     bool percentiles;
     bool quiet;
+    const char *compare; /* another library, NULL: none */
+    unsigned rounds;     /* of a comparison */
     unsigned timeout_s;
     bool wait_limited; /* --timeout given: a server waits for its client no longer than that */
     const char *batch[CW_PERF_MAX_BATCH];
