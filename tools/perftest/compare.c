@@ -3,7 +3,7 @@
  * Comparison of two libraries.
  *
  * Callers: main.c.
- * A run is one process with -l, otherwise a server and a client, bound to the first two processors (-c: to those given).
+ * A run is one process with -l, otherwise a server and a client, bound to the first two processors (or as -c says).
  * They are this program, started with the same words and others behind them that win: no comparison, one row.
  * LD_LIBRARY_PATH decides which library they load. Every run ends by its own time limits. Ratios are taken within a
  * round of A and B, so that a machine that becomes slower slows both alike.
