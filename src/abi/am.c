@@ -51,7 +51,8 @@ ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_
     return set_handler(worker, id, handler, flags, __func__);
 }
 
-static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const ucp_request_param_t *param)
+static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const void *buffer, size_t count,
+                               const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV;
     ucs_status_t status;
@@ -59,7 +60,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM))) {
         return cw_door_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
     }
-    status = cw_door_check_param(param);
+    status = cw_door_check_param(param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
@@ -79,7 +80,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = check_send(worker, header_length, param);
+    ucs_status_t status = check_send(worker, header_length, buffer, count, param);
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
@@ -98,7 +99,7 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
     ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param);
+        status = cw_door_check_param(param, buffer, count);
     }
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);

@@ -24,14 +24,16 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
 #define CW_DOOR_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
 
-/* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15. */
+/* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
 ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
+ucs_status_t cw_door_check_buffer(const ucp_request_param_t *param, const void *buffer, size_t count);
 
-static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param)
+static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param, const void *buffer, size_t count)
 {
-    const uint32_t checked = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE;
+    const uint32_t checked = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE |
+                             UCP_OP_ATTR_FIELD_MEMH;
 
-    return cw_likely(!(param->op_attr_mask & checked)) ? UCS_OK : cw_door_check_attributes(param);
+    return cw_likely(!(param->op_attr_mask & checked)) ? UCS_OK : cw_door_check_buffer(param, buffer, count);
 }
 
 #endif

@@ -61,7 +61,7 @@ static inline ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    status    = cw_door_check_param(param);
+    status    = cw_door_check_param(param, buffer, count);
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
         status = measure(buffer, count, param->datatype, call, length_p);

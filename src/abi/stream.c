@@ -12,7 +12,7 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
     ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param);
+        status = cw_door_check_param(param, buffer, count);
     }
     if (status == UCS_OK && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
         cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
@@ -35,7 +35,7 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
     ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param);
+        status = cw_door_check_param(param, buffer, count);
     }
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);

@@ -15,7 +15,7 @@ static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
     }
-    status = cw_door_check_param(param);
+    status = cw_door_check_param(param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
@@ -37,18 +37,19 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
     return tag_send(ep, buffer, count, tag, param, 1, __func__);
 }
 
-static ucs_status_t check_recv(ucp_worker_h worker, const ucp_request_param_t *param, const char *call)
+static ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count, const ucp_request_param_t *param,
+                               const char *call)
 {
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_TAG");
     }
-    return cw_door_check_param(param);
+    return cw_door_check_param(param, buffer, count);
 }
 
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, param, __func__);
+    ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
@@ -63,7 +64,7 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, param, __func__);
+    ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {

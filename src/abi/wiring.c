@@ -6,6 +6,7 @@
 #include "abi/door.h"
 #include "connect/connect.h"
 #include "connect/meet.h"
+#include "core/mem.h"
 #include "op/fetch.h"
 #include "op/op.h"
 #include "op/rma.h"
@@ -62,6 +63,39 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
             cw_error("a generic datatype cannot be used with a memory handle");
             return UCS_ERR_INVALID_PARAM;
         }
+    }
+    return UCS_OK;
+}
+
+/* OPA-13 */
+static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
+{
+    const ucp_dt_iov_t *iov = buffer;
+    size_t i;
+
+    if (cw_dt_is_contig(datatype)) {
+        return cw_mem_covers(mem, buffer, cw_dt_contig_length(datatype, count));
+    }
+    for (i = 0; i < count && iov != NULL; i++) {
+        if (!cw_mem_covers(mem, iov[i].buffer, iov[i].length)) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+ucs_status_t cw_door_check_buffer(const ucp_request_param_t *param, const void *buffer, size_t count)
+{
+    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                                    ucp_dt_make_contig(1);
+    ucs_status_t status           = cw_door_check_attributes(param);
+
+    if (status != UCS_OK || !(param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) {
+        return status;
+    }
+    if (param->memh == NULL || !is_registered(param->memh, datatype, buffer, count)) {
+        cw_error("the memory handle does not cover the buffer");
+        return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
 }

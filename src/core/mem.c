@@ -199,6 +199,17 @@ ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr)
 
 /* ---- accesses ---- */
 
+static int holds(const struct ucp_mem *mem, uint64_t address, uint64_t length)
+{
+    return address >= mem->key.address && length <= mem->key.length &&
+           address - mem->key.address <= mem->key.length - length;
+}
+
+int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length)
+{
+    return length == 0 || holds(mem, (uintptr_t)buffer, length);
+}
+
 static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
                          unsigned rights, struct ucp_mem **mem_p)
 {
@@ -209,8 +220,7 @@ static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint6
         return UCS_ERR_INVALID_ADDR;
     }
     mem = cw_container_of(link, struct ucp_mem, link);
-    if (address < mem->key.address || length > mem->key.length ||
-        address - mem->key.address > mem->key.length - length) {
+    if (!holds(mem, address, length)) {
         return UCS_ERR_INVALID_ADDR;
     }
     if ((mem->key.rights & rights) != rights) {

@@ -31,6 +31,8 @@ ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem);
 ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr);
 ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *params);
 void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
+/* Whether these bytes lie in the region; of no bytes it is always true. */
+int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
 /* The key of a region; equal at each call (KEY-2). */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
 

@@ -273,15 +273,12 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
 {
     const uint64_t needed = UCP_MEM_ADVISE_PARAM_FIELD_ADDRESS | UCP_MEM_ADVISE_PARAM_FIELD_LENGTH |
                             UCP_MEM_ADVISE_PARAM_FIELD_ADVICE;
-    uintptr_t address;
 
     if ((params->field_mask & needed) != needed) {
         cw_error("advice about memory needs address, length and advice");
         return UCS_ERR_INVALID_PARAM;
     }
-    address = (uintptr_t)params->address;
-    if (address < mem->key.address || params->length > mem->key.length ||
-        address - mem->key.address > mem->key.length - params->length) {
+    if (!cw_mem_covers(mem, params->address, params->length)) {
         cw_error("advice about %zu bytes at %p, which are not within the registered memory", params->length,
                  params->address);
         return UCS_ERR_INVALID_PARAM;

@@ -99,6 +99,8 @@ static void accesses_stay_within_the_region(void **state)
     assert_int_equal(enter(key.token, area + 500, UINT64_MAX, BOTH), UCS_ERR_INVALID_ADDR);
     assert_int_equal(enter(key.token, area + 500, UINT64_MAX - (uintptr_t)area, BOTH), UCS_ERR_INVALID_ADDR);
     assert_int_equal(enter(key.token ^ 1, area + 10, 1, BOTH), UCS_ERR_INVALID_ADDR);
+    assert_true(cw_mem_covers(mem, area + 10, 1000) && cw_mem_covers(mem, NULL, 0));
+    assert_false(cw_mem_covers(mem, area + 9, 1) || cw_mem_covers(mem, area + 11, 1000));
     assert_int_equal(enter(0, NULL, 0, 0), UCS_ERR_INVALID_ADDR);
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     assert_int_equal(enter(key.token, area + 10, 1, BOTH), UCS_ERR_INVALID_ADDR);
