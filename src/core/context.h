@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The context: what ucp_init was told, the configuration, and the devices that the configuration leaves usable.
- * Read-only after creation, hence free of locks; workers and memory handles point to it.
+ * Read-only after creation, hence free of locks; workers and memory handles point to it. `memory` locks itself.
  */
 #ifndef CW_CORE_CONTEXT_H
 #define CW_CORE_CONTEXT_H

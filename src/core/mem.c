@@ -320,6 +320,9 @@ static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
     abandon_conn(ep->conn);
     abandon_conn(ep->loop_conn);
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
+    if (cw_worker_has(ep->worker, UCP_FEATURE_WAKEUP)) {
+        (void)cw_poller_signal(ep->worker->poller); /* its thread may be asleep */
+    }
 }
 
 /*
