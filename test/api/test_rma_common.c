@@ -324,6 +324,11 @@ int cw_servant_run(int fd, const char *argument)
     cw_side_open(&side, &config);
     side.ep = cw_fd_connect(fd, &side, &config);
     while (message.order != CW_ORDER_QUIT) {
+        while (!silent && cw_fd_poll(fd, 0) == 0) {
+            if (ucp_worker_progress(side.worker) == 0) {
+                sched_yield();
+            }
+        }
         cw_fd_read(fd, &message, sizeof(message), silent ? NULL : side.worker);
         if (message.order == CW_ORDER_MAP) {
             for (answer.region = 0; regions[answer.region].base != NULL; answer.region++) {
@@ -359,8 +364,10 @@ void cw_servant_start(struct cw_servant *servant, struct cw_pair *pair)
 
 static void tell(struct cw_servant *servant, const struct message *message, struct answer *answer)
 {
+    /* While the servant looks without progress something may have to leave here; otherwise it gets the processor. */
     cw_fd_write(servant->remote.fd, message, sizeof(*message));
-    cw_fd_read(servant->remote.fd, answer, sizeof(*answer), servant->pair->tx->worker);
+    cw_fd_read(servant->remote.fd, answer, sizeof(*answer),
+               message->order == CW_ORDER_AWAIT ? servant->pair->tx->worker : NULL);
 }
 
 uint64_t cw_servant_tell(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c)

@@ -90,7 +90,6 @@ int cw_servant_run(int fd, const char *argument);
 
 /* pair: its first side is opened here, with an endpoint in PEER mode whose failures are counted. */
 void cw_servant_start(struct cw_servant *servant, struct cw_pair *pair);
-/* Progresses while it waits for the answer. */
 uint64_t cw_servant_tell(struct cw_servant *servant, enum cw_order order, uint64_t a, uint64_t b, uint64_t c);
 void cw_servant_dismiss(struct cw_servant *servant);
 void cw_servant_kill(struct cw_servant *servant);

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Put and get in all forms, sizes and alignments, between all kinds of memory, to the own process and to another one:
+ * RMA-1..5, RMA-7..10, OPA-4, OPA-6, OPA-13..18, R1, R4, R17.
+ */
+#define _GNU_SOURCE
+#include "test_rma_common.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static const struct cw_pair_config config = {.features = CW_RMA_FEATURES, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
+
+enum way {
+    BLOCKING,
+    NBI,
+    NB,
+    NBX,
+    NBX_PLAIN,   /* without callback */
+    NBX_NO_IMM,
+    NBX_FAST,
+    NBX_MULTI,
+    NBX_FORCE,
+    NBX_USER,
+    NBX_MEMH,
+    NBX_WORDS,   /* elements of more than one byte */
+    NBX_IOV,
+    NBX_FREED,   /* the request is freed at once */
+    WAYS
+};
+
+static const char *const way_names[] = {"blocking", "nbi", "nb", "nbx", "nbx without callback", "no-imm", "fast",
+                                        "multi", "force", "user", "memh", "words", "iov", "freed"};
+
+static const size_t small_sizes[] = {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 31, 64, 65, 200, 1000, 4095, 4096, 4097, 8200};
+static const size_t large_sizes[] = {16384, 30001, 65535, 65536, 65543, 200003, CW_MIB, (4 << 20) - 1, 4 << 20};
+enum {
+    SMALL = sizeof(small_sizes) / sizeof(small_sizes[0]),
+    LARGE = sizeof(large_sizes) / sizeof(large_sizes[0]),
+    ROOM = (4 << 20) + 256,
+    ENTRIES = 40,
+    MARGIN = 64
+};
+
+struct transfer {
+    struct cw_target *target;
+    enum way way;
+    bool get;
+    size_t length;
+    size_t offset;      /* at the target */
+    char *local;        /* with MARGIN bytes around */
+    struct cw_region own;
+    ucp_dt_iov_t iov[ENTRIES];
+    struct cw_op op;
+    bool known_complete;
+};
+
+static char running_text[200];
+static struct cw_op *nb_op;
+
+static void nb_done(void *request, ucs_status_t status)
+{
+    nb_op->calls++;
+    nb_op->status = status;
+    nb_op->checked = ucp_request_check_status(request);
+    nb_op->request = request;
+}
+
+static ucs_status_ptr_t start_nbx(struct transfer *t, const void *buffer, size_t count, ucp_request_param_t *param)
+{
+    uint64_t address = t->target->address + t->offset;
+
+    return t->get ? ucp_get_nbx(t->target->ep, (void *)(uintptr_t)buffer, count, address, t->target->key, param) :
+                    ucp_put_nbx(t->target->ep, buffer, count, address, t->target->key, param);
+}
+
+/* Entries of very different lengths, some of them empty. */
+static size_t cut(struct transfer *t)
+{
+    size_t offset = 0, count = 0;
+
+    while (count < ENTRIES - 1) {
+        size_t piece = count % 5 == 3 ? 0 : (t->length - offset) / (count % 4 == 0 ? 2 : 7);
+
+        t->iov[count].buffer = piece == 0 ? NULL : t->local + offset;
+        t->iov[count++].length = piece;
+        offset += piece;
+    }
+    t->iov[count].buffer = t->local + offset;
+    t->iov[count++].length = t->length - offset;
+    return count;
+}
+
+static size_t word_of(size_t length)
+{
+    return length % 12 == 0 ? 12 : length % 8 == 0 ? 8 : length % 2 == 0 ? 2 : 1;
+}
+
+/* Whatever attributes the way has. */
+static ucp_request_param_t attributes(struct transfer *t, size_t *count, const void **buffer)
+{
+    ucp_request_param_t param = cw_param_send(t->way == NBX_PLAIN ? NULL : &t->op);
+
+    *count = t->length;
+    *buffer = t->local;
+    switch (t->way) {
+    case NBX_NO_IMM:
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+        break;
+    case NBX_FAST:
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_FAST_CMPL;
+        break;
+    case NBX_MULTI:
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_MULTI_SEND;
+        break;
+    case NBX_FORCE:
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+        break;
+    case NBX_MEMH:
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        param.memh = t->own.memh;
+        break;
+    case NBX_WORDS:
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = ucp_dt_make_contig(word_of(t->length));
+        *count = t->length / word_of(t->length);
+        break;
+    case NBX_IOV:
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = UCP_DATATYPE_IOV;
+        *count = cut(t);
+        *buffer = t->iov;
+        break;
+    default:
+        break;
+    }
+    return param;
+}
+
+static void finish_status(struct transfer *t, ucs_status_t status, ucs_status_t unknown)
+{
+    if (status != UCS_OK && status != unknown) {
+        fail_msg("It ends with %s", ucs_status_string(status));
+    }
+    t->known_complete = status == UCS_OK;
+}
+
+static void run_blocking(struct transfer *t)
+{
+    struct cw_helper helper;
+    ucs_status_t status;
+
+    cw_target_lend(t->target, &helper);
+    status = t->get ? ucp_get(t->target->ep, t->local, t->length, t->target->address + t->offset, t->target->key) :
+                      ucp_put(t->target->ep, t->local, t->length, t->target->address + t->offset, t->target->key);
+    cw_target_return(t->target, &helper);
+    finish_status(t, status, UCS_OK);
+}
+
+static void run_old(struct transfer *t)
+{
+    uint64_t address = t->target->address + t->offset;
+
+    if (t->way == NBI) {
+        finish_status(t, t->get ? ucp_get_nbi(t->target->ep, t->local, t->length, address, t->target->key) :
+                                  ucp_put_nbi(t->target->ep, t->local, t->length, address, t->target->key),
+                      UCS_INPROGRESS);
+        return;
+    }
+    nb_op = &t->op;
+    t->op.result = t->get ? ucp_get_nb(t->target->ep, t->local, t->length, address, t->target->key, nb_done) :
+                            ucp_put_nb(t->target->ep, t->local, t->length, address, t->target->key, nb_done);
+    assert_int_equal(t->op.calls, 0); /* R1 */
+    finish_status(t, cw_op_wait(t->target->pair, &t->op, "old operation"), UCS_OK);
+}
+
+static void run_nbx(struct transfer *t)
+{
+    struct cw_user_request user = {0};
+    const void *buffer;
+    size_t count;
+    ucp_request_param_t param = attributes(t, &count, &buffer);
+
+    if (t->way == NBX_USER) {
+        user = cw_user_request_new(t->target->pair->tx->context);
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+        param.request = user.handle;
+    }
+    cw_op_started(&t->op, start_nbx(t, buffer, count, &param));
+    assert_true(t->way == NBX_NO_IMM || t->op.calls == 0); /* R1 */
+    if (t->way == NBX_FORCE && UCS_PTR_RAW_STATUS(t->op.result) == UCS_ERR_NO_RESOURCE) { /* OPA-16 */
+        param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+        t->op.inside = true;
+        cw_op_started(&t->op, start_nbx(t, buffer, count, &param));
+    } else if (t->way == NBX_FORCE) {
+        assert_null(t->op.result);
+    }
+    memset(&param, 0xff, sizeof(param)); /* OPA-19 */
+    if (t->way == NBX_NO_IMM) {
+        assert_true(UCS_PTR_IS_PTR(t->op.result)); /* OPA-14 */
+    }
+    if (t->way == NBX_USER) {
+        assert_true(t->op.result == NULL || t->op.result == user.handle); /* OPA-6 */
+        if (t->op.result != NULL) {
+            cw_pair_wait_count(t->target->pair, &t->op.calls, 1, "callback");
+            assert_int_equal(ucp_request_check_status(user.handle), t->op.status);
+        }
+        finish_status(t, t->op.result == NULL ? UCS_OK : t->op.status, UCS_OK);
+        cw_user_request_check(&user);
+        cw_user_request_free(&user);
+    } else if (t->way == NBX_FREED && UCS_PTR_IS_PTR(t->op.result)) {
+        ucp_request_free(t->op.result); /* R4, RMA-8 */
+        t->known_complete = false;
+    } else if (t->way == NBX_PLAIN) {
+        finish_status(t, cw_pair_wait(t->target->pair, t->op.result, "operation"), UCS_OK);
+    } else {
+        finish_status(t, cw_op_wait(t->target->pair, &t->op, "operation"), UCS_OK);
+    }
+}
+
+static void run_any(struct transfer *t)
+{
+    if (t->way == BLOCKING) {
+        run_blocking(t);
+    } else if (t->way == NBI || t->way == NB) {
+        run_old(t);
+    } else {
+        run_nbx(t);
+    }
+}
+
+static void check_margins(const struct transfer *t)
+{
+    for (int i = 0; i < MARGIN; i++) {
+        assert_int_equal((unsigned char)t->local[-1 - i], CW_GUARD_VALUE);
+        assert_int_equal((unsigned char)t->local[t->length + (size_t)i], CW_GUARD_VALUE);
+    }
+}
+
+static void check_put(struct transfer *t, uint64_t seed)
+{
+    struct cw_target *target = t->target;
+    size_t before = t->offset < MARGIN ? t->offset : MARGIN;
+    uint64_t guard = 0x0101010101010101ull * CW_GUARD_VALUE;
+
+    if (t->known_complete && t->length > 0) { /* RMA-1 */
+        memset(t->local, 0, t->length);
+    }
+    assert_int_equal(cw_target_flush(target), UCS_OK);
+    cw_target_check(target, t->offset, t->length, seed);
+    assert_true(before == 0 || cw_target_peek(target, t->offset - 8) == guard);
+    assert_true(cw_target_peek(target, t->offset + t->length) == guard);
+    assert_int_equal(t->op.calls, t->op.calls > 0); /* REQ-3 */
+}
+
+static void transfer_run(struct transfer *t, uint64_t seed)
+{
+    size_t whole = t->length + 2 * MARGIN;
+
+    memset(t->local - MARGIN, CW_GUARD_VALUE, whole);
+    memset(&t->op, 0, sizeof(t->op));
+    snprintf(running_text, sizeof(running_text), "%s %s of %zu bytes, at %#zx of the target, here at %#zx",
+             way_names[t->way], t->get ? "get" : "put", t->length, t->offset, (size_t)t->local % CW_PAGE);
+    if (t->get) {
+        cw_target_fill(t->target, t->offset, t->length, seed);
+        run_any(t);
+        if (!t->known_complete) {
+            assert_int_equal(cw_target_flush(t->target), UCS_OK); /* RMA-7, RMA-8 */
+        }
+        cw_pattern_check(t->local, t->length, seed); /* RMA-2 */
+        check_margins(t);
+        cw_target_check(t->target, t->offset, t->length, seed);
+    } else {
+        cw_target_set(t->target, t->offset < 8 ? t->offset : t->offset - 8, t->length + 16, CW_GUARD_VALUE);
+        cw_pattern_fill(t->local, t->length, seed);
+        run_any(t);
+        check_margins(t);
+        check_put(t, seed);
+    }
+}
+
+/* The reference of this level: no lists, no NO_IMM_CMPL for what completes at once. */
+static bool skipped(const struct transfer *t)
+{
+    return cw_test_reference() && (t->way == NBX_IOV || t->way == NBX_WORDS || t->way == NBX_NO_IMM ||
+                                   t->way == NBX_FORCE);
+}
+
+static void run_size(struct transfer *t, char *room, size_t length, uint64_t *random, int rounds)
+{
+    for (int i = 0; i < rounds; i++) {
+        uint64_t number = cw_random_next(random);
+
+        t->length = length;
+        t->offset = 8 + number % 13;
+        t->local = room + MARGIN + (number >> 8) % 17;
+        if (!skipped(t)) {
+            transfer_run(t, number);
+        }
+    }
+}
+
+static void run_matrix(struct cw_pair *pair, struct cw_servant *servant)
+{
+    static struct transfer t; /* outlives a failure */
+    struct cw_region rooms[2];
+    struct cw_target target;
+    uint64_t random = 7;
+    size_t step = servant == NULL ? 3 : 5; /* each way meets each size in some memory */
+    int turn = 0;
+
+    cw_region_open(&rooms[0], pair->tx->context, CW_MEMORY_HEAP, ROOM);
+    cw_region_open(&rooms[1], pair->tx->context, CW_MEMORY_ALLOCATED, ROOM);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        cw_target_open(&target, pair, servant, (enum cw_memory)kind, ROOM);
+        t.target = &target;
+        for (int way = 0; way < WAYS; way++) {
+            for (int get = 0; get < 2; get++) {
+                t.way = (enum way)way;
+                t.get = get;
+                t.own = rooms[turn % 2];
+                for (size_t i = servant == NULL ? 0 : (size_t)turn % 3; i < SMALL; i += servant == NULL ? 1 : 3) {
+                    run_size(&t, t.own.base, small_sizes[i], &random, servant == NULL ? 2 : 1);
+                }
+                for (size_t i = (size_t)turn % step; i < LARGE; i += step) {
+                    run_size(&t, t.own.base, large_sizes[i], &random, 1);
+                }
+                turn++;
+            }
+        }
+        cw_target_close(&target);
+    }
+    cw_region_close(&rooms[0]);
+    cw_region_close(&rooms[1]);
+    running_text[0] = '\0';
+}
+
+static int matrix_teardown(void **state)
+{
+    if (running_text[0] != '\0') {
+        print_error("The case was: %s\n", running_text);
+        running_text[0] = '\0';
+    }
+    return cw_test_teardown(state);
+}
+
+static void test_matrix_in_one_process(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    cw_pair_open(pair, &config);
+    run_matrix(pair, NULL);
+    cw_pair_close(pair);
+}
+
+static void test_matrix_in_two_processes(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_servant servant;
+
+    cw_test_need_two_processes();
+    cw_servant_start(&servant, pair);
+    run_matrix(pair, &servant);
+    cw_servant_dismiss(&servant);
+}
+
+static void check_zero(struct cw_pair *pair, struct cw_target *target, uint64_t address)
+{
+    ucp_request_param_t param = cw_param_none();
+    ucp_dt_iov_t empty[2] = {{.buffer = NULL, .length = 0}, {.buffer = NULL, .length = 0}};
+
+    assert_null(ucp_put_nbx(pair->tx->ep, NULL, 0, address, target->key, &param)); /* RMA-3 */
+    assert_null(ucp_get_nbx(pair->tx->ep, NULL, 0, address, target->key, &param));
+    assert_int_equal(ucp_put_nbi(pair->tx->ep, NULL, 0, address, target->key), UCS_OK);
+    assert_int_equal(ucp_get_nbi(pair->tx->ep, NULL, 0, address, target->key), UCS_OK);
+    assert_null(ucp_put_nb(pair->tx->ep, NULL, 0, address, target->key, nb_done));
+    assert_null(ucp_get_nb(pair->tx->ep, NULL, 0, address, target->key, nb_done));
+    assert_int_equal(ucp_put(pair->tx->ep, NULL, 0, address, target->key), UCS_OK);
+    assert_int_equal(ucp_get(pair->tx->ep, NULL, 0, address, target->key), UCS_OK);
+    if (!cw_test_reference()) {
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE;
+        param.datatype = UCP_DATATYPE_IOV;
+        assert_null(ucp_put_nbx(pair->tx->ep, empty, 2, address, target->key, &param));
+        assert_null(ucp_get_nbx(pair->tx->ep, empty, 2, address, target->key, &param));
+        assert_null(ucp_put_nbx(pair->tx->ep, NULL, 0, address, target->key, &param));
+        param.datatype = ucp_dt_make_contig(0);
+        assert_null(ucp_put_nbx(pair->tx->ep, NULL, 5, address, target->key, &param));
+        param.datatype = ucp_dt_make_contig(8);
+        assert_null(ucp_get_nbx(pair->tx->ep, NULL, 0, address, target->key, &param));
+    }
+}
+
+static void test_rma3_nothing(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+
+    cw_pair_open(pair, &config);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        cw_target_open(&target, pair, NULL, (enum cw_memory)kind, 100);
+        check_zero(pair, &target, target.address);
+        check_zero(pair, &target, target.address + 100);
+        check_zero(pair, &target, 0);
+        check_zero(pair, &target, UINT64_MAX);
+        assert_null(ucp_put_nbx(pair->tx->ep, NULL, 0, target.address, NULL, &(ucp_request_param_t){0}));
+        cw_target_close(&target);
+    }
+    assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nb(pair->tx->ep, 0, nb_done), "flush") < 0, 0);
+    cw_pair_close(pair);
+}
+
+/* Source: a page that nobody may write, at its very end; the stack. */
+static void test_rma5_odd_memory(void **state)
+{
+    static const size_t sizes[] = {1, 100, 4096, 70001, 3000001};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    size_t room = (3000001 + CW_PAGE - 1) / CW_PAGE * CW_PAGE;
+    char *pages = mmap(NULL, room + CW_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char stack[5000];
+    struct cw_target target;
+
+    assert_true(pages != MAP_FAILED);
+    assert_int_equal(mprotect(pages + room, CW_PAGE, PROT_NONE), 0);
+    cw_pair_open(pair, &config);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        cw_target_open(&target, pair, NULL, (enum cw_memory)kind, 3000001);
+        for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            char *end = pages + room - sizes[i];
+            uint64_t far = target.address + 3000001 - sizes[i]; /* to the very end there, too */
+
+            assert_int_equal(mprotect(pages, room, PROT_READ | PROT_WRITE), 0);
+            cw_pattern_fill(end, sizes[i], i);
+            assert_int_equal(mprotect(pages, room, PROT_READ), 0);
+            assert_int_equal(cw_pair_wait(pair, ucp_put_nbx(pair->tx->ep, end, sizes[i], far, target.key, &param),
+                                          "put"), UCS_OK);
+            assert_int_equal(cw_target_flush(&target), UCS_OK);
+            cw_target_check(&target, 3000001 - sizes[i], sizes[i], i);
+            assert_int_equal(mprotect(pages, room, PROT_READ | PROT_WRITE), 0);
+            memset(pages, 0, room);
+            assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(pair->tx->ep, end, sizes[i], far, target.key, &param),
+                                          "get"), UCS_OK);
+            cw_pattern_check(end, sizes[i], i);
+        }
+        cw_pattern_fill(stack, sizeof(stack), 5);
+        assert_int_equal(cw_pair_wait(pair, ucp_put_nbx(pair->tx->ep, stack, sizeof(stack), target.address + 1,
+                                                        target.key, &param), "put"), UCS_OK);
+        assert_int_equal(cw_target_flush(&target), UCS_OK);
+        memset(stack, 0, sizeof(stack));
+        assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(pair->tx->ep, stack, sizeof(stack), target.address + 1,
+                                                        target.key, &param), "get"), UCS_OK);
+        cw_pattern_check(stack, sizeof(stack), 5);
+        cw_target_close(&target);
+    }
+    munmap(pages, room + CW_PAGE);
+    cw_pair_close(pair);
+}
+
+/* RMA-9, RMA-10, WRK-24: the owner computes, and yet it sees the data and gives them away. */
+static void test_rma9_owner_that_computes(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_servant servant;
+    struct cw_target target;
+    ucp_request_param_t param = cw_param_none();
+    char *data = malloc(CW_MIB);
+    uint64_t word = 0;
+
+    cw_test_need_two_processes();
+    if (cw_test_tls_has("tcp")) {
+        free(data);
+        skip();
+    }
+    assert_non_null(data);
+    cw_servant_start(&servant, pair);
+    cw_target_open(&target, pair, &servant, CW_MEMORY_ALLOCATED, CW_MIB);
+    cw_target_try(&target, 0);
+    cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+    for (uint64_t i = 1; i < 50; i++) {
+        size_t length = i % 2 == 0 ? 8 : CW_MIB - 8;
+
+        cw_pattern_fill(data, CW_MIB, i);
+        assert_int_equal(cw_pair_wait(pair, ucp_put_nbx(pair->tx->ep, data, length, target.address, target.key, &param),
+                                      "put without the owner"), UCS_OK);
+        assert_int_equal(cw_target_flush(&target), UCS_OK);
+        cw_target_check(&target, 0, length, i);
+        cw_target_store(&target, CW_MIB - 8, i);
+        assert_int_equal(cw_pair_wait(pair, ucp_get_nbx(pair->tx->ep, &word, 8, target.address + CW_MIB - 8, target.key,
+                                                        &param), "get without the owner"), UCS_OK);
+        assert_int_equal(word, i);
+    }
+    cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+    free(data);
+    cw_target_close(&target);
+    cw_servant_dismiss(&servant);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cw_role roles[] = {CW_SERVANT_ROLE};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_matrix_in_one_process, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_matrix_in_two_processes, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_rma3_nothing, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_rma5_odd_memory, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_rma9_owner_that_computes, cw_test_setup, cw_test_teardown),
+    };
+    int code;
+
+    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
+        return code;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
