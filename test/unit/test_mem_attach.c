@@ -42,6 +42,32 @@ static struct {
 static ucp_context_h context;
 static unsigned num_fds, num_maps;
 
+static int allocations_left = -1; /* -1: no limit */
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static int has_memory(void)
+{
+    if (allocations_left > 0) {
+        allocations_left--;
+        return 1;
+    }
+    return allocations_left < 0;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return has_memory() ? __real_malloc(size) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return has_memory() ? __real_calloc(count, size) : NULL;
+}
+
 static ucp_context_h new_context(void)
 {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -498,6 +524,47 @@ static void exported_memory_is_imported(void **state)
     assert_null(none);
 }
 
+/* Everything that a context does for the first time, with that many allocations. Returns how much of it was done. */
+static int do_all(void)
+{
+    const ucp_mem_map_params_t imports = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
+                                          .exported_memh_buffer = owner.report.exported};
+    struct ucp_mem *mem = NULL, *imported = NULL;
+    struct ucp_rkey *rkey                 = NULL;
+    int done;
+
+    done  = allocate(context, &mem) == UCS_OK;
+    done += cw_rkey_unpack(context, owner.report.key, &rkey) == UCS_OK && rkey->local != NULL;
+    done += cw_mem_map(context, &imports, &imported) == UCS_OK;
+    allocations_left = -1;
+    if (mem != NULL) {
+        assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
+    }
+    if (rkey != NULL) {
+        cw_rkey_destroy(rkey);
+    }
+    if (imported != NULL) {
+        assert_int_equal(cw_mem_unmap(context, imported), UCS_OK);
+    }
+    return done;
+}
+
+static void no_memory_leaves_nothing(void **state)
+{
+    int done, limit;
+
+    (void)state;
+    for (done = limit = 0; done < 3; limit++) {
+        assert_in_range(limit, 0, 20);
+        again_with("UCX_TLS", "sm");
+        allocations_left = limit;
+        done             = do_all();
+        assert_true(limit > 0 || done == 0);
+        assert_int_equal(count_fds(), num_fds);
+        assert_int_equal(count_maps(), num_maps);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +577,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_dead_owner_is_out_of_reach, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(our_own_memory_is_where_it_is, setup, teardown),
+        cmocka_unit_test_setup_teardown(no_memory_leaves_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_forked_child_revokes_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(exported_memory_is_imported, setup, teardown),
     };
