@@ -111,7 +111,8 @@ static ucs_status_t run_queue(struct cw_rma *rma)
             if (status == CW_HOLD) {
                 break;
             }
-            result = status;
+            /* Those behind the pump get their turn, or it would stand before them as long as new operations come. */
+            result = (turn > 0) ? CW_LATER : status;
         } else if (status == UCS_INPROGRESS || (status != CW_RMA_OWNED && request->outstanding > 0)) {
             put_inflight(request);
         } else if (status != CW_RMA_OWNED) {
