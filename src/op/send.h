@@ -9,7 +9,8 @@
  *                          |   `--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
  *                          `--DONE--> done                                   `--READY SEND--> DATA
  *
- * In QUEUED, PIECES and DATA the request is on ep->pending, afterwards on ep->inflight.
+ * In QUEUED, PIECES and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait
+ * in SENT for DONE.
  */
 #ifndef CW_OP_SEND_H
 #define CW_OP_SEND_H

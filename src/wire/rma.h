@@ -18,7 +18,7 @@ struct cw_wire_put {
 };
 
 /* A put is announced. 0/8: token; 8/8: address; 16/24: struct cw_wire_rts, its address 0. RNDV_READY or RNDV_DONE
- * answers. */
+ * answers; after RNDV_READY, RNDV_DONE follows when all bytes are there. */
 struct cw_wire_put_rts {
     uint64_t token;
     uint64_t address;
