@@ -171,7 +171,8 @@ static int check(const struct cw_perf_run *run)
 
 static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches)
 {
-    const struct cw_origin_way way = {
+    static struct cw_origin_way way;
+    way = (struct cw_origin_way){
         .start = start,
         .finish = finish,
         .after = check_word,
@@ -183,7 +184,9 @@ static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches
     if (check(run) != 0) {
         return -1;
     }
-    struct amo_test *test = calloc(1, sizeof(*test));
+    /* After a failure operations may be in flight: the test then lasts, where it can be found. */
+    static struct amo_test *test;
+    test = calloc(1, sizeof(*test));
     if (test == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
@@ -194,6 +197,7 @@ static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches
         return -1;
     }
     free(test);
+    test = NULL;
     return 0;
 }
 

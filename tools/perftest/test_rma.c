@@ -185,11 +185,11 @@ static int check_put_latency(const struct cw_perf_run *run)
     return 0;
 }
 
-/* After a failure operations may be in flight: the test then lasts until the process ends. */
+/* After a failure operations may be in flight: the test then lasts, where it can be found, until the process ends. */
 static int run_put_latency(struct cw_perf_run *run)
 {
     size_t room = (cw_layout_extent(&run->params) + 63) / 64 * 64 + 128;
-    struct pingpong *test;
+    static struct pingpong *test;
 
     if (check_put_latency(run) != 0) {
         return -1;
@@ -215,6 +215,7 @@ static int run_put_latency(struct cw_perf_run *run)
         return -1;
     }
     free(test);
+    test = NULL;
     return 0;
 }
 
@@ -309,8 +310,9 @@ static int answer_get(struct cw_origin *origin, enum cw_origin_question what, ui
 
 static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
 {
-    struct cw_origin *origin = calloc(1, sizeof(*origin));
+    static struct cw_origin *origin; /* lasts after a failure, as above */
 
+    origin = calloc(1, sizeof(*origin));
     if (origin == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
@@ -318,6 +320,7 @@ static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
         return -1;
     }
     free(origin);
+    origin = NULL;
     return 0;
 }
 
