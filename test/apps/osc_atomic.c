@@ -132,8 +132,8 @@ static void tickets(MPI_Win window, unsigned char *base, MPI_Datatype type, size
 }
 
 /* Who polls a word of its own in Open MPI's osc ucx makes no progress by that, not even for those whose atomics on this
- * rank its own processor must carry out; a look for messages makes some. Who tries again at once keeps the lock that Open
- * MPI itself needs for each of these operations. */
+ * rank its own processor must carry out; a look for messages makes some. Who tries again at once keeps the lock that
+ * Open MPI itself needs for each of these operations. */
 static void wait_a_little(int again)
 {
     int flag;

@@ -91,7 +91,7 @@ static int osc_end(const char *name, int must)
         printf("calls of UCP: %ld puts, %ld gets, %ld atomics\n", all[CALLS_PUT], all[CALLS_GET], all[CALLS_ATOMIC]);
         for (int kind = 0; kind < CALLS_KINDS; kind++) {
             if ((must & (1 << kind)) != 0 && all[kind] == 0) {
-                fprintf(stderr, "no %s went through UCP: another component does one-sided communication\n", names[kind]);
+                fprintf(stderr, "no %s went through UCP: another component does them\n", names[kind]);
                 CHECK(!"one-sided communication went through UCP");
             }
         }

@@ -60,7 +60,8 @@ static void everybody(MPI_Win window, unsigned char *base, int unit)
     CHECK(all_bytes(base + ranks * MANY * SLOT, (size_t)(WINDOW - ranks * MANY * SLOT), 0xee));
     for (int from = 0; from < ranks; from++) {
         for (int i = 0; i < ranks * MANY; i += MANY / 2) {
-            MPI_Get(all + i * SLOT, MANY / 2 * SLOT, MPI_BYTE, from, i * SLOT / unit, MANY / 2 * SLOT, MPI_BYTE, window);
+            MPI_Get(all + i * SLOT, MANY / 2 * SLOT, MPI_BYTE, from, i * SLOT / unit, MANY / 2 * SLOT, MPI_BYTE,
+                    window);
         }
         MPI_Win_fence(MPI_MODE_NOSTORE | MPI_MODE_NOPUT, window);
         for (int i = 0; i < ranks; i++) {

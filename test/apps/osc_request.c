@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Operations with requests: completion gives the origin's buffer back (put) or fills it (get), one by one, many at once,
- * in any order of waiting. */
+/* Operations with requests: completion gives the origin's buffer back (put) or fills it (get), one by one, many at
+ * once, in any order of waiting. */
 #include "osc_check.h"
 
 #define MANY 200

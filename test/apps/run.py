@@ -12,6 +12,7 @@ for OpenSHMEM; or an installed program.
     --work DIRECTORY   where programs are built and run
     --set NAME=VALUE   an environment variable of the processes
     --launch WORD      one more argument of mpirun
+    --osc COMPONENT    what does one-sided MPI in Open MPI, instead of what the program's name asks for
     --input FILE       a file that the program wants in its working directory
     --expect REGEX     must match a line of the output (or of --output FILE); can be given several times
     --refuse REGEX     must match none of its lines
@@ -190,12 +191,12 @@ def run(options, program, env, names):
     launcher = shutil.which(LAUNCHER[options.mpi])
     if launcher is None:
         skip("there is no %s (Debian: %s)" % (LAUNCHER[options.mpi], PACKAGES[options.mpi]))
-    command = [launcher] + LAUNCH[options.mpi] + options.launch
+    command = [launcher] + LAUNCH[options.mpi]
     if options.mpi != "mpich":
-        command += one_sided(program)
+        command += one_sided(program) if options.osc is None else ["-mca", "osc", options.osc]
         for name in names:
             command += ["-x", name]
-    command += ["-np", str(options.processes), program] + options.arguments
+    command += options.launch + ["-np", str(options.processes), program] + options.arguments
     settings = " ".join("%s=%s" % (name, env[name]) for name in names if name != "CW_APPS_LIB")
     print("running: %s %s" % (settings, " ".join(command)), flush=True)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
@@ -247,7 +248,7 @@ def parse_arguments():
         parser.add_argument(name, required=True)
     for name in ("--set", "--launch", "--expect", "--refuse"):
         parser.add_argument(name, action="append", default=[])
-    for name in ("--input", "--output"):
+    for name in ("--input", "--output", "--osc"):
         parser.add_argument(name)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("mpi", choices=sorted(LAUNCH))

@@ -82,7 +82,7 @@
         shmem_barrier_all(); \
     }
 
-/* Open MPI 4.1 writes 8 bytes over the variable for the old value of a compare_swap of 4: that would end the program. */
+/* Open MPI 4.1 writes 8 bytes over the variable for the old value of a compare_swap of 4, which ends the program. */
 ARITHMETIC(int, int, 0)
 ARITHMETIC(uint, unsigned, 0)
 ARITHMETIC(long, long, 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What the OpenSHMEM programs share: the start, which proves that our library is in use, the end, which proves that what
- * was done went through it, and patterns in symmetric memory. Each program is one source file and includes this once.
+/* What the OpenSHMEM programs share: the start, which proves that our library is in use, the end, which proves that
+ * what was done went through it, and symmetric memory. Each program is one source file and includes this once.
  * Invariant: a failed check ends the whole run with status 1; the last line of a good one is "NAME: passed ...". */
 #ifndef CW_APPS_SHMEM_CHECK_H
 #define CW_APPS_SHMEM_CHECK_H
@@ -63,8 +63,8 @@ __attribute__((unused)) static uint32_t next_random(uint32_t *state)
     return *state >> 8;
 }
 
-/* Who polls memory of its own makes no progress by that in Open MPI, not even for those whose operations on this process
- * its own processor must carry out; a look for messages of MPI makes some. */
+/* Who polls memory of its own makes no progress by that in Open MPI, not even for those whose operations on this
+ * process its own processor must carry out; a look for messages of MPI makes some. */
 __attribute__((unused)) static void make_progress(void)
 {
     int flag;

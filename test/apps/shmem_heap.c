@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The symmetric heap: blocks of all sizes come and go in random order, aligned, cleared, grown and shrunk; none overlaps
- * another, all can be reached by the neighbour, and they keep what is in them. */
+/* The symmetric heap: blocks of all sizes come and go in random order, aligned, cleared, grown and shrunk; none
+ * overlaps another, all can be reached by the neighbour, and they keep what is in them. */
 #include "shmem_check.h"
 
 #define BLOCKS 40

@@ -7,8 +7,8 @@
 
 static unsigned char in_data[SIZE] = {1}, in_bss[SIZE];
 
-static const size_t sizes[] = {0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 63, 64, 65, 255, 1000, 4095, 4096, 4097, 8192, 30000,
-                               65537, 200003};
+static const size_t sizes[] = {0,  1,  2,   3,    4,    7,    8,    9,    15,    16,    63,
+                               64, 65, 255, 1000, 4095, 4096, 4097, 8192, 30000, 65537, 200003};
 #define SIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static void bytes(unsigned char *there, int to, int from, int blocking)
@@ -46,44 +46,44 @@ static void bytes(unsigned char *there, int to, int from, int blocking)
 }
 
 /* Values, arrays, strides of one type, blocking and not. */
-#define TYPED(NAME, TYPE) \
-    static void typed_##NAME(void *memory) \
-    { \
-        enum { COUNT = 40 }; \
-        TYPE *there = memory, here[COUNT * 3], back[COUNT * 3]; \
-        int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks; \
-\
-        memset(memory, 0, 8 * COUNT * sizeof(TYPE)); \
-        memset(back, 0, sizeof(back)); \
-        for (int i = 0; i < COUNT * 3; i++) { \
-            here[i] = (TYPE)(rank * 11 + i); \
-        } \
-        shmem_barrier_all(); \
-        shmem_##NAME##_p(&there[0], (TYPE)(rank + 5), right); \
-        shmem_##NAME##_put(&there[1], here, COUNT, right); \
-        shmem_##NAME##_put_nbi(&there[COUNT + 1], here + COUNT, COUNT, right); \
-        shmem_##NAME##_iput(&there[3 * COUNT], here, 2, 3, COUNT, right); \
-        shmem_barrier_all(); \
-        CHECK(there[0] == (TYPE)(left + 5)); \
-        for (int i = 0; i < COUNT; i++) { \
-            CHECK(there[1 + i] == (TYPE)(left * 11 + i)); \
-            CHECK(there[COUNT + 1 + i] == (TYPE)(left * 11 + COUNT + i)); \
-            CHECK(there[3 * COUNT + 2 * i] == (TYPE)(left * 11 + 3 * i)); \
-            CHECK(there[3 * COUNT + 2 * i + 1] == 0); \
-        } \
-        CHECK(shmem_##NAME##_g(&there[0], right) == (TYPE)(rank + 5)); \
-        shmem_##NAME##_get(back, &there[1], COUNT, right); \
-        shmem_##NAME##_get_nbi(back + COUNT, &there[COUNT + 1], COUNT, right); \
-        shmem_quiet(); \
-        for (int i = 0; i < 2 * COUNT; i++) { \
-            CHECK(back[i] == (TYPE)(rank * 11 + i)); \
-        } \
-        memset(back, 0, sizeof(back)); \
-        shmem_##NAME##_iget(back, &there[3 * COUNT], 3, 2, COUNT, right); \
-        for (int i = 0; i < COUNT; i++) { \
-            CHECK(back[3 * i] == (TYPE)(rank * 11 + 3 * i) && back[3 * i + 1] == 0 && back[3 * i + 2] == 0); \
-        } \
-        shmem_barrier_all(); \
+#define TYPED(NAME, TYPE)                                                                                              \
+    static void typed_##NAME(void *memory)                                                                             \
+    {                                                                                                                  \
+        enum { COUNT = 40 };                                                                                           \
+        TYPE *there = memory, here[COUNT * 3], back[COUNT * 3];                                                        \
+        int right = (rank + 1) % ranks, left = (rank + ranks - 1) % ranks;                                             \
+                                                                                                                       \
+        memset(memory, 0, 8 * COUNT * sizeof(TYPE));                                                                   \
+        memset(back, 0, sizeof(back));                                                                                 \
+        for (int i = 0; i < COUNT * 3; i++) {                                                                          \
+            here[i] = (TYPE)(rank * 11 + i);                                                                           \
+        }                                                                                                              \
+        shmem_barrier_all();                                                                                           \
+        shmem_##NAME##_p(&there[0], (TYPE)(rank + 5), right);                                                          \
+        shmem_##NAME##_put(&there[1], here, COUNT, right);                                                             \
+        shmem_##NAME##_put_nbi(&there[COUNT + 1], here + COUNT, COUNT, right);                                         \
+        shmem_##NAME##_iput(&there[3 * COUNT], here, 2, 3, COUNT, right);                                              \
+        shmem_barrier_all();                                                                                           \
+        CHECK(there[0] == (TYPE)(left + 5));                                                                           \
+        for (int i = 0; i < COUNT; i++) {                                                                              \
+            CHECK(there[1 + i] == (TYPE)(left * 11 + i));                                                              \
+            CHECK(there[COUNT + 1 + i] == (TYPE)(left * 11 + COUNT + i));                                              \
+            CHECK(there[3 * COUNT + 2 * i] == (TYPE)(left * 11 + 3 * i));                                              \
+            CHECK(there[3 * COUNT + 2 * i + 1] == 0);                                                                  \
+        }                                                                                                              \
+        CHECK(shmem_##NAME##_g(&there[0], right) == (TYPE)(rank + 5));                                                 \
+        shmem_##NAME##_get(back, &there[1], COUNT, right);                                                             \
+        shmem_##NAME##_get_nbi(back + COUNT, &there[COUNT + 1], COUNT, right);                                         \
+        shmem_quiet();                                                                                                 \
+        for (int i = 0; i < 2 * COUNT; i++) {                                                                          \
+            CHECK(back[i] == (TYPE)(rank * 11 + i));                                                                   \
+        }                                                                                                              \
+        memset(back, 0, sizeof(back));                                                                                 \
+        shmem_##NAME##_iget(back, &there[3 * COUNT], 3, 2, COUNT, right);                                              \
+        for (int i = 0; i < COUNT; i++) {                                                                              \
+            CHECK(back[3 * i] == (TYPE)(rank * 11 + 3 * i) && back[3 * i + 1] == 0 && back[3 * i + 2] == 0);           \
+        }                                                                                                              \
+        shmem_barrier_all();                                                                                           \
     }
 
 TYPED(char, char)
@@ -112,9 +112,10 @@ TYPED(size, size_t)
 TYPED(ptrdiff, ptrdiff_t)
 
 static void (*const typed[])(void *) = {
-    typed_char,   typed_schar,    typed_uchar,     typed_short, typed_ushort, typed_int,        typed_uint,  typed_long,
-    typed_ulong,  typed_longlong, typed_ulonglong, typed_float, typed_double, typed_longdouble, typed_int8,  typed_int16,
-    typed_int32,  typed_int64,    typed_uint8,     typed_uint16, typed_uint32, typed_uint64,    typed_size,  typed_ptrdiff,
+    typed_char,   typed_schar,      typed_uchar,  typed_short,    typed_ushort,    typed_int,
+    typed_uint,   typed_long,       typed_ulong,  typed_longlong, typed_ulonglong, typed_float,
+    typed_double, typed_longdouble, typed_int8,   typed_int16,    typed_int32,     typed_int64,
+    typed_uint8,  typed_uint16,     typed_uint32, typed_uint64,   typed_size,      typed_ptrdiff,
 };
 
 int main(void)
