@@ -150,6 +150,98 @@ static void test_err2_killed(void **state)
     }
 }
 
+/* CLS-3, WRK-26: given up by this side, the owner lives. Every request ends, inside the call or soon after. */
+static void given_up(struct cw_pair *pair, enum cw_memory kind, bool destroy, int rounds)
+{
+    struct flight *flight = calloc(1, sizeof(*flight));
+    ucp_request_param_t force = cw_param_none();
+    struct cw_servant servant;
+    struct cw_target target;
+    int ended = 0;
+
+    assert_non_null(flight);
+    flight->data = calloc(1, LENGTH);
+    assert_non_null(flight->data);
+    cw_servant_start(&servant, pair);
+    cw_target_open(&target, pair, &servant, kind, LENGTH);
+    cw_target_try(&target, 0);
+    start_all(&target, flight);
+    for (int i = 0; i < rounds; i++) {
+        cw_pair_progress(pair);
+    }
+    if (destroy) {
+        ucp_rkey_destroy(target.key);
+        cw_side_destroy(&pair->sides[0]);
+    } else {
+        force.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+        force.flags = UCP_EP_CLOSE_FLAG_FORCE;
+        assert_false(UCS_PTR_IS_ERR(ucp_ep_close_nbx(pair->tx->ep, &force)));
+        pair->tx->ep = NULL;
+        wait_all(pair, flight, true);
+        ucp_rkey_destroy(target.key);
+        assert_int_equal(cw_servant_failures, 0); /* ERR-4: closed by ourselves */
+    }
+    for (int i = 0; i < OPS; i++) {
+        if (destroy && flight->ops[i].result != NULL) {
+            assert_int_equal(flight->ops[i].calls, UCS_PTR_IS_PTR(flight->ops[i].result));
+        }
+        ended += flight->ops[i].calls;
+    }
+    assert_true(ended > 0);
+    cw_servant_dismiss(&servant);
+    cw_side_destroy(&pair->sides[0]);
+    free(flight->data);
+    free(flight);
+}
+
+static void test_cls3_given_up(void **state)
+{
+    cw_test_need_two_processes();
+    cw_test_skip_reference("over shared memory it knows no forced close, over tcp it asserts");
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        for (int rounds = 0; rounds < 20; rounds += 7) {
+            given_up(*state, (enum cw_memory)kind, false, rounds);
+            given_up(*state, (enum cw_memory)kind, true, rounds);
+        }
+    }
+}
+
+/* MEM-16: unmapped while it is used. What becomes of the operations is not said; that they end is, and all survive. */
+static void test_mem16_unmapped_meanwhile(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct flight *flight = calloc(1, sizeof(*flight));
+
+    cw_test_need_two_processes();
+    cw_test_skip_reference("it is undefined there");
+    assert_non_null(flight);
+    flight->data = calloc(1, LENGTH);
+    assert_non_null(flight->data);
+    for (int i = 0; i < 3 * CW_MEMORY_KINDS; i++) {
+        struct cw_servant servant;
+        struct cw_target target;
+
+        cw_servant_start(&servant, pair);
+        cw_target_open(&target, pair, &servant, (enum cw_memory)(i / 3), LENGTH);
+        cw_target_try(&target, 0);
+        start_all(&target, flight);
+        for (int k = 0; k < 5 * (i % 3); k++) {
+            cw_pair_progress(pair);
+        }
+        cw_target_tell(&target, CW_ORDER_UNMAP, 0, 0, 0);
+        for (int k = 0; k < OPS; k++) {
+            if (k % KINDS != 6) { /* nobody receives the rendezvous */
+                (void)cw_op_wait(pair, &flight->ops[k], "operation on memory that was unmapped");
+            }
+        }
+        ucp_rkey_destroy(target.key);
+        cw_servant_dismiss(&servant);
+        cw_side_destroy(&pair->sides[0]);
+    }
+    free(flight->data);
+    free(flight);
+}
+
 /* The same without a death: everything ends well, in any mixture. */
 static void test_all_kinds_alive(void **state)
 {
@@ -192,6 +284,8 @@ int main(int argc, char **argv)
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_err2_killed, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_cls3_given_up, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_mem16_unmapped_meanwhile, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_all_kinds_alive, cw_test_setup, cw_test_teardown),
     };
     int code;
