@@ -6,7 +6,7 @@
 #include <time.h>
 
 #define WINDOW 4096
-#define ROUNDS 60
+#define ROUNDS 30
 
 /* Compare with what is there and what is not; the old value comes back, neighbours stay. */
 static void swaps(MPI_Win window, unsigned char *base, MPI_Datatype type, size_t size)

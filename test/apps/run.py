@@ -183,7 +183,7 @@ def one_sided(program):
     """The settings that say what does one-sided MPI for a program of Open MPI."""
     name = os.path.basename(program)
     fitting = [prefix for prefix in ONE_SIDED if name.startswith(prefix)]
-    return ONE_SIDED[max(fitting, key=len)] if fitting else ["-mca", "osc", "^ucx"]
+    return ONE_SIDED[max(fitting, key=len)] if fitting else []
 
 
 def run(options, program, env, names):
