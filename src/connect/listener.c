@@ -117,13 +117,10 @@ static void used_up(struct ucp_conn_request *request)
 
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer)
 {
-    struct cw_iface *iface = meeting_iface(worker);
     uint8_t reply[CW_MEET_REPLY_HEADER];
     size_t length = cw_meet_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    if (iface == NULL || request->conn->iface->transport->answer(request->conn, iface, 0, reply, length) != UCS_OK) {
-        request->conn->iface->transport->close_conn(request->conn);
-    }
+    (void)request->transport->answer(request->conn, meeting_iface(worker), 0, reply, length);
     used_up(request);
 }
 
@@ -138,25 +135,30 @@ static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp
 }
 
 /* The server's endpoint of a meeting; it opens when the client has chosen. */
-static struct ucp_ep *ep_new(struct ucp_worker *worker, struct ucp_conn_request *request)
+static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_request *request, struct ucp_ep **ep_p)
 {
-    struct cw_peer *peer = (cw_ep_find(worker, request->meet.number, 1) != NULL) ? NULL :
-                           cw_peer_get(worker, request->meet.number, NULL, 0);
-    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
+    struct cw_peer *peer;
+    struct ucp_ep *ep;
 
+    if (cw_ep_find(worker, request->meet.number, 1) != NULL) {
+        cw_error("cannot accept a client: it gave a number that another one has");
+        return UCS_ERR_REJECTED;
+    }
+    peer = cw_peer_get(worker, request->meet.number, NULL, 0);
+    ep   = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
     if (ep == NULL) {
-        return NULL;
+        return UCS_ERR_NO_MEMORY;
     }
-    ep->meeting  = calloc(1, sizeof(*ep->meeting));
-    ep->err_mode = request->meet.err_mode;
-    ep->conn     = request->conn;
-    cw_ep_set_state(ep, CW_EP_DIALING);
-    request->conn->user = ep;
-    if (ep->meeting != NULL) {
-        ep->meeting->is_server = 1;
-        request->conn->iface->transport->ends(request->conn, &ep->meeting->local, &ep->meeting->remote);
+    ep->meeting = calloc(1, sizeof(*ep->meeting));
+    if (ep->meeting == NULL) {
+        cw_ep_destroy(ep);
+        return UCS_ERR_NO_MEMORY;
     }
-    return ep;
+    ep->err_mode           = request->meet.err_mode;
+    ep->meeting->is_server = 1;
+    request->transport->ends(request->conn, &ep->meeting->local, &ep->meeting->remote);
+    *ep_p = ep;
+    return UCS_OK;
 }
 
 static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HELLO_MAX])
@@ -173,24 +175,28 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     struct cw_iface *iface = meeting_iface(worker);
     ucs_status_t status    = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
+    struct cw_conn *conn;
     struct ucp_ep *ep;
 
     if (status == UCS_OK && iface == NULL) {
         cw_error("this worker cannot accept clients: UCX_TLS or UCX_NET_DEVICES excludes TCP");
         status = UCS_ERR_UNREACHABLE;
     }
-    ep = (status == UCS_OK) ? ep_new(worker, request) : NULL;
-    if (ep == NULL) {
+    status = (status == UCS_OK) ? ep_new(worker, request, &ep) : status;
+    if (status != UCS_OK) {
         cw_request_reject(worker, request, CW_MEET_IMPOSSIBLE);
-        return (status == UCS_OK) ? UCS_ERR_NO_MEMORY : status;
+        return status;
     }
-    status = (ep->meeting == NULL) ? UCS_ERR_NO_MEMORY :
-             iface->transport->answer(ep->conn, iface, 1, reply, reply_with_address(worker, reply));
+    conn       = request->conn;
+    conn->user = ep;
+    status     = request->transport->answer(conn, iface, 1, reply, reply_with_address(worker, reply));
     used_up(request);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
         return status;
     }
+    ep->conn = conn;
+    cw_ep_set_state(ep, CW_EP_DIALING);
     cw_ep_give(ep, params);
     *ep_p = ep;
     return UCS_OK;
@@ -210,13 +216,14 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
         cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a client of a listener: %s",
                            (request == NULL) ? "no memory" : "its hello is of another protocol or version");
         free(request);
-        conn->iface->transport->close_conn(conn);
+        (void)listener->iface->transport->answer(conn, NULL, 0, NULL, 0);
         return;
     }
-    request->conn    = conn;
-    request->waiting = listener->waiting;
+    request->conn      = conn;
+    request->transport = listener->iface->transport;
+    request->waiting   = listener->waiting;
     (void)__atomic_add_fetch(listener->waiting, 1, __ATOMIC_RELAXED);
-    conn->iface->transport->ends(conn, &local, &request->client);
+    request->transport->ends(conn, &local, &request->client);
     if (listener->handler.cb != NULL) {
         listener->handler.cb(request, listener->handler.arg);
     } else if (cw_request_accept(listener->worker, request, &defaults, &ep) == UCS_OK) {

@@ -129,7 +129,8 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
     const struct cw_hello hello = {.source_uid = cw_ep_peer_uid(ep),
                                    .target_uid = address->uid,
                                    .number     = 1,
-                                   .err_mode   = ep->err_mode};
+                                   .err_mode   = ep->err_mode,
+                                   .flags      = CW_HELLO_MEETING};
     const int i                 = (address->length == 0) ? -1 : choose(ep, address, met->iface);
     struct cw_iface *iface      = (i < 0) ? NULL : ep->worker->ifaces[i];
     uint8_t bytes[CW_HELLO_LENGTH];

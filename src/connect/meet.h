@@ -22,6 +22,7 @@ struct ucp_listener {
 /* Belongs to the program; touched by one thread at a time, with no worker entered. */
 struct ucp_conn_request {
     struct cw_conn *conn;               /* belongs to no worker until it is answered */
+    const struct cw_transport *transport;
     struct cw_meet meet;
     struct cw_net_address client;
     unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */

@@ -128,14 +128,6 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         accept_on(ep, conn);
         return CW_HELLO_ACCEPTED;
     case CW_EP_DIALING:
-        if (ep->meeting != NULL) { /* a client moves */
-            if (!ep->meeting->is_server) {
-                return CW_HELLO_REFUSED;
-            }
-            cw_ep_drop_conn(ep);
-            accept_on(ep, conn);
-            return CW_HELLO_ACCEPTED;
-        }
         if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
             conn->user    = ep; /* it dialled itself: this is its receiving end */
             ep->loop_conn = conn;
@@ -152,6 +144,17 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
     default:
         return CW_HELLO_REFUSED;
     }
+}
+
+/* A client moves. */
+static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    if (ep == NULL || ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
+        return CW_HELLO_REFUSED;
+    }
+    cw_ep_drop_conn(ep);
+    accept_on(ep, conn);
+    return CW_HELLO_ACCEPTED;
 }
 
 /* The peer created its endpoint first, or ours was closed and freed already: nobody holds a handle to it now. */
@@ -191,7 +194,13 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     if (hello.target_uid == worker->uid) {
         number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
         ep     = cw_ep_find(worker, hello.source_uid, number);
-        answer = (ep != NULL) ? accept_known(ep, conn, &hello) : accept_new(worker, conn, &hello, number);
+        if (hello.flags & CW_HELLO_MEETING) {
+            answer = accept_meeting(ep, conn);
+        } else if (ep != NULL) {
+            answer = (ep->meeting == NULL) ? accept_known(ep, conn, &hello) : CW_HELLO_REFUSED;
+        } else {
+            answer = accept_new(worker, conn, &hello, number);
+        }
     }
     cw_hello_reply_encode(answer, reply);
     *reply_length = CW_HELLO_REPLY_LENGTH;

@@ -266,12 +266,14 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
     cw_ep_reap_later(ep);
 }
 
-static void end_requests(struct cw_list *list, ucs_status_t status)
+static void end_requests(struct cw_list *list, ucs_status_t status, ucs_status_t close_status)
 {
+    struct cw_request *request;
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(list)) != NULL) {
-        cw_request_complete(cw_container_of(link, struct cw_request, link), status);
+        request = cw_container_of(link, struct cw_request, link);
+        cw_request_complete(request, cw_ep_is_close(request) ? close_status : status);
     }
 }
 
@@ -331,7 +333,7 @@ static void report_failure(struct ucp_ep *ep)
         ep->err_cb(ep->user_data, ep, ep->status);
         return;
     }
-    cw_log((ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_DIAG,
+    cw_log((ep->err_mode == UCP_ERR_HANDLING_MODE_PEER && !ep->peer_closed) ? CW_LOG_ERROR : CW_LOG_DIAG,
            "endpoint %p to worker %016llx failed: %s; this will not be handled since no error callback is installed",
            (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status));
 }
@@ -395,9 +397,9 @@ static void reap(struct ucp_ep *ep)
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
-        end_requests(&ep->held, ep->status);
-        end_requests(&ep->pending, ep->status);
-        end_requests(&ep->inflight, ep->status);
+        end_requests(&ep->held, ep->status, cw_ep_close_status(ep));
+        end_requests(&ep->pending, ep->status, cw_ep_close_status(ep));
+        end_requests(&ep->inflight, ep->status, cw_ep_close_status(ep));
         ep->worker->handlers->ep_lost(ep, ep->status);
         report_failure(ep);
     }
@@ -431,8 +433,8 @@ void cw_ep_destroy(struct ucp_ep *ep)
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);
-    end_requests(&ep->held, UCS_ERR_CANCELED);
-    end_requests(&ep->pending, UCS_ERR_CANCELED);
-    end_requests(&ep->inflight, UCS_ERR_CANCELED);
+    end_requests(&ep->held, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
+    end_requests(&ep->pending, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
+    end_requests(&ep->inflight, UCS_ERR_CANCELED, UCS_ERR_CANCELED);
     ep_free(ep);
 }

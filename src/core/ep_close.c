@@ -83,6 +83,13 @@ static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
     return ep->conn->iface->transport->send_short(ep->conn, (uint8_t)id, 0, NULL, 0);
 }
 
+/* A connection that cannot be sent on is over, and `closed` follows once everything was read that the peer said before,
+ * for instance that it ends in good order. */
+static ucs_status_t wait_for_end(ucs_status_t status)
+{
+    return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_HOLD) ? CW_AGAIN : status;
+}
+
 static ucs_status_t close_send(struct cw_request *request)
 {
     struct ucp_ep *ep = request->ep;
@@ -97,7 +104,7 @@ static ucs_status_t close_send(struct cw_request *request)
     if (!ep->close_sent) {
         status = send_notice(ep, CW_PACKET_CLOSE);
         if (status != UCS_OK) {
-            return status;
+            return wait_for_end(status);
         }
         ep->close_sent = 1;
         if (ep->peer_closed) {
@@ -105,6 +112,16 @@ static ucs_status_t close_send(struct cw_request *request)
         }
     }
     return flush_send(request);
+}
+
+int cw_ep_is_close(const struct cw_request *request)
+{
+    return request->send == close_send;
+}
+
+ucs_status_t cw_ep_close_status(const struct ucp_ep *ep)
+{
+    return (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ? UCS_OK : ep->status;
 }
 
 static ucs_status_t wait_for_remote(struct ucp_ep *ep, struct flush_state *state, int confirm)
@@ -177,6 +194,7 @@ static int is_idle(const struct ucp_ep *ep)
 
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* direct stores come before whatever tells the peer of them */
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
@@ -233,8 +251,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
     }
     drop_handle(ep);
     if (ep->state == CW_EP_FAILED) {
-        /* the orderly end of a peer in mode NONE was not reported as a failure, so it is none here (R23) */
-        result = (ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ? NULL : UCS_STATUS_PTR(ep->status);
+        result = UCS_STATUS_PTR(cw_ep_close_status(ep));
         cw_ep_reap_later(ep);
     } else if (ep->state == CW_EP_IDLE) {
         result = NULL;
@@ -310,6 +327,7 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
     ucs_status_t status;
     struct ucp_ep *ep;
 
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* as in cw_ep_flush */
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
         if (is_idle(ep)) {
             continue;

@@ -38,8 +38,8 @@ static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t lengt
 static ucs_status_t stay(struct ucp_ep *ep, const void *data, size_t length)
 {
     (void)data;
-    (void)length;
-    if (ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
+    if (ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING ||
+        length != sizeof(uint64_t)) {
         return UCS_ERR_IO_ERROR;
     }
     cw_ep_opened(ep, ep->conn);
@@ -85,8 +85,13 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     struct ucp_ep *ep   = conn->user;
     ucs_status_t status = UCS_ERR_IO_ERROR;
 
-    if (ep->state == CW_EP_FAILED) {
-        return;
+    if (cw_unlikely(ep->state != CW_EP_OPEN)) {
+        if (ep->state == CW_EP_FAILED) {
+            return;
+        }
+        if (ep->meeting != NULL && id != CW_PACKET_STAY) {
+            id = CW_PACKET_INVALID; /* before the client has chosen a connection */
+        }
     }
     if (cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL)) {
         status = handlers[id](ep, data, length);

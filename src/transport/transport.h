@@ -84,7 +84,7 @@ struct cw_upcalls {
     /* A send that answered CW_AGAIN can be tried again. May be spurious. */
     void (*room)(struct cw_conn *conn);
     /* Somebody came to a listener and said hello. The connection waits, with nothing of it in progress, until the core
-     * calls `answer` or close_conn. The hello is borrowed. */
+     * calls `answer`. The hello is borrowed. */
     void (*requested)(void *user, struct cw_conn *conn, const void *hello, size_t length);
     /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_IO_ERROR on bytes that break
      * the framing. Everything that arrived before was handed up already. Sends answer this status from now on. The core
@@ -167,13 +167,15 @@ struct cw_transport {
      * is in use. */
     ucs_status_t (*listen)(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
                            struct cw_listening **listening_p);
+    /* Refuses, with an empty reply, everybody who came and was not handed up (CS-12). */
     void (*listen_end)(struct cw_listening *listening);
     /* As dial, to a listener; `source` may be NULL. Fails for want of memory only: the rest comes by `opened`. */
     ucs_status_t (*dial_to)(struct cw_iface *iface, const struct cw_net_address *address,
                             const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
                             struct cw_conn **conn_p);
     /* Answers a connection of `requested`. Accepted: it belongs to `iface`, of any worker, and is open; conn->user was
-     * set before. Refused: it is gone. On failure it is still to be closed by close_conn. */
+     * set before. Refused, or on failure: it is gone. iface NULL: it is dropped without a word. The iface where it was
+     * requested may be gone, and another thread may be in it. */
     ucs_status_t (*answer)(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
                            size_t reply_length);
     /* Both ends; family CW_NET_NONE when they are not known any more. */

@@ -7,7 +7,7 @@
  *               0    4 magic "CWY1"                             0    4 magic "CWR1"
  *               4    2 version 1                                4    1 enum cw_hello_answer
  *               6    1 error handling mode                      5    3 zero
- *               7    1 flags: 1 = endpoints to self pair up
+ *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a meeting
  *               8    8 uid of the dialling worker
  *              16    8 uid of the dialled worker
  *              24    4 number of the dialler's endpoint
@@ -25,6 +25,7 @@
 #define CW_HELLO_REPLY_LENGTH 8u
 
 #define CW_HELLO_NO_LOOPBACK 1u
+#define CW_HELLO_MEETING     2u /* source_uid is its number (docs/CLIENT_SERVER.md) */
 
 struct cw_hello {
     uint64_t source_uid;

@@ -99,6 +99,33 @@ static void test_cls6_close_request_freed_at_once(void **state)
     close_with_flight(*state, true, true);
 }
 
+/* The peer said a lot and ended in good order; how much of that was read when we close is a matter of luck. */
+static void test_r23_close_after_the_orderly_end_of_the_peer(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    static char data[100];
+
+    cw_test_need_two_workers();
+    for (int rounds = 0; rounds < 40; rounds++) {
+        cw_pair_open(pair, NULL);
+        ping(pair, 1);
+        for (int i = 0; i < 200; i++) {
+            ucs_status_ptr_t send = ucp_tag_send_nbx(pair->rx->ep, data, sizeof(data), 5, &param);
+
+            if (UCS_PTR_IS_PTR(send)) {
+                ucp_request_free(send);
+            }
+        }
+        cw_side_destroy(pair->rx);
+        for (int i = 0; i < rounds / 2; i++) {
+            ucp_worker_progress(pair->tx->worker);
+        }
+        assert_int_equal(cw_worker_wait_request(pair->tx->worker, start_close(pair->tx, NULL, true), "close"), UCS_OK);
+        cw_side_destroy(pair->tx);
+    }
+}
+
 static void test_cls2_force_is_refused_in_none_mode(void **state)
 {
     struct cw_pair *pair = *state;
@@ -525,6 +552,8 @@ int main(int argc, char **argv)
     const struct cw_role roles[] = {{"hasty_sender", role_hasty_sender}};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cls1_flags_only_with_their_bit, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_r23_close_after_the_orderly_end_of_the_peer, cw_test_setup,
+                                        cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cls2_force_is_refused_in_none_mode, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cls4_flush_close_loses_nothing, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cls4_flush_close_before_the_connection_stands, cw_test_setup,

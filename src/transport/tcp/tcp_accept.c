@@ -71,8 +71,8 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
     }
     if (iface->accept_again_ns == 0) {
         cw_poller_remove(iface->poller, &iface->listener);
-        cw_tcp_meet_pause(iface);
     }
+    cw_tcp_meet_pause(iface);
     iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
     return 0;
 }

@@ -26,6 +26,11 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     case EMFILE:
     case ENFILE:
         return UCS_ERR_IO_ERROR;
+    case EADDRNOTAVAIL:
+    case EADDRINUSE:
+    case EACCES:
+    case EINVAL:
+        return (greeting->source.family != CW_NET_NONE) ? UCS_ERR_IO_ERROR : UCS_ERR_UNREACHABLE; /* CS-21 */
     case EPIPE:
     case ECONNRESET:
         return UCS_ERR_CONNECTION_RESET;
@@ -51,6 +56,8 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
     }
     cw_log(iface->settings.failure_level, "cannot connect to %s: %s; %s", text, reason,
            (greeting->next < greeting->num_candidates) ? "trying the next address of this peer"
+           : (greeting->source.family != CW_NET_NONE && status == UCS_ERR_IO_ERROR)
+               ? "the local address must be one of this machine that reaches the server, and its port free"
            : (status == UCS_ERR_IO_ERROR)
                ? "raise the limit of open files (ulimit -n)"
                : "no other address of this peer is left, so see whether its process lives and "

@@ -10,6 +10,8 @@
 #include "base/log.h"
 #include "transport/tcp/tcp_meet.h"
 
+#define MAX_REFUSE_ROUNDS 256
+
 static unsigned listening_ready(struct cw_poll_item *item, unsigned events)
 {
     struct cw_listening *listening = cw_container_of(item, struct cw_listening, item);
@@ -52,16 +54,40 @@ ucs_status_t cw_tcp_meet_listen(struct cw_iface *super, struct cw_net_address *a
     return UCS_OK;
 }
 
+/* A stranger that had no turn yet. Its hello is read, if it is there, so that closing makes no reset of the answer. */
+static void refuse(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    conn->listening = NULL;
+    if (!cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
+        cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE) < 0 ||
+        !cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
+        cw_tcp_conn_free(conn);
+        return;
+    }
+    cw_net_discard(conn->item.fd, CW_HELLO_MAX);
+    cw_tcp_greeting_encode(greeting->out, CW_TCP_REFUSED, 0, 0);
+    cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE);
+    cw_tcp_conn_linger(conn);
+}
+
 void cw_tcp_meet_listen_end(struct cw_listening *listening)
 {
     struct cw_tcp_iface *iface = listening->iface;
     struct cw_tcp_conn *conn, *next;
+    unsigned refused, rounds = 0;
 
-    cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link) {
-        if (conn->listening == listening) {
-            cw_tcp_conn_free(conn);
+    do { /* who waits in the kernel, too */
+        refused = 0;
+        cw_tcp_accept(iface, listening, listening->item.fd);
+        cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link) {
+            if (conn->listening == listening) {
+                refuse(conn);
+                refused++;
+            }
         }
-    }
+    } while (refused > 0 && ++rounds < MAX_REFUSE_ROUNDS);
     cw_poller_remove(iface->poller, &listening->item);
     cw_net_close(listening->item.fd);
     cw_list_remove(&listening->link);
@@ -73,8 +99,10 @@ void cw_tcp_meet_pause(struct cw_tcp_iface *iface)
     struct cw_listening *listening;
 
     cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
-        cw_poller_remove(iface->poller, &listening->item);
-        listening->paused = 1;
+        if (!listening->paused) {
+            cw_poller_remove(iface->poller, &listening->item);
+            listening->paused = 1;
+        }
     }
 }
 
@@ -103,17 +131,27 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
                                     hello_length);
 }
 
+/* Of no iface's lists or poller. */
+static void drop_requested(struct cw_tcp_conn *conn)
+{
+    cw_net_close(conn->item.fd);
+    free(conn->greeting);
+    free(conn);
+}
+
 ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int accepted, const void *reply,
                                 size_t reply_length)
 {
-    struct cw_tcp_iface *iface       = cw_container_of(to, struct cw_tcp_iface, super);
+    struct cw_tcp_iface *iface       = (to == NULL) ? NULL : cw_container_of(to, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn         = cw_tcp_conn_of(super);
     struct cw_tcp_greeting *greeting = conn->greeting;
 
-    super->iface = to;
-    if (!cw_tcp_tx_reserve(iface) || cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+    if (iface == NULL || !cw_tcp_tx_reserve(iface) ||
+        cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+        drop_requested(conn);
         return UCS_ERR_NO_MEMORY;
     }
+    super->iface = to;
     if (accepted) {
         cw_tcp_conn_open(conn);
     }

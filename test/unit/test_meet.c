@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What client and server say when they meet, wire/meet.h: exactly one text for each meaning. Whatever is accepted is
+ * written again with the same bytes; everything else is refused, and nothing beyond the length is ever read.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/meet.h"
+
+enum { REPLY_MAX = 600 };
+
+static uint64_t random_state = 0x9d3e1fb94b95bd51u;
+
+static uint64_t next_random(void)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return random_state;
+}
+
+/* From memory that ends with the bytes. Returns whether they were accepted. */
+static int accepts(const uint8_t *bytes, size_t length)
+{
+    uint8_t *tight      = malloc(length + (length == 0)), again[CW_MEET_LENGTH];
+    struct cw_meet meet = {.number = 1, .client_id = 2, .err_mode = 3};
+    ucs_status_t status;
+
+    assert_non_null(tight);
+    memcpy(tight, bytes, length);
+    status = cw_meet_decode(tight, length, &meet);
+    free(tight);
+    if (status != UCS_OK) {
+        assert_int_equal(status, UCS_ERR_INVALID_PARAM);
+        assert_true(meet.number == 1 && meet.client_id == 2 && meet.err_mode == 3);
+        return 0;
+    }
+    assert_int_equal(length, CW_MEET_LENGTH);
+    cw_meet_encode(&meet, again);
+    assert_memory_equal(again, bytes, CW_MEET_LENGTH);
+    return 1;
+}
+
+static int reply_accepts(const uint8_t *bytes, size_t length)
+{
+    uint8_t *tight             = malloc(length + (length == 0)), again[REPLY_MAX];
+    enum cw_meet_answer answer = CW_MEET_ANSWERS;
+    struct cw_address address;
+    ucs_status_t status;
+    size_t written;
+
+    assert_non_null(tight);
+    memcpy(tight, bytes, length);
+    status = cw_meet_reply_decode(tight, length, &answer, &address);
+    if (status == UCS_OK) {
+        assert_in_range(answer, 0, CW_MEET_ANSWERS - 1);
+        assert_int_equal(address.length, length - CW_MEET_REPLY_HEADER);
+        written = cw_meet_reply_encode(answer, address.bytes, address.length, again, sizeof(again));
+        assert_int_equal(written, length);
+        assert_memory_equal(again, bytes, length);
+    }
+    free(tight);
+    return status == UCS_OK;
+}
+
+/* A worker address that cw_address_decode takes: a header and one entry. */
+static size_t make_address(uint8_t bytes[CW_ADDRESS_MAX])
+{
+    struct cw_address_writer writer;
+    uint8_t *entry;
+    size_t max;
+
+    cw_address_begin(&writer, bytes, 0x1122334455667788u);
+    entry = cw_address_entry(&writer, &max);
+    memset(entry, 7, 20);
+    cw_address_entry_done(&writer, 3, 20);
+    return cw_address_end(&writer);
+}
+
+static void the_bytes_are_as_the_table_says(void **state)
+{
+    static const uint8_t expected[CW_MEET_LENGTH] = {'C', 'W', 'M', '1', 1, 0, 1, 0, 8, 7, 6, 5, 4, 3, 2, 1,
+                                                     18, 17, 16, 15, 14, 13, 12, 11};
+    static const uint8_t refusal[CW_MEET_REPLY_HEADER] = {'C', 'W', 'N', '1', 2, 0, 0, 0};
+    const struct cw_meet meet = {.number = 0x0102030405060708u, .client_id = 0x0b0c0d0e0f101112u, .err_mode = 1};
+    uint8_t bytes[CW_MEET_LENGTH];
+
+    (void)state;
+    cw_meet_encode(&meet, bytes);
+    assert_memory_equal(bytes, expected, sizeof(expected));
+    assert_int_equal(cw_meet_reply_encode(CW_MEET_IMPOSSIBLE, NULL, 0, bytes, sizeof(bytes)), sizeof(refusal));
+    assert_memory_equal(bytes, refusal, sizeof(refusal));
+}
+
+static void what_is_written_is_read(void **state)
+{
+    uint8_t bytes[CW_MEET_LENGTH + 8];
+    struct cw_meet meet, read;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 20000; i++) {
+        meet = (struct cw_meet){next_random(), next_random(), (uint8_t)next_random()};
+        cw_meet_encode(&meet, bytes + i % 8);
+        assert_int_equal(cw_meet_decode(bytes + i % 8, CW_MEET_LENGTH, &read), UCS_OK);
+        assert_true(meet.number == read.number && meet.client_id == read.client_id && meet.err_mode == read.err_mode);
+    }
+}
+
+static void flipped_bits_and_other_lengths(void **state)
+{
+    const struct cw_meet meet = {.number = 5, .client_id = 6, .err_mode = 1};
+    uint8_t bytes[CW_MEET_LENGTH + 1] = {0};
+    size_t i;
+
+    (void)state;
+    cw_meet_encode(&meet, bytes);
+    for (i = 0; i <= sizeof(bytes); i++) {
+        assert_int_equal(accepts(bytes, i < sizeof(bytes) ? i : 1), i == CW_MEET_LENGTH);
+    }
+    for (i = 0; i < CW_MEET_LENGTH * 8; i++) {
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+        assert_int_equal(accepts(bytes, CW_MEET_LENGTH), i / 8 == 6 || i / 8 >= 8); /* mode, number, id may be any */
+        bytes[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
+}
+
+static void replies(void **state)
+{
+    uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX];
+    const size_t length = make_address(address);
+    enum cw_meet_answer answer;
+    struct cw_address read;
+    size_t i, total;
+
+    (void)state;
+    for (i = 0; i < CW_MEET_ANSWERS; i++) {
+        total = cw_meet_reply_encode((enum cw_meet_answer)i, address, length, reply, sizeof(reply));
+        assert_int_equal(total, CW_MEET_REPLY_HEADER + length);
+        assert_int_equal(cw_meet_reply_decode(reply, total, &answer, &read), UCS_OK);
+        assert_int_equal(answer, i);
+        assert_true(read.uid == 0x1122334455667788u);
+        assert_memory_equal(read.bytes, address, length);
+    }
+    assert_int_equal(cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_MEET_REPLY_HEADER + length - 1),
+                     CW_MEET_REPLY_HEADER);
+    assert_int_equal(cw_meet_reply_decode(reply, CW_MEET_REPLY_HEADER, &answer, &read), UCS_OK);
+    assert_int_equal(read.length, 0);
+}
+
+static void broken_replies(void **state)
+{
+    uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX] = {0};
+    const size_t length = make_address(address);
+    const size_t total = cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, sizeof(reply));
+    size_t i;
+
+    (void)state;
+    for (i = 0; i <= total + 8; i++) { /* truncated and longer */
+        assert_int_equal(reply_accepts(reply, i), i == total || i == CW_MEET_REPLY_HEADER);
+    }
+    for (i = 0; i < (CW_MEET_REPLY_HEADER + CW_ADDRESS_HEADER) * 8; i++) {
+        reply[i / 8] ^= (uint8_t)(1u << i % 8);
+        if (i / 8 < CW_MEET_REPLY_HEADER) {
+            assert_int_equal(reply_accepts(reply, total), i / 8 == 4 && i % 8 < 2);
+        } else {
+            (void)reply_accepts(reply, total); /* whatever is accepted means just these bytes */
+        }
+        reply[i / 8] ^= (uint8_t)(1u << i % 8);
+    }
+    for (i = 0; i < 200000; i++) {
+        reply[next_random() % total] ^= (uint8_t)(1u << next_random() % 8);
+        (void)reply_accepts(reply, (i % 4 == 0) ? next_random() % (total + 9) : total);
+        if (i % 4 == 3) {
+            (void)cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, sizeof(reply));
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_bytes_are_as_the_table_says),
+        cmocka_unit_test(what_is_written_is_read),
+        cmocka_unit_test(flipped_bits_and_other_lengths),
+        cmocka_unit_test(replies),
+        cmocka_unit_test(broken_replies),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
