@@ -90,6 +90,7 @@ struct ucp_ep {
     uint64_t eager_told;
     struct cw_stream *stream;           /* op/: made at first use */
     struct cw_rma *rma;                 /* likewise */
+    struct cw_reach *reach;             /* likewise */
 };
 
 static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)

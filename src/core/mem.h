@@ -73,4 +73,7 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
                            const uint64_t **beacon_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 
+/* Whether the range lies in memory that the library allocated and that others can map; its key then. */
+int cw_mem_find_shared(struct ucp_context *context, const void *ptr, size_t length, struct cw_key *key);
+
 #endif

@@ -261,13 +261,13 @@ ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t lengt
 {
     struct cw_wire_helped packet;
     struct cw_copy *copy;
-    ucs_status_t status;
+    int32_t status;
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&packet, data, sizeof(packet));
-    status = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    status = (int32_t)le32toh((uint32_t)packet.status);
     copy   = cw_idmap_get(&cw_op_state(ep->worker)->copies, le64toh(packet.help_id));
     if (copy == NULL) {
         return UCS_OK; /* everything was copied before the owner noticed */

@@ -12,6 +12,7 @@
 #include "op/board.h"
 #include "op/incoming.h"
 #include "op/op.h"
+#include "op/reach.h"
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two, if there is nothing else to copy */
@@ -142,7 +143,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 {
     struct iovec iov = {.iov_base = cursor->contig + offset, .iov_len = length};
 
-    return ep->conn->iface->transport->peer_read(ep->conn, &iov, 1, offer->address + offset, NULL);
+    return cw_reach_read(ep, &iov, 1, offer->address + offset);
 }
 
 /* Takes one share of the copying. */
@@ -182,6 +183,7 @@ static void copy(struct cw_job *job)
 static void ask_for_copies(struct cw_fetch *fetch)
 {
     fetch->asked = 1;
+    cw_reach_tell(fetch->in.ep, fetch->cursor->contig, fetch->offer.length);
     send_ready(fetch, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
 }
 
@@ -223,7 +225,7 @@ static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struc
 
     return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && transport->peer_ready != NULL &&
            (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR) &&
-           offer->length / SHARE_BYTES < UINT32_MAX && transport->peer_ready(ep->conn);
+           offer->length / SHARE_BYTES < UINT32_MAX && cw_reach_is_possible(ep, offer->address, offer->length);
 }
 
 static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
@@ -425,13 +427,13 @@ ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t leng
 {
     struct cw_wire_rndv_copied packet;
     struct cw_fetch *fetch;
-    ucs_status_t status;
+    int32_t status;
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&packet, data, sizeof(packet));
-    status = (ucs_status_t)(int32_t)le32toh((uint32_t)packet.status);
+    status = (int32_t)le32toh((uint32_t)packet.status);
     fetch  = find(ep, le64toh(packet.receive_id));
     if (fetch == NULL) {
         return UCS_OK; /* everything was copied before the sender noticed */
@@ -460,7 +462,8 @@ void cw_fetch_quiesce(struct ucp_ep *ep)
             continue;
         }
         claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
-        while (cw_board_num_done(fetch->shares.done) < claimed && ep->conn->iface->transport->peer_ready(ep->conn) &&
+        while (cw_board_num_done(fetch->shares.done) < claimed &&
+               (ep->reach != NULL || ep->conn->iface->transport->peer_ready(ep->conn)) &&
                cw_clock_ns() < give_up_ns) {
         }
     }

@@ -10,6 +10,7 @@
 #include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
+#include "op/reach.h"
 #include "op/rma.h"
 #include "op/send.h"
 #include "op/stream.h"
@@ -77,6 +78,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_HELP]          = cw_copy_on_help,
     [CW_PACKET_HELPED]        = cw_copy_on_helped,
     [CW_PACKET_STAY]          = stay,
+    [CW_PACKET_REGION]        = cw_reach_on_region,
 };
 
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
@@ -147,6 +149,7 @@ void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_incoming_ep_lost(ep, status);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
+    cw_reach_ep_lost(ep);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

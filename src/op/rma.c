@@ -448,80 +448,6 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     return UCS_INPROGRESS;
 }
 
-/* ---- fence ---- */
-
-/* What needs no packets waits for all that came before: for what the peer is still to answer as for packets that only
- * FLUSHED confirms, and whatever it writes for gets that are still to be read. */
-static void draw_line(struct cw_rma *rma)
-{
-    if (rma->replies > 0) {
-        rma->sent_mark++;
-    }
-    if (rma->num_late > 0) {
-        rma->late_first = 0;
-        rma->late_end   = UINT64_MAX;
-    }
-    rma->fence_mark = rma->sent_mark;
-}
-
-static ucs_status_t barrier_send(struct cw_request *request)
-{
-    struct cw_rma *rma = request->ep->rma;
-
-    if (rma->async_puts > 0) {
-        return CW_HOLD;
-    }
-    draw_line(rma);
-    return UCS_OK;
-}
-
-static void barrier_release(struct cw_request *request)
-{
-    struct cw_rma *rma = request->ep->rma;
-
-    if (rma != NULL) {
-        rma->passed++;
-        cw_rma_kick(rma);
-    }
-}
-
-static ucs_status_t fence(struct cw_rma *rma)
-{
-    struct cw_request *request;
-    ucs_status_ptr_t result;
-
-    if (rma->async_puts == 0 && cw_list_empty(&rma->queue)) {
-        draw_line(rma);
-        return UCS_OK;
-    }
-    request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
-    if (request == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    request->ep      = rma->ep;
-    request->send    = barrier_send;
-    request->release = barrier_release;
-    rma->ep->fences++;
-    result = cw_rma_post(request, 0, NULL);
-    if (UCS_PTR_IS_PTR(result)) {
-        cw_request_release(request, 0);
-    }
-    return UCS_PTR_IS_ERR(result) ? UCS_PTR_STATUS(result) : UCS_OK;
-}
-
-ucs_status_t cw_rma_fence(struct ucp_worker *worker)
-{
-    ucs_status_t result = UCS_OK, status;
-    struct cw_rma *rma;
-
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; no partner, the peer's CPU just reads */
-    cw_list_for_each(rma, &cw_op_state(worker)->rma, struct cw_rma, link) {
-        status = fence(rma);
-        result = (result == UCS_OK) ? status : result;
-    }
-    return result;
-}
-
 /* ---- the owner's side ---- */
 
 struct answer {
@@ -672,6 +598,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_rma *rma = ep->rma;
+    struct cw_flush_wait *wait;
     struct cw_list *link;
 
     if (rma == NULL) {
@@ -679,6 +606,10 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     while ((link = cw_list_pop_head(&rma->queue)) != NULL) {
         cw_request_complete(cw_container_of(link, struct cw_request, link), status);
+    }
+    while ((link = cw_list_pop_head(&rma->waits)) != NULL) { /* of fences */
+        wait = cw_container_of(link, struct cw_flush_wait, link);
+        wait->done(wait, status);
     }
     ep->rma      = NULL;
     ep->rma_busy = 0;

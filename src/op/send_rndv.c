@@ -4,6 +4,7 @@
  * against the state; the addresses it gives are only used for copies into its own process.
  */
 #include "op/board.h"
+#include "op/reach.h"
 #include "op/send.h"
 
 /* Bytes sent before others get their turn. */
@@ -39,6 +40,9 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     }
     if (status != UCS_OK) {
         return status;
+    }
+    if (send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0) {
+        cw_reach_tell(request->ep, send->cursor.contig, send->cursor.length);
     }
     status = conn->iface->transport->send_bcopy(conn, send->kind->ids[CW_SEND_RTS],
                                                 send->kind->header(send, CW_SEND_RTS, NULL), pack_rts, send);
@@ -139,7 +143,6 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_conn *conn = request->ep->conn;
     size_t length        = smaller(send->cursor.length - offset, send->piece), part;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
@@ -152,8 +155,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     }
     while (length > 0) {
         count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = conn->iface->transport->peer_write(conn, iov, count, send->address + send->cursor.offset,
-                                                         NULL);
+        status = cw_reach_write(request->ep, iov, count, send->address + send->cursor.offset);
         if (status != UCS_OK) {
             return status;
         }
@@ -176,7 +178,7 @@ static void copy(struct cw_job *job)
     if (request->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    if (!conn->iface->transport->peer_ready(conn)) {
+    if (!cw_reach_is_possible(request->ep, send->address, send->cursor.length)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }

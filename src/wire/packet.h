@@ -43,7 +43,8 @@ enum cw_packet_id {
     CW_PACKET_HELP           = 28, /* struct cw_wire_help */
     CW_PACKET_HELPED         = 29, /* struct cw_wire_helped */
     CW_PACKET_STAY           = 30, /* header 8 bytes, zero: the client uses the connection by which it met the server */
-    CW_PACKET_COUNT          = 31
+    CW_PACKET_REGION         = 31, /* wire/key.h: memory of the sender that the receiver may map for rendezvous */
+    CW_PACKET_COUNT          = 32
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op/reach.h. A mapping is believed as long as its beacon says that the region is registered: the peer may have given
+ * the memory back and use the addresses for something else. Mappings beyond a number are not made; those messages go by
+ * system copies.
+ */
+#include "op/reach.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/mem.h"
+#include "wire/packet.h"
+
+#define MAX_MAPPINGS 32u
+#define MAX_TOLD     32u /* further regions are told again and again: harmless, and rare */
+
+struct place {
+    struct cw_key key;
+    char *local;
+    const uint64_t *beacon;
+    struct cw_mapping *mapping;
+};
+
+struct cw_reach {
+    unsigned num_told;
+    unsigned num_places;
+    uint64_t told[MAX_TOLD];            /* tokens of our regions */
+    struct place places[MAX_MAPPINGS];
+};
+
+static struct cw_reach *reach_get(struct ucp_ep *ep)
+{
+    if (ep->reach == NULL) {
+        ep->reach = calloc(1, sizeof(*ep->reach));
+    }
+    return ep->reach;
+}
+
+static int was_told(struct cw_reach *reach, uint64_t token)
+{
+    unsigned i;
+
+    for (i = 0; i < reach->num_told && i < MAX_TOLD; i++) {
+        if (reach->told[i] == token) {
+            return 1;
+        }
+    }
+    reach->told[reach->num_told++ % MAX_TOLD] = token;
+    return 0;
+}
+
+void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
+{
+    uint8_t packet[CW_KEY_LENGTH];
+    struct cw_reach *reach;
+    struct cw_key key;
+
+    if (ep->conn->iface->transport->board == NULL || !cw_mem_find_shared(ep->worker->context, ptr, length, &key)) {
+        return;
+    }
+    reach = reach_get(ep);
+    if (reach != NULL && !was_told(reach, key.token)) {
+        cw_key_encode(&key, packet);
+        cw_ep_send_control(ep, CW_PACKET_REGION, packet, sizeof(packet));
+    }
+}
+
+static void forget(struct ucp_ep *ep, unsigned index)
+{
+    struct cw_reach *reach = ep->reach;
+
+    if (reach->places[index].mapping != NULL) {
+        cw_mem_detach(ep->worker->context, reach->places[index].mapping);
+    }
+    reach->places[index] = reach->places[--reach->num_places];
+}
+
+/* Where it lies here, or NULL. */
+static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length)
+{
+    struct cw_reach *reach = ep->reach;
+    struct place *place;
+    unsigned i;
+
+    if (cw_likely(reach == NULL)) {
+        return NULL;
+    }
+    for (i = 0; i < reach->num_places; i++) {
+        place = &reach->places[i];
+        if (address < place->key.address || length > place->key.length ||
+            address - place->key.address > place->key.length - length) {
+            continue;
+        }
+        if (__atomic_load_n(place->beacon, __ATOMIC_RELAXED) == place->key.token) {
+            return place->local + (address - place->key.address);
+        }
+        forget(ep, i--);
+    }
+    return NULL;
+}
+
+int cw_reach_is_possible(struct ucp_ep *ep, uint64_t address, uint64_t length)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+
+    return find(ep, address, length) != NULL || (transport->peer_ready != NULL && transport->peer_ready(ep->conn));
+}
+
+static uint64_t bytes_of(const struct iovec *iov, unsigned count)
+{
+    uint64_t length = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        length += iov[i].iov_len;
+    }
+    return length;
+}
+
+ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned count, uint64_t from)
+{
+    const char *source = find(ep, from, bytes_of(to, count));
+    unsigned i;
+
+    if (source == NULL) {
+        return ep->conn->iface->transport->peer_read(ep->conn, to, count, from, NULL);
+    }
+    for (i = 0; i < count; i++) {
+        memcpy(to[i].iov_base, source, to[i].iov_len);
+        source += to[i].iov_len;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_reach_write(struct ucp_ep *ep, const struct iovec *from, unsigned count, uint64_t to)
+{
+    char *dest = find(ep, to, bytes_of(from, count));
+    unsigned i;
+
+    if (dest == NULL) {
+        return ep->conn->iface->transport->peer_write(ep->conn, from, count, to, NULL);
+    }
+    for (i = 0; i < count; i++) {
+        memcpy(dest, from[i].iov_base, from[i].iov_len);
+        dest += from[i].iov_len;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_reach *reach;
+    struct place place = {.mapping = NULL};
+
+    if (length != CW_KEY_LENGTH || cw_key_decode(data, &place.key) != UCS_OK || place.key.length == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    reach = reach_get(ep);
+    if (reach == NULL || reach->num_places == MAX_MAPPINGS || find(ep, place.key.address, place.key.length) != NULL ||
+        cw_mem_attach(ep->worker->context, &place.key, &place.local, &place.beacon, &place.mapping) != UCS_OK) {
+        return UCS_OK; /* by system copies, then */
+    }
+    cw_debug("%llu bytes that endpoint %p's peer allocated are mapped here", (unsigned long long)place.key.length,
+             (void *)ep);
+    reach->places[reach->num_places++] = place;
+    return UCS_OK;
+}
+
+void cw_reach_ep_lost(struct ucp_ep *ep)
+{
+    if (ep->reach != NULL) {
+        while (ep->reach->num_places > 0) {
+            forget(ep, ep->reach->num_places - 1);
+        }
+        free(ep->reach);
+        ep->reach = NULL;
+    }
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rendezvous between buffers in memory that the library allocated: each side maps the other's and copies by loads and
+ * stores, which works where the system forbids copies between processes, too. Also: memory that is given back and
+ * comes again, buffers at the edges of a region, only one side allocated.
+ */
+#define _GNU_SOURCE
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { REGION = 4 << 20, MESSAGE = 1 << 20 };
+
+struct region {
+    ucp_context_h context;
+    ucp_mem_h handle;
+    char *data;
+};
+
+static struct region region_new(ucp_context_h context)
+{
+    struct region region = {.context = context};
+    ucp_mem_map_params_t params;
+    ucp_mem_attr_t attr;
+
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    params.length     = REGION;
+    params.flags      = UCP_MEM_MAP_ALLOCATE;
+    assert_int_equal(ucp_mem_map(context, &params, &region.handle), UCS_OK);
+    attr.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS;
+    assert_int_equal(ucp_mem_query(region.handle, &attr), UCS_OK);
+    region.data = attr.address;
+    return region;
+}
+
+static void region_free(struct region *region)
+{
+    assert_int_equal(ucp_mem_unmap(region->context, region->handle), UCS_OK);
+}
+
+/* How often memory of the size of a region that the library allocated is mapped into this process. */
+static int count_mappings(void)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    unsigned long first, last;
+    int count = 0;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        if (strstr(line, "memfd:causeway") != NULL && sscanf(line, "%lx-%lx", &first, &last) == 2 &&
+            last - first >= REGION) {
+            count++;
+        }
+    }
+    fclose(maps);
+    return count;
+}
+
+static void carry(struct cw_pair *pair, char *from, char *to, size_t length, uint64_t seed)
+{
+    struct cw_op send = {0}, recv = {0};
+
+    cw_pattern_fill(from, length, seed);
+    memset(to, 0, length);
+    cw_op_recv(&recv, pair->rx->worker, to, length, 3, CW_TAG_ALL);
+    cw_op_send(&send, pair->tx->ep, from, length, 3);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+    cw_pattern_check(to, length, seed);
+}
+
+static void test_allocated_buffers(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *plain          = malloc(MESSAGE);
+    uint64_t seed        = 0;
+    struct region from, to;
+    int before;
+
+    assert_non_null(plain);
+    cw_pair_open(pair, NULL);
+    from   = region_new(pair->tx->context);
+    to     = region_new(pair->rx->context);
+    before = count_mappings();
+    for (size_t offset = 0; offset <= REGION - MESSAGE; offset += MESSAGE - 1) {
+        carry(pair, from.data + offset, to.data + REGION - MESSAGE - offset, MESSAGE, ++seed);
+    }
+    carry(pair, from.data, plain, MESSAGE, ++seed);
+    carry(pair, plain, to.data, MESSAGE, ++seed);
+    carry(pair, from.data, to.data, REGION, ++seed);
+    if (pair->tx->context != pair->rx->context && before == 2) { /* where memory is mapped at all */
+        assert_int_equal(count_mappings(), 4);
+    }
+    region_free(&from);
+    region_free(&to);
+    free(plain);
+}
+
+/* The addresses come back as other memory: what was mapped of the old must not be used. */
+static void test_given_back(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct region from, to;
+
+    cw_pair_open(pair, NULL);
+    to = region_new(pair->rx->context);
+    for (uint64_t round = 0; round < 8; round++) {
+        from = region_new(pair->tx->context);
+        carry(pair, from.data, to.data, MESSAGE, round);
+        region_free(&from);
+        from = region_new(pair->tx->context);
+        carry(pair, from.data, to.data, MESSAGE, 100 + round);
+        region_free(&from);
+    }
+    region_free(&to);
+}
+
+/* More regions than are kept mapped. */
+static void test_many_regions(void **state)
+{
+    enum { MANY = 70 };
+    struct cw_pair *pair = *state;
+    struct region to, from[MANY];
+
+    cw_pair_open(pair, NULL);
+    to = region_new(pair->rx->context);
+    for (int i = 0; i < MANY; i++) {
+        from[i] = region_new(pair->tx->context);
+    }
+    for (int i = 0; i < 2 * MANY; i++) {
+        carry(pair, from[i % MANY].data, to.data, 300000, (uint64_t)i);
+    }
+    for (int i = 0; i < MANY; i++) {
+        region_free(&from[i]);
+    }
+    region_free(&to);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_allocated_buffers, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_given_back, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_many_regions, cw_test_setup, cw_test_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
