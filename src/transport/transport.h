@@ -158,8 +158,8 @@ struct cw_transport {
     ucs_status_t (*send_placed)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion);
     /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
-     * too many wait already, `room` follows. NULL: always UCS_OK. With completion NULL it is a question only: UCS_OK, or
-     * UCS_INPROGRESS. */
+     * too many wait already, `room` follows. NULL: always UCS_OK. With completion NULL it is a question only, which
+     * UCS_OK or UCS_INPROGRESS answers. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
 
     /* Meeting by socket addresses (docs/CLIENT_SERVER.md): all five or none. listen: whoever comes there and says a

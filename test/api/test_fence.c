@@ -131,15 +131,24 @@ static void test_flu21_never_waits(void **state)
 
 /* FLU-20: the signal is not seen before the data, also if the two go by different ways and to different memory. */
 static void signalled(struct cw_pair *pair, enum cw_memory data_kind, enum cw_memory signal_kind, size_t length,
-                      bool by_atomic)
+                      bool by_atomic, bool other_endpoint)
 {
     struct cw_target data, word;
     char *bytes = malloc(length);
+    ucp_request_param_t param = cw_param_none();
+    ucp_ep_h other = NULL;
     uint64_t value;
 
     assert_non_null(bytes);
     cw_target_open(&data, pair, NULL, data_kind, length);
     cw_target_open(&word, pair, NULL, signal_kind, 64);
+    if (other_endpoint) {
+        ucp_rkey_destroy(word.key);
+        other = cw_side_connect(pair->tx, pair->rx->worker, &plain);
+        word.ep = other;
+        word.key = cw_region_key(&word.region, other);
+        cw_target_try(&word, 8);
+    }
     for (uint64_t i = 1; i <= 12; i++) {
         double deadline = cw_time_now_s() + CW_WAIT_S;
 
@@ -166,6 +175,9 @@ static void signalled(struct cw_pair *pair, enum cw_memory data_kind, enum cw_me
     }
     cw_target_close(&data);
     cw_target_close(&word);
+    if (other != NULL) {
+        assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(other, &param), "close"), UCS_OK);
+    }
     free(bytes);
 }
 
@@ -179,7 +191,24 @@ static void test_flu20_signal_after_data(void **state)
     for (int i = 0; i < CW_MEMORY_KINDS * CW_MEMORY_KINDS; i++) {
         for (size_t k = 0; k < 8; k++) {
             signalled(pair, (enum cw_memory)(i / CW_MEMORY_KINDS), (enum cw_memory)(i % CW_MEMORY_KINDS),
-                      lengths[k / 2], k % 2);
+                      lengths[k / 2], k % 2, false);
+        }
+    }
+    cw_pair_close(pair);
+}
+
+/* The order is that of the target's memory, whichever endpoint leads there. */
+static void test_flu20_over_two_endpoints(void **state)
+{
+    static const size_t lengths[] = {8, 5000, 70000, 600000};
+    struct cw_pair *pair = *state;
+
+    cw_test_skip_reference("1.13 orders the two only if they go the same way");
+    cw_pair_open(pair, &plain);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        for (size_t k = 0; k < 8; k++) {
+            signalled(pair, (enum cw_memory)kind, CW_MEMORY_HEAP, lengths[k / 2], k % 2, true);
+            signalled(pair, (enum cw_memory)kind, CW_MEMORY_ALLOCATED, lengths[k / 2], k % 2, true);
         }
     }
     cw_pair_close(pair);
@@ -329,6 +358,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_flu23_overwrite_in_two_processes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu21_never_waits, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu20_signal_after_data, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_flu20_over_two_endpoints, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu20_in_two_processes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu20_gets, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_r16_message_after_data, cw_test_setup, cw_test_teardown),

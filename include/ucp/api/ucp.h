@@ -1297,7 +1297,8 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
 /**
  * Complete when every put, get and atomic posted on @a ep before, freed requests included, is complete here and at the
  * owner, and every message sent before has left the library's hands; a rendezvous that nobody has matched is not
- * waited for (FLU-1..9). Connects an endpoint that is not yet (FLU-5, R27).
+ * waited for (FLU-1..9). Waits for a connection that is being made
+ * (FLU-5); an endpoint that was never used has nothing to flush, and connects with its first operation.
  *
  * @param ep     The endpoint.
  * @param param  Attributes; callback: cb.send.
