@@ -337,7 +337,9 @@ static void test_amo10_many_fetches(void **state)
     bool *seen = calloc(COUNT, 1);
     struct cw_target target;
 
-    assert_true(ops != NULL && replies != NULL && seen != NULL);
+    assert_non_null(ops);
+    assert_non_null(replies);
+    assert_non_null(seen);
     cw_pair_open(pair, &config);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         memset(ops, 0, COUNT * sizeof(*ops));

@@ -253,7 +253,8 @@ static void concur(struct cw_pair *pair, enum cw_memory kind, const char *const 
     long increments = 0, locks = 0;
     pthread_t thread;
     uint64_t *words;
-    char *own_tls = strdup(getenv("UCX_TLS"));
+    const char *tls = getenv("UCX_TLS");
+    char *own_tls = strdup(tls == NULL ? "all" : tls);
 
     cw_side_open(&pair->sides[0], &config);
     pair->count = 1;

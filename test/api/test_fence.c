@@ -255,7 +255,9 @@ static void test_flu20_gets(void **state)
     char *one = malloc(CW_MIB), *two = malloc(CW_MIB), *back = malloc(CW_MIB);
     struct cw_target target;
 
-    assert_true(one != NULL && two != NULL && back != NULL);
+    assert_non_null(one);
+    assert_non_null(two);
+    assert_non_null(back);
     cw_pair_open(pair, &plain);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
         cw_target_open(&target, pair, NULL, (enum cw_memory)kind, CW_MIB);

@@ -37,7 +37,8 @@ static void test_flu1_everything_before(void **state)
     ucp_request_param_t param = cw_param_none();
     struct cw_target target;
 
-    assert_true(data != NULL && back != NULL);
+    assert_non_null(data);
+    assert_non_null(back);
     cw_pair_open(pair, &plain);
     for (int round = 0; round < 2 * CW_MEMORY_KINDS; round++) {
         size_t offset = 0;
@@ -79,7 +80,8 @@ static void test_flu1_what_is_not_waited_for(void **state)
     struct cw_target target;
     char byte;
 
-    assert_true(data != NULL && in != NULL);
+    assert_non_null(data);
+    assert_non_null(in);
     cw_pair_open(pair, &plain);
     cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, 100);
     cw_pattern_fill(data, LENGTH, 1);

@@ -406,7 +406,7 @@ static void test_key8_compare(void **state)
 
     cw_pair_open(pair, &plain);
     for (int i = 0; i < KEYS / 2; i++) {
-        cw_region_open(&regions[i], pair->rx->context, (enum cw_memory)(i % CW_MEMORY_KINDS), (size_t)(100 + i));
+        cw_region_open(&regions[i], pair->rx->context, (enum cw_memory)(i % CW_MEMORY_KINDS), 100 + (size_t)i);
     }
     for (int i = 0; i < KEYS; i++) { /* each region twice */
         keys[i] = cw_region_key(&regions[i % (KEYS / 2)], pair->tx->ep);

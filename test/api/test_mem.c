@@ -75,7 +75,8 @@ static void test_mem2_all_sorts_of_memory(void **state)
     file = mmap(NULL, 2 * CW_PAGE, PROT_READ, MAP_SHARED, fd, 0);
     nothing = mmap(NULL, CW_MIB, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     shared = mmap(NULL, CW_MIB, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_true(file != MAP_FAILED && nothing != MAP_FAILED && shared != MAP_FAILED && heap != NULL);
+    assert_true(file != MAP_FAILED && nothing != MAP_FAILED && shared != MAP_FAILED);
+    assert_non_null(heap);
     memset(heap, 7, 300007);
     check_registered(pair->tx->context, stack, sizeof(stack));
     for (size_t offset = 0; offset < 20; offset++) {

@@ -87,7 +87,8 @@ static void mixed(struct cw_pair *pair, struct cw_servant *servant, enum cw_memo
     struct cw_target target;
     uint64_t random = 5;
 
-    assert_true(ops != NULL && data != NULL);
+    assert_non_null(ops);
+    assert_non_null(data);
     cw_target_open(&target, pair, servant, kind, (size_t)2 * COUNT * SLOT);
     cw_target_fill(&target, (size_t)COUNT * SLOT, (size_t)COUNT * SLOT, 99);
     for (size_t i = 0; i < COUNT; i++) {
@@ -139,7 +140,8 @@ static void get_then_put(struct cw_pair *pair, struct cw_servant *servant, enum 
     char *old = malloc(CW_MIB), *new = malloc(CW_MIB);
     struct cw_target target;
 
-    assert_true(old != NULL && new != NULL);
+    assert_non_null(old);
+    assert_non_null(new);
     cw_target_open(&target, pair, servant, kind, CW_MIB);
     for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
         if (cw_test_reference() && sizes[i] > 5000) {
