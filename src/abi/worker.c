@@ -33,7 +33,7 @@ static ucs_status_t address_new(ucp_worker_h worker, int net_only, ucp_address_t
     if (bytes == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    *length_p  = cw_worker_address(worker, net_only, bytes);
+    *length_p  = cw_worker_address(worker, net_only ? CW_ADDRESS_NET : CW_ADDRESS_ALL, bytes);
     *address_p = (ucp_address_t *)(void *)bytes;
     return UCS_OK;
 }
@@ -81,7 +81,7 @@ void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
     uint8_t bytes[CW_ADDRESS_MAX];
 
     cw_worker_enter(worker);
-    cw_worker_print(worker, stream, cw_worker_address(worker, 0, bytes));
+    cw_worker_print(worker, stream, cw_worker_address(worker, CW_ADDRESS_ALL, bytes));
     cw_worker_leave(worker);
 }
 

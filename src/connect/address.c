@@ -4,7 +4,19 @@
  */
 #include "connect/connect.h"
 
-size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffer)
+static int is_part(const struct cw_transport *transport, enum cw_address_part part)
+{
+    switch (part) {
+    case CW_ADDRESS_NET:
+        return transport->device_class == CW_DEVICE_NET;
+    case CW_ADDRESS_TO_MOVE:
+        return transport->dial_to == NULL;
+    default:
+        return 1;
+    }
+}
+
+size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer)
 {
     struct cw_address_writer writer;
     struct cw_iface *iface;
@@ -15,7 +27,7 @@ size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffe
     cw_address_begin(&writer, buffer, worker->uid);
     for (i = 0; i < worker->num_ifaces; i++) {
         iface = worker->ifaces[i];
-        if (net_only && iface->transport->device_class != CW_DEVICE_NET) {
+        if (!is_part(iface->transport, part)) {
             continue;
         }
         entry  = cw_address_entry(&writer, &max);

@@ -9,9 +9,14 @@
 #include "core/ep.h"
 #include "wire/address.h"
 
-/* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. `net_only`: network transports only
- * (ADR-3). */
-size_t cw_worker_address(struct ucp_worker *worker, int net_only, uint8_t *buffer);
+enum cw_address_part {
+    CW_ADDRESS_ALL,
+    CW_ADDRESS_NET,     /* network transports only (ADR-3) */
+    CW_ADDRESS_TO_MOVE  /* without the transport of meetings: what a client moves to */
+};
+
+/* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. */
+size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer);
 
 /* UCS_OK when some interface can dial it; else UCS_ERR_UNREACHABLE with the reasons in the log (EP-4). No system
  * call. */

@@ -164,7 +164,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
 static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HELLO_MAX])
 {
     uint8_t address[CW_ADDRESS_MAX];
-    size_t length = cw_worker_address(worker, 0, address);
+    size_t length = cw_worker_address(worker, CW_ADDRESS_TO_MOVE, address);
 
     return cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_HELLO_MAX);
 }

@@ -114,7 +114,7 @@ static void check_transport(ucp_ep_h ep, bool same_worker)
     if (cw_test_reference()) {
         return;
     }
-    if (cw_test_tls_has("shm") || same_worker) {
+    if (cw_test_tls_has("shm") || (same_worker && cw_test_tls_has("self"))) {
         assert_string_not_equal(name, "tcp");
     } else {
         assert_string_equal(name, "tcp");

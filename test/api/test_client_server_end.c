@@ -137,6 +137,52 @@ static void test_cs26_no_route(void **state)
     all_fail_with(ep, requests, &errors, UCS_ERR_UNREACHABLE);
 }
 
+/* A listening socket that takes nobody any more: the system drops the attempts without a word. */
+static int silent_place(struct sockaddr_storage *name, int fillers[2])
+{
+    socklen_t length = sizeof(*name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    *name = cs_name("127.0.0.1", 0);
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)name, sizeof(struct sockaddr_in)) == 0 && listen(fd, 0) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)name, &length), 0);
+    for (int i = 0; i < 2; i++) {
+        fillers[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        (void)connect(fillers[i], (struct sockaddr *)name, sizeof(struct sockaddr_in));
+    }
+    return fd;
+}
+
+/* CS-26: 1 s asked for, which the system counts as one further attempt: 1 s and 2 s. */
+static void test_cs26_nobody_answers(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct sockaddr_storage name;
+    ucs_status_ptr_t requests[KINDS];
+    struct cs_errors errors = {0};
+    struct cw_pair_config config = {.features = CS_FEATURES};
+    double start = cw_time_now_s();
+    int fillers[2], fd;
+    ucp_ep_h ep;
+
+    cw_test_skip_reference("it has no such setting");
+    setenv("UCX_CONNECT_TIMEOUT", "1s", 1);
+    cw_side_open(&pair->sides[0], &config);
+    unsetenv("UCX_CONNECT_TIMEOUT");
+    cs_workers[2] = pair->sides[0].worker;
+    pair->sides[0].worker = NULL;
+    fd = silent_place(&name, fillers);
+    ep = cs_connect(cs_workers[2], &name, UCP_ERR_HANDLING_MODE_PEER, &errors);
+    post_all(ep, requests);
+    all_fail_with(ep, requests, &errors, UCS_ERR_UNREACHABLE);
+    assert_true(cw_time_now_s() - start > 0.9 && cw_time_now_s() - start < 8);
+    pair->sides[0].worker = cs_workers[2];
+    cs_workers[2] = NULL;
+    close(fillers[0]);
+    close(fillers[1]);
+    close(fd);
+}
+
 static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep)
 {
     cs_until(&errors->count, 1, "end of the peer");
@@ -507,6 +553,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_cs25_cs31_nobody_listens, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs24_rejected_with_all_kinds_waiting, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs26_no_route, cs_setup, cs_teardown),
+        cmocka_unit_test_setup_teardown(test_cs26_nobody_answers, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs29_err20_one_side_closes, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cls9_both_close_at_once, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cls5_the_last_messages_arrive, cs_setup, cs_teardown),
