@@ -6,7 +6,9 @@
 #define _GNU_SOURCE
 #include "test_cs_common.h"
 
+#include <net/if.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -170,17 +172,51 @@ static void test_cs26_nobody_answers(void **state)
     cw_side_open(&pair->sides[0], &config);
     unsetenv("UCX_CONNECT_TIMEOUT");
     cs_workers[2] = pair->sides[0].worker;
-    pair->sides[0].worker = NULL;
     fd = silent_place(&name, fillers);
     ep = cs_connect(cs_workers[2], &name, UCP_ERR_HANDLING_MODE_PEER, &errors);
     post_all(ep, requests);
     all_fail_with(ep, requests, &errors, UCS_ERR_UNREACHABLE);
     assert_true(cw_time_now_s() - start > 0.9 && cw_time_now_s() - start < 8);
-    pair->sides[0].worker = cs_workers[2];
     cs_workers[2] = NULL;
     close(fillers[0]);
     close(fillers[1]);
     close(fd);
+}
+
+static void test_cs35_excluded_devices(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_pair_config config = {.features = CS_FEATURES};
+    ucs_status_ptr_t requests[KINDS];
+    struct cs_listener listener;
+    struct if_nameindex *names = if_nameindex();
+    struct cs_errors errors = {0};
+    char other[32] = "";
+    ucp_ep_h ep;
+
+    cw_test_skip_reference("it fails at once there");
+    assert_non_null(names);
+    for (int i = 0; names[i].if_index != 0; i++) {
+        if (strcmp(names[i].if_name, "eth0") == 0 || strncmp(names[i].if_name, "en", 2) == 0) {
+            snprintf(other, sizeof(other), "%s", names[i].if_name);
+        }
+    }
+    if_freenameindex(names);
+    if (other[0] == 0) {
+        print_message("Skipped: this machine has no network device but the loopback\n");
+        skip();
+    }
+    setenv("UCX_NET_DEVICES", other, 1);
+    cw_side_open(&pair->sides[0], &config);
+    unsetenv("UCX_NET_DEVICES");
+    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    cs_workers[2] = pair->sides[0].worker;
+    ep = cs_connect(cs_workers[2], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
+    post_all(ep, requests);
+    all_fail_with(ep, requests, &errors, UCS_ERR_UNREACHABLE);
+    assert_int_equal(listener.num_requests, 0);
+    ucp_listener_destroy(listener.handle);
+    cs_workers[2] = NULL;
 }
 
 static void end_is_reported(struct cs_errors *errors, ucp_ep_h ep)
@@ -554,6 +590,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_cs24_rejected_with_all_kinds_waiting, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs26_no_route, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs26_nobody_answers, cs_setup, cs_teardown),
+        cmocka_unit_test_setup_teardown(test_cs35_excluded_devices, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs29_err20_one_side_closes, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cls9_both_close_at_once, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cls5_the_last_messages_arrive, cs_setup, cs_teardown),

@@ -63,6 +63,7 @@ struct cw_tcp_settings {
     int failure_level;            /* enum cw_log_level */
     unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
     double bandwidth_bps;
+    const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
     struct cw_net_options socket; /* syn_retries: of all candidates but the last */
 };
 
@@ -213,6 +214,8 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
                        struct cw_tcp_local *local);
+/* Whether the configuration lets this address of ours be used, by the name of its device. */
+int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local);
 
 /* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);

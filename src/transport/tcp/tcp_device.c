@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/string.h"
+#include "core/config.h"
 #include "os/host.h"
 
 #define MAX_INTERFACES 256u
@@ -102,4 +103,27 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
             }
         }
     }
+}
+
+int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local)
+{
+    struct cw_net_interface list[MAX_INTERFACES];
+    const struct cw_name_list *only = settings->only_devices;
+    const int loopback              = cw_net_is_loopback(local);
+    int num                         = (only == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES), known = 0, i;
+    unsigned k;
+
+    for (i = 0; i < num; i++) {
+        if (loopback ? !list[i].loopback : (list[i].address.family != local->family ||
+                                            memcmp(list[i].address.bytes, local->bytes, sizeof(local->bytes)) != 0)) {
+            continue;
+        }
+        known = 1;
+        for (k = 0; k < only->count; k++) {
+            if (strcmp(only->names[k], list[i].name) == 0) {
+                return 1;
+            }
+        }
+    }
+    return !known;
 }

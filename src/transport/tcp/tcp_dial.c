@@ -68,8 +68,17 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
 static int greet(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const ssize_t sent               = cw_net_send(conn->item.fd, greeting->out, greeting->out_length);
+    struct cw_net_address local, peer;
+    ssize_t sent;
 
+    if (greeting->meets) {
+        cw_net_ends(conn->item.fd, &local, &peer);
+        if (!cw_tcp_allows(&cw_tcp_iface_of(&conn->super)->settings, &local)) {
+            attempt_failed(conn, UCS_ERR_UNREACHABLE, "UCX_NET_DEVICES excludes the way there"); /* CS-35 */
+            return 0;
+        }
+    }
+    sent = cw_net_send(conn->item.fd, greeting->out, greeting->out_length);
     if (sent != (ssize_t)greeting->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET, (sent < 0) ? strerror((int)-sent) : "no room for the greeting");
         return 0;

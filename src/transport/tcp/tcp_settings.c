@@ -4,6 +4,8 @@
  */
 #include "transport/tcp/tcp.h"
 
+#include <string.h>
+
 #include "base/string.h"
 #include "core/config.h"
 
@@ -66,6 +68,12 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     settings->prefer_default = config->tcp_prefer_default;
     settings->failure_level  = config->tcp_failure;
     settings->bandwidth_bps  = (config->tcp_max_bw_bps > 0) ? config->tcp_max_bw_bps : 2.2e9;
+    settings->only_devices   = &config->net_devices;
+    for (i = 0; i < config->net_devices.count; i++) {
+        if (strcmp(config->net_devices.names[i], "all") == 0) {
+            settings->only_devices = NULL;
+        }
+    }
     for (i = 0; i < families->count; i++) {
         settings->ipv6_first |= !settings->use_ipv4 && cw_string_equal_nocase(families->names[i], "inet6");
         settings->use_ipv4 |= cw_string_equal_nocase(families->names[i], "inet");
