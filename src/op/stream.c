@@ -96,8 +96,9 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         return;
     }
     end_receives(stream, status);
-    if (ep->unread && !ep->closed && ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) {
-        return; /* the peer ended in good order and this is no failure: what it left can be read (CLS-5) */
+    if (ep->unread && !ep->closed && ((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
+                                      (ep->peer_closed && ep->meeting != NULL))) {
+        return; /* the peer ended in good order: what it left can be read (CLS-5) */
     }
     drop_unread(stream);
     ep->stream = NULL;
