@@ -88,7 +88,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    size_t length;
+    size_t length       = 0;
     ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
     ucs_status_ptr_t result;
 
@@ -105,7 +105,7 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    size_t length;
+    size_t length       = 0;
     ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
     ucs_status_ptr_t result;
 

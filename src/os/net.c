@@ -90,6 +90,7 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
     union socket_address name;
     socklen_t length = sizeof(name);
 
+    memset(&name, 0, sizeof(name));
     memset(local, 0, sizeof(*local));
     memset(peer, 0, sizeof(*peer));
     if (getsockname(fd, &name.any, &length) == 0) {

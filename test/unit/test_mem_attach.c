@@ -463,7 +463,7 @@ static void a_forked_child_revokes_nothing(void **state)
     struct ucp_rkey *rkey;
     struct ucp_mem *mem;
     struct cw_key key;
-    int status;
+    int status = -1;
     pid_t pid;
 
     (void)state;

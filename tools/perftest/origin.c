@@ -121,7 +121,7 @@ static int hear(struct cw_origin *origin, enum cw_oob_type *type, uint64_t quest
 static int serve(struct cw_origin *origin)
 {
     enum cw_oob_type type;
-    uint64_t question[3], reply = 0;
+    uint64_t question[3] = {0}, reply = 0;
 
     for (;;) {
         if (hear(origin, &type, question) != 0) {
