@@ -108,7 +108,7 @@ static void measure(const char *key, const ucp_ep_h *endpoints, unsigned count)
 {
     static const ucp_request_param_t none;
     uint64_t samples[REPETITIONS];
-    double median;
+    uint64_t median;
 
     for (int i = 0; i < REPETITIONS; i++) {
         uint64_t start = cw_ticks_now();
@@ -122,8 +122,8 @@ static void measure(const char *key, const ucp_ep_h *endpoints, unsigned count)
         cw_watchdog_beat();
     }
     qsort(samples, REPETITIONS, sizeof(samples[0]), by_value);
-    median = (double)samples[REPETITIONS / 2];
-    printf("%s %.3f\n", key, median * cw_ticks_ns() / 1e3);
+    median = samples[REPETITIONS / 2];
+    printf("%s %.3f\n", key, (double)median * cw_ticks_ns() / 1e3);
 }
 
 int main(int argc, char **argv)
