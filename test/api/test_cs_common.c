@@ -74,7 +74,7 @@ void cs_until(const volatile int *counter, int target, const char *what)
 {
     double deadline = cw_time_now_s() + CW_WAIT_S;
 
-    while (*counter < target) {
+    while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < target) { /* another thread may count */
         cs_progress();
         if (cw_time_now_s() > deadline) {
             fail_msg("%s: %d of %d came within %d s", what, *counter, target, CW_WAIT_S);
