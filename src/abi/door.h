@@ -28,12 +28,13 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
 ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
 ucs_status_t cw_door_check_buffer(const ucp_request_param_t *param, const void *buffer, size_t count);
 
+/* What cw_door_check_param looks at. */
+#define CW_DOOR_CHECKED \
+    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMH)
+
 static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param, const void *buffer, size_t count)
 {
-    const uint32_t checked = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE |
-                             UCP_OP_ATTR_FIELD_MEMH;
-
-    return cw_likely(!(param->op_attr_mask & checked)) ? UCS_OK : cw_door_check_buffer(param, buffer, count);
+    return cw_likely(!(param->op_attr_mask & CW_DOOR_CHECKED)) ? UCS_OK : cw_door_check_buffer(param, buffer, count);
 }
 
 #endif

@@ -52,9 +52,9 @@ static ucs_status_t no_right(enum direction direction, const char *call)
 }
 
 /* UCS_OK with *length_p 0: nothing to do. */
-static inline ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
-                                 const struct ucp_rkey *rkey, const ucp_request_param_t *param,
-                                 enum direction direction, const char *call, size_t *length_p)
+static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+                          const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction,
+                          const char *call, size_t *length_p)
 {
     ucs_status_t status;
 
@@ -84,16 +84,27 @@ static inline ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t
            no_right(direction, call);
 }
 
+/* The frequent case: bytes, nothing to be said about them, and all in order; everything else is looked at closely. */
+static inline int is_plain(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, unsigned right)
+{
+    return cw_likely(cw_worker_has(worker, UCP_FEATURE_RMA) && !(param->op_attr_mask & CW_DOOR_CHECKED) && count > 0 &&
+                     buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right));
+}
+
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    size_t length       = 0;
-    ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
+    size_t length       = count;
     ucs_status_ptr_t result;
+    ucs_status_t status;
 
-    if (cw_unlikely(status != UCS_OK || length == 0)) {
-        return UCS_STATUS_PTR(status);
+    if (!is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_WRITE)) {
+        status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
+        if (status != UCS_OK || length == 0) {
+            return UCS_STATUS_PTR(status);
+        }
     }
     cw_worker_enter(worker);
     result = cw_put(ep, buffer, count, length, remote_addr, rkey, param);
@@ -105,12 +116,15 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    size_t length       = 0;
-    ucs_status_t status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
+    size_t length       = count;
     ucs_status_ptr_t result;
+    ucs_status_t status;
 
-    if (cw_unlikely(status != UCS_OK || length == 0)) {
-        return UCS_STATUS_PTR(status);
+    if (!is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_READ)) {
+        status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
+        if (status != UCS_OK || length == 0) {
+            return UCS_STATUS_PTR(status);
+        }
     }
     cw_worker_enter(worker);
     result = cw_get(ep, buffer, count, length, remote_addr, rkey, param);
