@@ -13,16 +13,18 @@ void cw_meter_begin(struct cw_meter *meter)
     cw_hist_reset(&meter->hist);
     meter->iterations = 0;
     meter->row_iterations = 0;
-    meter->row_ticks = (uint64_t)(1e9 / cw_ticks_ns());
+    meter->tick_ns = cw_ticks_ns();
+    meter->row_ticks = (uint64_t)(1e9 / meter->tick_ns);
     meter->start = cw_ticks_now();
     meter->previous = meter->start;
     meter->row_start = meter->start;
     meter->row_due = meter->start + meter->row_ticks;
 }
 
-static double usec_of(uint64_t ticks, uint64_t messages)
+/* One rate for all numbers of a row: the clock knows it better and better. */
+static double usec_of(const struct cw_meter *meter, uint64_t ticks, uint64_t messages)
 {
-    return messages == 0 ? 0 : (double)ticks * cw_ticks_ns() / 1e3 / (double)messages;
+    return messages == 0 ? 0 : (double)ticks * meter->tick_ns / 1e3 / (double)messages;
 }
 
 struct cw_meter_row cw_meter_row(const struct cw_meter *meter)
@@ -31,8 +33,8 @@ struct cw_meter_row cw_meter_row(const struct cw_meter *meter)
     struct cw_meter_row row = {
         .iterations = meter->iterations,
         .percentile_usec = cw_meter_percentile(meter, meter->rank),
-        .average_usec = usec_of(meter->previous - meter->row_start, in_row * meter->parts),
-        .overall_usec = usec_of(meter->previous - meter->start, meter->iterations * meter->parts),
+        .average_usec = usec_of(meter, meter->previous - meter->row_start, in_row * meter->parts),
+        .overall_usec = usec_of(meter, meter->previous - meter->start, meter->iterations * meter->parts),
     };
 
     if (in_row == 0) {
@@ -47,6 +49,7 @@ struct cw_meter_row cw_meter_row(const struct cw_meter *meter)
 
 void cw_meter_interval(struct cw_meter *meter, uint64_t now)
 {
+    meter->tick_ns = cw_ticks_ns();
     if (meter->print != NULL) {
         struct cw_meter_row row = cw_meter_row(meter);
         meter->print(meter->print_arg, &row);
@@ -59,9 +62,10 @@ void cw_meter_interval(struct cw_meter *meter, uint64_t now)
 void cw_meter_end(struct cw_meter *meter)
 {
     meter->previous = cw_ticks_now();
+    meter->tick_ns = cw_ticks_ns();
 }
 
 double cw_meter_percentile(const struct cw_meter *meter, double percent)
 {
-    return usec_of(cw_hist_percentile(&meter->hist, percent), meter->parts);
+    return usec_of(meter, cw_hist_percentile(&meter->hist, percent), meter->parts);
 }

@@ -37,6 +37,7 @@ struct cw_meter {
     uint64_t row_start;
     uint64_t row_iterations;
     uint64_t row_ticks; /* distance between intermediate rows */
+    double tick_ns;     /* nanoseconds of a tick, as well as they are known */
     uint64_t row_due;
     void (*print)(void *arg, const struct cw_meter_row *row); /* NULL: no intermediate rows */
     void *print_arg;
