@@ -20,6 +20,7 @@ static const struct cw_upcalls *real;
 static struct cw_sim_world *world;
 static unsigned count;
 static cw_pack_fn real_pack;
+static void **leaked; /* each names the one before */
 
 static struct {
     struct cw_conn *conn;
@@ -103,6 +104,7 @@ static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_i
 {
     struct cw_iface_params mine = *params;
     ucs_status_t status;
+    void **next;
 
     real    = params->upcalls;
     altered = *real;
@@ -114,6 +116,12 @@ static ucs_status_t open_iface(const struct cw_iface_params *params, struct cw_i
     status         = cw_sim_transport.open(&mine, iface_p);
     if (status == UCS_OK) {
         (*iface_p)->transport = &broken;
+    }
+    if (flaw("leak_memory")) {
+        next = malloc(sizeof(*next));
+        cw_check(next != NULL, "no memory");
+        *next  = (void *)leaked;
+        leaked = next;
     }
     if (flaw("leak_descriptor") && open("/dev/null", O_RDONLY | O_CLOEXEC) < 0) {
         return UCS_ERR_IO_ERROR;
