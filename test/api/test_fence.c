@@ -220,9 +220,10 @@ static void test_flu20_in_two_processes(void **state)
     struct cw_pair *pair = *state;
     struct cw_servant servant;
     struct cw_target target;
-    char *data = malloc(CW_MIB);
+    char *data;
 
     cw_test_need_two_processes();
+    data = malloc(CW_MIB);
     assert_non_null(data);
     cw_servant_start(&servant, pair);
     for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {

@@ -167,11 +167,12 @@ static void test_flu4_all_endpoints(void **state)
     ucp_request_param_t param = cw_param_none();
     struct cw_side peers[PEERS];
     struct cw_target targets[PEERS];
-    char *data = malloc(200000);
     ucs_status_ptr_t flush;
+    char *data;
 
-    assert_non_null(data);
     cw_test_need_two_workers();
+    data = malloc(200000);
+    assert_non_null(data);
     cw_pair_open(pair, &plain);
     cw_pattern_fill(data, 200000, 4);
     for (int i = 0; i < PEERS; i++) {
@@ -214,12 +215,13 @@ static void test_flu4_one_fails(void **state)
     struct cw_target lost, own;
     struct cw_region region;
     ucp_request_param_t param = cw_param_none();
-    char *data = calloc(1, LENGTH);
     ucs_status_ptr_t flushes[3];
     ucs_status_t status;
+    char *data;
 
     cw_test_need_two_processes();
     cw_test_skip_reference("over shared memory it does not notice");
+    data = calloc(1, LENGTH);
     assert_non_null(data);
     cw_servant_start(&servant, pair);
     cw_target_open(&lost, pair, &servant, CW_MEMORY_HEAP, LENGTH);

@@ -465,14 +465,14 @@ static void test_rma9_owner_that_computes(void **state)
     struct cw_servant servant;
     struct cw_target target;
     ucp_request_param_t param = cw_param_none();
-    char *data = malloc(CW_MIB);
     uint64_t word = 0;
+    char *data;
 
     cw_test_need_two_processes();
     if (cw_test_tls_has("tcp")) {
-        free(data);
         skip();
     }
+    data = malloc(CW_MIB);
     assert_non_null(data);
     cw_servant_start(&servant, pair);
     cw_target_open(&target, pair, &servant, CW_MEMORY_ALLOCATED, CW_MIB);
