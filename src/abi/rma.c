@@ -3,6 +3,7 @@
  * Remote memory access: put and get (RMA-*). The deprecated forms are in compat.c.
  */
 #include "abi/door.h"
+#include "base/bytes.h"
 #include "op/rma.h"
 
 enum direction { PUT, GET };
@@ -92,6 +93,12 @@ static inline int is_plain(ucp_worker_h worker, const void *buffer, size_t count
                      buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right));
 }
 
+/* Without entering the worker, and without a request for the program to see. */
+static inline int can_be_direct(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    return cw_likely(!worker->mt && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL));
+}
+
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
@@ -99,8 +106,15 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
     size_t length       = count;
     ucs_status_ptr_t result;
     ucs_status_t status;
+    char *ptr;
 
-    if (!is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_WRITE)) {
+    if (is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_WRITE)) {
+        ptr = can_be_direct(worker, param) ? cw_rma_find_direct(ep, rkey, remote_addr, count, 1) : NULL;
+        if (cw_likely(ptr != NULL)) {
+            cw_bytes_copy(ptr, buffer, count);
+            return NULL;
+        }
+    } else {
         status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
         if (status != UCS_OK || length == 0) {
             return UCS_STATUS_PTR(status);
@@ -119,8 +133,15 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
     size_t length       = count;
     ucs_status_ptr_t result;
     ucs_status_t status;
+    char *ptr;
 
-    if (!is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_READ)) {
+    if (is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_READ)) {
+        ptr = can_be_direct(worker, param) ? cw_rma_find_direct(ep, rkey, remote_addr, count, 0) : NULL;
+        if (cw_likely(ptr != NULL)) {
+            cw_bytes_copy(buffer, ptr, count);
+            return NULL;
+        }
+    } else {
         status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
         if (status != UCS_OK || length == 0) {
             return UCS_STATUS_PTR(status);

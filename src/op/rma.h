@@ -91,6 +91,16 @@ static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uin
                                       !(writes && cw_rma_is_late(rma, address, length)));
 }
 
+/* Where an access can be made by a plain copy in this call, or NULL. The range and the right were checked. */
+static inline char *cw_rma_find_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+                                       uint64_t length, int writes)
+{
+    char *ptr = cw_rkey_direct(rkey, address, 0);
+
+    return cw_likely(ptr != NULL && ep->state != CW_EP_FAILED && cw_rma_is_clear(ep, address, length, writes)) ? ptr :
+           NULL;
+}
+
 /* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. `packets`:
  * it goes by packets, which are in order by themselves. */
 ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets);
