@@ -11,19 +11,6 @@
 
 #define LISTENER_GONE 0x80000000u
 
-/* The interface by which this worker can meet others, or NULL. */
-static struct cw_iface *meeting_iface(const struct ucp_worker *worker)
-{
-    unsigned i;
-
-    for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport->listen != NULL) {
-            return worker->ifaces[i];
-        }
-    }
-    return NULL;
-}
-
 static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_net_address *address)
 {
     const uint64_t mask = params->field_mask;
@@ -57,7 +44,7 @@ static int backlog_of(const struct ucp_worker *worker)
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p)
 {
-    struct cw_iface *iface = meeting_iface(worker);
+    struct cw_iface *iface = cw_meet_iface(worker);
     struct ucp_listener *listener;
     struct cw_net_address address;
     ucs_status_t status = check_params(params, &address);
@@ -120,7 +107,7 @@ void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *reque
     uint8_t reply[CW_MEET_REPLY_HEADER];
     size_t length = cw_meet_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    (void)request->transport->answer(request->conn, meeting_iface(worker), 0, reply, length);
+    (void)request->transport->answer(request->conn, cw_meet_iface(worker), 0, reply, length);
     used_up(request);
 }
 
@@ -172,7 +159,7 @@ static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HEL
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
-    struct cw_iface *iface = meeting_iface(worker);
+    struct cw_iface *iface = cw_meet_iface(worker);
     ucs_status_t status    = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
     struct cw_conn *conn;

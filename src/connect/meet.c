@@ -14,12 +14,12 @@
 #include "wire/hello.h"
 #include "wire/packet.h"
 
-static struct cw_iface *dialling_iface(const struct ucp_worker *worker)
+struct cw_iface *cw_meet_iface(const struct ucp_worker *worker)
 {
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport->dial_to != NULL) {
+        if (worker->ifaces[i]->transport->listen != NULL) {
             return worker->ifaces[i];
         }
     }
@@ -61,7 +61,7 @@ static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_ad
 ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     const unsigned flags   = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    struct cw_iface *iface = dialling_iface(worker);
+    struct cw_iface *iface = cw_meet_iface(worker);
     struct cw_net_address to, from;
     uint8_t bytes[CW_MEET_LENGTH];
     struct cw_meet meet;

@@ -28,6 +28,9 @@ struct ucp_conn_request {
     unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */
 };
 
+/* The interface by which a worker listens and dials socket addresses, or NULL. */
+struct cw_iface *cw_meet_iface(const struct ucp_worker *worker);
+
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);
 void cw_listener_destroy(struct ucp_listener *listener);

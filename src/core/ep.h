@@ -173,6 +173,11 @@ void cw_ep_destroy(struct ucp_ep *ep);
 /* Sends a packet of 8 to CW_CONTROL_MAX bytes in its turn; the endpoint fails if it cannot. For answers that the
  * protocol owes. */
 void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
+/* Its two halves. Whether it was sent (or the connection broke, and `closed` follows) ... */
+int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
+/* ... and into the queue; `release` (may be NULL) is called when it has left that. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
+                                 void (*release)(struct cw_request *request));
 
 /* The peer closed its end, or its worker is being destroyed; ep_close.c. */
 void cw_ep_peer_closed(struct ucp_ep *ep);

@@ -43,25 +43,40 @@ static ucs_status_t control_send(struct cw_request *request)
     return send_now(request->ep, cw_request_state(request));
 }
 
-void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
     struct control_state now = {.length = (uint8_t)length, .id = id};
-    struct cw_request *request;
 
     assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
     memcpy(now.packet, packet, length);
-    if (ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_now(ep, &now) != CW_AGAIN)) {
-        return; /* sent, or the connection broke and `closed` follows */
-    }
-    request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
+    return ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_now(ep, &now) != CW_AGAIN);
+}
+
+ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
+                                 void (*release)(struct cw_request *request))
+{
+    struct cw_request *request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
+    struct control_state *state;
+
     if (request == NULL) {
-        cw_error("no memory to answer the peer of endpoint %p; the endpoint is given up", (void *)ep);
-        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
-        return;
+        return UCS_ERR_NO_MEMORY;
     }
-    memcpy(cw_request_state(request), &now, sizeof(now));
-    request->ep   = ep;
-    request->send = control_send;
+    state  = cw_request_state(request);
+    *state = (struct control_state){.length = (uint8_t)length, .id = id};
+    memcpy(state->packet, packet, length);
+    request->ep      = ep;
+    request->send    = control_send;
+    request->release = release;
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);
+    return UCS_OK;
+}
+
+void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    if (!cw_ep_control_now(ep, id, packet, length) &&
+        cw_ep_control_later(ep, id, packet, length, NULL) != UCS_OK) {
+        cw_error("no memory to answer the peer of endpoint %p; the endpoint is given up", (void *)ep);
+        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+    }
 }

@@ -10,24 +10,17 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/mem.h"
+#include "core/rkey.h"
 #include "wire/packet.h"
 
 #define MAX_MAPPINGS 32u
 #define MAX_TOLD     32u /* further regions are told again and again: harmless, and rare */
 
-struct place {
-    struct cw_key key;
-    char *local;
-    const uint64_t *beacon;
-    struct cw_mapping *mapping;
-};
-
 struct cw_reach {
     unsigned num_told;
-    unsigned num_places;
+    unsigned num_keys;
     uint64_t told[MAX_TOLD];            /* tokens of our regions */
-    struct place places[MAX_MAPPINGS];
+    struct ucp_rkey *keys[MAX_MAPPINGS]; /* of the peer's, all mapped here */
 };
 
 static struct cw_reach *reach_get(struct ucp_ep *ep)
@@ -67,36 +60,31 @@ void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
     }
 }
 
-static void forget(struct ucp_ep *ep, unsigned index)
+static void forget(struct cw_reach *reach, unsigned index)
 {
-    struct cw_reach *reach = ep->reach;
-
-    if (reach->places[index].mapping != NULL) {
-        cw_mem_detach(ep->worker->context, reach->places[index].mapping);
-    }
-    reach->places[index] = reach->places[--reach->num_places];
+    cw_rkey_destroy(reach->keys[index]);
+    reach->keys[index] = reach->keys[--reach->num_keys];
 }
 
 /* Where it lies here, or NULL. */
 static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length)
 {
     struct cw_reach *reach = ep->reach;
-    struct place *place;
     unsigned i;
+    char *ptr;
 
     if (cw_likely(reach == NULL)) {
         return NULL;
     }
-    for (i = 0; i < reach->num_places; i++) {
-        place = &reach->places[i];
-        if (address < place->key.address || length > place->key.length ||
-            address - place->key.address > place->key.length - length) {
+    for (i = 0; i < reach->num_keys; i++) {
+        if (!cw_rkey_holds(reach->keys[i], address, length)) {
             continue;
         }
-        if (__atomic_load_n(place->beacon, __ATOMIC_RELAXED) == place->key.token) {
-            return place->local + (address - place->key.address);
+        ptr = cw_rkey_direct(reach->keys[i], address, 0);
+        if (ptr != NULL) {
+            return ptr;
         }
-        forget(ep, i--);
+        forget(reach, i--);
     }
     return NULL;
 }
@@ -151,28 +139,33 @@ ucs_status_t cw_reach_write(struct ucp_ep *ep, const struct iovec *from, unsigne
 
 ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t length)
 {
+    struct ucp_rkey *rkey;
     struct cw_reach *reach;
-    struct place place = {.mapping = NULL};
+    struct cw_key key;
 
-    if (length != CW_KEY_LENGTH || cw_key_decode(data, &place.key) != UCS_OK || place.key.length == 0) {
+    if (length != CW_KEY_LENGTH || cw_key_decode(data, &key) != UCS_OK || key.length == 0) {
         return UCS_ERR_IO_ERROR;
     }
     reach = reach_get(ep);
-    if (reach == NULL || reach->num_places == MAX_MAPPINGS || find(ep, place.key.address, place.key.length) != NULL ||
-        cw_mem_attach(ep->worker->context, &place.key, &place.local, &place.beacon, &place.mapping) != UCS_OK) {
+    if (reach == NULL || reach->num_keys == MAX_MAPPINGS || find(ep, key.address, key.length) != NULL ||
+        cw_rkey_unpack(ep->worker->context, data, &rkey) != UCS_OK) {
         return UCS_OK; /* by system copies, then */
     }
-    cw_debug("%llu bytes that endpoint %p's peer allocated are mapped here", (unsigned long long)place.key.length,
+    if (rkey->local == NULL) {
+        cw_rkey_destroy(rkey);
+        return UCS_OK;
+    }
+    cw_debug("%llu bytes that endpoint %p's peer allocated are mapped here", (unsigned long long)key.length,
              (void *)ep);
-    reach->places[reach->num_places++] = place;
+    reach->keys[reach->num_keys++] = rkey;
     return UCS_OK;
 }
 
 void cw_reach_ep_lost(struct ucp_ep *ep)
 {
     if (ep->reach != NULL) {
-        while (ep->reach->num_places > 0) {
-            forget(ep, ep->reach->num_places - 1);
+        while (ep->reach->num_keys > 0) {
+            forget(ep->reach, ep->reach->num_keys - 1);
         }
         free(ep->reach);
         ep->reach = NULL;

@@ -450,38 +450,6 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
 
 /* ---- the owner's side ---- */
 
-struct answer {
-    uint64_t packet[CW_CONTROL_MAX / sizeof(uint64_t)];
-    uint8_t length;
-    uint8_t id;
-};
-
-_Static_assert(sizeof(struct answer) <= CW_REQUEST_STATE_SIZE, "state fits the request");
-
-static size_t pack_answer(void *dest, size_t max, void *arg)
-{
-    const struct answer *answer = arg;
-
-    (void)max;
-    memcpy(dest, answer->packet, answer->length);
-    return answer->length;
-}
-
-static ucs_status_t send_answer(struct cw_conn *conn, struct answer *answer)
-{
-    const size_t payload = answer->length - sizeof(uint64_t);
-
-    if (payload <= conn->iface->limits.max_short) {
-        return conn->iface->transport->send_short(conn, answer->id, answer->packet[0], &answer->packet[1], payload);
-    }
-    return conn->iface->transport->send_bcopy(conn, answer->id, answer->length, pack_answer, answer);
-}
-
-static ucs_status_t answer_send(struct cw_request *request)
-{
-    return send_answer(request->ep->conn, cw_request_state(request));
-}
-
 static void answer_release(struct cw_request *request)
 {
     cw_rma_serve_end(request->ep);
@@ -510,30 +478,20 @@ void cw_rma_serve_end(struct ucp_ep *ep)
 
 ucs_status_t cw_rma_answer(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
-    struct answer now = {.length = (uint8_t)length, .id = id};
-    struct cw_request *request;
     ucs_status_t status;
 
-    memcpy(now.packet, packet, length);
-    if (ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_answer(ep->conn, &now) != CW_AGAIN)) {
-        return UCS_OK; /* sent, or the connection broke and `closed` follows */
+    if (cw_ep_control_now(ep, id, packet, length)) {
+        return UCS_OK;
     }
     status = cw_rma_serve_begin(ep);
     if (status != UCS_OK) {
         return status;
     }
-    request = cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
-    if (request == NULL) {
+    status = cw_ep_control_later(ep, id, packet, length, answer_release);
+    if (status != UCS_OK) {
         cw_rma_serve_end(ep);
-        return UCS_ERR_NO_MEMORY;
     }
-    memcpy(cw_request_state(request), &now, sizeof(now));
-    request->ep      = ep;
-    request->send    = answer_send;
-    request->release = answer_release;
-    cw_request_release(request, 0);
-    cw_ep_queue(ep, request);
-    return UCS_OK;
+    return status;
 }
 
 void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_status_t status)
