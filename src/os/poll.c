@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The poller of os/poll.h on epoll and eventfd. The eventfd is registered with a NULL pointer so that a dispatch can
- * tell it from items. Items removed in the middle of a dispatch are struck out of the batch that is being worked
- * through.
+ * The poller of os/poll.h on epoll, eventfd and timerfd. The eventfd is registered with a NULL pointer so that a
+ * dispatch can tell it from items. Items removed in the middle of a dispatch are struck out of the batch that is being
+ * worked through. The timer is set to the earliest alarm or, after that was cancelled, earlier; alarms are fired by the
+ * clock, so that they need no timer while the program spins.
  */
 #include "os/poll.h"
 
@@ -11,17 +12,22 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/compiler.h"
 #include "base/log.h"
 #include "os/clock.h"
 
-#define BATCH 16
+#define BATCH               16
+#define ALARMS_PER_DISPATCH 64
 
 struct cw_poller {
     int epoll_fd;
     int signal_fd;
+    struct cw_poll_item timer;      /* fd -1: none */
+    uint64_t timer_ns;              /* when it expires; 0: never */
+    struct cw_alarm_heap alarms;
     int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a
                                      * dispatch */
     int batch_count;
@@ -39,6 +45,14 @@ static unsigned from_epoll(uint32_t events)
            ((events & (EPOLLERR | EPOLLHUP)) ? CW_POLL_HANGUP : 0u);
 }
 
+/* It is set anew when its alarms have been fired, which makes its descriptor unreadable. */
+static unsigned timer_ready(struct cw_poll_item *item, unsigned events)
+{
+    (void)item;
+    (void)events;
+    return 0;
+}
+
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -48,6 +62,7 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
         return UCS_ERR_NO_MEMORY;
     }
     poller->signal_fd = -1;
+    poller->timer.fd  = -1;
     poller->epoll_fd  = epoll_create1(EPOLL_CLOEXEC);
     if (poller->epoll_fd < 0) {
         goto fail;
@@ -55,6 +70,11 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     if (signal) {
         poller->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
         if (poller->signal_fd < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
+            goto fail;
+        }
+        poller->timer.ready = timer_ready;
+        poller->timer.fd    = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+        if (poller->timer.fd < 0 || cw_poller_add(poller, &poller->timer, CW_POLL_READ) != UCS_OK) {
             goto fail;
         }
     }
@@ -72,6 +92,9 @@ void cw_poller_free(struct cw_poller *poller)
 {
     if (poller == NULL) {
         return;
+    }
+    if (poller->timer.fd >= 0) {
+        close(poller->timer.fd);
     }
     if (poller->signal_fd >= 0) {
         close(poller->signal_fd);
@@ -129,17 +152,61 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item)
     }
 }
 
-unsigned cw_poller_dispatch(struct cw_poller *poller)
+/* Sets the timer to the earliest alarm. */
+static void set_timer(struct cw_poller *poller)
+{
+    const uint64_t at_ns        = (poller->alarms.first == NULL) ? 0 : poller->alarms.first->at_ns;
+    const struct itimerspec when = {.it_value = {.tv_sec  = (time_t)(at_ns / 1000000000u),
+                                                 .tv_nsec = (long)(at_ns % 1000000000u)}};
+
+    if (at_ns != poller->timer_ns && poller->timer.fd >= 0) {
+        (void)timerfd_settime(poller->timer.fd, TFD_TIMER_ABSTIME, &when, NULL);
+        poller->timer_ns = at_ns;
+    }
+}
+
+void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns)
+{
+    cw_poller_alarm_cancel(poller, alarm);
+    cw_alarm_insert(&poller->alarms, alarm, (at_ns == 0) ? 1 : at_ns);
+    if (poller->timer_ns == 0 || at_ns < poller->timer_ns) {
+        set_timer(poller);
+    }
+}
+
+void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm)
+{
+    if (cw_alarm_is_set(alarm)) {
+        cw_alarm_remove(&poller->alarms, alarm);
+    }
+}
+
+static unsigned fire_alarms(struct cw_poller *poller)
+{
+    const uint64_t now_ns = cw_clock_ns();
+    struct cw_alarm *alarm;
+    unsigned done = 0, fired;
+
+    for (fired = 0; fired < ALARMS_PER_DISPATCH; fired++) {
+        alarm = poller->alarms.first;
+        if (alarm == NULL || alarm->at_ns > now_ns) {
+            break;
+        }
+        cw_alarm_remove(&poller->alarms, alarm);
+        done += alarm->fire(alarm);
+    }
+    if (poller->timer_ns != 0 && poller->timer_ns <= now_ns) {
+        set_timer(poller);
+    }
+    return done;
+}
+
+static unsigned run_batch(struct cw_poller *poller, int count)
 {
     struct cw_poll_item *item;
     unsigned done = 0;
     uint32_t events;
-    int count;
 
-    count = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
-    if (count <= 0) {
-        return 0;
-    }
     poller->batch_count = count;
     poller->batch_next  = 0;
     while (poller->batch_next < poller->batch_count) {
@@ -153,12 +220,27 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
     return done;
 }
 
+unsigned cw_poller_dispatch(struct cw_poller *poller)
+{
+    const int count = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+    unsigned done   = 0;
+
+    if (count > 0) {
+        done = run_batch(poller, count);
+    }
+    if (cw_unlikely(poller->alarms.first != NULL || poller->timer_ns != 0)) {
+        done += fire_alarms(poller);
+    }
+    return done;
+}
+
 int cw_poller_check(struct cw_poller *poller)
 {
     struct epoll_event events[BATCH];
     int count, i, signalled;
     uint64_t value;
 
+    set_timer(poller);
     count     = epoll_wait(poller->epoll_fd, events, BATCH, 0);
     signalled = count == BATCH && poller->signal_fd >= 0; /* it may be behind those that had a place */
     for (i = 0; i < count; i++) {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A set of descriptors with a callback each, on epoll. One per worker: transports register here, the worker dispatches,
- * and its descriptor is what a sleeping program polls (WAK-2). Not thread safe: called with the worker entered, except
- * cw_poller_signal.
+ * and its descriptor is what a sleeping program polls (WAK-2). It keeps alarms, too. Not thread safe: called with the
+ * worker entered, except cw_poller_signal.
  */
 #ifndef CW_OS_POLL_H
 #define CW_OS_POLL_H
 
 #include <stdint.h>
 
+#include "os/alarm.h"
 #include "ucs/type/status.h"
 
 enum cw_poll_events {
@@ -27,7 +28,8 @@ struct cw_poll_item {
 
 struct cw_poller;
 
-/* Two descriptors: the epoll instance and, with `signal`, an eventfd for cw_poller_signal; both close-on-exec. */
+/* The epoll instance and, with `signal`, for somebody who sleeps, an eventfd for cw_poller_signal and a timer: made at
+ * once, because the alarms that matter are set when descriptors run out. All are close-on-exec. */
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p);
 void cw_poller_free(struct cw_poller *poller);
 
@@ -43,12 +45,20 @@ void cw_poller_modify(struct cw_poller *poller, struct cw_poll_item *item, unsig
 /* Safe inside a dispatch, also for an item whose turn is still to come in it. Call before the descriptor is closed. */
 void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
 
-/* Runs the callbacks of whatever is ready now, without waiting; returns the sum of what they returned. Consumes no
- * signal. */
+/* From at_ns on (by cw_clock_ns) the next dispatch calls alarm->fire, which the caller has set, and the poller's
+ * descriptor is readable if there is a timer. Moves an alarm that is set. A system call only if the timer would expire
+ * too late. */
+void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
+/* Harmless for an alarm that is not set. No system call: a sleeper may be woken once for nothing, unless
+ * cw_poller_check was called since. */
+void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);
+
+/* Runs the callbacks of whatever is ready or due now, without waiting; returns the sum of what they returned. Consumes
+ * no signal. */
 unsigned cw_poller_dispatch(struct cw_poller *poller);
 
-/* Whether something is ready. A pending signal counts and is consumed; descriptors stay ready until their callbacks
- * have run (WAK-9). */
+/* Whether something is ready, or due and there is a timer. A pending signal counts and is consumed; descriptors stay
+ * ready until their callbacks have run (WAK-9). */
 int cw_poller_check(struct cw_poller *poller);
 
 /* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */
