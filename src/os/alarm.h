@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Things to be done at a time, in order: a heap of alarms that are embedded in their owners. It is a pairing heap:
- * setting an alarm takes constant time, removing one the logarithm of their number. It keeps no clock: os/poll.h asks it
- * for what is due, and is what others use.
+ * setting an alarm takes constant time, removing one the logarithm of their number. It keeps no clock: os/poll.h asks
+ * it for what is due, and is what others use.
  */
 #ifndef CW_OS_ALARM_H
 #define CW_OS_ALARM_H
