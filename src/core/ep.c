@@ -211,22 +211,20 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     ep->state               = (uint8_t)state;
     worker->num_connecting += (unsigned)is_connecting(ep);
     worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
+    if (worker->num_waiting == 0) {
+        cw_poller_alarm_cancel(worker->poller, &worker->redial);
+    } else if (!cw_alarm_is_set(&worker->redial)) {
+        cw_poller_alarm_set(worker->poller, &worker->redial, cw_clock_ns() + REDIAL_NS);
+    }
 }
 
-unsigned cw_ep_redial_waiting(struct ucp_worker *worker)
+unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
 {
-    uint64_t now_ns = cw_clock_ns();
-    unsigned count  = 0;
+    struct ucp_worker *worker = cw_container_of(alarm, struct ucp_worker, redial);
+    unsigned count            = 0;
     ucs_status_t status;
     struct ucp_ep *ep;
 
-    if (worker->redial_ns == 0) {
-        worker->redial_ns = now_ns + REDIAL_NS;
-    }
-    if (now_ns < worker->redial_ns) {
-        return 0;
-    }
-    worker->redial_ns = 0;
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
         if (ep->state == CW_EP_WAITING) {
             ep->tried_ifaces = 0;

@@ -148,8 +148,8 @@ void cw_ep_release_held(struct ucp_ep *ep);
 /* The one place where the state changes, so that the worker knows how many are on their way. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
 
-/* Dials again for those who wait for their peer's dial, once in a while. Called by progress. Returns work done. */
-unsigned cw_ep_redial_waiting(struct ucp_worker *worker);
+/* Dials again for those who wait for their peer's dial: `fire` of worker->redial. */
+unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
 
 /* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
  * reply. */

@@ -172,7 +172,8 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         free(worker);
         return status;
     }
-    worker->uid = cw_random_u64();
+    worker->uid         = cw_random_u64();
+    worker->redial.fire = cw_ep_redial_waiting;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->retired);
@@ -277,9 +278,6 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     count = poll_descriptors(worker, count);
     if (cw_unlikely(!cw_list_empty(&worker->jobs))) {
         count += run_jobs(worker);
-    }
-    if (cw_unlikely(worker->num_waiting > 0)) {
-        count += cw_ep_redial_waiting(worker);
     }
     if (cw_unlikely(!cw_list_empty(&worker->reap))) {
         count += cw_ep_reap_all(worker);

@@ -67,8 +67,8 @@ struct ucp_worker {
     uint64_t last_poll_ticks;
     unsigned busy_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
-    unsigned num_waiting;               /* endpoints WAITING; dialled again at redial_ns (0: not set yet) */
-    uint64_t redial_ns;
+    unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
+    struct cw_alarm redial;
     int poll_always;                    /* the program sleeps between messages: look at descriptors whenever idle */
     struct cw_poller *poller;
     struct cw_request_pool requests;

@@ -201,13 +201,15 @@ static unsigned fire_alarms(struct cw_poller *poller)
     return done;
 }
 
-static unsigned run_batch(struct cw_poller *poller, int count)
+unsigned cw_poller_dispatch(struct cw_poller *poller)
 {
     struct cw_poll_item *item;
     unsigned done = 0;
     uint32_t events;
+    int count;
 
-    poller->batch_count = count;
+    count               = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+    poller->batch_count = (count < 0) ? 0 : count;
     poller->batch_next  = 0;
     while (poller->batch_next < poller->batch_count) {
         item   = poller->batch[poller->batch_next].data.ptr;
@@ -216,17 +218,6 @@ static unsigned run_batch(struct cw_poller *poller, int count)
         if (item != NULL) {
             done += item->ready(item, from_epoll(events));
         }
-    }
-    return done;
-}
-
-unsigned cw_poller_dispatch(struct cw_poller *poller)
-{
-    const int count = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
-    unsigned done   = 0;
-
-    if (count > 0) {
-        done = run_batch(poller, count);
     }
     if (cw_unlikely(poller->alarms.first != NULL || poller->timer_ns != 0)) {
         done += fire_alarms(poller);

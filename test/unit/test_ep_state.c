@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/ep.h"
+#include "os/clock.h"
 #include "wire/packet.h"
 
 #define UID 0x1122334455667788u
@@ -108,6 +109,8 @@ static int set_up(void **state)
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     cw_request_pool_init(&worker->requests, 0);
+    worker->redial.fire = cw_ep_redial_waiting;
+    assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
     iface = (struct cw_iface){.transport = &transport};
     for (i = 0; i < 3; i++) {
         conns[i] = (struct cw_conn){.iface = &iface};
@@ -145,6 +148,8 @@ static int tear_down(void **state)
     cw_hash_cleanup(&worker->peers);
     cw_hash_cleanup(&worker->ep_index);
     cw_request_pool_cleanup(&worker->requests, &context);
+    assert_false(cw_alarm_is_set(&worker->redial));
+    cw_poller_free(worker->poller);
     free(worker);
     return 0;
 }
@@ -267,6 +272,38 @@ static void connecting_endpoints_are_counted(void **state)
         assert_int_equal(worker->num_connecting, 1 + (steps[i] == CW_EP_DIALING || steps[i] == CW_EP_WAITING));
         assert_int_equal(worker->num_waiting, 1 + (steps[i] == CW_EP_WAITING));
     }
+}
+
+/* Who waits for the peer's dial dials again after a while, asleep or not; nothing is set when nobody waits. */
+static void who_waits_dials_again(void **state)
+{
+    struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE), *other = ep_create(UCP_ERR_HANDLING_MODE_NONE);
+    uint64_t at_ns;
+
+    (void)state;
+    assert_false(cw_alarm_is_set(&worker->redial));
+    cw_ep_set_state(ep, CW_EP_WAITING);
+    at_ns = worker->redial.at_ns;
+    assert_in_range(at_ns, cw_clock_ns(), cw_clock_ns() + UINT64_C(2000000000));
+    cw_ep_set_state(other, CW_EP_WAITING);
+    assert_int_equal(worker->redial.at_ns, at_ns);
+    cw_ep_set_state(ep, CW_EP_OPEN);
+    cw_ep_set_state(other, CW_EP_OPEN);
+    assert_false(cw_alarm_is_set(&worker->redial));
+    assert_int_equal(cw_poller_dispatch(worker->poller), 0);
+    cw_ep_set_state(ep, CW_EP_WAITING);
+    assert_false(cw_poller_check(worker->poller));
+    cw_poller_alarm_set(worker->poller, &worker->redial, cw_clock_ns()); /* a while later */
+    assert_int_equal(cw_poller_wait(worker->poller, -1), UCS_OK);
+    assert_int_equal(cw_poller_dispatch(worker->poller), 1);
+    assert_int_equal(connects, 1);
+    assert_int_equal(ep->state, CW_EP_DIALING);
+    assert_false(cw_poller_check(worker->poller));
+    cw_ep_set_state(ep, CW_EP_WAITING);
+    connect_answer = UCS_ERR_UNREACHABLE;
+    cw_poller_alarm_set(worker->poller, &worker->redial, 1);
+    assert_int_equal(cw_poller_dispatch(worker->poller), 1);
+    assert_int_equal(ep->state, CW_EP_FAILED);
 }
 
 /* ERR-4: once, from progress, after the requests. */
@@ -524,6 +561,7 @@ int main(void)
         test(the_first_operation_connects_and_the_queue_keeps_its_order),
         test(what_the_transport_took_is_in_flight),
         test(connecting_endpoints_are_counted),
+        test(who_waits_dials_again),
         test(a_failure_ends_all_requests_and_is_told_once),
         test(who_cannot_connect_fails),
         test(the_error_callback_may_close_the_endpoint),

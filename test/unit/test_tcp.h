@@ -227,7 +227,7 @@ static inline ucs_status_t node_try_open(struct node *node, const char *device)
         params.num_devices = cw_tcp_transport.query_devices(&node->config, devices, 16);
         assert_in_range(params.num_devices, 1, 16);
     }
-    status = cw_poller_new(0, &node->poller);
+    status = cw_poller_new(1, &node->poller);
     if (status != UCS_OK) {
         return status;
     }

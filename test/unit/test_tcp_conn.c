@@ -258,6 +258,50 @@ static void test_close_delivers(void **state)
     node_close(&right);
 }
 
+/* A peer that lives and does not read: what the system has is its business after a while, and the descriptor goes. */
+static void test_lingering_ends(void **state)
+{
+    static const uint8_t block[2000];
+    struct node left, right;
+    struct link *dialled, *accepted;
+    struct cw_tcp_conn *conn;
+    unsigned unacknowledged = 0, sent = 0;
+
+    (void)state;
+    node_open(&left);
+    node_open(&right);
+    dialled = connect_nodes(&left, &right, &accepted);
+    conn    = tcp_conn(dialled);
+    while (unacknowledged < 10) {
+        assert_int_equal(tcp->send_short(dialled->conn, 1, 0, block, sizeof(block)), UCS_OK);
+        sent++;
+        if (cw_net_unacknowledged(conn->item.fd) > 0) {
+            unacknowledged++;
+            usleep(1000); /* which acknowledgements take no longer than */
+        } else {
+            unacknowledged = 0;
+        }
+    }
+    assert_null(conn->tx);
+    link_close(dialled);
+    assert_int_equal(tcp_of(&left)->num_lingering, 1);
+    assert_in_range(conn->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_LINGER_NS);
+    assert_int_equal(tcp_of(&left)->linger_deadline.at_ns, conn->deadline_ns);
+    cw_poller_alarm_set(left.poller, &tcp_of(&left)->linger_deadline, 1);
+    step(&left);
+    assert_int_equal(tcp_of(&left)->num_lingering, 1); /* it was too early */
+    assert_int_equal(tcp_of(&left)->linger_deadline.at_ns, conn->deadline_ns);
+    conn->deadline_ns = cw_clock_ns();
+    cw_poller_alarm_set(left.poller, &tcp_of(&left)->linger_deadline, conn->deadline_ns);
+    DRIVE_UNTIL(&left, &left, tcp_of(&left)->num_lingering == 0);
+    assert_false(cw_alarm_is_set(&tcp_of(&left)->linger_deadline));
+    DRIVE_UNTIL(&left, &right, accepted->closed_status != UCS_INPROGRESS);
+    assert_int_equal(accepted->closed_status, UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(accepted->packets, sent); /* nothing of it was lost */
+    node_close(&left);
+    node_close(&right);
+}
+
 /* The iface itself ends while the peer both owes it an ear and talks to it. */
 static void test_iface_close_delivers(void **state)
 {
@@ -615,6 +659,7 @@ int main(void)
         cmocka_unit_test(test_stream),
         cmocka_unit_test(test_stream_tiny_buffers),
         cmocka_unit_test(test_close_delivers),
+        cmocka_unit_test(test_lingering_ends),
         cmocka_unit_test(test_iface_close_delivers),
         cmocka_unit_test(test_close_cancels_zcopy),
         cmocka_unit_test(test_peer_lost),

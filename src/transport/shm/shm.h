@@ -64,6 +64,7 @@ struct shm_conn {
     size_t memory_size;
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word that we may write in the peer's process */
+    uint64_t deadline_ns;           /* of a GREETING */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection is over */
     size_t hello_length;            /* WAITING: what is to be sent ... */
     uint64_t token;                 /* ... and to whom */
@@ -77,13 +78,17 @@ struct shm_iface {
     unsigned num_open;
     unsigned max_open;
     unsigned num_blocked;
-    unsigned num_waiting;
+    unsigned num_waiting;           /* `dial_again` is set */
     unsigned num_greeting;
     int armed;                      /* the flags in the rings are set */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
-    int paused;                     /* no descriptors to accept with: the listener is not watched ... */
-    uint64_t accept_again_ns;       /* ... until then, or until a connection of ours ends */
+    int paused;                     /* no descriptors to accept with: the listener is not watched until `accept_again`
+                                     * or the end of a connection of ours */
+    struct cw_alarm accept_again;
+    struct cw_alarm dial_again;
+    uint64_t dial_delay_ns;         /* how long the WAITING wait now */
+    struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
     int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
@@ -130,10 +135,13 @@ ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t addres
 void shm_close_conn(struct cw_conn *conn);
 /* The listener is readable. */
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);
-/* Watches the listener again after a pause. */
+/* Watches the listener again if accepting pauses. */
 void cw_shm_accept_resume(struct shm_iface *iface);
-/* Tries connections again whose listener was busy. */
-unsigned shm_dial_waiting(struct shm_iface *iface);
+/* What the alarms of the iface call: tries connections again whose listener was busy, watches the listener again, drops
+ * those who connected and say nothing. */
+unsigned shm_dial_waiting(struct cw_alarm *alarm);
+unsigned cw_shm_accept_again(struct cw_alarm *alarm);
+unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
 /* Hands `closed` up and stops polling the ring. */
 void shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
 void shm_dispose(struct shm_conn *conn);

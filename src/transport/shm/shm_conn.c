@@ -16,6 +16,9 @@
 
 #define PAGE_SIZE_MULTIPLE 4096u
 #define ACCEPT_PAUSE_NS    UINT64_C(100000000)
+#define DIAL_DELAY_MIN_NS  UINT64_C(1000000)
+#define DIAL_DELAY_MAX_NS  UINT64_C(64000000)
+#define GREETING_NS        UINT64_C(10000000000)
 
 static const char greeting_magic[4] = {'C', 'W', 'S', '1'};
 
@@ -120,6 +123,16 @@ static void close_socket(struct shm_iface *iface, struct shm_conn *conn)
     }
 }
 
+static void forget_alarms(struct shm_iface *iface)
+{
+    if (iface->num_waiting == 0) {
+        cw_poller_alarm_cancel(iface->poller, &iface->dial_again);
+    }
+    if (iface->num_greeting == 0) {
+        cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
+    }
+}
+
 void shm_dispose(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
@@ -129,6 +142,7 @@ void shm_dispose(struct shm_conn *conn)
     }
     iface->num_waiting  -= (conn->state == SHM_CONN_WAITING);
     iface->num_greeting -= (conn->state == SHM_CONN_GREETING);
+    forget_alarms(iface);
     cw_list_remove(&conn->link);
     close_socket(iface, conn);
     cw_shm_peer_end(conn);
@@ -144,9 +158,7 @@ void shm_close_conn(struct cw_conn *super)
     struct shm_iface *iface = shm_iface_of(super);
 
     shm_dispose(shm_conn_of(super));
-    if (iface->paused) {
-        cw_shm_accept_resume(iface); /* a descriptor is free again */
-    }
+    cw_shm_accept_resume(iface); /* a descriptor is free again */
 }
 
 /* ---- dialling ---- */
@@ -195,6 +207,12 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
     return (status == UCS_ERR_BUSY) ? UCS_ERR_NO_RESOURCE : status;
 }
 
+/* Nothing tells when a listener's queue has room again. */
+static void dial_later(struct shm_iface *iface)
+{
+    cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
+}
+
 ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                       size_t hello_length, void *user, struct cw_conn **conn_p)
 {
@@ -217,7 +235,10 @@ ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t addres
     status = try_dial(iface, conn);
     if (status == UCS_ERR_BUSY) {
         conn->state = SHM_CONN_WAITING;
-        iface->num_waiting++;
+        if (iface->num_waiting++ == 0) {
+            iface->dial_delay_ns = DIAL_DELAY_MIN_NS;
+            dial_later(iface);
+        }
     } else if (status != UCS_OK) {
         shm_dispose(conn);
         return status;
@@ -233,8 +254,9 @@ static void dial_ended(struct shm_conn *conn, ucs_status_t status, const void *r
     conn->super.iface->upcalls->opened(&conn->super, status, reply, length);
 }
 
-unsigned shm_dial_waiting(struct shm_iface *iface)
+unsigned shm_dial_waiting(struct cw_alarm *alarm)
 {
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, dial_again);
     struct shm_conn *conn, *next;
     ucs_status_t status;
     unsigned count = 0;
@@ -253,6 +275,11 @@ unsigned shm_dial_waiting(struct shm_iface *iface)
             dial_ended(conn, status, NULL, 0);
         }
         count++;
+    }
+    iface->dial_delay_ns = (count > 0) ? DIAL_DELAY_MIN_NS : (iface->dial_delay_ns < DIAL_DELAY_MAX_NS) ?
+                           iface->dial_delay_ns * 2 : DIAL_DELAY_MAX_NS;
+    if (iface->num_waiting > 0) {
+        dial_later(iface);
     }
     return count;
 }
@@ -398,6 +425,7 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
         return 0;
     }
     iface->num_greeting--;
+    forget_alarms(iface);
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply,
                                           &reply_length);
     send_reply(iface, conn, status == UCS_OK, reply, reply_length);
@@ -459,14 +487,48 @@ static void accept_one(struct shm_iface *iface, int fd)
         shm_dispose(conn);
         return;
     }
+    conn->deadline_ns = cw_clock_ns() + GREETING_NS;
     (void)take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
+    if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
+        cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
+    }
 }
 
 void cw_shm_accept_resume(struct shm_iface *iface)
 {
+    if (!iface->paused) {
+        return;
+    }
     if (cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
         iface->paused = 0;
+        cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
+    } else {
+        cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + ACCEPT_PAUSE_NS);
     }
+}
+
+unsigned cw_shm_accept_again(struct cw_alarm *alarm)
+{
+    cw_shm_accept_resume(cw_container_of(alarm, struct shm_iface, accept_again));
+    return 0;
+}
+
+unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
+{
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, greet_deadline);
+    const uint64_t now_ns   = cw_clock_ns();
+    struct shm_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
+        if (conn->state == SHM_CONN_GREETING && conn->deadline_ns > now_ns) {
+            cw_poller_alarm_set(iface->poller, alarm, conn->deadline_ns);
+            break;
+        }
+        if (conn->state == SHM_CONN_GREETING) {
+            drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
+        }
+    }
+    return 0;
 }
 
 static void accept_pause(struct shm_iface *iface)
@@ -476,9 +538,9 @@ static void accept_pause(struct shm_iface *iface)
                  "raise the limit of open files (ulimit -n) if it is too low");
     }
     cw_poller_remove(iface->poller, &iface->listener);
-    iface->shortage_told   = 1;
-    iface->paused          = 1;
-    iface->accept_again_ns = cw_clock_ns() + ACCEPT_PAUSE_NS;
+    iface->shortage_told = 1;
+    iface->paused        = 1;
+    cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + ACCEPT_PAUSE_NS);
 }
 
 unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)

@@ -6,7 +6,6 @@
 #include "transport/shm/shm.h"
 
 #include "base/log.h"
-#include "os/clock.h"
 #include "os/unix_socket.h"
 
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
@@ -166,12 +165,6 @@ unsigned shm_progress(struct cw_iface *super)
     if (cw_unlikely(iface->num_blocked > 0)) {
         count += give_room(iface);
     }
-    if (cw_unlikely(iface->num_waiting > 0)) {
-        count += shm_dial_waiting(iface);
-    }
-    if (cw_unlikely(iface->paused) && cw_clock_ns() >= iface->accept_again_ns) {
-        cw_shm_accept_resume(iface);
-    }
     return count;
 }
 
@@ -181,12 +174,6 @@ ucs_status_t shm_arm(struct cw_iface *super)
     struct shm_conn *conn;
     unsigned i;
 
-    if (iface->num_waiting > 0) {
-        return UCS_ERR_BUSY; /* nothing tells when a listener's queue has room again */
-    }
-    if (iface->paused && cw_clock_ns() >= iface->accept_again_ns) {
-        cw_shm_accept_resume(iface);
-    }
     iface->armed = 1;
     for (i = 0; i < iface->num_open; i++) {
         conn = iface->open[i];

@@ -67,6 +67,9 @@ static void shm_close(struct cw_iface *super)
         cw_fd_close(iface->listener.fd);
         cw_unix_unlink(iface->directory, iface->token);
     }
+    cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
+    cw_poller_alarm_cancel(iface->poller, &iface->dial_again);
+    cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
     free(iface->open);
     free(iface->directory);
     free(iface);
@@ -89,6 +92,9 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->peer_memory     = params->peer_memory;
     iface->listener.fd     = -1;
     iface->listener.ready  = shm_accept_ready;
+    iface->accept_again    = (struct cw_alarm){.fire = cw_shm_accept_again};
+    iface->dial_again      = (struct cw_alarm){.fire = shm_dial_waiting};
+    iface->greet_deadline  = (struct cw_alarm){.fire = cw_shm_drop_silent};
     iface->directory       = strdup(directory);
     cw_list_init(&iface->others);
     if (iface->directory == NULL) {

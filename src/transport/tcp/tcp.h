@@ -34,6 +34,7 @@
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
+#define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from when the rest is in the system's hands */
 
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
@@ -150,6 +151,7 @@ struct cw_tcp_conn {
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
     uint8_t failed;               /* a send failed here */
+    uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
 };
 
@@ -160,7 +162,10 @@ struct cw_tcp_iface {
     struct cw_poller *poller;
     struct cw_poll_item listener;
     int shortage_told;            /* one line per shortage */
-    uint64_t accept_again_ns;     /* 0: accepting; otherwise paused for want of descriptors until then */
+    int paused;                   /* no descriptors to accept with: nobody listens until `accept_again` */
+    struct cw_alarm accept_again;
+    struct cw_alarm hello_deadline; /* of the oldest stranger, or earlier */
+    struct cw_alarm linger_deadline; /* likewise */
     struct cw_list listenings;
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* something is to be told from progress */
@@ -169,7 +174,6 @@ struct cw_tcp_iface {
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
-    unsigned ticks;               /* progress calls, for what is done seldom */
     struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
@@ -224,9 +228,11 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface);
 void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
 /* The descriptor of a stranger is readable. */
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn);
-/* Drops who kept silent for too long, and accepts again after a pause. Both are cheap. */
-void cw_tcp_strangers_expire(struct cw_tcp_iface *iface, uint64_t now_ns);
+/* Accepts again if that pauses. */
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
+/* What the alarms of the iface call: the first accepts again, the second drops who kept silent for too long. */
+unsigned cw_tcp_accept_again(struct cw_alarm *alarm);
+unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm);
 
 /* tcp_dial.c */
 ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
@@ -242,6 +248,8 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
 /* Takes it out of every list and the poller, closes its descriptor, frees it and its buffers. */
 void cw_tcp_conn_free(struct cw_tcp_conn *conn);
+/* Leaves the list and the counter that belong to the state. */
+void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 /* Unregisters and closes the descriptor, if any. */
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
 /* The greeting is over. */
@@ -253,6 +261,8 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
 void cw_tcp_close_conn(struct cw_conn *conn);
 /* All sockets become CLOSED; what waits on them is told by close_conn. */
 void cw_tcp_abandon(struct cw_conn *conn);
+/* `fire` of iface->linger_deadline. */
+unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 /* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees them all. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);

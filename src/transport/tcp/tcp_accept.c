@@ -36,22 +36,38 @@ static struct cw_tcp_conn *oldest_stranger(struct cw_tcp_iface *iface)
     return cw_list_empty(&iface->strangers) ? NULL : cw_list_head(&iface->strangers, struct cw_tcp_conn, link);
 }
 
-void cw_tcp_strangers_expire(struct cw_tcp_iface *iface, uint64_t now_ns)
+unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm)
 {
+    struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, hello_deadline);
+    const uint64_t now_ns      = cw_clock_ns();
     struct cw_tcp_conn *conn;
 
     while ((conn = oldest_stranger(iface)) != NULL && conn->greeting->deadline_ns <= now_ns) {
         drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
     }
+    if (conn != NULL) {
+        cw_poller_alarm_set(iface->poller, alarm, conn->greeting->deadline_ns);
+    }
+    return 0;
 }
 
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
 {
-    if (iface->accept_again_ns != 0 && iface->listener.fd >= 0 &&
-        cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
-        iface->accept_again_ns = 0;
-        cw_tcp_meet_resume(iface);
+    if (!iface->paused || iface->listener.fd < 0) {
+        return;
     }
+    if (cw_tcp_meet_resume(iface) && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+        iface->paused = 0;
+        cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
+    } else {
+        cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + ACCEPT_PAUSE_NS);
+    }
+}
+
+unsigned cw_tcp_accept_again(struct cw_alarm *alarm)
+{
+    cw_tcp_accept_resume(cw_container_of(alarm, struct cw_tcp_iface, accept_again));
+    return 0;
 }
 
 /* True when it is worth another attempt at once. */
@@ -69,11 +85,12 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
                 "limit of open files (ulimit -n) if it is too low",
                 strerror(error));
     }
-    if (iface->accept_again_ns == 0) {
+    if (!iface->paused) {
         cw_poller_remove(iface->poller, &iface->listener);
+        iface->paused = 1;
     }
     cw_tcp_meet_pause(iface);
-    iface->accept_again_ns = now_ns + ACCEPT_PAUSE_NS;
+    cw_poller_alarm_set(iface->poller, &iface->accept_again, now_ns + ACCEPT_PAUSE_NS);
     return 0;
 }
 
@@ -98,7 +115,9 @@ static int add_stranger(struct cw_tcp_iface *iface, struct cw_listening *listeni
     conn->listening             = listening;
     conn->greeting->deadline_ns = now_ns + CW_TCP_HELLO_TIMEOUT_NS;
     cw_list_add_tail(&iface->strangers, &conn->link);
-    iface->num_strangers++;
+    if (iface->num_strangers++ == 0) {
+        cw_poller_alarm_set(iface->poller, &iface->hello_deadline, conn->greeting->deadline_ns);
+    }
     return 0;
 }
 
@@ -107,7 +126,6 @@ void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, i
     const uint64_t now_ns = cw_clock_ns();
     int i, fd, error;
 
-    cw_tcp_strangers_expire(iface, now_ns);
     for (i = 0; i < ACCEPTS_PER_EVENT; i++) {
         fd = cw_net_accept(listener);
         if (fd == -EAGAIN) {
@@ -288,7 +306,7 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface)
     const int fd = iface->listener.fd;
 
     if (fd >= 0) {
-        if (iface->accept_again_ns == 0) {
+        if (!iface->paused) {
             cw_poller_remove(iface->poller, &iface->listener);
         }
         iface->listener.fd = -1;

@@ -51,21 +51,26 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
     }
 }
 
-/* Leaves the list and the counter that belong to the state. */
-static void leave_state(struct cw_tcp_conn *conn)
+void cw_tcp_conn_leave(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     if (!cw_list_empty(&conn->link)) {
         iface->num_strangers -= conn->state == CW_TCP_STRANGER;
         iface->num_lingering -= conn->state == CW_TCP_LINGERING;
+        if (iface->num_strangers == 0) {
+            cw_poller_alarm_cancel(iface->poller, &iface->hello_deadline);
+        }
+        if (iface->num_lingering == 0) {
+            cw_poller_alarm_cancel(iface->poller, &iface->linger_deadline);
+        }
     }
     cw_list_remove(&conn->link);
 }
 
 void cw_tcp_conn_free(struct cw_tcp_conn *conn)
 {
-    leave_state(conn);
+    cw_tcp_conn_leave(conn);
     cw_tcp_rails_end(conn, UCS_ERR_CANCELED, 0);
     cw_tcp_conn_drop_fd(conn);
     free(conn->rails);
@@ -78,14 +83,14 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
 
 void cw_tcp_conn_open(struct cw_tcp_conn *conn)
 {
-    leave_state(conn);
+    cw_tcp_conn_leave(conn);
     conn->state = CW_TCP_OPEN;
     cw_tcp_hot_add(conn);
 }
 
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
 {
-    leave_state(conn);
+    cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
     free(conn->rx_frame);
     free(conn->place);
@@ -152,6 +157,8 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
  * seen the end of another socket of the connection. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
     if (conn->tx != NULL) {
         (void)cw_tcp_send_rest(conn);
     }
@@ -163,6 +170,10 @@ static int linger_step(struct cw_tcp_conn *conn)
     if (conn->tx == NULL && !conn->finished) {
         conn->finished = 1;
         cw_net_finish(conn->item.fd);
+        conn->deadline_ns = cw_clock_ns() + CW_TCP_LINGER_NS;
+        if (!cw_alarm_is_set(&iface->linger_deadline)) {
+            cw_poller_alarm_set(iface->poller, &iface->linger_deadline, conn->deadline_ns);
+        }
     }
     return conn->broken != UCS_OK || cw_net_discard(conn->item.fd, DISCARD_BYTES) ||
            (conn->finished && cw_net_unacknowledged(conn->item.fd) == 0);
@@ -179,12 +190,36 @@ static void linger_all(struct cw_tcp_iface *iface)
     }
 }
 
+/* The system goes on sending what it has, and nobody needs to look after what the peer sends for ever. */
+unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm)
+{
+    struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, linger_deadline);
+    const uint64_t now_ns      = cw_clock_ns();
+    struct cw_tcp_conn *conn, *next;
+    uint64_t first_ns = 0;
+
+    cw_list_for_each_safe(conn, next, &iface->lingering, struct cw_tcp_conn, link) {
+        if (!conn->finished) {
+            continue;
+        }
+        if (conn->deadline_ns <= now_ns) {
+            cw_tcp_conn_free(conn);
+        } else if (first_ns == 0 || conn->deadline_ns < first_ns) {
+            first_ns = conn->deadline_ns;
+        }
+    }
+    if (first_ns != 0) {
+        cw_poller_alarm_set(iface->poller, alarm, first_ns);
+    }
+    return 0;
+}
+
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     cw_tcp_hot_remove(conn);
-    leave_state(conn);
+    cw_tcp_conn_leave(conn);
     free(conn->greeting);
     free(conn->rx_frame);
     free(conn->place);
@@ -244,7 +279,7 @@ void cw_tcp_close_conn(struct cw_conn *super)
 /* Neither read nor written any more. */
 static void abandon_socket(struct cw_tcp_conn *conn)
 {
-    leave_state(conn);
+    cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
     free(conn->rx_frame);
     free(conn->place);

@@ -8,13 +8,11 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "os/clock.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_transport.h"
 
-#define SELDOM_TICKS        1024u /* progress calls between two looks at what has to do with time; a power of two */
 #define MAX_SHORT           2048u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that is gone */
 
@@ -68,6 +66,9 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->super.owner     = params->owner;
     iface->poller          = params->poller;
     iface->listener.fd     = -1;
+    iface->accept_again    = (struct cw_alarm){.fire = cw_tcp_accept_again};
+    iface->hello_deadline  = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
+    iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
     iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
     cw_list_init(&iface->strangers);
@@ -106,6 +107,7 @@ static void tcp_close(struct cw_iface *super)
     assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
     cw_tcp_listen_end(iface);
     cw_tcp_lingering_end(iface);
+    cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     cw_idmap_cleanup(&iface->joinable);
     free(iface->staging);
     free(iface->spare_tx);
@@ -174,24 +176,16 @@ static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *c
     return events;
 }
 
-static unsigned progress_seldom(struct cw_tcp_iface *iface)
+static unsigned progress_pending(struct cw_tcp_iface *iface)
 {
     struct cw_list pending;
     struct cw_list *link;
     unsigned events = 0;
-    uint64_t now_ns;
 
     cw_list_init(&pending);
     cw_list_splice_tail(&pending, &iface->pending);
     while ((link = cw_list_pop_head(&pending)) != NULL) {
         events += finish_pending(iface, cw_container_of(link, struct cw_tcp_conn, link));
-    }
-    if (!cw_list_empty(&iface->strangers) || iface->accept_again_ns != 0) {
-        now_ns = cw_clock_ns();
-        cw_tcp_strangers_expire(iface, now_ns);
-        if (now_ns >= iface->accept_again_ns) {
-            cw_tcp_accept_resume(iface);
-        }
     }
     return events;
 }
@@ -216,20 +210,15 @@ static unsigned tcp_progress(struct cw_iface *super)
         }
         i++;
     }
-    if (cw_unlikely(!cw_list_empty(&iface->pending) || (++iface->ticks & (SELDOM_TICKS - 1)) == 0)) {
-        events += progress_seldom(iface);
+    if (cw_unlikely(!cw_list_empty(&iface->pending))) {
+        events += progress_pending(iface);
     }
     return events;
 }
 
 static ucs_status_t tcp_arm(struct cw_iface *super)
 {
-    struct cw_tcp_iface *iface = iface_of(super);
-
-    if (iface->accept_again_ns != 0 && cw_clock_ns() >= iface->accept_again_ns) {
-        cw_tcp_accept_resume(iface);
-    }
-    return cw_list_empty(&iface->pending) ? UCS_OK : UCS_ERR_BUSY;
+    return cw_list_empty(&iface_of(super)->pending) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 const struct cw_transport cw_tcp_transport = {

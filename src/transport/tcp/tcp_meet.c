@@ -106,15 +106,17 @@ void cw_tcp_meet_pause(struct cw_tcp_iface *iface)
     }
 }
 
-void cw_tcp_meet_resume(struct cw_tcp_iface *iface)
+int cw_tcp_meet_resume(struct cw_tcp_iface *iface)
 {
     struct cw_listening *listening;
 
     cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
-        if (listening->paused && cw_poller_add(iface->poller, &listening->item, CW_POLL_READ) == UCS_OK) {
-            listening->paused = 0;
+        if (listening->paused && cw_poller_add(iface->poller, &listening->item, CW_POLL_READ) != UCS_OK) {
+            return 0;
         }
+        listening->paused = 0;
     }
+    return 1;
 }
 
 void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
@@ -123,8 +125,7 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
-    cw_list_remove(&conn->link);
-    iface->num_strangers--;
+    cw_tcp_conn_leave(conn);
     conn->listening = NULL;
     conn->state     = CW_TCP_REQUESTED;
     iface->super.upcalls->requested(listening->user, &conn->super, conn->greeting->in + CW_TCP_GREETING_SIZE,

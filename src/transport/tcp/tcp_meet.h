@@ -25,8 +25,8 @@ ucs_status_t cw_tcp_meet_answer(struct cw_conn *conn, struct cw_iface *iface, in
 void cw_tcp_meet_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 /* A stranger at a listener has said its hello. */
 void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length);
-/* Accepting pauses or goes on, with that of the iface itself. */
+/* Accepting pauses or goes on, with that of the iface itself. 0: not all of them do yet. */
 void cw_tcp_meet_pause(struct cw_tcp_iface *iface);
-void cw_tcp_meet_resume(struct cw_tcp_iface *iface);
+int cw_tcp_meet_resume(struct cw_tcp_iface *iface);
 
 #endif
