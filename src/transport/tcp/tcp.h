@@ -96,6 +96,9 @@ struct cw_tcp_place {
 struct cw_tcp_greeting {
     uint64_t deadline_ns;         /* of a stranger */
     size_t have;                  /* of `in` */
+    uint8_t phase;                /* of agreeing about protection, tcp_agree.c */
+    uint8_t said_no;              /* the peer was told why, which must reach it */
+    uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
     int meets;                    /* dialled to a listener */
@@ -138,6 +141,7 @@ struct cw_tcp_conn {
     struct cw_tcp_rails *rails;   /* NULL: has no further sockets and gets none */
     struct cw_listening *listening; /* of a stranger: where it came to; NULL: at the iface's own socket */
     struct cw_tcp_greeting *greeting;
+    struct cw_tcp_guard *guard;   /* NULL: bytes go to the descriptor as they are; tcp_guard.h */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
     struct cw_tcp_place *place;   /* where the next bytes go */
@@ -170,6 +174,8 @@ struct cw_tcp_iface {
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* something is to be told from progress */
     struct cw_list lingering;     /* oldest first */
+    struct cw_list unread;        /* guards that hold received bytes */
+    struct cw_tcp_guarding *guarding;
     struct cw_idmap joinable;     /* accepted connections that have a pass */
     unsigned num_strangers;
     unsigned num_lingering;

@@ -4,7 +4,8 @@
  * number, bytes and time, and cost one line in the log, limited in rate. Without descriptors left accepting pauses (the
  * kernel keeps the callers waiting) until one of ours is closed or a moment has passed.
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
 
@@ -28,6 +29,11 @@ static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, con
 
     cw_net_peer_text(conn->item.fd, peer);
     cw_log_ratelimited(&limit, level, "dropped a TCP connection from %s: %s", peer, reason);
+    if (conn->greeting->said_no) {
+        conn->listening = NULL;
+        cw_tcp_conn_linger(conn);
+        return;
+    }
     cw_tcp_conn_free(conn);
 }
 
@@ -202,16 +208,32 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     enum cw_log_level level          = CW_LOG_WARN;
     const char *wrong                = NULL;
     struct cw_tcp_greeting_header header;
-    int ret;
+    int ret, agreed;
 
     if (!cw_tcp_tx_reserve(iface)) {
         return 0; /* no memory for the reply; the hello can wait in the kernel */
+    }
+    if (!cw_tcp_agreed(conn)) {
+        wrong = cw_tcp_agree_accepted(conn, &agreed);
+        if (wrong != NULL) {
+            drop_stranger(conn, level, wrong);
+            return 1;
+        }
+        if (!agreed) {
+            return 0;
+        }
     }
     ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
     if (!cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
         wrong = "it does not speak this protocol";
     } else if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
+        if (wrong == NULL && header.kind == CW_TCP_OFFER && greeting->phase == 0) {
+            wrong = cw_tcp_agree_accepted(conn, &agreed); /* we want none of it */
+            if (wrong == NULL) {
+                return 0;
+            }
+        }
         wrong = (wrong == NULL) ? check_header(conn, &header) : wrong;
         if (wrong == NULL) {
             ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);

@@ -4,7 +4,7 @@
  * while bytes are under way: closing a socket that still receives makes the kernel send a reset, which destroys what
  * the peer has not got yet (CLS-5).
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
 
 #include <errno.h>
@@ -43,6 +43,7 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     cw_tcp_hot_remove(conn);
+    cw_tcp_guard_free(conn);
     if (conn->item.fd >= 0) {
         cw_poller_remove(iface->poller, &conn->item);
         cw_net_close(conn->item.fd);
@@ -144,7 +145,7 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
     ssize_t got;
 
     while (greeting->have < need) {
-        got = cw_net_recv(conn->item.fd, greeting->in + greeting->have, need - greeting->have);
+        got = cw_tcp_guard_recv(conn, greeting->in + greeting->have, need - greeting->have);
         if (got <= 0) {
             return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
         }
@@ -219,6 +220,7 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     cw_tcp_hot_remove(conn);
+    cw_tcp_guard_leave(conn);
     cw_tcp_conn_leave(conn);
     free(conn->greeting);
     free(conn->rx_frame);

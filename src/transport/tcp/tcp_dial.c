@@ -4,7 +4,8 @@
  * hello. The key in the greeting keeps a wrong listener (a port that found a new owner, a network namespace that only
  * looks the same) from being taken for the peer.
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_rails.h"
 
 #include <errno.h>
@@ -64,13 +65,42 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
                  "whether a firewall lets this port pass");
 }
 
-/* Established: the hello always fits into a new socket's buffer. 1: sent. */
+/* Both disagree about protection, or one did not prove itself. */
+static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
+{
+    static struct cw_log_limit limit;
+    char text[CW_NET_TEXT_MAX];
+
+    if (status == UCS_ERR_REJECTED) {
+        cw_net_format(&conn->greeting->candidates[conn->greeting->next], text);
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to %s: %s", text, reason);
+    }
+    attempt_failed(conn, status, reason);
+}
+
+/* The greeting always fits into a new socket's buffer. 1: sent. */
+static int send_greeting(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    const ssize_t sent               = cw_tcp_guard_send(conn, greeting->out, greeting->out_length);
+
+    if (sent != (ssize_t)greeting->out_length) {
+        attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
+                       (sent < 0) ? cw_tcp_guard_reason(conn, sent) : "no room for the greeting");
+        return 0;
+    }
+    greeting->have = 0;
+    return 1;
+}
+
+/* Established. 1: the first words are said. */
 static int greet(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
     struct cw_net_address local, peer;
-    ssize_t sent;
+    const char *wrong;
 
+    greeting->phase = 0;
     if (greeting->meets) {
         cw_net_ends(conn->item.fd, &local, &peer);
         if (!cw_tcp_allows(&cw_tcp_iface_of(&conn->super)->settings, &local)) {
@@ -78,13 +108,16 @@ static int greet(struct cw_tcp_conn *conn)
             return 0;
         }
     }
-    sent = cw_net_send(conn->item.fd, greeting->out, greeting->out_length);
-    if (sent != (ssize_t)greeting->out_length) {
-        attempt_failed(conn, UCS_ERR_CONNECTION_RESET, (sent < 0) ? strerror((int)-sent) : "no room for the greeting");
+    conn->state = CW_TCP_GREETING;
+    if (!cw_tcp_agreed(conn)) {
+        wrong = cw_tcp_agree_begin(conn);
+        if (wrong != NULL) {
+            attempt_failed(conn, UCS_ERR_CONNECTION_RESET, wrong);
+            return 0;
+        }
+    } else if (!send_greeting(conn)) {
         return 0;
     }
-    conn->state    = CW_TCP_GREETING;
-    greeting->have = 0;
     cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
     return 1;
 }
@@ -185,6 +218,20 @@ static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_hea
     }
 }
 
+/* Before the greeting, or the other side demands that there is something before it. */
+static unsigned agree(struct cw_tcp_conn *conn)
+{
+    ucs_status_t status;
+    int done;
+    const char *wrong = cw_tcp_agree_dialled(conn, &done, &status);
+
+    if (wrong != NULL) {
+        disagreed(conn, status, wrong);
+        return next_or_fail(conn);
+    }
+    return (!done || send_greeting(conn)) ? 0 : next_or_fail(conn);
+}
+
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -202,9 +249,15 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         }
         return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
     }
+    if (!cw_tcp_agreed(conn)) {
+        return agree(conn);
+    }
     ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
     if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_TCP_PASS_SIZE + CW_HELLO_MAX, &header);
+        if (wrong == NULL && header.kind == CW_TCP_UNSUITED && greeting->phase == 0) {
+            return agree(conn);
+        }
         if (wrong == NULL && !fits(conn, &header)) {
             wrong = "its greeting is malformed";
         }
@@ -216,7 +269,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     }
     if (ret < 0) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
-                       (ret == -EPIPE) ? "it closed the connection without an answer" : strerror(-ret));
+                       (ret == -EPIPE) ? "it closed the connection without an answer" :
+                       cw_tcp_guard_reason(conn, ret));
         return next_or_fail(conn);
     }
     return (ret == 0) ? 0 : answered(conn, &header);

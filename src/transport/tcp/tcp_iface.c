@@ -8,7 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_transport.h"
@@ -74,6 +74,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->strangers);
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
+    cw_list_init(&iface->unread);
     cw_idmap_init(&iface->joinable);
     cw_tcp_settings_load(params->config, &iface->settings);
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
@@ -87,6 +88,10 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
         status = UCS_ERR_NO_DEVICE;
         goto fail;
     }
+    status = cw_tcp_guarding_new(params->config, &iface->guarding);
+    if (status != UCS_OK) {
+        goto fail;
+    }
     status = cw_tcp_listen(iface, &port, &listens);
     if (status != UCS_OK) {
         goto fail;
@@ -96,6 +101,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     return UCS_OK;
 
 fail:
+    cw_tcp_guarding_free(iface->guarding);
     free(iface);
     return status;
 }
@@ -112,6 +118,7 @@ static void tcp_close(struct cw_iface *super)
     free(iface->staging);
     free(iface->spare_tx);
     free(iface->spare_place);
+    cw_tcp_guarding_free(iface->guarding);
     free(iface);
 }
 
@@ -210,6 +217,9 @@ static unsigned tcp_progress(struct cw_iface *super)
         }
         i++;
     }
+    if (cw_unlikely(!cw_list_empty(&iface->unread))) {
+        events += cw_tcp_guard_progress(iface);
+    }
     if (cw_unlikely(!cw_list_empty(&iface->pending))) {
         events += progress_pending(iface);
     }
@@ -218,7 +228,9 @@ static unsigned tcp_progress(struct cw_iface *super)
 
 static ucs_status_t tcp_arm(struct cw_iface *super)
 {
-    return cw_list_empty(&iface_of(super)->pending) ? UCS_OK : UCS_ERR_BUSY;
+    const struct cw_tcp_iface *iface = iface_of(super);
+
+    return (cw_list_empty(&iface->pending) && cw_list_empty(&iface->unread)) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 const struct cw_transport cw_tcp_transport = {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
 
 #define MAX_REFUSE_ROUNDS 256
@@ -60,7 +61,7 @@ static void refuse(struct cw_tcp_conn *conn)
     struct cw_tcp_greeting *greeting = conn->greeting;
 
     conn->listening = NULL;
-    if (!cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
+    if ((!cw_tcp_agreed(conn) && conn->guard != NULL) || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
         cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE) < 0 ||
         !cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
         cw_tcp_conn_free(conn);
@@ -125,6 +126,7 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
+    cw_tcp_guard_leave(conn);
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
     conn->state     = CW_TCP_REQUESTED;
@@ -135,6 +137,7 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
 /* Of no iface's lists or poller. */
 static void drop_requested(struct cw_tcp_conn *conn)
 {
+    cw_tcp_guard_free(conn);
     cw_net_close(conn->item.fd);
     free(conn->greeting);
     free(conn);
@@ -153,6 +156,7 @@ ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int 
         return UCS_ERR_NO_MEMORY;
     }
     super->iface = to;
+    cw_tcp_guard_enter(conn);
     if (accepted) {
         cw_tcp_conn_open(conn);
     }

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "os/random.h"
+#include "transport/tcp/tcp_guard.h"
 
 size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)
 {
@@ -134,7 +135,7 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
         return "it wants to join a connection that takes no more sockets";
     }
     cw_tcp_greeting_encode(answer, CW_TCP_JOINED, 0, iface->key);
-    if (cw_net_send(conn->item.fd, answer, sizeof(answer)) != (ssize_t)sizeof(answer)) {
+    if (cw_tcp_guard_send(conn, answer, sizeof(answer)) != (ssize_t)sizeof(answer)) {
         *level_p = CW_LOG_DIAG;
         return "it takes no answer";
     }

@@ -6,7 +6,7 @@
  * between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size bytes beginning with
  * a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
 
 #include <assert.h>
@@ -60,6 +60,18 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     cw_net_peer_text(conn->item.fd, peer);
     cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet",
                        peer);
+    return lost(conn, UCS_ERR_IO_ERROR, events);
+}
+
+/* Only a guard can tell. */
+static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *events)
+{
+    static struct cw_log_limit limit;
+    char peer[CW_NET_TEXT_MAX];
+
+    cw_net_peer_text(conn->item.fd, peer);
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s", peer,
+                       cw_tcp_guard_reason(conn, -EBADMSG));
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
@@ -255,7 +267,9 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         }
         memcpy(iface->staging, conn->rx_head, conn->rx_have);
         *room_p = iface->staging_size - conn->rx_have;
-        return cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p);
+        return cw_likely(conn->guard == NULL) ?
+               cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p) :
+               cw_tcp_guard_recv(conn, iface->staging + conn->rx_have, *room_p);
     }
     if (place != NULL) {
         count = place->count - place->first;
@@ -271,7 +285,7 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         iov[count++].iov_len = iface->staging_size;
         *room_p += iface->staging_size;
     }
-    return cw_net_recvv(conn->item.fd, iov, count);
+    return (conn->guard == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_guard_recvv(conn, iov, count);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)
@@ -285,7 +299,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
             return CW_TCP_RECV_DRY;
         }
         if (got <= 0) {
-            return ended(conn, got, events);
+            return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
         if (!arrived(conn, (size_t)got, events)) {
             return malformed(conn, events);

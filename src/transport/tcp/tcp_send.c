@@ -5,7 +5,7 @@
  * the next send. Small frames may follow into the same buffer. Invariant: conn->tx is not NULL exactly while something
  * is unsent.
  */
-#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
 
 #include <assert.h>
@@ -121,7 +121,8 @@ static ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, si
         tx->length += size;
         return UCS_OK;
     }
-    sent = cw_net_send(conn->item.fd, tx->bytes, size);
+    sent = cw_likely(conn->guard == NULL) ? cw_net_send(conn->item.fd, tx->bytes, size) :
+           cw_tcp_guard_send(conn, tx->bytes, size);
     if (cw_likely(sent == (ssize_t)size)) {
         return UCS_OK;
     }
@@ -199,18 +200,19 @@ static int advance(struct cw_tcp_tx *tx, size_t n)
 }
 
 /* One attempt. Bytes taken, or -errno. */
-static ssize_t send_once(int fd, struct cw_tcp_tx *tx)
+static ssize_t send_once(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
 {
     struct iovec iov[1 + CW_TCP_MAX_IOV];
     const unsigned count = tx->iov_count - tx->iov_first;
 
     if (count == 0) {
-        return cw_net_send(fd, tx->bytes + tx->head, tx->length - tx->head);
+        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
     }
     iov[0].iov_base = tx->bytes + tx->head;
     iov[0].iov_len  = tx->length - tx->head;
     memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
-    return cw_net_sendv(fd, iov, 1 + count);
+    return (conn->guard == NULL) ? cw_net_sendv(conn->item.fd, iov, 1 + count) :
+           cw_tcp_guard_sendv(conn, iov, 1 + count);
 }
 
 /* One frame that ends in user memory. */
@@ -233,7 +235,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     }
     tx->length    = CW_TCP_FRAME_HEADER + header_length;
     tx->iov_count = iov_count;
-    sent          = send_once(conn->item.fd, tx);
+    sent          = send_once(conn, tx);
     if ((sent >= 0 && advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
         memset(tx, 0, sizeof(*tx));
         return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
@@ -310,7 +312,7 @@ ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completio
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
 {
     struct cw_tcp_tx *tx = cw_tcp_iface_of(&conn->super)->spare_tx;
-    ssize_t sent         = cw_net_send(conn->item.fd, data, length);
+    ssize_t sent         = cw_tcp_guard_send(conn, data, length);
 
     assert(tx != NULL && conn->tx == NULL);
     if (sent == (ssize_t)length) {
@@ -357,7 +359,7 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
     ssize_t sent;
 
     if (tx != NULL) {
-        sent = send_once(conn->item.fd, tx);
+        sent = send_once(conn, tx);
         if (sent == -EAGAIN) {
             return 0;
         }

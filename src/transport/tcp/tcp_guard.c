@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What all guards share: the way through them, and asking again for bytes that no descriptor announces.
+ */
+#include "transport/tcp/tcp_guard.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+ssize_t cw_tcp_guard_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
+{
+    return conn->guard->ops->sendv(conn->guard, iov, count);
+}
+
+ssize_t cw_tcp_guard_send(struct cw_tcp_conn *conn, const void *data, size_t length)
+{
+    const struct iovec iov = {(void *)(uintptr_t)data, length};
+
+    return (conn->guard != NULL) ? conn->guard->ops->sendv(conn->guard, &iov, 1) :
+           cw_net_send(conn->item.fd, data, length);
+}
+
+ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
+{
+    struct cw_tcp_guard *guard = conn->guard;
+    const ssize_t got          = guard->ops->recvv(guard, iov, count);
+
+    if (guard->has_unread) {
+        cw_tcp_guard_enter(conn);
+    } else {
+        cw_list_remove(&guard->unread);
+    }
+    return got;
+}
+
+ssize_t cw_tcp_guard_recv(struct cw_tcp_conn *conn, void *data, size_t length)
+{
+    const struct iovec iov = {data, length};
+
+    return (conn->guard != NULL) ? cw_tcp_guard_recvv(conn, &iov, 1) : cw_net_recv(conn->item.fd, data, length);
+}
+
+void cw_tcp_guard_free(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_guard *guard = conn->guard;
+
+    if (guard != NULL) {
+        conn->guard = NULL;
+        cw_list_remove(&guard->unread);
+        guard->ops->free(guard);
+    }
+}
+
+void cw_tcp_guard_leave(struct cw_tcp_conn *conn)
+{
+    if (conn->guard != NULL) {
+        cw_list_remove(&conn->guard->unread);
+    }
+}
+
+void cw_tcp_guard_enter(struct cw_tcp_conn *conn)
+{
+    if (conn->guard != NULL && conn->guard->has_unread && cw_list_empty(&conn->guard->unread)) {
+        cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->unread, &conn->guard->unread);
+    }
+}
+
+unsigned cw_tcp_guard_progress(struct cw_tcp_iface *iface)
+{
+    struct cw_list unread;
+    struct cw_list *link;
+    struct cw_tcp_conn *conn;
+    unsigned events = 0;
+
+    cw_list_init(&unread);
+    cw_list_splice_tail(&unread, &iface->unread);
+    while ((link = cw_list_pop_head(&unread)) != NULL) {
+        conn = cw_container_of(link, struct cw_tcp_guard, unread)->conn;
+        cw_list_add_tail(&iface->unread, link); /* until it has no more */
+        events += conn->item.ready(&conn->item, CW_POLL_READ);
+    }
+    return events;
+}
+
+const char *cw_tcp_guard_reason(const struct cw_tcp_conn *conn, ssize_t error)
+{
+    return (conn->guard != NULL && conn->guard->why != NULL) ? conn->guard->why : strerror((int)-error);
+}
+
+ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p)
+{
+    struct cw_tcp_guarding *guarding = calloc(1, sizeof(*guarding));
+
+    if (guarding == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    guarding->protection = config->tcp_checksum ? CW_TCP_CHECKSUM : CW_TCP_PLAIN;
+    *guarding_p          = guarding;
+    return UCS_OK;
+}
+
+void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
+{
+    free(guarding);
+}
