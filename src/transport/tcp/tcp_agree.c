@@ -110,6 +110,11 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     return NULL;
 }
 
+static const char *ended(int error)
+{
+    return (error == -EPIPE) ? "it closed the connection before both agreed" : strerror(-error);
+}
+
 /* The next message: *ret_p 1: there, 0: not yet, -errno. Answers what is wrong with it. */
 static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header *header, int *ret_p)
 {
@@ -121,15 +126,14 @@ static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header 
         return "it does not speak this protocol";
     }
     if (*ret_p <= 0) {
-        return (*ret_p == 0) ? NULL : (*ret_p == -EPIPE) ? "it closed the connection before both agreed" :
-               strerror(-*ret_p);
+        return (*ret_p == 0) ? NULL : ended(*ret_p);
     }
     wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, header);
     if (wrong != NULL) {
         return wrong;
     }
     *ret_p = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header->length);
-    return (*ret_p >= 0) ? NULL : (*ret_p == -EPIPE) ? "it closed the connection before both agreed" : strerror(-*ret_p);
+    return (*ret_p >= 0) ? NULL : ended(*ret_p);
 }
 
 /* The peer's offer or its agreement. */
@@ -218,7 +222,7 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     if (ret <= 0) {
         return wrong;
     }
-    *status_p = UCS_ERR_REJECTED;
+    *status_p = UCS_ERR_UNREACHABLE;
     if (wrong != NULL || header.key != conn->greeting->key) {
         return (wrong != NULL) ? wrong : malformed;
     }
@@ -227,13 +231,16 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
         wrong = (conn->greeting->phase == OFFERED) ? take_offer(conn, &header) : malformed;
         break;
     case CW_TCP_UNSUITED:
+        *status_p = UCS_ERR_REJECTED;
         return take_unsuited(conn, &header);
     case CW_TCP_REFUSED:
+        *status_p = UCS_ERR_REJECTED;
         return "it takes no connections any more";
     default:
         return malformed;
     }
-    wrong   = (wrong == NULL) ? put_guard(conn) : wrong;
-    *done_p = wrong == NULL;
+    wrong     = (wrong == NULL) ? put_guard(conn) : wrong;
+    *done_p   = wrong == NULL;
+    *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
     return wrong;
 }

@@ -65,15 +65,18 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
                  "whether a firewall lets this port pass");
 }
 
-/* Both disagree about protection, or one did not prove itself. */
+/* Both disagree about protection, or one did not prove itself: at the peer's other addresses it would be the same. */
 static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
 {
+    struct cw_tcp_greeting *greeting = conn->greeting;
     static struct cw_log_limit limit;
     char text[CW_NET_TEXT_MAX];
 
     if (status == UCS_ERR_REJECTED) {
-        cw_net_format(&conn->greeting->candidates[conn->greeting->next], text);
+        cw_net_format(&greeting->candidates[greeting->next], text);
         cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to %s: %s", text, reason);
+        greeting->candidates[greeting->num_candidates - 1] = greeting->candidates[greeting->next];
+        greeting->next                                     = greeting->num_candidates - 1;
     }
     attempt_failed(conn, status, reason);
 }

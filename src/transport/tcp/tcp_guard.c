@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/config.h"
 
 ssize_t cw_tcp_guard_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {

@@ -3,13 +3,13 @@
  * How two sides agree about the protection of a TCP connection, before the greeting, and the records that checksums
  * come in. Numbers are little endian; reserved bytes are zero and checked.
  *
- * A message has the head of a greeting (tcp_wire.h) with one of these kinds and exactly the body named here. Record, any
- * number of times once both agreed about checksums:
+ * A message has the head of a greeting (tcp_wire.h) with one of these kinds and exactly the body named here. Record,
+ * any number of times once both agreed about checksums:
  *   OFFSET SIZE MEANING
  *        0    4 bytes that follow the head, 1 to CW_TCP_RECORD_MAX
  *        4    4 CRC32C of those bytes
- *        8    4 CRC32C of the number of the record (8 bytes; from 0 in each direction, the highest bit set in those of the
- *               acceptor) and of the 8 bytes above
+ *        8    4 CRC32C of the number of the record (8 bytes; from 0 in each direction, the highest bit set in those of
+ *               the acceptor) and of the 8 bytes above
  *       12    n bytes of the connection
  */
 #ifndef CW_TRANSPORT_TCP_TCP_GUARD_WIRE_H

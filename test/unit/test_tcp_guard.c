@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Guarded TCP connections: records with checksums cut at every byte, with every bit flipped, missing, doubled and sent
+ * back; and both sides' settings in every combination.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test_tcp.h"
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_guard_wire.h"
+
+enum { STREAM = 700 };
+
+/* A connection of which only the guard and the descriptor are there. */
+struct side {
+    struct cw_tcp_iface iface;
+    struct cw_tcp_conn conn;
+};
+
+static struct side left, right;
+
+static void side_init(struct side *side, int fd, int dialled)
+{
+    memset(side, 0, sizeof(*side));
+    cw_list_init(&side->iface.unread);
+    side->conn.super.iface = &side->iface.super;
+    side->conn.item.fd     = fd;
+    side->conn.guard       = cw_tcp_guard_crc_new(dialled);
+    assert_non_null(side->conn.guard);
+    side->conn.guard->conn = &side->conn;
+    cw_list_init(&side->conn.guard->unread);
+}
+
+static void sides_begin(void)
+{
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    side_init(&left, fds[0], 1);
+    side_init(&right, fds[1], 0);
+}
+
+static void sides_end(void)
+{
+    cw_tcp_guard_free(&left.conn);
+    cw_tcp_guard_free(&right.conn);
+    close(left.conn.item.fd);
+    close(right.conn.item.fd);
+}
+
+static void fill_bytes(uint8_t *bytes, size_t length)
+{
+    size_t i;
+
+    for (i = 0; i < length; i++) {
+        bytes[i] = (uint8_t)(i * 7 + (i >> 8));
+    }
+}
+
+/* The records of `length` bytes in three sends, as they are on the wire. */
+static size_t record_bytes(const uint8_t *bytes, size_t length, uint8_t *wire, size_t max)
+{
+    const struct iovec iov[3] = {{(void *)(uintptr_t)bytes, length / 3}, {NULL, 0},
+                                 {(void *)(uintptr_t)(bytes + length / 3), length / 3}};
+    ssize_t got;
+
+    assert_int_equal(cw_tcp_guard_sendv(&left.conn, iov, 3), length / 3 * 2);
+    assert_int_equal(cw_tcp_guard_send(&left.conn, bytes + length / 3 * 2, length - length / 3 * 2),
+                     length - length / 3 * 2);
+    got = recv(right.conn.item.fd, wire, max, 0);
+    assert_in_range(got, length + 2 * CW_TCP_RECORD_HEAD, max - 1);
+    return (size_t)got;
+}
+
+static void put_wire(const uint8_t *wire, size_t length)
+{
+    assert_int_equal(send(left.conn.item.fd, wire, length, MSG_NOSIGNAL), length);
+}
+
+static void test_cut_at_every_byte(void **state)
+{
+    uint8_t bytes[STREAM], wire[STREAM + 100], in[STREAM];
+    size_t length, cut, have;
+    ssize_t got;
+
+    (void)state;
+    fill_bytes(bytes, sizeof(bytes));
+    sides_begin();
+    length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
+    sides_end();
+    for (cut = 1; cut < length; cut++) {
+        sides_begin();
+        put_wire(wire, cut);
+        have = 0;
+        while ((got = cw_tcp_guard_recv(&right.conn, in + have, (cut % 2) ? 10 : sizeof(in) - have)) > 0) {
+            have += (size_t)got;
+        }
+        assert_int_equal(got, -EAGAIN);
+        assert_true(have == 0 || have == sizeof(bytes) / 3 * 2); /* whole records only */
+        put_wire(wire + cut, length - cut);
+        while ((got = cw_tcp_guard_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
+            have += (size_t)got;
+        }
+        assert_int_equal(have, sizeof(bytes));
+        assert_memory_equal(in, bytes, sizeof(bytes));
+        assert_true(cw_list_empty(&right.iface.unread));
+        sides_end();
+    }
+}
+
+/* What comes of these bytes is a beginning of the stream, and then an error. */
+static void expect_damage(const uint8_t *wire, size_t length, const uint8_t *bytes)
+{
+    uint8_t in[STREAM];
+    size_t have = 0;
+    ssize_t got;
+
+    sides_begin();
+    put_wire(wire, length);
+    while ((got = cw_tcp_guard_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
+        have += (size_t)got;
+    }
+    assert_int_equal(got, -EBADMSG);
+    assert_non_null(right.conn.guard->why);
+    assert_memory_equal(in, bytes, have);
+    assert_int_equal(cw_tcp_guard_recv(&right.conn, in, sizeof(in)), -EBADMSG); /* and for good */
+    sides_end();
+}
+
+static void test_every_bit_flipped(void **state)
+{
+    uint8_t bytes[STREAM], wire[STREAM + 100];
+    size_t length, bit;
+
+    (void)state;
+    fill_bytes(bytes, sizeof(bytes));
+    sides_begin();
+    length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
+    sides_end();
+    for (bit = 0; bit < 8 * length; bit++) {
+        wire[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        expect_damage(wire, length, bytes);
+        wire[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+    }
+}
+
+static void test_missing_doubled_reflected(void **state)
+{
+    uint8_t bytes[STREAM], wire[STREAM + 100], twice[2 * STREAM];
+    size_t length, first = CW_TCP_RECORD_HEAD + STREAM / 3 * 2;
+    struct side swap;
+
+    (void)state;
+    fill_bytes(bytes, sizeof(bytes));
+    sides_begin();
+    length = record_bytes(bytes, sizeof(bytes), wire, sizeof(wire));
+    sides_end();
+    expect_damage(wire + first, length - first, bytes);
+    memcpy(twice, wire, first);
+    memcpy(twice + first, wire, length);
+    expect_damage(twice, first + length, bytes);
+    sides_begin(); /* what the left side sent comes back to it */
+    swap = left;
+    left = right;
+    put_wire(wire, length);
+    left = swap;
+    assert_int_equal(cw_tcp_guard_recv(&left.conn, twice, sizeof(twice)), -EBADMSG);
+    sides_end();
+}
+
+/* A sender whose kernel takes little at a time, and a receiver with little room. */
+static void test_small_buffers(void **state)
+{
+    enum { LENGTH = 1 << 20 };
+    uint8_t *bytes = test_malloc(LENGTH), *in = test_malloc(LENGTH);
+    size_t sent = 0, have = 0, rounds = 0, part;
+    const int size = 4096;
+    struct iovec iov[2];
+    ssize_t ret;
+
+    (void)state;
+    fill_bytes(bytes, LENGTH);
+    sides_begin();
+    assert_int_equal(setsockopt(left.conn.item.fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+    while (have < LENGTH) {
+        part   = (LENGTH - sent) / (1 + rounds % 3);
+        iov[0] = (struct iovec){bytes + sent, part / 2};
+        iov[1] = (struct iovec){bytes + sent + part / 2, part - part / 2};
+        ret    = cw_tcp_guard_sendv(&left.conn, iov, 2);
+        assert_true(ret >= 0 || ret == -EAGAIN);
+        sent += (ret > 0) ? (size_t)ret : 0;
+        part = 1 + (rounds++ * 977) % 5000;
+        ret  = cw_tcp_guard_recv(&right.conn, in + have, (part < LENGTH - have) ? part : LENGTH - have);
+        assert_true(ret > 0 || ret == -EAGAIN);
+        have += (ret > 0) ? (size_t)ret : 0;
+    }
+    assert_int_equal(sent, LENGTH);
+    assert_memory_equal(in, bytes, LENGTH);
+    sides_end();
+    test_free(bytes);
+    test_free(in);
+}
+
+static unsigned num_lines;
+
+static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
+                      const char *format, va_list args)
+{
+    char text[1024];
+
+    (void)file;
+    (void)line;
+    (void)function;
+    (void)vsnprintf(text, sizeof(text), format, args);
+    num_lines += level <= CW_LOG_WARN && strstr(text, "protect connections otherwise") != NULL;
+    return 1;
+}
+
+/* Either both have it or nobody gets through, and both say why. */
+static void test_settings_differ(void **state)
+{
+    struct node dialler, acceptor;
+    struct link *link, *accepted;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 4; i++) {
+        node_configure(&dialler);
+        node_configure(&acceptor);
+        dialler.config.tcp_checksum  = i & 1;
+        acceptor.config.tcp_checksum = i >> 1;
+        assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+        assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+        if (i == 0 || i == 3) {
+            link = connect_nodes(&dialler, &acceptor, &accepted);
+            assert_int_equal(tcp_conn(link)->guard != NULL, i == 3);
+            assert_int_equal(tcp_conn(accepted)->guard != NULL, i == 3);
+        } else {
+            num_lines = 0;
+            cw_log_set_interceptor(count_line);
+            link = dial(&dialler, &acceptor);
+            DRIVE_UNTIL(&dialler, &acceptor, link->opened);
+            cw_log_set_interceptor(NULL);
+            assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
+            assert_int_equal(acceptor.num_links, 0);
+            assert_int_equal(num_lines, 2);
+            DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering == 0);
+        }
+        node_close(&dialler);
+        node_close(&acceptor);
+    }
+}
+
+/* Packets behind the reply, in the same record, wait for nobody's descriptor. */
+static void test_packets_follow_the_reply(void **state)
+{
+    struct node dialler, acceptor;
+    struct link *link, *accepted;
+    unsigned i;
+
+    (void)state;
+    node_configure(&dialler);
+    node_configure(&acceptor);
+    dialler.config.tcp_checksum = acceptor.config.tcp_checksum = 1;
+    assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+    link = dial(&dialler, &acceptor);
+    while (acceptor.num_links == 0) {
+        step(&dialler);
+        step(&acceptor);
+    }
+    accepted = &acceptor.links[0];
+    for (i = 0; i < 500; i++) {
+        assert_int_equal(cw_tcp_transport.send_short(accepted->conn, 5, i, "packet", 6), UCS_OK);
+    }
+    DRIVE_UNTIL(&dialler, &acceptor, link->packets == 500);
+    assert_int_equal(cw_tcp_transport.arm(dialler.iface), UCS_OK);
+    node_close(&dialler);
+    node_close(&acceptor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_cut_at_every_byte),
+        cmocka_unit_test(test_every_bit_flipped),
+        cmocka_unit_test(test_missing_doubled_reflected),
+        cmocka_unit_test(test_small_buffers),
+        cmocka_unit_test(test_settings_differ),
+        cmocka_unit_test(test_packets_follow_the_reply),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
