@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "os/net.h"
 #include "transport/tcp/tcp_addr.h"
+#include "transport/tcp/tcp_settings.h"
 #include "transport/tcp/tcp_wire.h"
 #include "transport/transport.h"
 
@@ -44,28 +45,6 @@ enum cw_tcp_state {
     CW_TCP_OPEN,
     CW_TCP_CLOSED,   /* no descriptor; the core knows or is told by the next progress, and calls close_conn */
     CW_TCP_LINGERING /* the core has let go of it */
-};
-
-/* What the configuration says, in this transport's terms. */
-struct cw_tcp_settings {
-    size_t tx_seg_size;
-    size_t rx_seg_size;
-    unsigned max_iov;
-    unsigned max_poll;
-    unsigned num_joined;          /* further sockets that a connection may get */
-    int joins_on_loopback;        /* it does not pay there, so only when more than the default is asked for */
-    unsigned port_first;          /* 0: any */
-    unsigned port_last;
-    int use_ipv4;
-    int use_ipv6;
-    int ipv6_first;
-    int use_bridges;
-    int prefer_default;
-    int failure_level;            /* enum cw_log_level */
-    unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
-    double bandwidth_bps;
-    const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
-    struct cw_net_options socket; /* syn_retries: of all candidates but the last */
 };
 
 /* What the kernel did not take yet: bytes[head .. length), then iov[iov_first .. iov_count). */
@@ -216,9 +195,6 @@ static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)
     }
     return length;
 }
-
-/* tcp_settings.c */
-void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
 
 /* tcp_device.c: the usable addresses, the devices in order, and what is left of both after the configuration chose. */
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);

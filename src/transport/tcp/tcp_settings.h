@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the configuration says to the TCP transport, in its own terms. Read once, when an iface is opened.
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_SETTINGS_H
+#define CW_TRANSPORT_TCP_TCP_SETTINGS_H
+
+#include "os/net.h"
+#include "transport/transport.h"
+
+struct cw_tcp_settings {
+    size_t tx_seg_size;
+    size_t rx_seg_size;
+    unsigned max_iov;
+    unsigned max_poll;
+    unsigned num_joined;          /* further sockets that a connection may get */
+    int joins_on_loopback;        /* it does not pay there, so only when more than the default is asked for */
+    unsigned port_first;          /* 0: any */
+    unsigned port_last;
+    int use_ipv4;
+    int use_ipv6;
+    int ipv6_first;
+    int use_bridges;
+    int prefer_default;
+    int failure_level;            /* enum cw_log_level */
+    unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
+    double bandwidth_bps;
+    const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
+    struct cw_net_options socket; /* syn_retries: of all candidates but the last */
+};
+
+void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
+
+#endif
