@@ -62,6 +62,9 @@ static int check_clock(struct cw_link *link)
     if (now - link->checked_ns < CHECK_INTERVAL_NS) {
         return 0;
     }
+    if (link->config.stop != NULL && atomic_load_explicit(link->config.stop, memory_order_relaxed)) {
+        return cw_link_fail(link, "another thread has failed");
+    }
     link->checked_ns = now;
     return check_peer(link);
 }
@@ -100,12 +103,14 @@ int cw_link_idle(struct cw_link *link, bool nothing_done)
     return check_clock(link);
 }
 
-static int create_context(struct cw_link *link)
+ucp_context_h cw_link_new_context(struct cw_link *link, const struct cw_link_config *config, bool threads)
 {
     unsigned major, minor, release;
+    ucp_context_h context;
     ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = link->config.features | (link->config.sleep ? UCP_FEATURE_WAKEUP : 0),
+        .field_mask = UCP_PARAM_FIELD_FEATURES | (threads ? UCP_PARAM_FIELD_MT_WORKERS_SHARED : 0),
+        .features = config->features | (config->sleep ? UCP_FEATURE_WAKEUP : 0),
+        .mt_workers_shared = threads,
     };
 
     /* Asking for the level of the library at hand avoids its warning about a newer header (LIB-5). */
@@ -114,11 +119,12 @@ static int create_context(struct cw_link *link)
         major = UCP_API_MAJOR;
         minor = UCP_API_MINOR;
     }
-    ucs_status_t status = ucp_init_version(major, minor, &params, NULL, &link->context);
+    ucs_status_t status = ucp_init_version(major, minor, &params, NULL, &context);
     if (status != UCS_OK) {
-        return cw_link_fail(link, "ucp_init failed: %s", ucs_status_string(status));
+        cw_link_fail(link, "ucp_init failed: %s", ucs_status_string(status));
+        return NULL;
     }
-    return 0;
+    return context;
 }
 
 static int create_worker(struct cw_link *link)
@@ -195,7 +201,8 @@ int cw_link_open(struct cw_link *link, const struct cw_link_config *config, stru
 {
     *link = (struct cw_link){.config = *config, .oob = oob, .event_fd = -1};
     link->rests = config->sleep || config->share_cpu;
-    if (create_context(link) != 0 || create_worker(link) != 0 || connect_peer(link) != 0) {
+    link->context = config->context != NULL ? config->context : cw_link_new_context(link, config, false);
+    if (link->context == NULL || create_worker(link) != 0 || connect_peer(link) != 0) {
         return -1;
     }
     return 0;
@@ -267,7 +274,7 @@ int cw_link_close(struct cw_link *link)
     if (link->memh != NULL) {
         ucp_mem_unmap(link->context, link->memh);
     }
-    if (link->context != NULL) {
+    if (link->context != NULL && link->config.context == NULL) {
         ucp_cleanup(link->context);
     }
     link->ep = NULL;

@@ -3,11 +3,13 @@
  * One side of a UCP connection under test: context, worker, endpoint, and the waiting loop with its time-outs.
  *
  * Callers: the performance tool (run.c, the test families) and the demonstration.
- * Single-threaded. A link that has failed stays failed: cw_link_progress() returns -1 from then on.
+ * A link belongs to one thread; several of them may share a context. One that has failed stays failed:
+ * cw_link_progress() returns -1 from then on.
  */
 #ifndef CW_TOOLS_LINK_H
 #define CW_TOOLS_LINK_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,6 +24,8 @@ struct cw_link_config {
     bool error_handling;
     bool share_cpu; /* both sides run on one processor: give it away whenever there is nothing to do */
     unsigned timeout_s;
+    ucp_context_h context; /* NULL: a context of its own; otherwise one that lasts longer than the link */
+    const atomic_bool *stop; /* NULL, or set when the link is to fail: another thread has */
 };
 
 struct cw_link {
@@ -44,7 +48,10 @@ struct cw_link {
     char error[512];
 };
 
-/* Creates context and worker, exchanges addresses, creates the endpoint. 0, or -1 with `link->error`. */
+/* A context for `config.features`, for several threads with a worker each or for one. NULL after cw_link_fail(). */
+ucp_context_h cw_link_new_context(struct cw_link *link, const struct cw_link_config *config, bool threads);
+
+/* Creates context (unless given) and worker, exchanges addresses, creates the endpoint. 0, or -1 with `link->error`. */
 int cw_link_open(struct cw_link *link, const struct cw_link_config *config, struct cw_oob *oob);
 
 /*

@@ -26,12 +26,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { HELLO_V1 = 12, HELLO_V2 = 28, RELEASE_MOST = 32 };
+
 static const char magic[8] = "CWPERF\r\n";
-static char error_text[512];
+static _Thread_local char error_text[512];
 
-static int fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int fail(const char *format, ...)
+int cw_oob_fail(const char *format, ...)
 {
     va_list arguments;
 
@@ -82,10 +82,10 @@ static int wait_for(struct cw_oob *oob, short events, uint64_t deadline_ns)
             return 0;
         }
         if (count < 0 && errno != EINTR) {
-            return fail("poll on the connection to the peer failed: %s", strerror(errno));
+            return cw_oob_fail("poll on the connection to the peer failed: %s", strerror(errno));
         }
         if (now >= deadline_ns) {
-            return fail("the peer did not answer within %d seconds", oob->timeout_ms / 1000);
+            return cw_oob_fail("the peer did not answer within %d seconds", oob->timeout_ms / 1000);
         }
     }
 }
@@ -105,7 +105,7 @@ static int send_all(struct cw_oob *oob, const void *data, size_t length)
                 return -1;
             }
         } else if (errno != EINTR) {
-            return fail("sending to the peer failed: %s", strerror(errno));
+            return cw_oob_fail("sending to the peer failed: %s", strerror(errno));
         }
     }
     return 0;
@@ -122,13 +122,13 @@ static int recv_all(struct cw_oob *oob, void *data, size_t length)
             at += got;
             length -= (size_t)got;
         } else if (got == 0) {
-            return fail("the peer closed the connection");
+            return cw_oob_fail("the peer closed the connection");
         } else if (errno == EAGAIN) {
             if (wait_for(oob, POLLIN, deadline_ns) != 0) {
                 return -1;
             }
         } else if (errno != EINTR) {
-            return fail("receiving from the peer failed: %s", strerror(errno));
+            return cw_oob_fail("receiving from the peer failed: %s", strerror(errno));
         }
     }
     return 0;
@@ -156,11 +156,11 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     uint32_t got_type = get_u32(head);
     uint32_t got_length = get_u32(head + 4);
     if (got_type == 0 || got_type > CW_OOB_LAST || got_length > CW_OOB_MAX_PAYLOAD) {
-        return fail("the peer does not speak this tool's protocol");
+        return cw_oob_fail("the peer does not speak this tool's protocol");
     }
     char *data = malloc((size_t)got_length + 1);
     if (data == NULL) {
-        return fail("no memory for a message of %u bytes", got_length);
+        return cw_oob_fail("no memory for a message of %u bytes", got_length);
     }
     if (recv_all(oob, data, got_length) != 0) {
         free(data);
@@ -168,13 +168,13 @@ int cw_oob_recv(struct cw_oob *oob, unsigned types, enum cw_oob_type *type, void
     }
     data[got_length] = '\0';
     if (got_type == CW_OOB_ERROR) {
-        fail("the peer reports: %s", data);
+        cw_oob_fail("the peer reports: %s", data);
         free(data);
         return -1;
     }
     if ((types & (1u << got_type)) == 0) {
         free(data);
-        return fail("the peer sent an unexpected message (type %u)", got_type);
+        return cw_oob_fail("the peer sent an unexpected message (type %u)", got_type);
     }
     *type = got_type;
     *payload = data;
@@ -203,10 +203,10 @@ int cw_oob_check(struct cw_oob *oob, bool *readable)
 
     *readable = got > 0;
     if (got == 0) {
-        return fail("the peer closed the connection before the test was over");
+        return cw_oob_fail("the peer closed the connection before the test was over");
     }
-    if (got < 0) {
-        return errno == EAGAIN || errno == EINTR ? 0 : fail("the connection to the peer failed: %s", strerror(errno));
+    if (got < 0 && errno != EAGAIN && errno != EINTR) {
+        return cw_oob_fail("the connection to the peer failed: %s", strerror(errno));
     }
     if (got == (ssize_t)sizeof(head) && get_u32(head) == CW_OOB_ERROR) {
         enum cw_oob_type type;
@@ -217,26 +217,51 @@ int cw_oob_check(struct cw_oob *oob, bool *readable)
     return 0;
 }
 
+/* A few letters of a stranger; the payload ends with a zero byte (cw_oob_recv()). */
+static const char *release_of(const uint8_t *hello, size_t length)
+{
+    const char *text = (const char *)hello + HELLO_V2;
+
+    if (length <= HELLO_V2 || strspn(text, "0123456789.abcdefghijklmnopqrstuvwxyz-+~") != strlen(text) ||
+        strlen(text) > RELEASE_MOST) {
+        return "unknown";
+    }
+    return text;
+}
+
+/* What the peer says of itself: magic (8), version (4), since version 2 token (16) and release (the rest). */
+static int check_hello(const struct cw_oob *oob, const uint8_t *hello, size_t length)
+{
+    if (length < HELLO_V1 || memcmp(hello, magic, 8) != 0) {
+        return cw_oob_fail("the peer does not speak this tool's protocol");
+    }
+    if (get_u32(hello + 8) != CW_OOB_VERSION) {
+        return cw_oob_fail("the peer's tool is another release (%s, protocol version %u) than this one (%s, version "
+                           "%u): use the same one on both sides",
+                           release_of(hello, length), get_u32(hello + 8), CW_TOOL_RELEASE, CW_OOB_VERSION);
+    }
+    if (length < HELLO_V2 || memcmp(hello + HELLO_V1, oob->token, sizeof(oob->token)) != 0) {
+        return cw_oob_fail("the peer belongs to another job than this process");
+    }
+    return 0;
+}
+
 static int exchange_hello(struct cw_oob *oob)
 {
-    uint8_t hello[12];
+    uint8_t hello[HELLO_V2 + sizeof(CW_TOOL_RELEASE)];
     enum cw_oob_type type;
     void *payload = NULL;
     size_t length = 0;
 
     memcpy(hello, magic, 8);
     put_u32(hello + 8, CW_OOB_VERSION);
+    memcpy(hello + HELLO_V1, oob->token, sizeof(oob->token));
+    memcpy(hello + HELLO_V2, CW_TOOL_RELEASE, sizeof(CW_TOOL_RELEASE));
     if (cw_oob_send(oob, CW_OOB_HELLO, hello, sizeof(hello)) != 0 ||
         cw_oob_recv(oob, 1u << CW_OOB_HELLO, &type, &payload, &length) != 0) {
         return -1;
     }
-    int status = 0;
-    if (length < sizeof(hello) || memcmp(payload, magic, 8) != 0) {
-        status = fail("the peer does not speak this tool's protocol");
-    } else if (get_u32((uint8_t *)payload + 8) != CW_OOB_VERSION) {
-        status = fail("the peer's tool speaks protocol version %u, this one version %u: use the same release",
-                      get_u32((uint8_t *)payload + 8), CW_OOB_VERSION);
-    }
+    int status = check_hello(oob, payload, length);
     free(payload);
     return status;
 }
@@ -260,7 +285,7 @@ static void print_accepted(const struct sockaddr_storage *address, socklen_t len
     }
 }
 
-static int open_listener(int family, unsigned port)
+int cw_oob_listen(int family, unsigned port)
 {
     int one = 1;
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
@@ -270,51 +295,70 @@ static int open_listener(int family, unsigned port)
 
     int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) {
-        return fail("no socket for waiting: %s", strerror(errno));
+        return cw_oob_fail("no socket for waiting: %s", strerror(errno));
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (bind(fd, address, length) != 0 || listen(fd, 1) != 0) {
-        fail("cannot listen on port %u: %s (choose another one with -p)", port, strerror(errno));
+    if (bind(fd, address, length) != 0 || listen(fd, 64) != 0) {
+        cw_oob_fail("cannot listen on port %u: %s (choose another one with -p)", port, strerror(errno));
         close(fd);
         return -1;
     }
     return fd;
 }
 
-int cw_oob_accept(struct cw_oob *oob, int family, unsigned port, int wait_timeout_ms, int timeout_ms)
+unsigned cw_oob_port(int listener)
 {
     struct sockaddr_storage address;
     socklen_t length = sizeof(address);
-    struct cw_oob listener = {.fd = open_listener(family, port), .timeout_ms = wait_timeout_ms};
 
-    if (listener.fd < 0) {
-        return -1;
+    if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
+        return 0;
     }
-    printf("Waiting for connection...\n");
-    fflush(stdout);
+    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
+                                               : ((struct sockaddr_in *)&address)->sin_port);
+}
 
+int cw_oob_accept_at(struct cw_oob *oob, int listener, int wait_timeout_ms, int timeout_ms, bool announce)
+{
+    struct sockaddr_storage address;
+    socklen_t length = sizeof(address);
+    struct cw_oob door = {.fd = listener, .timeout_ms = wait_timeout_ms};
     uint64_t deadline_ns = deadline_after(wait_timeout_ms);
     int fd = -1;
+
     while (fd < 0) {
-        if (wait_for(&listener, POLLIN, deadline_ns) != 0) {
-            close(listener.fd);
-            return fail("no client came within %d seconds", wait_timeout_ms / 1000);
+        if (wait_for(&door, POLLIN, deadline_ns) != 0) {
+            return cw_oob_fail("no client came within %d seconds", wait_timeout_ms / 1000);
         }
-        fd = accept4(listener.fd, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        fd = accept4(listener, (struct sockaddr *)&address, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0 && errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) {
-            fail("accept failed: %s", strerror(errno));
-            close(listener.fd);
-            return -1;
+            return cw_oob_fail("accept failed: %s", strerror(errno));
         }
     }
-    close(listener.fd);
-    *oob = (struct cw_oob){.fd = fd, .timeout_ms = timeout_ms};
-    print_accepted(&address, length);
+    oob->fd = fd;
+    oob->timeout_ms = timeout_ms;
+    if (announce) {
+        print_accepted(&address, length);
+    }
     if (setup_socket(oob) != 0) {
         cw_oob_close(oob);
         return -1;
     }
     return 0;
+}
+
+int cw_oob_accept(struct cw_oob *oob, int family, unsigned port, int wait_timeout_ms, int timeout_ms)
+{
+    int listener = cw_oob_listen(family, port);
+
+    if (listener < 0) {
+        return -1;
+    }
+    printf("Waiting for connection...\n");
+    fflush(stdout);
+    int result = cw_oob_accept_at(oob, listener, wait_timeout_ms, timeout_ms, true);
+    close(listener);
+    return result;
 }
 
 static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int timeout_ms)
@@ -324,12 +368,13 @@ static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int time
     int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
     if (fd < 0) {
-        return fail("no socket: %s", strerror(errno));
+        return cw_oob_fail("no socket: %s", strerror(errno));
     }
-    *oob = (struct cw_oob){.fd = fd, .timeout_ms = timeout_ms};
+    oob->fd = fd;
+    oob->timeout_ms = timeout_ms;
     if (connect(fd, info->ai_addr, info->ai_addrlen) != 0) {
         if (errno != EINPROGRESS) {
-            fail("connect failed: %s", strerror(errno));
+            cw_oob_fail("connect failed: %s", strerror(errno));
             cw_oob_close(oob);
             return -1;
         }
@@ -339,7 +384,7 @@ static int connect_one(struct cw_oob *oob, const struct addrinfo *info, int time
         }
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &length);
         if (error != 0) {
-            fail("connect failed: %s", strerror(error));
+            cw_oob_fail("connect failed: %s", strerror(error));
             cw_oob_close(oob);
             return -1;
         }
@@ -356,9 +401,9 @@ int cw_oob_connect(struct cw_oob *oob, int family, const char *host, unsigned po
     snprintf(service, sizeof(service), "%u", port);
     int status = getaddrinfo(host, service, &hints, &found);
     if (status != 0) {
-        return fail("no address for host '%s': %s", host, gai_strerror(status));
+        return cw_oob_fail("no address for host '%s': %s", host, gai_strerror(status));
     }
-    status = fail("host '%s' has no usable address", host);
+    status = cw_oob_fail("host '%s' has no usable address", host);
     for (struct addrinfo *info = found; info != NULL && status != 0; info = info->ai_next) {
         status = connect_one(oob, info, timeout_ms);
     }
@@ -371,6 +416,25 @@ int cw_oob_connect(struct cw_oob *oob, int family, const char *host, unsigned po
         return -1;
     }
     return 0;
+}
+
+bool cw_oob_is_local(const struct cw_oob *oob)
+{
+    struct sockaddr_storage here, there;
+    socklen_t here_length = sizeof(here), there_length = sizeof(there);
+
+    memset(&here, 0, sizeof(here));
+    memset(&there, 0, sizeof(there));
+    if (getsockname(oob->fd, (struct sockaddr *)&here, &here_length) != 0 ||
+        getpeername(oob->fd, (struct sockaddr *)&there, &there_length) != 0) {
+        return false;
+    }
+    if (here.ss_family == AF_INET6) {
+        return memcmp(&((struct sockaddr_in6 *)&here)->sin6_addr, &((struct sockaddr_in6 *)&there)->sin6_addr,
+                      sizeof(struct in6_addr)) == 0;
+    }
+    return here.ss_family != AF_INET ||
+           ((struct sockaddr_in *)&here)->sin_addr.s_addr == ((struct sockaddr_in *)&there)->sin_addr.s_addr;
 }
 
 void cw_oob_give_up(struct cw_oob *oob, const char *sentence)

@@ -16,11 +16,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CW_OOB_VERSION     1
+#define CW_OOB_VERSION     2
 #define CW_OOB_MAX_PAYLOAD (1u << 20)
 
 enum cw_oob_type {
-    CW_OOB_HELLO = 1, /* magic (8), version (4) */
+    CW_OOB_HELLO = 1, /* magic (8), version (4), token (16), release */
     CW_OOB_PARAMS,    /* see options.h */
     CW_OOB_ADDRESS,   /* worker address */
     CW_OOB_BARRIER,   /* empty */
@@ -29,7 +29,8 @@ enum cw_oob_type {
     CW_OOB_MEMORY,    /* memory of a one-sided test: see region.c of the performance tool */
     CW_OOB_ALIVE,     /* empty: this side moves although the peer sees nothing of it */
     CW_OOB_ASK,       /* question about the memory of a one-sided test, and its answer: see origin.c */
-    CW_OOB_LAST = CW_OOB_ASK
+    CW_OOB_CHANNEL,   /* bytes between two threads, or the end of them: see fan.c */
+    CW_OOB_LAST = CW_OOB_CHANNEL
 };
 
 struct cw_oob {
@@ -37,10 +38,16 @@ struct cw_oob {
     int timeout_ms; /* of every single wait; -1: none */
     void (*idle)(void *arg); /* NULL, or called again and again while a message is awaited */
     void *idle_arg;
+    uint8_t token[16]; /* of the job: the peer's must be the same */
 };
 
 /* Listens on `port` of all addresses of the family and waits for one client. Prints the two lines of PRF-4. */
 int cw_oob_accept(struct cw_oob *oob, int family, unsigned port, int wait_timeout_ms, int timeout_ms);
+
+/* The same in steps: a socket that listens (port 0: any), its port, and one client of it. */
+int cw_oob_listen(int family, unsigned port);
+unsigned cw_oob_port(int listener);
+int cw_oob_accept_at(struct cw_oob *oob, int listener, int wait_timeout_ms, int timeout_ms, bool announce);
 
 /* Connects to a server; tries each address of the name once. */
 int cw_oob_connect(struct cw_oob *oob, int family, const char *host, unsigned port, int timeout_ms);
@@ -64,10 +71,16 @@ int cw_oob_barrier(struct cw_oob *oob);
  */
 int cw_oob_check(struct cw_oob *oob, bool *readable);
 
+/* Whether the peer runs on this machine, as far as its address tells. */
+bool cw_oob_is_local(const struct cw_oob *oob);
+
 /* Tells the peer why this side gives up, and lets the text arrive before the connection is closed (<= 1 s). */
 void cw_oob_give_up(struct cw_oob *oob, const char *sentence);
 
-/* Sentence of the last failure in this process. */
+/* Sets the sentence of a failure; always returns -1. */
+int cw_oob_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Sentence of the last failure in this thread. */
 const char *cw_oob_error(void);
 
 #endif

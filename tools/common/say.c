@@ -8,10 +8,13 @@
 #define _GNU_SOURCE
 #include "say.h"
 
+#include "progress.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +31,7 @@ void cw_say_setup(const char *program, bool quiet)
 
 static void say(const char *kind, const char *format, va_list arguments)
 {
+    cw_progress_clear();
     fflush(stdout);
     fprintf(stderr, "%s: %s", program_name, kind);
     vfprintf(stderr, format, arguments);
@@ -117,18 +121,19 @@ bool cw_cpu_bind_nth(unsigned index)
     return false;
 }
 
-static volatile sig_atomic_t beats;
-static sig_atomic_t beats_seen;
+static atomic_uint beats;
+static unsigned beats_seen;
 static unsigned watchdog_seconds;
 static int watchdog_status;
 
 static void watchdog_bark(int signal_number)
 {
     static const char text[] = "ERROR a call into the library did not return in time: giving up\n";
+    unsigned seen = atomic_load_explicit(&beats, memory_order_relaxed);
 
     (void)signal_number;
-    if (beats != beats_seen) {
-        beats_seen = beats;
+    if (seen != beats_seen) {
+        beats_seen = seen;
         alarm(watchdog_seconds);
         return;
     }
@@ -154,5 +159,5 @@ void cw_watchdog_start(unsigned seconds, int exit_status)
 
 void cw_watchdog_beat(void)
 {
-    beats++;
+    atomic_fetch_add_explicit(&beats, 1, memory_order_relaxed);
 }

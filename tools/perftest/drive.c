@@ -26,7 +26,11 @@ static void cut_slots(struct cw_drive *drive, size_t room, bool shared)
         struct cw_drive_slot **list = i < window ? &drive->free_sends : &drive->free_recvs;
         size_t buffer = shared ? (i < window ? 0 : 1) : i;
 
-        *slot = (struct cw_drive_slot){.drive = drive, .next_free = *list, .buffer = drive->memory + room * buffer};
+        *slot = (struct cw_drive_slot){
+            .drive = drive,
+            .next_free = *list,
+            .buffer = drive->buffers.base + room * buffer,
+        };
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = drive->iovs + i * params->part_count;
             cw_layout_list(params, slot->buffer, slot->iov);
@@ -51,12 +55,13 @@ int cw_drive_open(struct cw_drive *drive, struct cw_perf_run *run)
     };
     drive->slots = calloc(slots, sizeof(*drive->slots));
     drive->iovs = calloc(slots * params->part_count, sizeof(*drive->iovs));
-    drive->memory = room > SIZE_MAX / buffers ? NULL : aligned_alloc(64, room * buffers);
-    if (drive->slots == NULL || drive->iovs == NULL || drive->memory == NULL) {
+    if (drive->slots == NULL || drive->iovs == NULL) {
         cw_drive_close(drive);
-        return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", buffers, room);
+        return cw_link_fail(run->link, "no memory");
     }
-    memset(drive->memory, 0, room * buffers);
+    if (cw_buffers_open(&drive->buffers, run, buffers, room) != 0) {
+        return -1;
+    }
     cut_slots(drive, room, shared);
     return 0;
 }
@@ -65,7 +70,7 @@ void cw_drive_close(struct cw_drive *drive)
 {
     free(drive->slots);
     free(drive->iovs);
-    free(drive->memory);
+    cw_buffers_close(&drive->buffers);
 }
 
 struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
@@ -152,6 +157,7 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     if (drive->run->params.verify && way != CW_WAY_ACK) {
         cw_pattern_fill(slot->buffer, drive->size, cw_pattern_key(message, way));
     }
+    cw_buffers_apply(&drive->buffers, &param);
     drive->sends_pending++;
     ucs_status_ptr_t request = drive->send(drive, slot, size_of(drive, way), &param);
     if (UCS_PTR_IS_PTR(request)) {

@@ -9,6 +9,7 @@
 #ifndef CW_PERF_DRIVE_H
 #define CW_PERF_DRIVE_H
 
+#include "buffers.h"
 #include "layout.h"
 #include "tests.h"
 
@@ -38,7 +39,7 @@ struct cw_drive {
     struct cw_drive_slot *free_sends;
     struct cw_drive_slot *free_recvs;
     struct cw_drive_slot *slots; /* window sends, then window + 1 receives */
-    char *memory;
+    struct cw_buffers buffers;
     ucp_dt_iov_t *iovs;
     /* Sends one message from a slot, NULL result: done. */
     ucs_status_ptr_t (*send)(struct cw_drive *drive, struct cw_drive_slot *slot, size_t size,

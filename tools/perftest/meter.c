@@ -10,6 +10,9 @@
 
 void cw_meter_begin(struct cw_meter *meter)
 {
+    if (meter->ready != NULL) {
+        meter->ready(meter->ready_arg);
+    }
     cw_hist_reset(&meter->hist);
     meter->iterations = 0;
     meter->row_iterations = 0;

@@ -41,9 +41,11 @@ struct cw_meter {
     uint64_t row_due;
     void (*print)(void *arg, const struct cw_meter_row *row); /* NULL: no intermediate rows */
     void *print_arg;
+    void (*ready)(void *arg); /* NULL, or called before the clock starts: several threads start together */
+    void *ready_arg;
 };
 
-/* Starts the clock. The configuration fields (hist, rank, parts, size, print) are the caller's. */
+/* Starts the clock. The configuration fields (hist, rank, parts, size, print, ready) are the caller's. */
 void cw_meter_begin(struct cw_meter *meter);
 
 /* Prints an intermediate row and starts the next interval. */

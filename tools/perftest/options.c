@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command line and batch files of the performance tool.
+ * Command line of the performance tool.
  *
- * Callers: main.c.
+ * Callers: main.c, batch.c.
  * An option that the reference tool has and this version has not is refused with a sentence: a number that was
  * measured without what the user asked for would be a wrong answer.
  */
@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
-       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS };
+       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS, OPTION_PLOT, OPTION_SWEEP, OPTION_PATTERN };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -34,6 +34,10 @@ static const struct option long_options[] = {
     {"rounds", required_argument, NULL, OPTION_ROUNDS},
     {"csv", no_argument, NULL, 'v'},
     {"json", no_argument, NULL, OPTION_JSON},
+    {"plot", required_argument, NULL, OPTION_PLOT},
+    {"sweep", required_argument, NULL, OPTION_SWEEP},
+    {"pattern", required_argument, NULL, OPTION_PATTERN},
+    {"quiet", no_argument, NULL, 'q'},
     {"user-memory", no_argument, NULL, OPTION_USER_MEMORY},
     {NULL, 0, NULL, 0},
 };
@@ -42,69 +46,14 @@ void cw_options_init(struct cw_perf_options *options)
 {
     *options = (struct cw_perf_options){
         .params = {.size = 8, .parts = {8}, .part_count = 1,
-                   .iterations = 1000000, .warmup = 10000, .thread_mode = UCS_THREAD_MODE_SINGLE},
+                   .iterations = 1000000, .warmup = 10000, .thread_mode = UCS_THREAD_MODE_SINGLE,
+                   .threads = 1},
         .family = AF_INET,
         .port = 13337,
         .rank = 50.0,
         .rounds = 5,
         .timeout_s = 60,
     };
-}
-
-void cw_options_usage(const char *program)
-{
-    const struct cw_perf_test *test;
-
-    printf("\nUsage: %s [options]          server: waits for one client\n", program);
-    printf("       %s [options] <host>   client: runs the tests with the server on <host>\n", program);
-    printf("       %s [options] -l       both in one process\n\n", program);
-    printf("What to measure\n  -t <test>     one of\n");
-    for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
-        printf("      %14s  %s\n", test->name, test->help);
-    }
-    printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8)\n"
-           "  -n <count>    measured iterations (1000000)\n"
-           "  -w <count>    warm-up iterations before them (10000)\n"
-           "  -O <count>    bound on unfinished sends (0: 1 for latency, 32 for bandwidth)\n"
-           "  -b <file>     run the tests of a batch file: each line a name and options; may be repeated\n"
-           "  -D <layout>[,<layout>]  contig or iov at the sender, and at the receiver (contig)\n"
-           "  -i <bytes>    distance between the entries of a list (0: one behind the other)\n"
-           "  -H <bytes>    header of an active message, beside its size (0)\n"
-           "  -y            copy active messages that come eagerly\n"
-           "  -r <mode>     stream: recv posts receives, recv_data takes what the library holds (recv)\n"
-           "  --verify      check every byte of every message, every sum of atomic operations\n\n"
-           "Memory of one-sided tests\n"
-           "  --user-memory register this program's own memory, instead of letting the library allocate\n"
-           "  -B            map it without waiting until it is there (UCP_MEM_MAP_NONBLOCK)\n"
-           "  -z            give the memory handle with each operation\n"
-           "  -o            the server makes no progress\n\n"
-           "Comparison\n"
-           "  --compare <lib>  run both sides here, in turn with this library and with the libucp.so.0 of <lib>\n"
-           "  --rounds <n>  how often each of them (5)\n\n"
-           "How\n"
-           "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
-           "  -M <mode>     thread mode of the worker: single, serialized, multi (single)\n"
-           "  -C            receive with a wild-card tag\n"
-           "  -U            wait by probing, so that every message arrives unexpected\n"
-           "  -e            endpoint with error handling (this side's alone)\n"
-           "  -m host       memory type of the buffers (host)\n"
-           "  -c <list>     bind to these processors, such as 0,2-3\n"
-           "  -l            both sides in this process\n"
-           "  -p <port>     TCP port on which the two sides meet (13337)\n"
-           "  -6            meet over IPv6\n"
-           "  --timeout <s> give up when nothing moves for so long (60; without it a server waits for ever)\n\n"
-           "Output\n"
-           "  -R <rank>     percentile that the result rows show (50.0)\n"
-           "  -f            the final row alone\n"
-           "  -v, --csv     comma-separated values\n"
-           "  --json        one line for each test: an object with the final numbers and percentiles\n"
-           "  -N            group digits by thousands\n"
-           "  -q            no error messages\n"
-           "  --percentiles one more line, before the final row: p50, p90, p99, p99.9, minimum, maximum\n"
-           "  --library     print version and file of the library in use, and exit\n"
-           "  -h            this text\n\n"
-           "Transport and device are chosen by the environment: UCX_TLS, UCX_NET_DEVICES.\n"
-           "Not in this version: threads (-T), memory handles (-z) with two-sided tests.\n");
 }
 
 static bool parse_count(const char *text, const char *what, uint64_t least, uint64_t most, uint64_t *value)
@@ -206,12 +155,8 @@ static bool refuse(int letter, const char *reason)
 static bool parse_missing(int letter, const char *value)
 {
     switch (letter) {
-    case 'T':
-        return strcmp(value, "1") == 0 || refuse(letter, "only one thread");
     case 'm':
         return strcmp(value, "host") == 0 || strcmp(value, "host,host") == 0 || refuse(letter, "only host memory");
-    case 'I':
-        return refuse(letter, "no extra information");
     case 'P':
     case 'K':
         return refuse(letter, "the two sides meet over TCP alone");
@@ -279,6 +224,7 @@ static bool parse_how(struct cw_perf_options *options, int letter, const char *v
     static const char *const wait_modes[] = {"poll", "sleep", NULL};
     static const char *const thread_modes[] = {"single", "serialized", "multi", NULL};
     unsigned index;
+    uint64_t number;
 
     switch (letter) {
     case 'E':
@@ -293,6 +239,12 @@ static bool parse_how(struct cw_perf_options *options, int letter, const char *v
         }
         options->params.thread_mode = (ucs_thread_mode_t)index;
         return true;
+    case 'T':
+        if (!parse_count(value, "threads (-T)", 1, CW_PERF_MAX_THREADS, &number)) {
+            return false;
+        }
+        options->params.threads = (unsigned)number;
+        return true;
     case 'C':
         options->params.wildcard_tag = true;
         return true;
@@ -302,6 +254,49 @@ static bool parse_how(struct cw_perf_options *options, int letter, const char *v
     default:
         return parse_message(&options->params, letter, value);
     }
+}
+
+/* A number of bytes with k, M or G behind it for 2^10, 2^20 and 2^30. */
+static const char *parse_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "kMG";
+    char *end;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
+    if (end == text || *text == '-' || errno != 0 || number > UINT64_C(1) << 40 >> shift) {
+        return NULL;
+    }
+    *bytes = number << shift;
+    return unit == NULL ? end : end + 1;
+}
+
+static bool parse_sweep(struct cw_perf_options *options, const char *text)
+{
+    const char *at = parse_bytes(text, &options->sweep_first);
+
+    if (at == NULL || *at != ':' || (at = parse_bytes(at + 1, &options->sweep_last)) == NULL || *at != '\0' ||
+        options->sweep_last < options->sweep_first) {
+        cw_say_error("--sweep: '%s' is not a range of sizes such as 8:4M", text);
+        return false;
+    }
+    options->sweep = true;
+    return true;
+}
+
+static bool parse_pattern(struct cw_perf_options *options, const char *text)
+{
+    static const char *const patterns[] = {"pairs", "all", "many", NULL};
+    unsigned index;
+
+    if (!parse_choice("--pattern", text, patterns, &index)) {
+        return false;
+    }
+    options->pattern = (enum cw_perf_pattern)index;
+    options->pattern_given = true;
+    return true;
 }
 
 static bool parse_place(struct cw_perf_options *options, int letter, const char *value)
@@ -320,6 +315,7 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
             return false;
         }
         options->port = (unsigned)number;
+        options->port_given = true;
         return true;
     case '6':
         options->family = AF_INET6;
@@ -344,6 +340,13 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
     case OPTION_COMPARE:
         options->compare = *value == '\0' ? NULL : value;
         return true;
+    case OPTION_PLOT:
+        options->plot = value;
+        return true;
+    case OPTION_SWEEP:
+        return parse_sweep(options, value);
+    case OPTION_PATTERN:
+        return parse_pattern(options, value);
     case OPTION_ROUNDS:
         if (!parse_count(value, "--rounds", 1, CW_PERF_MAX_ROUNDS, &number)) {
             return false;
@@ -364,8 +367,10 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case 't':
         return parse_test(value, &options->params);
     case 's':
+        options->size_given = true;
         return parse_size(value, &options->params);
     case 'n':
+        options->iterations_given = true;
         return parse_count(value, "iterations (-n)", 1, UINT64_C(1) << 48, &options->params.iterations);
     case 'w':
         return parse_count(value, "warm-up iterations (-w)", 0, UINT64_C(1) << 48, &options->params.warmup);
@@ -389,6 +394,9 @@ static bool parse_one(struct cw_perf_options *options, int letter, const char *v
     case 'h':
         options->help = true;
         return true;
+    case 'I':
+        options->extra = true;
+        return true;
     case OPTION_VERIFY:
         options->params.verify = true;
         return true;
@@ -409,13 +417,32 @@ static bool allowed_in_batch(int letter)
            (letter < 256 && strchr("tsnwOEMCUmDiTroHyzB", letter) != NULL);
 }
 
+/* Words are files of results for --plot, or one host: which is known when all have been read. */
 static bool take_word(struct cw_perf_options *options, const char *word, bool in_batch)
 {
-    if (in_batch || options->host != NULL) {
+    if (in_batch || options->file_count == CW_PERF_MAX_WORDS) {
         cw_say_error("'%s' is one word too many", word);
         return false;
     }
-    options->host = word;
+    options->files[options->file_count++] = word;
+    return true;
+}
+
+static bool sort_words(struct cw_perf_options *options)
+{
+    if (options->plot != NULL && options->params.test[0] == '\0' && options->batches == 0) {
+        if (options->file_count == 0) {
+            cw_say_error("--plot draws what a test (-t, -b) measures, or files that --json has written: name one");
+            return false;
+        }
+        return true;
+    }
+    if (options->file_count > 1) {
+        cw_say_error("'%s' is one word too many", options->files[1]);
+        return false;
+    }
+    options->host = options->file_count == 1 ? options->files[0] : options->host;
+    options->file_count = 0;
     return true;
 }
 
@@ -430,12 +457,18 @@ static bool check(const struct cw_perf_options *options)
         return false;
     }
     if (options->compare != NULL &&
-        (options->host != NULL || options->csv || options->json || options->batches > 0 || params->test[0] == '\0')) {
-        cw_say_error("--compare runs one test (-t) with both sides here: not together with a host, -b, -v or --json");
+        (options->host != NULL || options->csv || options->json || options->batches > 0 || options->sweep ||
+         options->plot != NULL || params->threads > 1 || params->test[0] == '\0')) {
+        cw_say_error("--compare runs one test (-t) with both sides here: not together with a host, -b, -T, -v, --json, "
+                     "--sweep or --plot");
         return false;
     }
     if (options->json && options->csv) {
         cw_say_error("--json and comma-separated values (-v) exclude each other");
+        return false;
+    }
+    if (options->sweep && options->size_given) {
+        cw_say_error("a sweep of sizes (--sweep) and a size (-s) exclude each other");
         return false;
     }
     if (params->verify && params->stride != 0) {
@@ -443,8 +476,9 @@ static bool check(const struct cw_perf_options *options)
         return false;
     }
     if (test != NULL && !cw_test_one_sided(test) &&
-        (params->user_memory || params->nonblock || params->memory_handle || params->idle_target)) {
-        cw_say_error("-z, -B, -o and --user-memory belong to one-sided tests: not together with '%s'", test->name);
+        (params->user_memory || params->idle_target || (params->nonblock && !params->memory_handle))) {
+        cw_say_error("-B (without -z), -o and --user-memory belong to one-sided tests: not together with '%s'",
+                     test->name);
         return false;
     }
     return true;
@@ -479,196 +513,5 @@ bool cw_options_parse(struct cw_perf_options *options, int argc, char **argv, bo
             return false;
         }
     }
-    return check(options);
-}
-
-/* Cuts a line into words at blanks; returns how many, or -1 when there are too many. */
-static int split_words(char *line, char **words, int most)
-{
-    char *rest = NULL;
-    int count = 0;
-
-    for (char *word = strtok_r(line, " \t\r\n", &rest); word != NULL; word = strtok_r(NULL, " \t\r\n", &rest)) {
-        if (count == most - 1) {
-            return -1;
-        }
-        words[count++] = word;
-    }
-    words[count] = NULL;
-    return count;
-}
-
-/* One line over `base`: 1 when it holds a test, 0 when it is empty or a comment, -1 after an error line. */
-static int read_line(const struct cw_perf_options *base, char *text, struct cw_perf_line *line)
-{
-    char *words[64];
-    int count = split_words(text, words, 64);
-
-    if (count == 0 || (count > 0 && words[0][0] == '#')) {
-        return 0;
-    }
-    if (count < 0) {
-        cw_say_error("more than 62 words");
-        return -1;
-    }
-    struct cw_perf_options options = *base;
-    options.host = NULL;
-    options.loopback = false;
-    if (!cw_options_parse(&options, count, words, true)) {
-        return -1;
-    }
-    line->params = options.params;
-    line->name = strdup(words[0]);
-    if (line->name == NULL) {
-        cw_say_error("no memory");
-        return -1;
-    }
-    return 1;
-}
-
-int cw_options_read_batch(const struct cw_perf_options *base, const char *path, struct cw_perf_line **lines)
-{
-    FILE *file = fopen(path, "re");
-    struct cw_perf_line *found = NULL;
-    char *text = NULL;
-    size_t room = 0;
-    int count = 0, number = 0, status = 0;
-
-    if (file == NULL) {
-        cw_say_error("cannot read batch file '%s': %s", path, strerror(errno));
-        return -1;
-    }
-    while (status >= 0 && getline(&text, &room, file) >= 0) {
-        struct cw_perf_line *more = realloc(found, ((size_t)count + 1) * sizeof(*found));
-        number++;
-        if (more == NULL) {
-            cw_say_error("no memory");
-            status = -1;
-            break;
-        }
-        found = more;
-        status = read_line(base, text, &found[count]);
-        count += status > 0;
-    }
-    free(text);
-    if (status >= 0 && ferror(file)) {
-        cw_say_error("cannot read batch file '%s': %s", path, strerror(errno));
-        status = -1;
-    } else if (status < 0) {
-        cw_say_error("batch file '%s', line %d", path, number);
-    } else if (count == 0) {
-        cw_say_error("batch file '%s' holds no test", path);
-        status = -1;
-    }
-    fclose(file);
-    if (status < 0) {
-        cw_options_free_batch(found, count);
-        return -1;
-    }
-    *lines = found;
-    return count;
-}
-
-void cw_options_free_batch(struct cw_perf_line *lines, int count)
-{
-    for (int i = 0; i < count; i++) {
-        free(lines[i].name);
-    }
-    free(lines);
-}
-
-/*
- * OFFSET  SIZE  MEANING (numbers little-endian)
- *      0    32  name of the test, filled up with zero bytes
- *     32     8  number of parts of the message
- *     40     8  iterations
- *     48     8  warm-up iterations
- *     56     8  bound on unfinished sends, 0: the test's own
- *     64     8  thread mode: 0 single, 1 serialized, 2 multi
- *     72     8  bits: 1 wild-card tag, 2 probe first, 4 sleep, 8 verify, 16 and 32 lists at sender and receiver,
- *               64 take stream data, 128 copy, 256 the tool's own memory, 512 mapped non-blocking, 1024 memory
- *               handle with each operation, 2048 no progress at the server
- *     80     8  distance between entries
- *     88     8  header of an active message
- *     96    16  zero
- *    112  32*8  the parts, zero behind the last
- */
-void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF_WIRE_BYTES])
-{
-    uint64_t bits = (params->wildcard_tag ? 1 : 0) | (params->probe_first ? 2 : 0) | (params->sleep ? 4 : 0) |
-                    (params->verify ? 8 : 0) | (params->send_iov ? 16 : 0) | (params->recv_iov ? 32 : 0) |
-                    (params->recv_data ? 64 : 0) | (params->copy ? 128 : 0) | (params->user_memory ? 256 : 0) |
-                    (params->nonblock ? 512 : 0) | (params->memory_handle ? 1024 : 0) |
-                    (params->idle_target ? 2048 : 0);
-    uint64_t numbers[CW_PERF_NUMBERS] = {params->part_count,  params->iterations, params->warmup, params->window,
-                                         params->thread_mode, bits,               params->stride, params->am_header};
-
-    memcpy(numbers + 10, params->parts, params->part_count * sizeof(params->parts[0]));
-    memset(bytes, 0, CW_PERF_WIRE_BYTES);
-    memcpy(bytes, params->test, strnlen(params->test, CW_PERF_TEST_NAME));
-    for (int i = 0; i < 8 * CW_PERF_NUMBERS; i++) {
-        bytes[CW_PERF_TEST_NAME + i] = (uint8_t)(numbers[i / 8] >> (8 * (i % 8)));
-    }
-}
-
-#define ALL_BITS 4096u
-
-static bool numbers_sound(const uint64_t *numbers)
-{
-    uint64_t sum = 0;
-
-    if (numbers[0] == 0 || numbers[0] > CW_PERF_MAX_PARTS || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
-        numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI ||
-        numbers[5] >= ALL_BITS || numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20) {
-        return false;
-    }
-    for (uint64_t i = 0; i < numbers[0]; i++) {
-        if (numbers[10 + i] > CW_PERF_MAX_SIZE) {
-            return false;
-        }
-        sum += numbers[10 + i];
-    }
-    return sum <= CW_PERF_MAX_SIZE;
-}
-
-bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_t length)
-{
-    uint64_t numbers[CW_PERF_NUMBERS] = {0};
-
-    if (length != CW_PERF_WIRE_BYTES || bytes[CW_PERF_TEST_NAME - 1] != 0) {
-        return false;
-    }
-    for (int i = 0; i < 8 * CW_PERF_NUMBERS; i++) {
-        numbers[i / 8] |= (uint64_t)bytes[CW_PERF_TEST_NAME + i] << (8 * (i % 8));
-    }
-    if (!numbers_sound(numbers)) {
-        return false;
-    }
-    *params = (struct cw_perf_params){
-        .part_count = (unsigned)numbers[0],
-        .iterations = numbers[1],
-        .warmup = numbers[2],
-        .window = numbers[3],
-        .thread_mode = (ucs_thread_mode_t)numbers[4],
-        .wildcard_tag = (numbers[5] & 1) != 0,
-        .probe_first = (numbers[5] & 2) != 0,
-        .sleep = (numbers[5] & 4) != 0,
-        .verify = (numbers[5] & 8) != 0,
-        .send_iov = (numbers[5] & 16) != 0,
-        .recv_iov = (numbers[5] & 32) != 0,
-        .recv_data = (numbers[5] & 64) != 0,
-        .copy = (numbers[5] & 128) != 0,
-        .user_memory = (numbers[5] & 256) != 0,
-        .nonblock = (numbers[5] & 512) != 0,
-        .memory_handle = (numbers[5] & 1024) != 0,
-        .idle_target = (numbers[5] & 2048) != 0,
-        .stride = numbers[6],
-        .am_header = numbers[7],
-    };
-    for (unsigned i = 0; i < params->part_count; i++) {
-        params->parts[i] = numbers[10 + i];
-        params->size += numbers[10 + i];
-    }
-    memcpy(params->test, bytes, CW_PERF_TEST_NAME);
-    return true;
+    return (in_batch || sort_words(options)) && check(options);
 }

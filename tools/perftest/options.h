@@ -3,7 +3,7 @@
  * Command line of the performance tool (PRF-10 to PRF-14), batch files (PRF-25), and the parameters of one test
  * in the form in which the client sends them to the server (PRF-3).
  *
- * Callers: main.c; all other files read the structures.
+ * Callers: main.c, session.c; all other files read the structures.
  */
 #ifndef CW_PERF_OPTIONS_H
 #define CW_PERF_OPTIONS_H
@@ -16,15 +16,21 @@
 
 #define CW_PERF_MAX_BATCH  32
 #define CW_PERF_MAX_ROUNDS 99
+#define CW_PERF_MAX_THREADS 256
+#define CW_PERF_MAX_WORDS 32
 #define CW_PERF_TEST_NAME  32
 #define CW_PERF_MAX_PARTS  32
 #define CW_PERF_NUMBERS    (10 + CW_PERF_MAX_PARTS)
 #define CW_PERF_WIRE_BYTES (CW_PERF_TEST_NAME + 8 * CW_PERF_NUMBERS)
 #define CW_PERF_MAX_SIZE   (UINT64_C(1) << 46)
 
-/* Exit statuses of PRF-5. */
+/* Exit statuses of PRF-5; 1 where the picture of --plot cannot be drawn. */
+#define CW_PERF_EXIT_PLOT    1
 #define CW_PERF_EXIT_USAGE   129
 #define CW_PERF_EXIT_FAILURE 255
+
+/* Who measures with whom when more than two processes are started together. */
+enum cw_perf_pattern { CW_PATTERN_PAIRS, CW_PATTERN_ALL, CW_PATTERN_MANY };
 
 /* What both sides must agree on. */
 struct cw_perf_params {
@@ -38,6 +44,7 @@ struct cw_perf_params {
     uint64_t warmup;
     uint64_t window; /* 0: the test's own choice */
     ucs_thread_mode_t thread_mode;
+    unsigned threads;
     bool wildcard_tag;
     bool probe_first;
     bool sleep;
@@ -57,6 +64,17 @@ struct cw_perf_options {
     struct cw_perf_params params;
     const char *host; /* NULL: server or loopback */
     bool loopback;
+    bool iterations_given; /* -n, otherwise a sweep chooses */
+    bool size_given;       /* -s */
+    bool sweep;
+    uint64_t sweep_first;
+    uint64_t sweep_last;
+    const char *plot; /* NULL: none */
+    const char *files[CW_PERF_MAX_WORDS]; /* of results to be plotted, instead of a measurement */
+    unsigned file_count;
+    enum cw_perf_pattern pattern;
+    bool pattern_given;
+    bool share_cpu; /* more processes than processors */
     bool help;
     bool show_library;
     int family; /* AF_INET or AF_INET6 */
@@ -70,10 +88,12 @@ struct cw_perf_options {
     bool json;
     bool percentiles;
     bool quiet;
+    bool extra; /* -I */
     const char *compare; /* another library, NULL: none */
     unsigned rounds;     /* of a comparison */
     unsigned timeout_s;
     bool wait_limited; /* --timeout given: a server waits for its client no longer than that */
+    bool port_given;   /* -p: the two sides meet there, whoever has started them */
     const char *batch[CW_PERF_MAX_BATCH];
     unsigned batches;
 };

@@ -2,11 +2,14 @@
 /*
  * Output of the performance tool.
  *
- * Callers: main.c, run.c.
+ * Callers: session.c, run.c, group.c.
  * Widths and names of columns are what scripts read (PRF-20 to PRF-24): they never change.
  */
 #define _GNU_SOURCE
 #include "report.h"
+
+#include "progress.h"
+#include "say.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,12 +79,13 @@ void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params 
     fflush(stdout);
 }
 
-static void print_csv_header(const struct cw_perf_options *options)
+static void print_csv_header(const struct cw_report *report)
 {
-    for (unsigned i = 0; i < options->batches; i++) {
-        printf("%s,", basename(options->batch[i]));
+    for (unsigned i = 0; i < report->levels; i++) {
+        printf("%s,", report->heads[i]);
     }
-    printf("iterations,%.1f_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n", options->rank);
+    printf("iterations,%.1f_percentile_lat,avg_lat,overall_lat,avg_bw,overall_bw,avg_mr,overall_mr\n",
+           report->options->rank);
     fflush(stdout);
 }
 
@@ -94,7 +98,7 @@ void cw_report_header(const struct cw_report *report, const struct cw_perf_test 
         return;
     }
     if (options->csv) {
-        print_csv_header(options);
+        print_csv_header(report);
         return;
     }
     snprintf(rank, sizeof(rank), "%.1f%%ile", options->rank);
@@ -112,7 +116,7 @@ void cw_report_test_name(const struct cw_report *report)
 {
     char all[BOX_WIDTH] = "";
 
-    for (unsigned i = 0; i < report->options->batches; i++) {
+    for (unsigned i = 0; i < report->levels; i++) {
         size_t used = strlen(all);
         snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : "/", report->names[i]);
     }
@@ -142,49 +146,71 @@ static const char *number_text(char text[48], double value, int decimals, bool g
     return text;
 }
 
-static void print_csv_row(const struct cw_report *report, const struct cw_meter_row *row)
+static void print_csv_row(const struct cw_report *report, const struct cw_meter_row *row, unsigned threads)
 {
-    for (unsigned i = 0; i < report->options->batches; i++) {
+    for (unsigned i = 0; i < report->levels; i++) {
         printf("%s,", report->names[i]);
     }
-    printf("%4llu,%.3f,%.3f,%.3f,%.2f,%.2f,%.0f,%.0f\n", (unsigned long long)row->iterations, row->percentile_usec,
-           row->average_usec, row->overall_usec, row->average_mbps, row->overall_mbps, row->average_rate,
-           row->overall_rate);
-}
-
-static void print_label(const struct cw_report *report, bool final)
-{
-    const struct cw_perf_options *options = report->options;
-
-    if (!options->final_only) {
-        printf("%-10s", final ? "Final:" : "[thread 0]");
-    } else if (options->batches > 0) {
-        printf("%10s", report->names[options->batches - 1]);
+    if (threads > 1) {
+        printf("%4llu,%.3f,%.2f,%.0f\n", (unsigned long long)row->iterations, row->overall_usec, row->overall_mbps,
+               row->overall_rate);
     } else {
-        printf("%10s", "");
+        printf("%4llu,%.3f,%.3f,%.3f,%.2f,%.2f,%.0f,%.0f\n", (unsigned long long)row->iterations,
+               row->percentile_usec, row->average_usec, row->overall_usec, row->average_mbps, row->overall_mbps,
+               row->average_rate, row->overall_rate);
     }
+    fflush(stdout);
 }
 
-void cw_report_row(const struct cw_report *report, const struct cw_meter_row *row, bool final)
+/* PRF-22; PRF-26: of several threads only what they have in common. */
+static void print_row(const struct cw_report *report, const char *label, const struct cw_meter_row *row,
+                      unsigned threads)
 {
     bool grouped = report->options->thousands;
     char texts[5][48];
 
-    if (!final && report->options->final_only) {
-        return;
-    }
-    if (report->options->csv) {
-        print_csv_row(report, row);
+    number_text(texts[0], (double)row->iterations, 0, grouped);
+    number_text(texts[1], row->average_mbps, 2, grouped);
+    number_text(texts[2], row->overall_mbps, 2, grouped);
+    number_text(texts[3], row->average_rate, 0, grouped);
+    number_text(texts[4], row->overall_rate, 0, grouped);
+    if (threads > 1) {
+        printf("%s%18s %29.3f %22s %23s\n", label, texts[0], row->overall_usec, texts[2], texts[4]);
     } else {
-        print_label(report, final);
-        printf("%18s %10.3f %9.3f %9.3f %11s %10s %11s %11s\n",
-               number_text(texts[0], (double)row->iterations, 0, grouped), row->percentile_usec, row->average_usec,
-               row->overall_usec, number_text(texts[1], row->average_mbps, 2, grouped),
-               number_text(texts[2], row->overall_mbps, 2, grouped),
-               number_text(texts[3], row->average_rate, 0, grouped),
-               number_text(texts[4], row->overall_rate, 0, grouped));
+        printf("%s%18s %10.3f %9.3f %9.3f %11s %10s %11s %11s\n", label, texts[0], row->percentile_usec,
+               row->average_usec, row->overall_usec, texts[1], texts[2], texts[3], texts[4]);
     }
     fflush(stdout);
+}
+
+void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row, unsigned thread)
+{
+    char label[32];
+
+    cw_progress_clear();
+    if (report->options->csv) {
+        print_csv_row(report, row, 1);
+        return;
+    }
+    snprintf(label, sizeof(label), "[thread %u]", thread);
+    print_row(report, label, row, 1);
+}
+
+static void print_final_row(const struct cw_report *report, const struct cw_perf_result *result)
+{
+    const struct cw_perf_options *options = report->options;
+    char label[CW_PERF_TEST_NAME + 256];
+
+    if (options->csv) {
+        print_csv_row(report, &result->row, result->params.threads);
+        return;
+    }
+    if (options->final_only) {
+        snprintf(label, sizeof(label), "%10s", report->levels > 0 ? report->names[report->levels - 1] : "");
+    } else {
+        snprintf(label, sizeof(label), "%-10s", "Final:");
+    }
+    print_row(report, label, &result->row, result->params.threads);
 }
 
 static void print_json_text(const char *text)
@@ -202,39 +228,86 @@ static void print_json_text(const char *text)
     putchar('"');
 }
 
-void cw_report_json(const struct cw_report *report, const struct cw_perf_run *run, const struct cw_meter_row *row)
+static void print_json(const struct cw_report *report, const struct cw_perf_result *result)
 {
     static const struct {
         const char *name;
         double percent;
     } percentiles[] = {{"min", 0}, {"p50", 50}, {"p90", 90}, {"p99", 99}, {"p99.9", 99.9}, {"max", 100}};
-    const struct cw_perf_params *params = &run->params;
+    const struct cw_perf_params *params = &result->params;
+    const struct cw_meter_row *row = &result->row;
 
     printf("{\"test\": ");
     print_json_text(params->test);
-    for (unsigned i = 0; i < report->options->batches; i++) {
+    for (unsigned i = 0; i < report->levels; i++) {
         printf("%s", i == 0 ? ", \"names\": [" : ", ");
         print_json_text(report->names[i]);
     }
-    printf("%s, \"library\": ", report->options->batches > 0 ? "]" : "");
+    printf("%s, \"library\": ", report->levels > 0 ? "]" : "");
     print_json_text(ucp_get_version_string());
-    printf(", \"size\": %llu, \"window\": %llu, \"warmup\": %llu, \"iterations\": %llu",
+    printf(", \"size\": %llu, \"window\": %llu, \"warmup\": %llu, \"iterations\": %llu, \"threads\": %u",
            (unsigned long long)params->size, (unsigned long long)params->window, (unsigned long long)params->warmup,
-           (unsigned long long)row->iterations);
-    printf(", \"kind\": \"%s\", \"usec\": {\"mean\": %.4f", run->test->latency ? "latency" : "overhead",
+           (unsigned long long)row->iterations, params->threads);
+    printf(", \"kind\": \"%s\", \"usec\": {\"mean\": %.4f", result->test->latency ? "latency" : "overhead",
            row->overall_usec);
     for (size_t i = 0; i < sizeof(percentiles) / sizeof(percentiles[0]); i++) {
-        printf(", \"%s\": %.4f", percentiles[i].name, cw_meter_percentile(run->meter, percentiles[i].percent));
+        printf(", \"%s\": %.4f", percentiles[i].name, cw_meter_percentile(&result->meter, percentiles[i].percent));
     }
     printf("}, \"mib_per_s\": %.2f, \"messages_per_s\": %.0f, \"verified\": %llu}\n", row->overall_mbps,
-           row->overall_rate, (unsigned long long)run->verified);
+           row->overall_rate, (unsigned long long)result->verified);
     fflush(stdout);
 }
 
-void cw_report_percentiles(const struct cw_meter *meter)
+static void print_percentiles(const struct cw_meter *meter)
 {
     printf("# percentiles (usec): p50 %.4f p90 %.4f p99 %.4f p99.9 %.4f min %.4f max %.4f\n",
            cw_meter_percentile(meter, 50), cw_meter_percentile(meter, 90), cw_meter_percentile(meter, 99),
            cw_meter_percentile(meter, 99.9), cw_meter_percentile(meter, 0), cw_meter_percentile(meter, 100));
+}
+
+void cw_report_result(const struct cw_report *report, const struct cw_perf_result *result)
+{
+    const struct cw_perf_options *options = report->options;
+
+    cw_progress_clear();
+    if (options->json) {
+        print_json(report, result);
+        return;
+    }
+    /* Comma-separated values hold rows alone. */
+    if (!options->csv) {
+        if (options->percentiles) {
+            print_percentiles(&result->meter);
+        }
+        if (result->params.verify) {
+            printf("# verified: %llu messages of %llu bytes on this side\n", (unsigned long long)result->verified,
+                   (unsigned long long)result->params.size);
+        }
+    } else if (options->percentiles) {
+        cw_say_note("--percentiles has no place in comma-separated values (-v)");
+    }
+    print_final_row(report, result);
+}
+
+void cw_report_extra(const struct cw_report *report, const struct cw_link *link)
+{
+    ucp_transport_entry_t lanes[16];
+    ucp_ep_attr_t attr = {
+        .field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS,
+        .transports = {.entries = lanes, .num_entries = 16, .entry_size = sizeof(lanes[0])},
+    };
+
+    if (!report->options->extra || report->options->json || report->options->csv) {
+        return;
+    }
+    memset(lanes, 0, sizeof(lanes));
+    printf("# library %s; endpoint over", ucp_get_version_string());
+    /* Libraries before 1.16 answer without touching what they do not know. */
+    bool told = ucp_ep_query(link->ep, &attr) == UCS_OK && lanes[0].transport_name != NULL;
+    for (unsigned i = 0; told && i < attr.transports.num_entries && lanes[i].transport_name != NULL; i++) {
+        printf("%s %s/%s", i == 0 ? "" : ",", lanes[i].transport_name,
+               lanes[i].device_name != NULL ? lanes[i].device_name : "?");
+    }
+    printf("%s\n", told ? "" : " what this library does not tell");
     fflush(stdout);
 }

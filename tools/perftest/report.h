@@ -3,7 +3,7 @@
  * What the performance tool prints on stdout (PRF-20 to PRF-29): information box, table header, result rows,
  * comma-separated values. Every row is flushed (PRF-29) and nothing follows the final row (PRF-28).
  *
- * Callers: main.c, run.c.
+ * Callers: session.c, run.c, group.c.
  */
 #ifndef CW_PERF_REPORT_H
 #define CW_PERF_REPORT_H
@@ -12,9 +12,24 @@
 #include "options.h"
 #include "tests.h"
 
+/* A test within others: one level for each batch file, one for the size of a sweep. */
+#define CW_REPORT_LEVELS (CW_PERF_MAX_BATCH + 1)
+
 struct cw_report {
     const struct cw_perf_options *options;
-    const char *names[CW_PERF_MAX_BATCH]; /* of the present test, one per batch file */
+    unsigned levels;
+    const char *heads[CW_REPORT_LEVELS]; /* columns of comma-separated values */
+    const char *names[CW_REPORT_LEVELS]; /* of the present test */
+    bool silent;                         /* nothing is printed while a test runs */
+};
+
+/* What one test has come to; filled by cw_run_test(). */
+struct cw_perf_result {
+    const struct cw_perf_test *test;
+    struct cw_perf_params params; /* window filled in */
+    struct cw_meter meter;        /* its histogram is that of all threads */
+    struct cw_meter_row row;
+    uint64_t verified; /* messages checked byte by byte */
 };
 
 /* The information box of a server, or of a loopback run (then without its last rule). */
@@ -26,13 +41,13 @@ void cw_report_header(const struct cw_report *report, const struct cw_perf_test 
 /* Batch: the rule line with the name of the test written into it (PRF-25). */
 void cw_report_test_name(const struct cw_report *report);
 
-/* One row; final rows follow what cw_report_percentiles() and checks print. */
-void cw_report_row(const struct cw_report *report, const struct cw_meter_row *row, bool final);
+/* -I: which library runs the test and over what. */
+void cw_report_extra(const struct cw_report *report, const struct cw_link *link);
 
-/* The whole result as one object of JSON in a line of its own. */
-void cw_report_json(const struct cw_report *report, const struct cw_perf_run *run, const struct cw_meter_row *row);
+/* An intermediate row. */
+void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row, unsigned thread);
 
-/* The additional line of --percentiles. */
-void cw_report_percentiles(const struct cw_meter *meter);
+/* The final row with all that is said about a test, or its object of JSON in a line of its own. */
+void cw_report_result(const struct cw_report *report, const struct cw_perf_result *result);
 
 #endif

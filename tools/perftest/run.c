@@ -1,43 +1,70 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One test from parameters to final row.
+ * One test from parameters to its numbers.
  *
- * Callers: main.c.
- * The final row is printed after the last meeting with the peer: a failure that only the peer has seen (a wrong
- * byte, say) leaves no final row behind.
+ * Callers: session.c, group.c, threads.c.
+ * A result exists after the last meeting with the peer: a failure that only the peer has seen (a wrong byte, say)
+ * leaves none behind.
  */
 #include "run.h"
 
+#include "progress.h"
 #include "say.h"
+#include "threads.h"
 
 #include <stdio.h>
 
-static void print_interval(void *arg, const struct cw_meter_row *row)
+/* The first thread tells how far the work is; the others are about as far. */
+static void show_progress(const struct cw_perf_run *run, const struct cw_meter_row *row)
 {
-    cw_report_row(arg, row, false);
+    const struct cw_perf_params *params = &run->params;
+    double left_s = row->overall_usec * run->test->parts * (double)(params->iterations - row->iterations) / 1e6;
+
+    cw_progress_show("%s, %llu bytes: %.0f %% of %llu iterations, %.0f s left", params->test,
+                     (unsigned long long)params->size, 100.0 * (double)row->iterations / (double)params->iterations,
+                     (unsigned long long)params->iterations, left_s);
 }
 
-static void print_result(const struct cw_report *report, const struct cw_perf_run *run)
+static void print_interval(void *arg, const struct cw_meter_row *row)
 {
-    struct cw_meter_row row = cw_meter_row(run->meter);
+    const struct cw_perf_run *run = arg;
+    const struct cw_perf_options *options = run->report->options;
 
-    if (report->options->json) {
-        cw_report_json(report, run, &row);
-        return;
+    /* Threads cannot be told apart in comma-separated values. */
+    if (!run->report->silent && !options->final_only && !options->json &&
+        (!options->csv || run->params.threads == 1)) {
+        cw_report_interval(run->report, row, run->thread);
     }
-    /* Comma-separated values hold rows alone. */
-    if (!report->options->csv) {
-        if (report->options->percentiles) {
-            cw_report_percentiles(run->meter);
-        }
-        if (run->params.verify) {
-            printf("# verified: %llu messages of %llu bytes on this side\n", (unsigned long long)run->verified,
-                   (unsigned long long)run->params.size);
-        }
-    } else if (report->options->percentiles) {
-        cw_say_note("--percentiles has no place in comma-separated values (-v)");
+    if (run->thread == 0 && !run->report->silent) {
+        show_progress(run, row);
     }
-    cw_report_row(report, &row, true);
+}
+
+bool cw_run_meter(struct cw_perf_run *run, struct cw_meter *meter)
+{
+    *meter = (struct cw_meter){
+        .rank = run->report->options->rank,
+        .parts = run->test->parts,
+        .size = run->params.size,
+        .print = print_interval,
+        .print_arg = run,
+    };
+    run->meter = meter;
+    return cw_hist_init(&meter->hist);
+}
+
+struct cw_link_config cw_run_config(const struct cw_perf_run *run)
+{
+    const struct cw_perf_options *options = run->report->options;
+
+    return (struct cw_link_config){
+        .features = run->test->features,
+        .thread_mode = run->params.thread_mode,
+        .sleep = run->params.sleep,
+        .share_cpu = options->share_cpu,
+        .error_handling = options->error_handling,
+        .timeout_s = options->timeout_s,
+    };
 }
 
 static int measure(struct cw_perf_run *run)
@@ -48,34 +75,62 @@ static int measure(struct cw_perf_run *run)
     return cw_link_barrier(run->link);
 }
 
-static struct cw_link_config link_config(const struct cw_perf_run *run, const struct cw_perf_options *options)
+int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, struct cw_oob *oob,
+                  char sentence[CW_SENTENCE])
 {
-    return (struct cw_link_config){
-        .features = run->test->features,
-        .thread_mode = run->params.thread_mode,
-        .sleep = run->params.sleep,
-        .error_handling = options->error_handling,
-        .timeout_s = options->timeout_s,
-    };
+    struct cw_link link;
+    int result = cw_link_open(&link, config, oob);
+
+    run->link = &link;
+    if (result == 0) {
+        if (run->role != CW_ROLE_SERVER && run->thread == 0) {
+            cw_report_extra(run->report, &link);
+        }
+        result = measure(run);
+    }
+    if (result != 0 && oob != NULL) {
+        /* Told before the close, which may take a while on a connection that is broken. */
+        cw_oob_give_up(oob, link.error);
+    }
+    if (cw_link_close(&link) != 0) {
+        snprintf(sentence, CW_SENTENCE, "%s", link.error);
+        result = -1;
+    }
+    run->link = NULL;
+    return result;
 }
 
-static struct cw_meter new_meter(const struct cw_perf_run *run, const struct cw_report *report)
+static int run_one(struct cw_perf_run *run, struct cw_oob *oob, struct cw_perf_result *result, char *sentence)
 {
-    return (struct cw_meter){
-        .rank = report->options->rank,
-        .parts = run->test->parts,
-        .size = run->params.size,
-        .print = report->options->final_only || report->options->json ? NULL : print_interval,
-        .print_arg = (void *)report,
-    };
+    struct cw_link_config config = cw_run_config(run);
+
+    if (!cw_run_meter(run, &result->meter)) {
+        snprintf(sentence, CW_SENTENCE, "no memory for the histogram");
+        if (oob != NULL) {
+            cw_oob_give_up(oob, sentence);
+        }
+        return -1;
+    }
+    if (cw_run_worker(run, &config, oob, sentence) != 0) {
+        return -1;
+    }
+    result->row = cw_meter_row(&result->meter);
+    result->verified = run->verified;
+    return 0;
 }
 
 int cw_run_test(enum cw_perf_role role, struct cw_oob *oob, const struct cw_perf_params *params,
-                const struct cw_report *report)
+                const struct cw_report *report, struct cw_perf_result *result)
 {
-    struct cw_perf_run run = {.role = role, .test = cw_test_find(params->test), .params = *params};
-    struct cw_link link;
+    struct cw_perf_run run = {
+        .role = role,
+        .test = cw_test_find(params->test),
+        .params = *params,
+        .report = report,
+    };
+    char sentence[CW_SENTENCE] = "";
 
+    *result = (struct cw_perf_result){0};
     if (run.test == NULL) {
         cw_say_error("the client asks for test '%s', which this version does not have", params->test);
         if (oob != NULL) {
@@ -86,33 +141,20 @@ int cw_run_test(enum cw_perf_role role, struct cw_oob *oob, const struct cw_perf
     if (run.params.window == 0) {
         run.params.window = run.test->window;
     }
-    struct cw_meter meter = new_meter(&run, report);
-    if (!cw_hist_init(&meter.hist)) {
-        cw_say_error("no memory for the histogram");
-        if (oob != NULL) {
-            cw_oob_give_up(oob, "no memory for the histogram");
-        }
-        return -1;
+    int status = params->threads > 1 ? cw_threads_run(&run, oob, result, sentence)
+                                     : run_one(&run, oob, result, sentence);
+    cw_progress_clear();
+    if (status != 0) {
+        cw_say_error("test '%s' failed: %s", params->test, sentence);
+        cw_result_free(result);
     }
-    run.meter = &meter;
-    run.link = &link;
+    result->params = run.params;
+    result->test = run.test;
+    return status;
+}
 
-    struct cw_link_config config = link_config(&run, report->options);
-    int result = cw_link_open(&link, &config, oob);
-    if (result == 0) {
-        result = measure(&run);
-    }
-    if (result != 0 && oob != NULL) {
-        /* Told before the close, which may take a while on a connection that is broken. */
-        cw_oob_give_up(oob, link.error);
-    }
-    if (cw_link_close(&link) != 0) {
-        cw_say_error("test '%s' failed: %s", params->test, link.error);
-        result = -1;
-    }
-    if (result == 0 && role != CW_ROLE_SERVER) {
-        print_result(report, &run);
-    }
-    cw_hist_fini(&meter.hist);
-    return result;
+void cw_result_free(struct cw_perf_result *result)
+{
+    cw_hist_fini(&result->meter.hist);
+    *result = (struct cw_perf_result){0};
 }

@@ -58,6 +58,7 @@ static ucs_status_t fetch(struct am_test *test, enum cw_drive_way way, void *des
     }
     slot->way = way;
     slot->message = test->begun[way]++;
+    cw_buffers_apply(&drive->buffers, &param);
     void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,
                                                       drive->run->params.part_count, slot->buffer, length, &count);
     ucs_status_ptr_t request = ucp_am_recv_data_nbx(drive->link->worker, desc, buffer, count, &param);

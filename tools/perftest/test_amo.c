@@ -171,33 +171,36 @@ static int check(const struct cw_perf_run *run)
 
 static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches)
 {
-    static struct cw_origin_way way;
-    way = (struct cw_origin_way){
+    static const struct cw_origin_way fetching = {
         .start = start,
         .finish = finish,
         .after = check_word,
         .answer = answer,
         .one_word = true,
-        .posts = !fetches,
+    };
+    static const struct cw_origin_way posting = {
+        .start = start,
+        .finish = finish,
+        .after = check_word,
+        .answer = answer,
+        .one_word = true,
+        .posts = true,
     };
 
     if (check(run) != 0) {
         return -1;
     }
-    /* After a failure operations may be in flight: the test then lasts, where it can be found. */
-    static struct amo_test *test;
-    test = calloc(1, sizeof(*test));
+    struct amo_test *test = cw_test_new(sizeof(*test));
     if (test == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
     test->opcode = opcode;
     test->fetches = fetches;
     test->mask = run->params.size == 4 ? UINT32_MAX : UINT64_MAX;
-    if (cw_origin_run(&test->origin, &way, run) != 0) {
+    if (cw_origin_run(&test->origin, fetches ? &fetching : &posting, run) != 0) {
         return -1;
     }
-    free(test);
-    test = NULL;
+    cw_test_free(test);
     return 0;
 }
 

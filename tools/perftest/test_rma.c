@@ -185,16 +185,15 @@ static int check_put_latency(const struct cw_perf_run *run)
     return 0;
 }
 
-/* After a failure operations may be in flight: the test then lasts, where it can be found, until the process ends. */
 static int run_put_latency(struct cw_perf_run *run)
 {
     size_t room = (cw_layout_extent(&run->params) + 63) / 64 * 64 + 128;
-    static struct pingpong *test;
+    struct pingpong *test;
 
     if (check_put_latency(run) != 0) {
         return -1;
     }
-    test = calloc(1, sizeof(*test));
+    test = cw_test_new(sizeof(*test));
     if (test == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
@@ -214,8 +213,7 @@ static int run_put_latency(struct cw_perf_run *run)
         cw_region_close(&test->region) != 0) {
         return -1;
     }
-    free(test);
-    test = NULL;
+    cw_test_free(test);
     return 0;
 }
 
@@ -310,17 +308,15 @@ static int answer_get(struct cw_origin *origin, enum cw_origin_question what, ui
 
 static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
 {
-    static struct cw_origin *origin; /* lasts after a failure, as above */
+    struct cw_origin *origin = cw_test_new(sizeof(*origin));
 
-    origin = calloc(1, sizeof(*origin));
     if (origin == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
     if (cw_origin_run(origin, way, run) != 0) {
         return -1;
     }
-    free(origin);
-    origin = NULL;
+    cw_test_free(origin);
     return 0;
 }
 

@@ -63,6 +63,7 @@ static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     }
     slot->way = way;
     slot->message = message;
+    cw_buffers_apply(&drive->buffers, &param);
     drive->expected_pending++;
     void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,
                                                       drive->run->params.part_count, slot->buffer, size, &count);

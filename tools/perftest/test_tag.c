@@ -10,6 +10,7 @@
  * Callers: run.c through the table.
  * With --verify each slot has a buffer of its own, filled with a pattern that depends on message and position.
  */
+#include "buffers.h"
 #include "layout.h"
 #include "tests.h"
 
@@ -45,14 +46,14 @@ struct side {
     struct slot *free_sends;
     struct slot *free_recvs;
     struct slot *slots; /* window sends, then window receives */
-    char *memory;
+    struct cw_buffers buffers;
     ucp_dt_iov_t *iovs;
 };
 
 static void side_free(struct side *side)
 {
     free(side->slots);
-    free(side->memory);
+    cw_buffers_close(&side->buffers);
     free(side->iovs);
     free(side);
 }
@@ -66,7 +67,7 @@ static void cut_slots(struct side *side, size_t room, bool shared)
         struct slot *slot = &side->slots[i];
         struct slot **list = i < window ? &side->free_sends : &side->free_recvs;
         size_t buffer = shared ? (i < window ? 0 : 1) : i;
-        *slot = (struct slot){.side = side, .next_free = *list, .buffer = side->memory + room * buffer};
+        *slot = (struct slot){.side = side, .next_free = *list, .buffer = side->buffers.base + room * buffer};
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = side->iovs + i * params->part_count;
             cw_layout_list(params, slot->buffer, slot->iov);
@@ -101,13 +102,14 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
     };
     side->slots = calloc(2 * window, sizeof(*side->slots));
     side->iovs = calloc(2 * window * params->part_count, sizeof(*side->iovs));
-    side->memory = room > SIZE_MAX / buffers ? NULL : aligned_alloc(64, room * buffers);
-    if (side->slots == NULL || side->iovs == NULL || side->memory == NULL) {
-        cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", buffers, room);
+    if (side->slots == NULL || side->iovs == NULL) {
+        cw_link_fail(run->link, "no memory");
         side_free(side);
         return NULL;
     }
-    memset(side->memory, 0, room * buffers);
+    if (cw_buffers_open(&side->buffers, run, buffers, room) != 0) {
+        return NULL;
+    }
     cut_slots(side, room, shared);
     return side;
 }
@@ -180,6 +182,7 @@ static inline struct slot *slot_take(struct slot **list)
 static inline const void *describe(const struct slot *slot, const struct side *side, ucp_tag_t tag, size_t size,
                                    ucp_request_param_t *param, size_t *count)
 {
+    cw_buffers_apply(&side->buffers, param);
     return cw_layout_apply(param, tag == TAG_ACK ? NULL : slot->iov, side->run->params.part_count, slot->buffer, size,
                            count);
 }

@@ -1,12 +1,51 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of tests, family by family.
+ * The table of tests, family by family, and where their state is kept.
  *
- * Callers: options.c, run.c, main.c.
+ * Callers: options.c, run.c, session.c, the families.
  */
 #include "tests.h"
 
+#include <pthread.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
+
+struct kept {
+    struct kept *next;
+    max_align_t state[];
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct kept *all;
+
+void *cw_test_new(size_t size)
+{
+    struct kept *kept = calloc(1, sizeof(*kept) + size);
+
+    if (kept == NULL) {
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    kept->next = all;
+    all = kept;
+    pthread_mutex_unlock(&lock);
+    return kept->state;
+}
+
+void cw_test_free(void *state)
+{
+    struct kept *kept = (struct kept *)((char *)state - offsetof(struct kept, state));
+    struct kept **at = &all;
+
+    pthread_mutex_lock(&lock);
+    while (*at != kept) {
+        at = &(*at)->next;
+    }
+    *at = kept->next;
+    pthread_mutex_unlock(&lock);
+    free(kept);
+}
 
 const struct cw_perf_test *cw_test_at(unsigned index)
 {

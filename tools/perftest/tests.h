@@ -15,6 +15,8 @@
 #include "meter.h"
 #include "options.h"
 
+struct cw_report;
+
 enum cw_perf_role { CW_ROLE_SERVER, CW_ROLE_CLIENT, CW_ROLE_LOOPBACK };
 
 /* Everything a running test uses. */
@@ -25,6 +27,8 @@ struct cw_perf_run {
     struct cw_link *link;
     struct cw_meter *meter; /* started by the test after warm-up; unused at the server */
     uint64_t verified;      /* messages checked byte by byte */
+    unsigned thread;        /* which one of several (-T) */
+    const struct cw_report *report;
 };
 
 struct cw_perf_test {
@@ -44,6 +48,13 @@ static inline bool cw_test_one_sided(const struct cw_perf_test *test)
 {
     return (test->features & (UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64)) != 0;
 }
+
+/*
+ * Zeroed memory for the state of a test, or NULL. After a failure operations may be in flight: the state is then not
+ * freed but lasts until the process ends, where it can be found. Any thread may call.
+ */
+void *cw_test_new(size_t size);
+void cw_test_free(void *state);
 
 /* The entry of a name, or NULL. */
 const struct cw_perf_test *cw_test_find(const char *name);

@@ -31,13 +31,13 @@ refused -t tag_lat -l -R 101
 refused -t tag_lat -l -R half
 refused -t tag_lat -l -E doze
 refused -t tag_lat -l -M many
-refused -t tag_lat -l -T 2
+refused -t tag_lat -l -T 0
+refused -t tag_lat -l -T 257
 refused -t tag_lat -l -D bcopy
 refused -t tag_lat -l -D iov,iov,iov
 refused -t stream_lat -l -r peek
 refused -t tag_lat -l -i 4096 --verify
 refused -t tag_lat -l -s 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
-refused -t tag_lat -l -z
 refused -t ucp_am_bw -l -B
 refused -t stream_bw -l -o
 refused -l --user-memory -t tag_bw

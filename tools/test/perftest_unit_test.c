@@ -27,6 +27,7 @@ static const struct cw_perf_params example = {
     .warmup = 99,
     .window = 7,
     .thread_mode = UCS_THREAD_MODE_MULTI,
+    .threads = 5,
     .wildcard_tag = true,
     .sleep = true,
     .recv_iov = true,
@@ -49,6 +50,7 @@ static void params_survive_the_way(void **state)
     assert_int_equal(got.warmup, example.warmup);
     assert_int_equal(got.window, example.window);
     assert_int_equal(got.thread_mode, example.thread_mode);
+    assert_int_equal(got.threads, 5);
     assert_true(got.wildcard_tag);
     assert_false(got.probe_first);
     assert_true(got.sleep);
@@ -88,6 +90,7 @@ static void wrong_params_are_refused(void **state)
             assert_true(got.part_count > 0 && got.part_count <= CW_PERF_MAX_PARTS);
             assert_true(got.size <= CW_PERF_MAX_SIZE && got.am_header <= 1u << 20);
             assert_true(got.thread_mode <= UCS_THREAD_MODE_MULTI);
+            assert_true(got.threads > 0 && got.threads <= CW_PERF_MAX_THREADS);
         }
     }
     cw_params_encode(&example, bytes);

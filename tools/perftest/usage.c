@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The usage text. The manual page is made of it: docs/man/tool.py.
+ *
+ * Callers: main.c.
+ */
+#include "options.h"
+
+#include "tests.h"
+
+#include <stdio.h>
+
+void cw_options_usage(const char *program)
+{
+    const struct cw_perf_test *test;
+
+    printf("\nUsage: %s [options]          server: waits for one client\n", program);
+    printf("       %s [options] <host>   client: runs the tests with the server on <host>\n", program);
+    printf("       %s [options] -l       both in one process\n", program);
+    printf("       %s --plot <svg> <file>...  draws results that were written with --json\n\n", program);
+    printf("What to measure\n  -t <test>     one of\n");
+    for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
+        printf("      %14s  %s\n", test->name, test->help);
+    }
+    printf("  -s <bytes>    message size, or a list: the entries of -D iov, otherwise summed up (8)\n"
+           "  -n <count>    measured iterations (1000000)\n"
+           "  -w <count>    warm-up iterations before them (10000)\n"
+           "  -O <count>    bound on unfinished sends (0: 1 for latency, 32 for bandwidth)\n"
+           "  -b <file>     run the tests of a batch file: each line a name and options; may be repeated\n"
+           "  -D <layout>[,<layout>]  contig or iov at the sender, and at the receiver (contig)\n"
+           "  -i <bytes>    distance between the entries of a list (0: one behind the other)\n"
+           "  -H <bytes>    header of an active message, beside its size (0)\n"
+           "  -y            copy active messages that come eagerly\n"
+           "  -z            give a memory handle with each operation\n"
+           "  -r <mode>     stream: recv posts receives, recv_data takes what the library holds (recv)\n"
+           "  --sweep <first>:<last>  sizes from the first to the last, each twice the one before: 8:4M\n"
+           "  --verify      check every byte of every message, every sum of atomic operations\n\n"
+           "Memory of one-sided tests\n"
+           "  --user-memory register this program's own memory, instead of letting the library allocate\n"
+           "  -B            map it without waiting until it is there (UCP_MEM_MAP_NONBLOCK)\n"
+           "  -o            the server makes no progress\n\n"
+           "Comparison\n"
+           "  --compare <lib>  run both sides here, in turn with this library and with the libucp.so.0 of <lib>\n"
+           "  --rounds <n>  how often each of them (5)\n\n"
+           "How\n"
+           "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
+           "  -T <threads>  threads at each side, each with a worker and an endpoint of its own (1)\n"
+           "  -M <mode>     thread mode of the workers: single, serialized, multi (single)\n"
+           "  -C            receive with a wild-card tag\n"
+           "  -U            wait by probing, so that every message arrives unexpected\n"
+           "  -e            endpoint with error handling (this side's alone)\n"
+           "  -m host       memory type of the buffers (host)\n"
+           "  -c <list>     bind to these processors, such as 0,2-3\n"
+           "  -l            both sides in this process\n"
+           "  -p <port>     TCP port on which the two sides meet (13337)\n"
+           "  -6            meet over IPv6\n"
+           "  --timeout <s> give up when nothing moves for so long (60; without it a server waits for ever)\n\n"
+           "Output\n"
+           "  -R <rank>     percentile that the result rows show (50.0)\n"
+           "  -f            the final row alone\n"
+           "  -I            one more line, before the rows: the library, and over what the endpoint goes\n"
+           "  -v, --csv     comma-separated values\n"
+           "  --json        one line for each test: an object with the final numbers and percentiles\n"
+           "  -N            group digits by thousands\n"
+           "  --plot <svg>  draw latency and bandwidth against size when all is measured\n"
+           "  -q, --quiet   no error messages, no sign of progress on the terminal\n"
+           "  --percentiles one more line, before the final row: p50, p90, p99, p99.9, minimum, maximum\n"
+           "  --library     print version and file of the library in use, and exit\n"
+           "  -h            this text\n\n"
+           "Transport and device are chosen by the environment: UCX_TLS, UCX_NET_DEVICES.\n");
+}
