@@ -19,7 +19,8 @@ expect_status 0 $sweep -f
 tail -n 1 "$work/out" | grep -q '^        64                50 ' || fail "-f row: $(tail -n 1 "$work/out")"
 # Without -n fewer iterations the larger the messages.
 expect_status 0 "$perftest" -l -t tag_bw --sweep 512k:1M -v -f
-tail -n 2 "$work/out" | cut -d , -f 1,2 | tr '\n' ' ' | grep -qx '524288, 511 1048576, 255 ' || fail "$(cat "$work/out")"
+tail -n 2 "$work/out" | cut -d , -f 1,2 | tr '\n' ' ' | grep -qx '524288, 511 1048576, 255 ' ||
+    fail "$(cat "$work/out")"
 
 # At the end of a sweep; from files; some of them at a time.
 printf 'small -t tag_lat\nwide -t tag_bw\n' >"$work/batch"
