@@ -287,7 +287,7 @@ static void print_accepted(const struct sockaddr_storage *address, socklen_t len
 
 int cw_oob_listen(int family, unsigned port)
 {
-    int one = 1;
+    int one = 1, zero = 0;
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)port), .sin6_addr = in6addr_any};
     struct sockaddr_in in4 = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};
     const struct sockaddr *address = family == AF_INET6 ? (struct sockaddr *)&in6 : (struct sockaddr *)&in4;
@@ -298,6 +298,9 @@ int cw_oob_listen(int family, unsigned port)
         return cw_oob_fail("no socket for waiting: %s", strerror(errno));
     }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (family == AF_INET6) {
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof(zero));
+    }
     if (bind(fd, address, length) != 0 || listen(fd, 64) != 0) {
         cw_oob_fail("cannot listen on port %u: %s (choose another one with -p)", port, strerror(errno));
         close(fd);

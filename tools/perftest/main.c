@@ -7,6 +7,7 @@
  */
 #define _GNU_SOURCE
 #include "compare.h"
+#include "group.h"
 #include "options.h"
 #include "plot.h"
 #include "progress.h"
@@ -44,22 +45,29 @@ static int plot_files(const struct cw_perf_options *options)
     return result == 0 ? 0 : CW_PERF_EXIT_PLOT;
 }
 
-static int measure(const struct cw_perf_options *options)
+static int measure(struct cw_perf_options *options)
 {
     struct cw_plot plot = {0};
     struct cw_session session = {
         .options = options,
         .oob = {.fd = -1},
         .report = {.options = options},
+        .box = options->loopback,
         .plot = options->plot != NULL ? &plot : NULL,
     };
     bool server = options->host == NULL && !options->loopback;
-    int status = CW_PERF_EXIT_FAILURE;
+    int result, status = CW_PERF_EXIT_FAILURE;
 
     cw_ticks_start();
     cw_watchdog_start(options->timeout_s + 5, CW_PERF_EXIT_FAILURE);
-    if ((server ? cw_session_serve(&session) : cw_session_run(&session)) == 0) {
-        status = server || options->plot == NULL || cw_plot_write(&plot, options->plot) == 0 ? 0 : CW_PERF_EXIT_PLOT;
+    if (cw_group_wanted(options)) {
+        result = cw_group_run(options, session.plot);
+    } else {
+        result = server ? cw_session_serve(&session) : cw_session_run(&session);
+    }
+    if (result == 0) {
+        /* A server has nothing to draw. */
+        status = plot.count == 0 || cw_plot_write(&plot, options->plot) == 0 ? 0 : CW_PERF_EXIT_PLOT;
     }
     cw_plot_free(&plot);
     return status;

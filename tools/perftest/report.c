@@ -196,13 +196,13 @@ void cw_report_interval(const struct cw_report *report, const struct cw_meter_ro
     print_row(report, label, row, 1);
 }
 
-static void print_final_row(const struct cw_report *report, const struct cw_perf_result *result)
+static void print_final_row(const struct cw_report *report, const struct cw_meter_row *row, unsigned threads)
 {
     const struct cw_perf_options *options = report->options;
     char label[CW_PERF_TEST_NAME + 256];
 
     if (options->csv) {
-        print_csv_row(report, &result->row, result->params.threads);
+        print_csv_row(report, row, threads);
         return;
     }
     if (options->final_only) {
@@ -210,7 +210,12 @@ static void print_final_row(const struct cw_report *report, const struct cw_perf
     } else {
         snprintf(label, sizeof(label), "%-10s", "Final:");
     }
-    print_row(report, label, &result->row, result->params.threads);
+    print_row(report, label, row, threads);
+}
+
+void cw_report_total(const struct cw_report *report, const struct cw_meter_row *row)
+{
+    print_final_row(report, row, 2);
 }
 
 static void print_json_text(const char *text)
@@ -286,7 +291,7 @@ void cw_report_result(const struct cw_report *report, const struct cw_perf_resul
     } else if (options->percentiles) {
         cw_say_note("--percentiles has no place in comma-separated values (-v)");
     }
-    print_final_row(report, result);
+    print_final_row(report, &result->row, result->params.threads);
 }
 
 void cw_report_extra(const struct cw_report *report, const struct cw_link *link)

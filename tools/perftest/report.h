@@ -47,6 +47,9 @@ void cw_report_extra(const struct cw_report *report, const struct cw_link *link)
 /* An intermediate row. */
 void cw_report_interval(const struct cw_report *report, const struct cw_meter_row *row, unsigned thread);
 
+/* A final row of several threads or processes (PRF-26). */
+void cw_report_total(const struct cw_report *report, const struct cw_meter_row *row);
+
 /* The final row with all that is said about a test, or its object of JSON in a line of its own. */
 void cw_report_result(const struct cw_report *report, const struct cw_perf_result *result);
 

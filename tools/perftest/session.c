@@ -106,7 +106,8 @@ static int run_here(struct cw_session *session, const struct cw_perf_params *par
         if (cw_session_ask(session, params) != 0) {
             return -1;
         }
-    } else if (session->report.levels == 0 && !options->json) {
+    }
+    if (session->box && session->report.levels == 0 && !options->json) {
         cw_report_box(test, params, true);
     }
     if (!session->header_done) {
@@ -206,8 +207,14 @@ int cw_session_run(struct cw_session *session)
         }
         session->oob.timeout_ms = (int)options->timeout_s * 1000;
     }
+    return cw_session_tests(session);
+}
+
+int cw_session_tests(struct cw_session *session)
+{
     int result = cw_session_each(session);
-    if (!options->loopback) {
+
+    if (!session->options->loopback) {
         if (result == 0) {
             cw_oob_send(&session->oob, CW_OOB_END, NULL, 0);
         }

@@ -17,6 +17,7 @@ struct cw_session {
     struct cw_oob oob;
     struct cw_report report;
     bool header_done;
+    bool box; /* the client prints the information box, too: no server does */
     /* Runs one test of the client; NULL: as a client or in loopback, with rows on stdout. 0 or -1. */
     int (*run)(struct cw_session *session, const struct cw_perf_params *params);
     void *arg; /* of run */
@@ -31,6 +32,9 @@ int cw_session_answer(struct cw_session *session);
 
 /* Meets the server, if there is one, and runs all tests. 0, or -1 after an error line. */
 int cw_session_run(struct cw_session *session);
+
+/* The same over a connection that exists, which it closes; in loopback without one. 0, or -1 after an error line. */
+int cw_session_tests(struct cw_session *session);
 
 /* Calls session->run for every line of the batch files and every size of the sweep. 0 or -1. */
 int cw_session_each(struct cw_session *session);

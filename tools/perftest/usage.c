@@ -17,6 +17,7 @@ void cw_options_usage(const char *program)
     printf("\nUsage: %s [options]          server: waits for one client\n", program);
     printf("       %s [options] <host>   client: runs the tests with the server on <host>\n", program);
     printf("       %s [options] -l       both in one process\n", program);
+    printf("       mpirun -n <count> %s [options]  among the processes of a job\n", program);
     printf("       %s --plot <svg> <file>...  draws results that were written with --json\n\n", program);
     printf("What to measure\n  -t <test>     one of\n");
     for (unsigned index = 0; (test = cw_test_at(index)) != NULL; index++) {
@@ -55,6 +56,9 @@ void cw_options_usage(const char *program)
            "  -p <port>     TCP port on which the two sides meet (13337)\n"
            "  -6            meet over IPv6\n"
            "  --timeout <s> give up when nothing moves for so long (60; without it a server waits for ever)\n\n"
+           "Started by mpirun, prun or srun, with -t and without a host\n"
+           "  --pattern <who>  pairs: those of the first half with those of the second, at the same time;\n"
+           "                all: each with each other; many: all with the first, at the same time (pairs)\n\n"
            "Output\n"
            "  -R <rank>     percentile that the result rows show (50.0)\n"
            "  -f            the final row alone\n"

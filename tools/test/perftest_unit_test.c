@@ -13,6 +13,7 @@
 
 #include "meter.h"
 #include "options.h"
+#include "plan.h"
 #include "say.h"
 #include "tests.h"
 
@@ -199,12 +200,43 @@ static void many_iterations_in_one_reading(void **state)
     cw_hist_fini(&meter.hist);
 }
 
+/* Patterns: each pair once (all), and nobody plays two at a time. */
+static void everybody_plays_everybody(void **state)
+{
+    (void)state;
+    for (uint32_t size = 2; size < 20; size++) {
+        bool met[20][20] = {{false}};
+        unsigned games = 0;
+        for (unsigned round = 0; round < cw_plan_rounds(CW_PATTERN_ALL, size); round++) {
+            bool busy[20] = {false};
+            for (uint32_t client = 0; client < size; client++) {
+                uint32_t server = cw_plan_server(CW_PATTERN_ALL, size, round, client);
+                if (server == CW_NOBODY) {
+                    continue;
+                }
+                assert_true(server < size && client < server && !met[client][server]);
+                assert_false(busy[client] || busy[server]);
+                assert_int_equal(cw_plan_clients(CW_PATTERN_ALL, size, round, server), 1);
+                met[client][server] = busy[client] = busy[server] = true;
+                games++;
+            }
+        }
+        assert_int_equal(games, size * (size - 1) / 2);
+    }
+    assert_int_equal(cw_plan_server(CW_PATTERN_PAIRS, 6, 0, 1), 4);
+    assert_int_equal(cw_plan_server(CW_PATTERN_PAIRS, 6, 0, 4), CW_NOBODY);
+    assert_int_equal(cw_plan_clients(CW_PATTERN_PAIRS, 6, 0, 4), 1);
+    assert_int_equal(cw_plan_clients(CW_PATTERN_MANY, 6, 0, 0), 5);
+    assert_int_equal(cw_plan_server(CW_PATTERN_MANY, 6, 0, 5), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(params_survive_the_way),  cmocka_unit_test(wrong_params_are_refused),
         cmocka_unit_test(host_may_stand_anywhere), cmocka_unit_test(defaults_are_those_of_the_specification),
         cmocka_unit_test(row_of_a_latency_test),   cmocka_unit_test(many_iterations_in_one_reading),
+        cmocka_unit_test(everybody_plays_everybody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
