@@ -141,11 +141,8 @@ static struct cw_visit *open_visit(void)
     (void)close(memory);
     control  = ((struct shm_shared *)visit.memory)->rings;
     cells    = (struct shm_cell *)((struct shm_shared *)visit.memory + 1);
-    visit.tx = (struct shm_producer){.cells      = cells,
-                                     .bytes      = (char *)(cells + ((size_t)2 << CELL_SHIFT)),
-                                     .control    = control,
-                                     .cell_shift = CELL_SHIFT,
-                                     .num_bytes  = NUM_BYTES};
+    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)(cells + ((size_t)2 << CELL_SHIFT)), NUM_BYTES, control, 0,
+                      0);
     cw_server_until(has_reply, &visit.fd);
     cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &visit;

@@ -73,16 +73,8 @@ static void ring_new(struct ring *ring, uint32_t cell_shift, uint32_t num_bytes)
     memset(control, 0, sizeof(*control));
     memset(cells, 0, ring->cells_size);
     memset(bytes, 0, ring->bytes_size);
-    ring->producer = (struct shm_producer){.cells      = cells,
-                                           .bytes      = bytes,
-                                           .control    = control,
-                                           .cell_shift = cell_shift,
-                                           .num_bytes  = num_bytes};
-    ring->consumer = (struct shm_consumer){.cells      = cells,
-                                           .bytes      = bytes,
-                                           .control    = control,
-                                           .cell_shift = cell_shift,
-                                           .num_bytes  = num_bytes};
+    shm_producer_init(&ring->producer, cells, cell_shift, bytes, num_bytes, control, 0, 0);
+    shm_consumer_init(&ring->consumer, cells, cell_shift, bytes, num_bytes, control, 0, 0);
 }
 
 static void check_guard(const char *guard)
@@ -111,13 +103,14 @@ static void ring_free(struct ring *ring)
 /* Both sides as if so many cells had gone through. */
 static void ring_forward(struct ring *ring, uint64_t cells, uint64_t bytes)
 {
-    struct shm_ring_control *control = ring->producer.control;
-    uint64_t i, count                = UINT64_C(1) << ring->producer.cell_shift;
+    const struct shm_producer was    = ring->producer;
+    struct shm_ring_control *control = was.control;
+    uint64_t i, count                = UINT64_C(1) << was.cell_shift;
 
-    ring->producer.cell_count = ring->producer.cells_done = cells;
-    ring->consumer.cell_count = ring->consumer.cells_told = control->cells_done = cells;
-    ring->producer.byte_count = ring->producer.bytes_done = bytes;
-    ring->consumer.byte_count = ring->consumer.bytes_told = control->bytes_done = bytes;
+    shm_producer_init(&ring->producer, was.cells, was.cell_shift, was.bytes, was.num_bytes, control, cells, bytes);
+    shm_consumer_init(&ring->consumer, was.cells, was.cell_shift, was.bytes, was.num_bytes, control, cells, bytes);
+    control->cells_done = cells;
+    control->bytes_done = bytes;
     for (i = (cells < count) ? 0 : cells - count; i < cells; i++) { /* what the last round left behind */
         shm_cell_at(ring->producer.cells, i, ring->producer.cell_shift)->control =
             shm_control_word(shm_lap(i, ring->producer.cell_shift), 8, 7);
@@ -189,7 +182,7 @@ static long receive_packet(struct ring *ring)
     }
     ring->received++;
     shm_advance(&ring->consumer, length);
-    if (shm_should_tell(&ring->consumer)) {
+    if (shm_should_tell(&ring->consumer, length)) {
         shm_tell(&ring->consumer);
     }
     return (long)length;
@@ -235,7 +228,7 @@ static void an_empty_ring_has_nothing(void **state)
     assert_true(shm_has_room(&ring.producer, 0));
     assert_true(shm_has_room(&ring.producer, 4096));
     assert_false(shm_has_room(&ring.producer, 4097));
-    assert_false(shm_should_tell(&ring.consumer));
+    assert_false(shm_should_tell(&ring.consumer, 4096));
     ring_free(&ring);
 }
 
@@ -586,7 +579,7 @@ static void *race_consume(void *arg)
             length = (uint32_t)race_length(race, n); /* goes on in step, so that the producer comes to its end */
         }
         shm_advance(consumer, length);
-        if (shm_should_tell(consumer)) {
+        if (shm_should_tell(consumer, length)) {
             shm_tell(consumer);
         }
     }

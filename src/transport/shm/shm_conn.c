@@ -43,16 +43,10 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
     conn->is_dialler = (uint8_t)dialler;
-    conn->tx = (struct shm_producer){.cells      = cells + ((size_t)tx << cell_shift),
-                                     .bytes      = bytes + (size_t)tx * num_bytes,
-                                     .control    = control + tx,
-                                     .cell_shift = cell_shift,
-                                     .num_bytes  = num_bytes};
-    conn->rx = (struct shm_consumer){.cells      = cells + ((size_t)rx << cell_shift),
-                                     .bytes      = bytes + (size_t)rx * num_bytes,
-                                     .control    = control + rx,
-                                     .cell_shift = cell_shift,
-                                     .num_bytes  = num_bytes};
+    shm_producer_init(&conn->tx, cells + ((size_t)tx << cell_shift), cell_shift, bytes + (size_t)tx * num_bytes,
+                      num_bytes, control + tx, 0, 0);
+    shm_consumer_init(&conn->rx, cells + ((size_t)rx << cell_shift), cell_shift, bytes + (size_t)rx * num_bytes,
+                      num_bytes, control + rx, 0, 0);
 }
 
 static struct shm_conn *conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)

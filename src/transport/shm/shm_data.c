@@ -95,13 +95,13 @@ static void tell(struct shm_conn *conn)
     }
 }
 
-static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
+/* Hands up what is in the ring, from its first packet on. */
+static unsigned receive(struct shm_iface *iface, struct shm_conn *conn, uint64_t word)
 {
     unsigned count = 0;
     uint32_t length;
-    uint64_t word;
 
-    while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0) {
+    do {
         length = shm_word_length(word);
         if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's greatest packet may differ from ours */
             cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
@@ -112,14 +112,10 @@ static unsigned receive(struct shm_iface *iface, struct shm_conn *conn)
         iface->super.upcalls->packet(&conn->super, shm_word_id(word), shm_data(&conn->rx, length), length);
         shm_advance(&conn->rx, length);
         count++;
-        if (shm_should_tell(&conn->rx)) {
+        if (cw_unlikely(shm_should_tell(&conn->rx, length))) {
             tell(conn);
         }
-    }
-    if (cw_unlikely(conn->hangup) && count == 0) {
-        shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
-        count = 1;
-    }
+    } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
     return count;
 }
 
@@ -153,14 +149,23 @@ static void disarm(struct shm_iface *iface)
 unsigned shm_progress(struct cw_iface *super)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    struct shm_conn *conn;
     unsigned count = 0, i;
+    uint64_t word;
 
     if (cw_unlikely(iface->armed)) {
         disarm(iface);
     }
     for (i = 0; i < iface->num_open; i++) {
-        count += receive(iface, iface->open[i]); /* a connection that broke is replaced by the last one, which is seen
-                                                  * in the next round */
+        conn = iface->open[i];
+        word = shm_peek(&conn->rx);
+        if (word != 0) {
+            count += receive(iface, conn, word); /* one that broke is replaced by the last one, which is seen in the
+                                                  * next round */
+        } else if (cw_unlikely(conn->hangup)) {
+            shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
+            count++;
+        }
     }
     if (cw_unlikely(iface->num_blocked > 0)) {
         count += give_room(iface);

@@ -44,29 +44,37 @@ _Static_assert(sizeof(struct shm_ring_control) == 2 * CW_CACHE_LINE, "layout sha
 
 /* The producer's private view. */
 struct shm_producer {
-    struct shm_cell *cells;
-    char *bytes;
-    struct shm_ring_control *control;
+    struct shm_cell *cell;          /* the next one */
+    uint64_t stamp;                 /* its lap, and the constant byte of control words */
     uint64_t cell_count;            /* cells taken so far */
+    uint64_t cell_limit;            /* cells before this one are free, as far as we know */
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
-    uint64_t cells_done;            /* last seen of the consumer */
-    uint64_t bytes_done;
-    uint32_t cell_shift;            /* 1 << cell_shift cells */
+    uint64_t bytes_done;            /* last seen of the consumer */
+    char *bytes;
     uint32_t num_bytes;             /* a power of two */
+    uint32_t cell_shift;            /* 1 << cell_shift cells */
+    struct shm_cell *cells;
+    struct shm_cell *cells_end;
+    struct shm_ring_control *control;
 };
 
 /* The consumer's private view. */
 struct shm_consumer {
-    struct shm_cell *cells;
-    char *bytes;
-    struct shm_ring_control *control;
+    struct shm_cell *cell;          /* the next one */
+    uint64_t stamp;                 /* its lap, where a control word has it */
     uint64_t cell_count;            /* cells read so far */
+    uint64_t tell_at;               /* the producer is told when so many were read */
     uint64_t byte_count;
-    uint64_t cells_told;            /* last told to the producer */
-    uint64_t bytes_told;
-    uint32_t cell_shift;
+    uint64_t bytes_told;            /* last told to the producer */
+    char *bytes;
     uint32_t num_bytes;
+    uint32_t cell_shift;
+    struct shm_cell *cells;
+    struct shm_cell *cells_end;
+    struct shm_ring_control *control;
 };
+
+#define SHM_LAP_ONE (UINT64_C(1) << 48)
 
 static inline uint64_t shm_lap(uint64_t cell_count, uint32_t cell_shift)
 {
@@ -76,6 +84,47 @@ static inline uint64_t shm_lap(uint64_t cell_count, uint32_t cell_shift)
 static inline struct shm_cell *shm_cell_at(struct shm_cell *cells, uint64_t cell_count, uint32_t cell_shift)
 {
     return &cells[cell_count & ((UINT64_C(1) << cell_shift) - 1)];
+}
+
+/* At the beginning, or as if so many cells and bytes had gone through. */
+static inline void shm_producer_init(struct shm_producer *producer, struct shm_cell *cells, uint32_t cell_shift,
+                                     char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
+                                     uint64_t cell_count, uint64_t byte_count)
+{
+    const uint64_t num_cells = UINT64_C(1) << cell_shift;
+
+    *producer = (struct shm_producer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
+                                      .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE | 1,
+                                      .cell_count = cell_count,
+                                      .cell_limit = cell_count + num_cells,
+                                      .byte_count = byte_count,
+                                      .bytes_done = byte_count,
+                                      .bytes      = bytes,
+                                      .num_bytes  = num_bytes,
+                                      .cell_shift = cell_shift,
+                                      .cells      = cells,
+                                      .cells_end  = cells + num_cells,
+                                      .control    = control};
+}
+
+static inline void shm_consumer_init(struct shm_consumer *consumer, struct shm_cell *cells, uint32_t cell_shift,
+                                     char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
+                                     uint64_t cell_count, uint64_t byte_count)
+{
+    const uint64_t num_cells = UINT64_C(1) << cell_shift;
+
+    *consumer = (struct shm_consumer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
+                                      .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE,
+                                      .cell_count = cell_count,
+                                      .tell_at    = cell_count + num_cells / 4,
+                                      .byte_count = byte_count,
+                                      .bytes_told = byte_count,
+                                      .bytes      = bytes,
+                                      .num_bytes  = num_bytes,
+                                      .cell_shift = cell_shift,
+                                      .cells      = cells,
+                                      .cells_end  = cells + num_cells,
+                                      .control    = control};
 }
 
 static inline uint64_t shm_control_word(uint64_t lap, uint32_t length, uint8_t id)
@@ -100,25 +149,40 @@ static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t nu
     return (offset + length <= num_bytes) ? offset : 0;
 }
 
+/* What the consumer told since we last looked. A peer that tells nonsense only harms itself: at worst its own unread
+ * packets are overwritten. */
+static inline void shm_look(struct shm_producer *producer)
+{
+    const uint64_t num_cells = UINT64_C(1) << producer->cell_shift;
+    uint64_t done;
+
+    /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
+    done                 = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
+    producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
+    producer->cell_limit = (producer->cell_count - done <= num_cells) ? done + num_cells : producer->cell_count;
+}
+
+/* What is longer than the byte area has no room whatever the peer tells. */
+static inline int shm_bytes_free(const struct shm_producer *producer, uint64_t length)
+{
+    const uint64_t used   = producer->byte_count - producer->bytes_done;
+    const uint64_t needed = shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+
+    return used <= producer->num_bytes && needed <= producer->num_bytes - used;
+}
+
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
 static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 {
-    uint64_t needed = (length <= SHM_CELL_DATA) ? 0 :
-                      shm_bytes_needed(producer->byte_count, length, producer->num_bytes), used;
     int attempt;
 
     for (attempt = 0; attempt < 2; attempt++) {
-        used = producer->byte_count - producer->bytes_done;
-        if (cw_likely(((producer->cell_count - producer->cells_done) >> producer->cell_shift) == 0 &&
-                      used <= producer->num_bytes && needed <= producer->num_bytes - used)) {
+        if (cw_likely(producer->cell_count != producer->cell_limit &&
+                      (length <= SHM_CELL_DATA || shm_bytes_free(producer, length)))) {
             return 1;
         }
         if (attempt == 0) {
-            /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
-            producer->cells_done = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
-            producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
-            /* a peer that tells nonsense only harms itself: at worst its own unread packets are overwritten; what is
-             * longer than the byte area has no room whatever it tells */
+            shm_look(producer);
         }
     }
     return 0;
@@ -128,7 +192,7 @@ static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
 {
     if (length <= SHM_CELL_DATA) {
-        return shm_cell_at(producer->cells, producer->cell_count, producer->cell_shift)->data;
+        return producer->cell->data;
     }
     return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
 }
@@ -139,10 +203,10 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
 
 static inline void shm_fetch_ahead(const struct shm_producer *producer)
 {
-    uint64_t ahead = producer->cell_count + SHM_CELLS_AHEAD;
+    struct shm_cell *ahead = producer->cell + SHM_CELLS_AHEAD;
 
-    if (((ahead - producer->cells_done) >> producer->cell_shift) == 0) { /* else the consumer may still need it */
-        cw_prefetch_write(shm_cell_at(producer->cells, ahead, producer->cell_shift));
+    if (producer->cell_limit - producer->cell_count > SHM_CELLS_AHEAD) { /* else the consumer may still need it */
+        cw_prefetch_write((ahead < producer->cells_end) ? ahead : producer->cells);
     }
 }
 
@@ -150,25 +214,28 @@ static inline void shm_fetch_ahead(const struct shm_producer *producer)
  * (cell or byte area). */
 static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
-    struct shm_cell *cell = shm_cell_at(producer->cells, producer->cell_count, producer->cell_shift);
-    uint64_t lap          = shm_lap(producer->cell_count, producer->cell_shift);
+    struct shm_cell *cell = producer->cell;
+    const uint64_t word   = producer->stamp | (length << 16) | ((uint64_t)id << 8);
 
     if (length > SHM_CELL_DATA) {
         producer->byte_count += shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
     }
     producer->cell_count++;
-    /* pairs with the acquire in shm_peek */
-    __atomic_store_n(&cell->control, shm_control_word(lap, (uint32_t)length, id), __ATOMIC_RELEASE);
+    producer->cell = cell + 1;
+    if (cw_unlikely(producer->cell == producer->cells_end)) {
+        producer->cell   = producer->cells;
+        producer->stamp += SHM_LAP_ONE; /* after the last lap comes the first: the carry is lost */
+    }
+    __atomic_store_n(&cell->control, word, __ATOMIC_RELEASE); /* pairs with the acquire in shm_peek */
     shm_fetch_ahead(producer);
 }
 
 /* The control word of the next packet, or 0 when there is none. */
 static inline uint64_t shm_peek(const struct shm_consumer *consumer)
 {
-    const struct shm_cell *cell = shm_cell_at(consumer->cells, consumer->cell_count, consumer->cell_shift);
-    uint64_t word               = __atomic_load_n(&cell->control, __ATOMIC_ACQUIRE);
+    const uint64_t word = __atomic_load_n(&consumer->cell->control, __ATOMIC_ACQUIRE);
 
-    return (word >> 48) == shm_lap(consumer->cell_count, consumer->cell_shift) ? word : 0;
+    return ((word ^ consumer->stamp) < SHM_LAP_ONE) ? word : 0;
 }
 
 static inline uint32_t shm_word_length(uint64_t word)
@@ -185,7 +252,7 @@ static inline uint8_t shm_word_id(uint64_t word)
 static inline const void *shm_data(const struct shm_consumer *consumer, uint32_t length)
 {
     if (length <= SHM_CELL_DATA) {
-        return shm_cell_at(consumer->cells, consumer->cell_count, consumer->cell_shift)->data;
+        return consumer->cell->data;
     }
     return consumer->bytes + shm_bytes_place(consumer->byte_count, length, consumer->num_bytes);
 }
@@ -196,19 +263,24 @@ static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
         consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
     }
     consumer->cell_count++;
+    consumer->cell++;
+    if (cw_unlikely(consumer->cell == consumer->cells_end)) {
+        consumer->cell   = consumer->cells;
+        consumer->stamp += SHM_LAP_ONE;
+    }
 }
 
-/* A quarter of the ring was read since the producer was told last. Told that rarely, the line with the counters seldom
- * travels. */
-static inline int shm_should_tell(const struct shm_consumer *consumer)
+/* After a packet of this length: a quarter of the ring was read since the producer was told last. Told that rarely, the
+ * line with the counters seldom travels. */
+static inline int shm_should_tell(const struct shm_consumer *consumer, uint32_t length)
 {
-    return (consumer->cell_count - consumer->cells_told) << 2 >= (UINT64_C(1) << consumer->cell_shift) ||
-           consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4;
+    return consumer->cell_count >= consumer->tell_at ||
+           (length > SHM_CELL_DATA && consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4);
 }
 
 static inline void shm_tell(struct shm_consumer *consumer)
 {
-    consumer->cells_told = consumer->cell_count;
+    consumer->tell_at    = consumer->cell_count + ((UINT64_C(1) << consumer->cell_shift) / 4);
     consumer->bytes_told = consumer->byte_count;
     __atomic_store_n(&consumer->control->cells_done, consumer->cell_count, __ATOMIC_RELEASE);
     __atomic_store_n(&consumer->control->bytes_done, consumer->byte_count, __ATOMIC_RELEASE);

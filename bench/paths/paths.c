@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench_paths: one short operation over and over, so that its instructions can be counted (paths.py runs it under
+ * callgrind, which counts inside of `measured` alone). Two workers in this process; shared memory or TCP between them.
+ * Whatever is sent is taken from the ring or the socket by the next call of progress, so that the count is the same in
+ * each run.
+ *
+ * Usage: bench_paths CASE TRANSPORT OPERATIONS
+ * A plain program of the public interface: LD_LIBRARY_PATH chooses the library.
+ */
+#define _GNU_SOURCE
+#include "say.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ucp/api/ucp.h>
+
+enum { WARM_UP = 600, SECONDS = 60, AM_ID = 7, TAG = 0x1234 };
+
+struct side {
+    ucp_context_h context;
+    ucp_worker_h worker;
+};
+
+static struct side near, far;
+static ucp_ep_h ep;
+static ucp_ep_h far_ep; /* for streams */
+static ucp_rkey_h rkey;
+static uint64_t *remote;
+static uint64_t word = 42, got;
+static unsigned arrived;
+
+static void fail(const char *what, ucs_status_t status)
+{
+    cw_say_error("%s failed: %s", what, ucs_status_string(status));
+    exit(1);
+}
+
+static void check(const char *what, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        fail(what, status);
+    }
+}
+
+static void open_side(struct side *side)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES,
+        .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
+    };
+    ucp_worker_params_t worker_params = {
+        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+
+    check("ucp_init", ucp_init(&params, NULL, &side->context));
+    check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
+}
+
+static ucp_ep_h connect_to(const struct side *from, const struct side *to)
+{
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_ep_h made;
+
+    check("ucp_worker_query", ucp_worker_query(to->worker, &attr));
+    params.address = attr.address;
+    check("ucp_ep_create", ucp_ep_create(from->worker, &params, &made));
+    ucp_worker_release_address(to->worker, attr.address);
+    return made;
+}
+
+static void await(const char *what, ucs_status_ptr_t request)
+{
+    ucs_status_t status = UCS_PTR_STATUS(request);
+
+    if (UCS_PTR_IS_PTR(request)) {
+        do {
+            ucp_worker_progress(near.worker);
+            ucp_worker_progress(far.worker);
+            status = ucp_request_check_status(request);
+        } while (status == UCS_INPROGRESS);
+        ucp_request_free(request);
+    }
+    check(what, status);
+}
+
+static void on_tag(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    (void)user_data;
+    if (status != UCS_OK || info->length != sizeof(word)) {
+        fail("a receive", status);
+    }
+    arrived++;
+    ucp_request_free(request);
+}
+
+static ucs_status_t on_am(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                          const ucp_am_recv_param_t *param)
+{
+    (void)arg;
+    (void)header;
+    (void)header_length;
+    (void)data;
+    (void)length;
+    (void)param;
+    arrived++;
+    return UCS_OK;
+}
+
+static void until_arrived(void)
+{
+    unsigned before = arrived;
+
+    while (arrived == before) {
+        ucp_worker_progress(far.worker);
+    }
+}
+
+static void sent(ucs_status_ptr_t request)
+{
+    if (request != NULL) {
+        await("a send", request);
+    }
+}
+
+/* A posted receive, a send, its arrival. */
+static void tag_step(void)
+{
+    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
+    const ucp_request_param_t none    = {.op_attr_mask = 0};
+
+    if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, &got, sizeof(got), TAG, UINT64_MAX, &receive))) {
+        fail("ucp_tag_recv_nbx", UCS_OK);
+    }
+    sent(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
+    until_arrived();
+}
+
+/* The send alone is counted with progress calls that find nothing subtracted by the reader: see `idle`. */
+static void am_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_am_send_nbx(ep, AM_ID, NULL, 0, &word, sizeof(word), &none));
+    until_arrived();
+}
+
+static void stream_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+    ucs_status_ptr_t data          = NULL;
+    size_t length;
+
+    sent(ucp_stream_send_nbx(ep, &word, sizeof(word), &none));
+    while (data == NULL) {
+        ucp_worker_progress(far.worker);
+        data = ucp_stream_recv_data_nb(far_ep, &length);
+    }
+    ucp_stream_data_release(far_ep, data);
+}
+
+static void put_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_put_nbx(ep, &word, sizeof(word), (uintptr_t)remote, rkey, &none));
+}
+
+static void get_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_get_nbx(ep, &got, sizeof(got), (uintptr_t)remote, rkey, &none));
+}
+
+static void fadd_step(void)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
+                                       .reply_buffer = &got,
+                                       .datatype     = ucp_dt_make_contig(sizeof(word))};
+
+    sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
+}
+
+static void idle_step(void)
+{
+    ucp_worker_progress(far.worker);
+}
+
+static const struct {
+    const char *name;
+    void (*step)(void);
+} cases[] = {
+    {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"put", put_step},
+    {"get", get_step}, {"fadd", fadd_step}, {"idle", idle_step},
+};
+
+static void map_memory(void)
+{
+    ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+        .length     = 4096,
+        .flags      = UCP_MEM_MAP_ALLOCATE,
+    };
+    ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    ucp_mem_h memh;
+    void *key;
+    size_t length;
+
+    check("ucp_mem_map", ucp_mem_map(far.context, &params, &memh));
+    check("ucp_mem_query", ucp_mem_query(memh, &attr));
+    remote = attr.address;
+    check("ucp_rkey_pack", ucp_rkey_pack(far.context, memh, &key, &length));
+    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, key, &rkey));
+    ucp_rkey_buffer_release(key);
+}
+
+/* Everything is connected, and every pool has what it needs. */
+static void set_up(void)
+{
+    static const ucp_request_param_t none;
+    ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+        .id         = AM_ID,
+        .cb         = on_am,
+    };
+
+    open_side(&near);
+    open_side(&far);
+    check("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(far.worker, &handler));
+    ep     = connect_to(&near, &far);
+    far_ep = connect_to(&far, &near);
+    ucs_status_ptr_t receive = ucp_tag_recv_nbx(far.worker, &got, sizeof(got), 0, 0, &none);
+    await("ucp_tag_send_nbx", ucp_tag_send_nbx(ep, &word, sizeof(word), 0, &none));
+    await("ucp_tag_recv_nbx", receive);
+    receive = ucp_tag_recv_nbx(near.worker, &got, sizeof(got), 0, 0, &none);
+    await("ucp_tag_send_nbx", ucp_tag_send_nbx(far_ep, &word, sizeof(word), 0, &none));
+    await("ucp_tag_recv_nbx", receive);
+    map_memory();
+}
+
+__attribute__((noinline)) static void measured(void (*step)(void), unsigned long operations)
+{
+    unsigned long i;
+
+    for (i = 0; i < operations; i++) {
+        step();
+    }
+}
+
+int main(int argc, char **argv)
+{
+    void (*step)(void) = NULL;
+    unsigned i;
+
+    cw_say_setup("bench_paths", false);
+    for (i = 0; argc == 4 && i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(argv[1], cases[i].name) == 0) {
+            step = cases[i].step;
+        }
+    }
+    if (step == NULL) {
+        fprintf(stderr, "Usage: bench_paths tag|am|stream|put|get|fadd|idle TRANSPORT OPERATIONS\n");
+        return 2;
+    }
+    cw_watchdog_start(SECONDS, 1);
+    setenv("UCX_TLS", argv[2], 1);
+    set_up();
+    for (i = 0; i < WARM_UP; i++) {
+        step();
+    }
+    measured(step, strtoul(argv[3], NULL, 10));
+    return 0;
+}
