@@ -5,7 +5,7 @@
 #include "abi/door.h"
 #include "op/tag.h"
 
-static ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+static inline ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                  const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
@@ -37,7 +37,7 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
     return tag_send(ep, buffer, count, tag, param, 1, __func__);
 }
 
-static ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count, const ucp_request_param_t *param,
+static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count, const ucp_request_param_t *param,
                                const char *call)
 {
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies between memory that several processes see. Callers: one-sided operations.
+ * Copies of a few bytes. Callers: one-sided operations, between memory that several processes see; short messages.
  */
 #ifndef CW_BASE_BYTES_H
 #define CW_BASE_BYTES_H
@@ -27,6 +27,16 @@ static inline void cw_bytes_copy(void *to, const void *from, size_t length)
     default:
         memcpy(to, from, length);
         break;
+    }
+}
+
+/* The commonest short length goes without a call. `from` may be anything when the length is 0. */
+static inline void cw_bytes_copy_short(void *to, const void *from, size_t length)
+{
+    if (length == 8) {
+        memcpy(to, from, 8);
+    } else if (length > 0) {
+        memcpy(to, from, length);
     }
 }
 

@@ -50,7 +50,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
     pool->free = NULL;
 }
 
-static int pool_grow(struct ucp_worker *worker)
+CW_COLD static int pool_grow(struct ucp_worker *worker)
 {
     struct cw_request_pool *pool = &worker->requests;
     struct cw_request_chunk *chunk;
@@ -129,25 +129,19 @@ void cw_request_put(struct cw_request *request)
     pool->in_use--;
 }
 
-static void run_callback(struct cw_request *request)
+static inline void run_callback(struct cw_request *request, ucs_status_t status)
 {
     void *handle = cw_request_handle(request);
 
-    switch (request->kind) {
-    case CW_REQUEST_SEND:
-        request->cb.send(handle, request->status, request->user_data);
-        break;
-    case CW_REQUEST_TAG_RECV:
-        request->cb.tag_recv(handle, request->status, &request->info, request->user_data);
-        break;
-    case CW_REQUEST_STREAM_RECV:
-        request->cb.stream_recv(handle, request->status, request->info.length, request->user_data);
-        break;
-    case CW_REQUEST_AM_RECV:
-        request->cb.am_recv(handle, request->status, request->info.length, request->user_data);
-        break;
-    default:
-        assert(0);
+    if (cw_likely(request->kind == CW_REQUEST_SEND)) {
+        request->cb.send(handle, status, request->user_data);
+    } else if (cw_likely(request->kind == CW_REQUEST_TAG_RECV)) {
+        request->cb.tag_recv(handle, status, &request->info, request->user_data);
+    } else if (request->kind == CW_REQUEST_STREAM_RECV) {
+        request->cb.stream_recv(handle, status, request->info.length, request->user_data);
+    } else {
+        assert(request->kind == CW_REQUEST_AM_RECV);
+        request->cb.am_recv(handle, status, request->info.length, request->user_data);
     }
 }
 
@@ -166,11 +160,11 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
     __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
     if (request->flags & CW_REQUEST_CALLBACK) {
         if (request->flags & CW_REQUEST_USER_MEMORY) {
-            run_callback(request); /* which may reuse or free the memory: not to be touched afterwards */
+            run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
             return;
         }
         request->flags |= CW_REQUEST_IN_CALLBACK;
-        run_callback(request);
+        run_callback(request, status);
         request->flags &= (uint16_t)~CW_REQUEST_IN_CALLBACK;
     }
     if (request->flags & CW_REQUEST_RELEASED) {

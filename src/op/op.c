@@ -81,11 +81,21 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_REGION]        = cw_reach_on_region,
 };
 
-void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+CW_COLD static void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
 {
     static struct cw_log_limit limit;
-    struct ucp_ep *ep   = conn->user;
-    ucs_status_t status = UCS_ERR_IO_ERROR;
+
+    cw_log_ratelimited(&limit, CW_LOG_ERROR,
+                       "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
+                       id, length, (unsigned long long)cw_ep_peer_uid(ep),
+                       (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
+    cw_ep_fail(ep, status);
+}
+
+void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct ucp_ep *ep = conn->user;
+    ucs_status_t status;
 
     if (cw_unlikely(ep->state != CW_EP_OPEN)) {
         if (ep->state == CW_EP_FAILED) {
@@ -95,16 +105,10 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
             id = CW_PACKET_INVALID; /* before the client has chosen a connection */
         }
     }
-    if (cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL)) {
-        status = handlers[id](ep, data, length);
-    }
+    status = cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL) ? handlers[id](ep, data, length) :
+             UCS_ERR_IO_ERROR;
     if (cw_unlikely(status != UCS_OK)) {
-        cw_log_ratelimited(&limit, CW_LOG_ERROR,
-                           "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is "
-                           "closed",
-                           id, length, (unsigned long long)cw_ep_peer_uid(ep),
-                           (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
-        cw_ep_fail(ep, status);
+        refused(ep, id, length, status);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "op/credit.h"
 #include "op/fetch.h"
@@ -33,6 +34,21 @@ void cw_tag_store(struct cw_request *request, const void *data, size_t length)
     if (cw_likely(state->status == UCS_OK)) {
         state->status = cw_dt_unpack(&state->cursor, data, length);
     }
+}
+
+/* The same for a message that is here as a whole. */
+static inline void take_whole(struct cw_request *request, ucp_tag_t tag, const void *data, size_t length)
+{
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    if (cw_likely(state->cursor.class_id == UCP_DATATYPE_CONTIG && length <= state->cursor.length)) {
+        request->info.sender_tag = tag;
+        request->info.length     = length;
+        cw_bytes_copy_short(state->cursor.contig, data, length);
+        return;
+    }
+    cw_tag_begin(request, tag, length);
+    cw_tag_store(request, data, length);
 }
 
 static void finish(struct cw_request *request)
@@ -137,7 +153,7 @@ static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint6
 }
 
 /* A message of one packet that nobody waits for. */
-static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+CW_COLD static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
 {
     struct ucp_recv_desc *desc = new_desc(ep, length, length, sync_id);
 
@@ -153,7 +169,7 @@ static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id
     return UCS_OK;
 }
 
-static ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
 {
     const struct cw_wire_tag_ack ack = {.sync_id = htole64(sync_id)};
     struct cw_tag_recv *match;
@@ -167,8 +183,7 @@ static ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_
         return keep_whole(ep, tag, sync_id, data, length);
     }
     request = cw_tag_request_of(match);
-    cw_tag_begin(request, tag, length);
-    cw_tag_store(request, data, length);
+    take_whole(request, tag, data, length);
     cw_credit_consumed(ep, length);
     if (sync_id != 0) {
         cw_ep_send_control(ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));

@@ -153,8 +153,19 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
  */
 static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *matcher, uint64_t tag)
 {
+    struct cw_tag_recv *recv;
+
     if (matcher->num_posted == 0) {
         return NULL;
+    }
+    if (cw_likely(matcher->busy == 0)) { /* few receives, all in the list: mostly it is the first one's message */
+        recv = cw_container_of(cw_list_head(&matcher->leftover, struct cw_tag_node, ring), struct cw_tag_recv, node);
+        if (cw_likely(cw_tag_matches(tag, recv->node.key, recv->mask))) {
+            cw_list_remove(&recv->node.ring);
+            recv->sequence = 0;
+            matcher->num_posted--;
+            return recv;
+        }
     }
     return cw_tag_matcher_match_recv(matcher, tag);
 }

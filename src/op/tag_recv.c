@@ -30,15 +30,15 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     }
     state            = cw_request_state(request);
     state->status    = UCS_OK;
-    request->release = tag_recv_release;
     request->info    = (ucp_tag_recv_info_t){0};
     cw_tag_recv_init(&state->match);
     *request_p = request;
     if (cw_likely(cw_dt_is_contig(datatype))) {
-        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
+        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count)); /* nothing to release */
         return UCS_OK;
     }
-    status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+    request->release = tag_recv_release;
+    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
         cw_request_put(request);
         return status;

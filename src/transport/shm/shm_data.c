@@ -5,6 +5,7 @@
  */
 #include "transport/shm/shm.h"
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "os/unix_socket.h"
 
@@ -13,7 +14,7 @@
 
 /* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
  * between both steps on both sides, at least one of us sees the other. */
-static inline void ring_doorbell(struct shm_conn *conn)
+CW_COLD static void ring_doorbell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->tx.control->consumer_sleeps;
 
@@ -24,7 +25,7 @@ static inline void ring_doorbell(struct shm_conn *conn)
     }
 }
 
-static ucs_status_t no_room(struct shm_conn *conn)
+CW_COLD static ucs_status_t no_room(struct shm_conn *conn)
 {
     if (conn->state != SHM_CONN_OPEN || conn->hangup) {
         return UCS_ERR_CONNECTION_RESET;
@@ -36,9 +37,10 @@ static ucs_status_t no_room(struct shm_conn *conn)
     return CW_AGAIN;
 }
 
-ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+/* A short send that does not fit a cell, or cannot be made now. */
+__attribute__((noinline)) static ucs_status_t send_longer(struct shm_conn *conn, uint8_t id, uint64_t header,
+                                                          const void *payload, size_t length)
 {
-    struct shm_conn *conn = shm_conn_of(super);
     char *data;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
@@ -47,12 +49,27 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     }
     data = shm_reserve(&conn->tx, sizeof(header) + length);
     memcpy(data, &header, sizeof(header));
-    if (length == sizeof(uint64_t)) {
-        memcpy(data + sizeof(header), payload, sizeof(uint64_t)); /* the commonest small size, without a call */
-    } else if (length > 0) {
-        memcpy(data + sizeof(header), payload, length);
-    }
+    cw_bytes_copy_short(data + sizeof(header), payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
+    if (conn->peer_sleeps) {
+        ring_doorbell(conn);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+    char *data;
+
+    if (cw_unlikely(sizeof(header) + length > SHM_CELL_DATA || conn->state != SHM_CONN_OPEN || conn->hangup ||
+                    !shm_has_cell(&conn->tx))) {
+        return send_longer(conn, id, header, payload, length);
+    }
+    data = conn->tx.cell->data;
+    memcpy(data, &header, sizeof(header));
+    cw_bytes_copy_short(data + sizeof(header), payload, length);
+    shm_publish_cell(&conn->tx, sizeof(header) + length, id);
     if (conn->peer_sleeps) {
         ring_doorbell(conn);
     }
@@ -82,7 +99,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
 }
 
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */
-static void tell(struct shm_conn *conn)
+CW_COLD static void tell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->rx.control->producer_waits;
 
@@ -136,7 +153,7 @@ static unsigned give_room(struct shm_iface *iface)
     return count;
 }
 
-static void disarm(struct shm_iface *iface)
+CW_COLD static void disarm(struct shm_iface *iface)
 {
     unsigned i;
 

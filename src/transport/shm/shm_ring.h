@@ -171,13 +171,19 @@ static inline int shm_bytes_free(const struct shm_producer *producer, uint64_t l
     return used <= producer->num_bytes && needed <= producer->num_bytes - used;
 }
 
+/* Whether a cell is free, as far as we know. */
+static inline int shm_has_cell(const struct shm_producer *producer)
+{
+    return producer->cell_count != producer->cell_limit;
+}
+
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
 static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 {
     int attempt;
 
     for (attempt = 0; attempt < 2; attempt++) {
-        if (cw_likely(producer->cell_count != producer->cell_limit &&
+        if (cw_likely(shm_has_cell(producer) &&
                       (length <= SHM_CELL_DATA || shm_bytes_free(producer, length)))) {
             return 1;
         }
@@ -210,16 +216,12 @@ static inline void shm_fetch_ahead(const struct shm_producer *producer)
     }
 }
 
-/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
- * (cell or byte area). */
-static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
+/* Publishes the next cell, with what was written to it or to the byte area. */
+static inline void shm_publish_cell(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
     struct shm_cell *cell = producer->cell;
     const uint64_t word   = producer->stamp | (length << 16) | ((uint64_t)id << 8);
 
-    if (length > SHM_CELL_DATA) {
-        producer->byte_count += shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
-    }
     producer->cell_count++;
     producer->cell = cell + 1;
     if (cw_unlikely(producer->cell == producer->cells_end)) {
@@ -228,6 +230,16 @@ static inline void shm_publish(struct shm_producer *producer, uint64_t length, u
     }
     __atomic_store_n(&cell->control, word, __ATOMIC_RELEASE); /* pairs with the acquire in shm_peek */
     shm_fetch_ahead(producer);
+}
+
+/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
+ * (cell or byte area). */
+static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
+{
+    if (length > SHM_CELL_DATA) {
+        producer->byte_count += shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+    }
+    shm_publish_cell(producer, length, id);
 }
 
 /* The control word of the next packet, or 0 when there is none. */
