@@ -141,7 +141,6 @@ static void tag_step(void)
     until_arrived();
 }
 
-/* The send alone is counted with progress calls that find nothing subtracted by the reader: see `idle`. */
 static void am_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};

@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Counts the instructions of short operations and compares them with what is kept beside this file.
+
+Usage: paths.py BIN [--update] [--case NAME]...
+
+BIN is the directory of bench_paths, of an optimized build without assertions. valgrind's callgrind counts what one
+operation costs in user space, sender and receiver together. Such a count does not depend on the machine's load, only on
+the compiler and the C library; where they are others than those of the kept numbers nothing can be said, and the status
+is 77. More than 3 % above a kept number is a failure: either the growth is an accident, or the commit that causes it
+says why and brings new numbers (--update).
+"""
+import argparse
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paths.json")
+OPERATIONS = 2000
+GROWTH = 0.03
+SKIPPED = 77
+CASES = [(case, tls) for tls in ("shm", "self,shm,tcp") for case in ("idle", "tag", "am", "stream")] + \
+        [(case, "shm") for case in ("put", "get", "fadd")] + [(case, "tcp") for case in ("tag", "am", "put")]
+
+
+def surroundings():
+    compiler = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False).stdout.strip()
+    return {"machine": platform.machine(), "gcc": compiler, "libc": " ".join(platform.libc_ver())}
+
+
+def count(binary, case, tls):
+    """Instructions per operation."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
+                   "--toggle-collect=measured", binary, case, tls, str(OPERATIONS)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or not found:
+        sys.exit(f"paths.py: {case} over {tls} failed:\n{done.stderr}")
+    return int(found.group(1)) / OPERATIONS
+
+
+def load():
+    try:
+        with open(KEPT, encoding="utf-8") as file:
+            return json.load(file)
+    except FileNotFoundError:
+        return {"surroundings": None, "instructions": {}}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("bin")
+    parser.add_argument("--update", action="store_true", help="keep what is counted now")
+    parser.add_argument("--case", action="append", help="only these")
+    options = parser.parse_args()
+    binary = os.path.join(options.bin, "bench_paths")
+    kept = load()
+    if shutil.which("valgrind") is None:
+        print("skipped: valgrind is not installed")
+        return SKIPPED
+    if not options.update and kept["surroundings"] != surroundings():
+        print(f"skipped: the numbers were counted with {kept['surroundings']}, here are {surroundings()}")
+        return SKIPPED
+    failed = 0
+    print(f"{'operation':<24}{'kept':>8}{'now':>8}{'change':>9}")
+    for case, tls in CASES:
+        if options.case and case not in options.case:
+            continue
+        name = f"{case} {tls}"
+        now, before = count(binary, case, tls), kept["instructions"].get(name)
+        change = now / before - 1 if before else 0
+        grown = not options.update and (before is None or change > GROWTH)
+        failed += grown
+        print(f"{name:<24}{before or 0:>8.0f}{now:>8.0f}{change:>+9.1%}{'   TOO MANY' if grown else ''}")
+        kept["instructions"][name] = round(now)
+    if options.update:
+        kept["surroundings"] = surroundings()
+        with open(KEPT, "w", encoding="utf-8") as file:
+            json.dump(kept, file, indent=2)
+            file.write("\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
