@@ -3,6 +3,7 @@
  * Atomic operations on remote memory (AMO-*). The old calls are in compat.c.
  */
 #include "abi/door.h"
+#include "op/amo_word.h"
 #include "op/rma.h"
 
 /* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter ones, too, and have a way without (R17). */
@@ -82,8 +83,9 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
     return check_key(address, size, rkey);
 }
 
-ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                   uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
+/* Out of line, so that what is plain stays short. */
+static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                       uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     const unsigned size = operand_size(param);
     ucp_worker_h worker = ep->worker;
@@ -91,7 +93,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     ucs_status_t status;
     void *reply;
 
-    status = check(ep, opcode, buffer, count, remote_addr, size, rkey, param);
+    status = check(ep, opcode, buffer, count, address, size, rkey, param);
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
@@ -100,8 +102,47 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
         result = UCS_STATUS_PTR(ep->status);
     } else {
-        result = cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, remote_addr, rkey, param);
+        result = cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, address, rkey, param);
     }
     cw_worker_leave(worker);
     return result;
+}
+
+/* The word of a fetching operation on 8 bytes of which nothing else is to be said and that this CPU can carry out in
+ * the call, without entering the worker; else NULL. */
+static inline uint64_t *find_plain(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                   uint64_t address, const struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    const uint32_t needed = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const unsigned both   = CW_KEY_READ | CW_KEY_WRITE;
+    ucp_worker_h worker   = ep->worker;
+    char *word;
+
+    if (cw_unlikely((param->op_attr_mask & (needed | closer)) != needed ||
+                    param->datatype != ucp_dt_make_contig(sizeof(uint64_t)) || count != 1 ||
+                    (unsigned)opcode >= UCP_ATOMIC_OP_LAST || buffer == NULL || param->reply_buffer == NULL ||
+                    !cw_worker_has(worker, UCP_FEATURE_AMO64) || worker->mt ||
+                    !cw_rkey_holds(rkey, address, sizeof(uint64_t)) || (rkey->key.rights & both) != both)) {
+        return NULL;
+    }
+    word = cw_rma_find_direct(ep, rkey, address, sizeof(uint64_t), 1);
+    /* where a mapping begins follows from what a peer wrote into its key */
+    return cw_likely((((uintptr_t)word | address) & (sizeof(uint64_t) - 1)) == 0) ? (uint64_t *)(void *)word : NULL;
+}
+
+ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                   uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    uint64_t *word = find_plain(ep, opcode, buffer, count, remote_addr, rkey, param);
+    uint64_t operand, swap;
+
+    if (cw_likely(word != NULL)) {
+        memcpy(&operand, buffer, sizeof(operand));
+        memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
+        operand = cw_amo_apply64(word, (enum cw_wire_amo_op)opcode, operand, swap);
+        memcpy(param->reply_buffer, &operand, sizeof(operand));
+        return NULL;
+    }
+    return start(ep, opcode, buffer, count, remote_addr, rkey, param);
 }

@@ -85,70 +85,63 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* The frequent case: bytes, nothing to be said about them, and all in order; everything else is looked at closely. */
-static inline int is_plain(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
-                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, unsigned right)
+/* Everything that is not plain. Out of line, so that what is plain stays short. */
+static CW_APART ucs_status_ptr_t transfer(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                                          const ucp_request_param_t *param, enum direction direction)
 {
-    return cw_likely(cw_worker_has(worker, UCP_FEATURE_RMA) && !(param->op_attr_mask & CW_DOOR_CHECKED) && count > 0 &&
-                     buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right));
+    const char *call    = (direction == PUT) ? "ucp_put_nbx" : "ucp_get_nbx";
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+    size_t length = 0;
+
+    status = check(worker, buffer, count, address, rkey, param, direction, call, &length);
+    if (status != UCS_OK || length == 0) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
+             cw_get(ep, buffer, count, length, address, rkey, param);
+    cw_worker_leave(worker);
+    return result;
 }
 
-/* Without entering the worker, and without a request for the program to see. */
-static inline int can_be_direct(ucp_worker_h worker, const ucp_request_param_t *param)
+/* Where bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
+ * request for the program to see; else NULL. */
+static inline char *find_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
-    return cw_likely(!worker->mt && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL));
+    const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const unsigned right  = (direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ;
+    ucp_worker_h worker   = ep->worker;
+
+    if (cw_likely(cw_worker_has(worker, UCP_FEATURE_RMA) && !worker->mt && !(param->op_attr_mask & closer) &&
+                  count > 0 && buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right))) {
+        return cw_rma_find_direct(ep, rkey, address, count, direction == PUT);
+    }
+    return NULL;
 }
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
-    size_t length       = count;
-    ucs_status_ptr_t result;
-    ucs_status_t status;
-    char *ptr;
+    char *to = find_plain(ep, buffer, count, remote_addr, rkey, param, PUT);
 
-    if (is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_WRITE)) {
-        ptr = can_be_direct(worker, param) ? cw_rma_find_direct(ep, rkey, remote_addr, count, 1) : NULL;
-        if (cw_likely(ptr != NULL)) {
-            cw_bytes_copy(ptr, buffer, count);
-            return NULL;
-        }
-    } else {
-        status = check(worker, buffer, count, remote_addr, rkey, param, PUT, __func__, &length);
-        if (status != UCS_OK || length == 0) {
-            return UCS_STATUS_PTR(status);
-        }
+    if (cw_likely(to != NULL)) {
+        cw_bytes_copy(to, buffer, count);
+        return NULL;
     }
-    cw_worker_enter(worker);
-    result = cw_put(ep, buffer, count, length, remote_addr, rkey, param);
-    cw_worker_leave(worker);
-    return result;
+    return transfer(ep, (void *)(uintptr_t)buffer, count, remote_addr, rkey, param, PUT);
 }
 
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
-    size_t length       = count;
-    ucs_status_ptr_t result;
-    ucs_status_t status;
-    char *ptr;
+    const char *from = find_plain(ep, buffer, count, remote_addr, rkey, param, GET);
 
-    if (is_plain(worker, buffer, count, remote_addr, rkey, param, CW_KEY_READ)) {
-        ptr = can_be_direct(worker, param) ? cw_rma_find_direct(ep, rkey, remote_addr, count, 0) : NULL;
-        if (cw_likely(ptr != NULL)) {
-            cw_bytes_copy(buffer, ptr, count);
-            return NULL;
-        }
-    } else {
-        status = check(worker, buffer, count, remote_addr, rkey, param, GET, __func__, &length);
-        if (status != UCS_OK || length == 0) {
-            return UCS_STATUS_PTR(status);
-        }
+    if (cw_likely(from != NULL)) {
+        cw_bytes_copy(buffer, from, count);
+        return NULL;
     }
-    cw_worker_enter(worker);
-    result = cw_get(ep, buffer, count, length, remote_addr, rkey, param);
-    cw_worker_leave(worker);
-    return result;
+    return transfer(ep, buffer, count, remote_addr, rkey, param, GET);
 }

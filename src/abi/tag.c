@@ -6,7 +6,7 @@
 #include "op/tag.h"
 
 static inline ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                 const ucp_request_param_t *param, int sync, const char *call)
+                                        const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
@@ -37,8 +37,8 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
     return tag_send(ep, buffer, count, tag, param, 1, __func__);
 }
 
-static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count, const ucp_request_param_t *param,
-                               const char *call)
+static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, size_t count,
+                                      const ucp_request_param_t *param, const char *call)
 {
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_TAG");

@@ -11,22 +11,16 @@
 /* The lengths of numbers go by one store, so that whoever waits for a number sees all of it or nothing. */
 static inline void cw_bytes_copy(void *to, const void *from, size_t length)
 {
-    switch (length) {
-    case 1:
-        memcpy(to, from, 1);
-        break;
-    case 2:
-        memcpy(to, from, 2);
-        break;
-    case 4:
-        memcpy(to, from, 4);
-        break;
-    case 8:
+    if (length == 8) {
         memcpy(to, from, 8);
-        break;
-    default:
+    } else if (length == 4) {
+        memcpy(to, from, 4);
+    } else if (length == 2) {
+        memcpy(to, from, 2);
+    } else if (length == 1) {
+        *(char *)to = *(const char *)from;
+    } else {
         memcpy(to, from, length);
-        break;
     }
 }
 

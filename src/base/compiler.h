@@ -8,9 +8,9 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* What is called seldom from where every message passes: kept out of line, so that its needs of registers and stack burden
- * nobody else. */
-#define CW_COLD __attribute__((noinline, cold))
+/* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. */
+#define CW_APART __attribute__((noinline))
+#define CW_COLD  __attribute__((noinline, cold))
 
 #define CW_CACHE_LINE 64
 

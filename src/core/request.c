@@ -50,7 +50,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
     pool->free = NULL;
 }
 
-CW_COLD static int pool_grow(struct ucp_worker *worker)
+static CW_COLD int pool_grow(struct ucp_worker *worker)
 {
     struct cw_request_pool *pool = &worker->requests;
     struct cw_request_chunk *chunk;

@@ -163,6 +163,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     memset(worker, 0, sizeof(*worker));
     worker->context  = context;
+    worker->features = context->features;
     worker->handlers = handlers;
     status           = set_params(worker, params);
     if (status == UCS_OK) {

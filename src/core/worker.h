@@ -59,6 +59,7 @@ struct cw_job {
 
 struct ucp_worker {
     struct ucp_context *context;
+    uint64_t features;                  /* of the context */
     struct cw_iface *ifaces[CW_MAX_IFACES];
     struct cw_protocol_plan plans[CW_MAX_IFACES];
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
@@ -121,7 +122,7 @@ static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *j
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {
-    return (worker->context->features & feature) != 0;
+    return (worker->features & feature) != 0;
 }
 
 static inline void cw_worker_enter(struct ucp_worker *worker)

@@ -7,6 +7,7 @@
  * complete and may destroy the key (AMO-11, KEY-6).
  */
 #include "base/log.h"
+#include "op/amo_word.h"
 #include "op/op.h"
 #include "op/rma.h"
 
@@ -26,51 +27,13 @@ _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP =
 
 /* ---- the CPU's part, at the origin and at the owner ---- */
 
-static inline uint32_t apply32(uint32_t *word, enum cw_wire_amo_op op, uint32_t operand, uint32_t swap)
-{
-    switch (op) {
-    case CW_WIRE_AMO_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_CSWAP:
-        (void)__atomic_compare_exchange_n(word, &operand, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return operand;
-    case CW_WIRE_AMO_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    default:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
-static inline uint64_t apply64(uint64_t *word, enum cw_wire_amo_op op, uint64_t operand, uint64_t swap)
-{
-    switch (op) {
-    case CW_WIRE_AMO_ADD:
-        return __atomic_fetch_add(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_SWAP:
-        return __atomic_exchange_n(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_CSWAP:
-        (void)__atomic_compare_exchange_n(word, &operand, swap, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-        return operand;
-    case CW_WIRE_AMO_AND:
-        return __atomic_fetch_and(word, operand, __ATOMIC_SEQ_CST);
-    case CW_WIRE_AMO_OR:
-        return __atomic_fetch_or(word, operand, __ATOMIC_SEQ_CST);
-    default:
-        return __atomic_fetch_xor(word, operand, __ATOMIC_SEQ_CST);
-    }
-}
-
 /* Returns the value before. */
 static inline uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, uint64_t operand, uint64_t swap)
 {
     if (size == sizeof(uint32_t)) {
-        return apply32(word, op, (uint32_t)operand, (uint32_t)swap);
+        return cw_amo_apply32(word, op, (uint32_t)operand, (uint32_t)swap);
     }
-    return apply64(word, op, operand, swap);
+    return cw_amo_apply64(word, op, operand, swap);
 }
 
 static uint64_t apply_packet(void *word, const struct cw_wire_amo *packet)
@@ -275,10 +238,9 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct amo *amo, const ucp_requ
 }
 
 /* Not in the call, or not without a request; apart so that the way of the others stays short. */
-static __attribute__((noinline)) ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value,
-                                                            uint64_t swap, void *reply, unsigned size,
-                                                            uint64_t address, struct ucp_rkey *rkey,
-                                                            const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
+                                           void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
+                                           const ucp_request_param_t *param)
 {
     struct amo amo = {.packet = {.token   = rkey->key.token,
                                  .address = address,

@@ -81,7 +81,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_REGION]        = cw_reach_on_region,
 };
 
-CW_COLD static void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
+static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
 {
     static struct cw_log_limit limit;
 

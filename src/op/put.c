@@ -291,29 +291,17 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
            cw_rma_post(request, param->op_attr_mask, keep);
 }
 
-/* The shortest way by packets: no request. CW_AGAIN: not this way, or not now. */
-static ucs_status_t put_short(struct ucp_ep *ep, const void *buffer, size_t length, uint64_t address,
-                              const struct ucp_rkey *rkey)
+/* Whether the shortest way by packets is open: a short send, no request. */
+static int can_be_short(struct ucp_ep *ep, size_t length, uint64_t address, const struct ucp_rkey *rkey)
 {
-    struct cw_rma *rma           = cw_rma_get(ep);
-    const uint64_t at            = htole64(address);
-    const struct cw_iface *iface = ep->conn->iface;
-    char bytes[sizeof(at) + SHORT_BYTES];
-    ucs_status_t status;
+    const struct cw_rma *rma;
 
-    if (rma == NULL || length > SHORT_BYTES || sizeof(at) + length > iface->limits.max_short || rma->running ||
-        !cw_list_empty(&rma->queue) || cw_rma_is_late(rma, address, length)) {
-        return CW_AGAIN;
+    if (!cw_ep_ready(ep) || length > SHORT_BYTES || cw_copy_is_possible(ep, &rkey->key) ||
+        sizeof(address) + length > ep->conn->iface->limits.max_short) {
+        return 0;
     }
-    memcpy(bytes, &at, sizeof(at));
-    cw_bytes_copy(bytes + sizeof(at), buffer, length);
-    status = iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
-                                          sizeof(at) + length);
-    if (status == UCS_OK) {
-        rma->sent_mark++;
-        ep->rma_busy = 1;
-    }
-    return status;
+    rma = cw_rma_get(ep);
+    return rma != NULL && !rma->running && cw_list_empty(&rma->queue) && !cw_rma_is_late(rma, address, length);
 }
 
 /* By stores, of any datatype; a request only if the program wants to see one. */
@@ -349,6 +337,8 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
 {
     const uint32_t attributes = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     const int plain           = cw_likely(!(param->op_attr_mask & attributes));
+    const uint64_t at         = htole64(address);
+    char bytes[sizeof(at) + SHORT_BYTES];
     ucs_status_t status;
     char *to;
 
@@ -363,8 +353,15 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         cw_bytes_copy(to, buffer, length);
         return NULL;
     }
-    if (to == NULL && plain && cw_ep_ready(ep) && !cw_copy_is_possible(ep, &rkey->key)) {
-        status = put_short(ep, buffer, length, address, rkey);
+    if (to == NULL && plain && can_be_short(ep, length, address, rkey)) {
+        memcpy(bytes, &at, sizeof(at));
+        cw_bytes_copy(bytes + sizeof(at), buffer, length);
+        status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
+                                                        sizeof(at) + length);
+        if (status == UCS_OK) {
+            ep->rma->sent_mark++;
+            ep->rma_busy = 1;
+        }
         if (status != CW_AGAIN) {
             return UCS_STATUS_PTR(status);
         }

@@ -153,7 +153,8 @@ static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint6
 }
 
 /* A message of one packet that nobody waits for. */
-CW_COLD static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+static CW_COLD ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
+                                       size_t length)
 {
     struct ucp_recv_desc *desc = new_desc(ep, length, length, sync_id);
 
@@ -169,7 +170,8 @@ CW_COLD static ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t
     return UCS_OK;
 }
 
-static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data, size_t length)
+static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
+                                        size_t length)
 {
     const struct cw_wire_tag_ack ack = {.sync_id = htole64(sync_id)};
     struct cw_tag_recv *match;

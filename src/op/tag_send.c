@@ -61,8 +61,8 @@ static const struct cw_send_kind tag_sync_kind = {
     .header       = write_header,
 };
 
-__attribute__((noinline)) static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                     const ucp_request_param_t *param, int sync)
+static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                              const ucp_request_param_t *param, int sync)
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     ucs_status_t status;

@@ -139,8 +139,12 @@ def backtrace(root, output):
     prefix = os.path.realpath(root) + os.sep
     for line in output.split("\n"):
         match = re.match(r"#\d+\s+(?:0x[0-9a-f]+ in )?(\w+) \(.*\) at (\S+):\d+$", line)
-        path = os.path.realpath(match.group(2)) if match is not None else ""
-        # The C library's sources have relative names, which a build directory inside the tree must not make ours.
+        if match is None:
+            continue
+        path = match.group(2)
+        # A compiler cache makes names relative. So are those of the C library's sources, which must not become ours.
+        inner = re.match(r"(?:\.\./)+((?:src|test)/\S+)$", path)
+        path = os.path.realpath(os.path.join(root, inner.group(1)) if inner is not None else path)
         if path.startswith(prefix) and os.path.exists(path):
             found.append((match.group(1), path[len(prefix):]))
     return found[::-1]

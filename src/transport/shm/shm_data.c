@@ -14,7 +14,7 @@
 
 /* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
  * between both steps on both sides, at least one of us sees the other. */
-CW_COLD static void ring_doorbell(struct shm_conn *conn)
+static CW_COLD void ring_doorbell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->tx.control->consumer_sleeps;
 
@@ -25,7 +25,7 @@ CW_COLD static void ring_doorbell(struct shm_conn *conn)
     }
 }
 
-CW_COLD static ucs_status_t no_room(struct shm_conn *conn)
+static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
 {
     if (conn->state != SHM_CONN_OPEN || conn->hangup) {
         return UCS_ERR_CONNECTION_RESET;
@@ -38,8 +38,8 @@ CW_COLD static ucs_status_t no_room(struct shm_conn *conn)
 }
 
 /* A short send that does not fit a cell, or cannot be made now. */
-__attribute__((noinline)) static ucs_status_t send_longer(struct shm_conn *conn, uint8_t id, uint64_t header,
-                                                          const void *payload, size_t length)
+static CW_APART ucs_status_t send_longer(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
+                                         size_t length)
 {
     char *data;
 
@@ -99,7 +99,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
 }
 
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */
-CW_COLD static void tell(struct shm_conn *conn)
+static CW_COLD void tell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->rx.control->producer_waits;
 
@@ -153,7 +153,7 @@ static unsigned give_room(struct shm_iface *iface)
     return count;
 }
 
-CW_COLD static void disarm(struct shm_iface *iface)
+static CW_COLD void disarm(struct shm_iface *iface)
 {
     unsigned i;
 

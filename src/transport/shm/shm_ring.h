@@ -8,8 +8,7 @@
  *   control word: lap 16 bits | length 32 bits | id 8 bits | 8 bits of value 1, so that no word is 0
  *
  * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer
- * and are checked. Each side keeps its counters in private memory; what it tells the other lies in struct
- * shm_ring_control.
+ * and are checked. Each side keeps its counters to itself; what it tells the other lies in struct shm_ring_control.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
