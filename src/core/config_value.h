@@ -97,6 +97,7 @@ struct cw_signal_list {
 extern const char *const cw_words_version[];
 extern const char *const cw_words_atomic_mode[];
 extern const char *const cw_words_rndv_scheme[];
+extern const char *const cw_words_auth_tls[];
 extern const char *const cw_words_fence_mode[];
 extern const char *const cw_words_memory_type[];
 extern const char *const cw_words_handle_errors[];

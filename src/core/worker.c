@@ -83,7 +83,8 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     return status;
 }
 
-/* One interface per transport. A transport that fails is done without, as long as another one is left. */
+/* One interface per transport. A transport that fails is done without, as long as another one is left; but what the
+ * settings demand for safety's sake is had, or there is no worker. */
 static ucs_status_t open_ifaces(struct ucp_worker *worker)
 {
     const struct ucp_context *context = worker->context;
@@ -96,6 +97,9 @@ static ucs_status_t open_ifaces(struct ucp_worker *worker)
         }
         status = open_iface(worker, &context->resources[first], next - first);
         last   = (status == UCS_OK) ? last : status;
+        if (status == UCS_ERR_INVALID_PARAM || status == UCS_ERR_UNSUPPORTED) {
+            return status;
+        }
     }
     return (worker->num_ifaces > 0) ? UCS_OK : last;
 }

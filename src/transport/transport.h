@@ -113,8 +113,9 @@ struct cw_transport {
     /* Lists devices, at most `max`; returns how many there are. No side effects, microseconds. */
     unsigned (*query_devices)(const struct cw_config *config, struct cw_device *devices, unsigned max);
 
-    /* Opens an interface. Fails with a reason in the log and nothing left behind. close(): all conns were closed
-     * before. */
+    /* Opens an interface. Fails with a reason in the log and nothing left behind. UCS_ERR_INVALID_PARAM and
+     * UCS_ERR_UNSUPPORTED: the settings demand protection that cannot be had, so there must be no worker. close(): all
+     * conns were closed before. */
     ucs_status_t (*open)(const struct cw_iface_params *params, struct cw_iface **iface_p);
     void (*close)(struct cw_iface *iface);
 

@@ -10,17 +10,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "os/secret.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
+
+enum role { DIALLER, ACCEPTOR };
 
 enum phase {
     BEGIN,                        /* the acceptor waits for an offer */
     OFFERED,                      /* the dialler waits for the answer */
+    PROVING,                      /* either waits for the other's proof */
     DONE
 };
 
 static const char malformed[] = "its greeting is malformed";
 static const char deaf[]      = "it takes no answer";
+static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
+                                "same bytes for all processes";
 
 static struct cw_tcp_guarding *guarding_of(const struct cw_tcp_conn *conn)
 {
@@ -64,14 +71,24 @@ static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
     return guarding->why;
 }
 
+static enum role role_of(const struct cw_tcp_conn *conn)
+{
+    return (conn->state == CW_TCP_STRANGER) ? ACCEPTOR : DIALLER;
+}
+
+/* Names the worker that was dialled; 0: a listener of the program. */
+static uint32_t key_of(const struct cw_tcp_conn *conn)
+{
+    return (role_of(conn) == DIALLER) ? conn->greeting->key :
+           (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
+}
+
 /* Such messages always fit into a new socket's buffer. */
 static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const void *body, size_t length)
 {
-    const int dialled  = conn->state != CW_TCP_STRANGER;
-    const uint32_t key = dialled ? conn->greeting->key : conn->listening ? 0 : cw_tcp_iface_of(&conn->super)->key;
     uint8_t bytes[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer)];
 
-    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key);
+    cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key_of(conn));
     memcpy(bytes + CW_TCP_GREETING_SIZE, body, length);
     length += CW_TCP_GREETING_SIZE;
     return cw_net_send(conn->item.fd, bytes, length) == (ssize_t)length;
@@ -87,9 +104,55 @@ static void say_unsuited(struct cw_tcp_conn *conn, enum cw_tcp_unsuited_reason r
 
 static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind)
 {
-    const struct cw_tcp_offer offer = {.protection = guarding_of(conn)->protection};
+    struct cw_tcp_offer offer = {.protection = guarding_of(conn)->protection};
 
+    if (offer.protection & CW_TCP_SECRET) {
+        if (!cw_secret_random(offer.nonce, sizeof(offer.nonce))) {
+            return "the system has no random numbers to challenge it with";
+        }
+        memcpy(conn->greeting->nonces[role_of(conn)], offer.nonce, sizeof(offer.nonce));
+    }
     return say(conn, kind, &offer, sizeof(offer)) ? NULL : deaf;
+}
+
+static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proof[CW_TCP_PROOF_SIZE])
+{
+    struct cw_tcp_claim claim = {.label      = "CWproof1",
+                                 .role       = (uint8_t)(1 + role),
+                                 .protection = guarding_of(conn)->protection,
+                                 .version    = CW_TCP_VERSION,
+                                 .key        = htole32(key_of(conn))};
+
+    memcpy(claim.nonces, conn->greeting->nonces, sizeof(claim.nonces));
+    return cw_tcp_prove(guarding_of(conn), &claim, proof);
+}
+
+static const char *say_proof(struct cw_tcp_conn *conn)
+{
+    uint8_t proof[CW_TCP_PROOF_SIZE];
+
+    if (!proof_by(conn, role_of(conn), proof)) {
+        return "OpenSSL makes no proof for it";
+    }
+    return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : deaf;
+}
+
+/* The other side's proof. */
+static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
+{
+    uint8_t proof[CW_TCP_PROOF_SIZE];
+
+    if (conn->greeting->phase != PROVING || header->length != sizeof(proof)) {
+        return malformed;
+    }
+    if (!proof_by(conn, (role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER, proof)) {
+        return "OpenSSL makes no proof for it";
+    }
+    if (!cw_secret_equal(proof, conn->greeting->in + CW_TCP_GREETING_SIZE, sizeof(proof))) {
+        say_unsuited(conn, CW_TCP_OTHER_KEY);
+        return other_key;
+    }
+    return NULL;
 }
 
 /* From here on everything goes through the guard. */
@@ -100,7 +163,7 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     conn->greeting->phase = DONE;
     conn->greeting->have  = 0;
     if (protection & CW_TCP_CHECKSUM) {
-        conn->guard = cw_tcp_guard_crc_new(conn->state != CW_TCP_STRANGER);
+        conn->guard = cw_tcp_guard_crc_new(role_of(conn) == DIALLER);
         if (conn->guard == NULL) {
             return "there is no memory for its checksums";
         }
@@ -154,7 +217,29 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, offer.protection);
     }
+    memcpy(conn->greeting->nonces[(role_of(conn) == DIALLER) ? ACCEPTOR : DIALLER], offer.nonce, sizeof(offer.nonce));
     return NULL;
+}
+
+/* The offer was taken, or agreed to. What comes before the guard, if anything. */
+static const char *offer_taken(struct cw_tcp_conn *conn)
+{
+    const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
+
+    if (wrong != NULL || !(guarding_of(conn)->protection & CW_TCP_SECRET)) {
+        return (wrong != NULL) ? wrong : put_guard(conn);
+    }
+    conn->greeting->phase = PROVING;
+    conn->greeting->have  = 0;
+    return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
+}
+
+/* So was the proof. The acceptor's comes second, so that a stranger gets none. */
+static const char *proof_taken(struct cw_tcp_conn *conn)
+{
+    const char *wrong = (role_of(conn) == ACCEPTOR) ? say_proof(conn) : NULL;
+
+    return (wrong != NULL) ? wrong : put_guard(conn);
 }
 
 static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
@@ -168,7 +253,8 @@ static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_g
     if (body.reserved[0] != 0 || body.reserved[1] != 0) {
         return malformed;
     }
-    return (body.reason == CW_TCP_OTHER_PROTECTION) ? differs(conn, body.protection) : malformed;
+    return (body.reason == CW_TCP_OTHER_PROTECTION) ? differs(conn, body.protection) :
+           (body.reason == CW_TCP_OTHER_KEY) ? other_key : malformed;
 }
 
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
@@ -182,7 +268,7 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
     if (wrong != NULL || ret == 0) {
         return wrong;
     }
-    if (header.key != (conn->listening ? 0 : cw_tcp_iface_of(&conn->super)->key)) {
+    if (header.key != key_of(conn)) {
         return "it looks for another worker, which used this port before";
     }
     switch (header.kind) {
@@ -192,14 +278,19 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, CW_TCP_PLAIN);
     case CW_TCP_OFFER:
-        wrong = take_offer(conn, &header);
-        wrong = (wrong == NULL) ? say_offer(conn, CW_TCP_AGREED) : wrong;
+        wrong = (conn->greeting->phase == BEGIN) ? take_offer(conn, &header) : malformed;
+        wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
         break;
+    case CW_TCP_PROOF:
+        wrong = take_proof(conn, &header);
+        wrong = (wrong == NULL) ? proof_taken(conn) : wrong;
+        break;
+    case CW_TCP_UNSUITED:
+        return take_unsuited(conn, &header);
     default:
         return malformed;
     }
-    wrong   = (wrong == NULL) ? put_guard(conn) : wrong;
-    *done_p = wrong == NULL;
+    *done_p = wrong == NULL && conn->greeting->phase == DONE;
     return wrong;
 }
 
@@ -229,6 +320,11 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     switch (header.kind) {
     case CW_TCP_AGREED:
         wrong = (conn->greeting->phase == OFFERED) ? take_offer(conn, &header) : malformed;
+        wrong = (wrong == NULL) ? offer_taken(conn) : wrong;
+        break;
+    case CW_TCP_PROOF:
+        wrong = take_proof(conn, &header);
+        wrong = (wrong == NULL) ? proof_taken(conn) : wrong;
         break;
     case CW_TCP_UNSUITED:
         *status_p = UCS_ERR_REJECTED;
@@ -239,8 +335,7 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
     default:
         return malformed;
     }
-    wrong     = (wrong == NULL) ? put_guard(conn) : wrong;
-    *done_p   = wrong == NULL;
+    *done_p   = wrong == NULL && conn->greeting->phase == DONE;
     *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
     return wrong;
 }

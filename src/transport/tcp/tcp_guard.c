@@ -5,11 +5,9 @@
 #include "transport/tcp/tcp_guard.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config.h"
 
 ssize_t cw_tcp_guard_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
@@ -89,21 +87,4 @@ unsigned cw_tcp_guard_progress(struct cw_tcp_iface *iface)
 const char *cw_tcp_guard_reason(const struct cw_tcp_conn *conn, ssize_t error)
 {
     return (conn->guard != NULL && conn->guard->why != NULL) ? conn->guard->why : strerror((int)-error);
-}
-
-ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p)
-{
-    struct cw_tcp_guarding *guarding = calloc(1, sizeof(*guarding));
-
-    if (guarding == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    guarding->protection = config->tcp_checksum ? CW_TCP_CHECKSUM : CW_TCP_PLAIN;
-    *guarding_p          = guarding;
-    return UCS_OK;
-}
-
-void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
-{
-    free(guarding);
 }

@@ -56,16 +56,21 @@ unsigned cw_tcp_guard_progress(struct cw_tcp_iface *iface);
 /* What a worker demands of every connection. */
 struct cw_tcp_guarding {
     uint8_t protection;           /* enum cw_tcp_protection */
+    const struct cw_openssl *openssl; /* NULL: not needed */
+    uint8_t secret[32];           /* made of the key */
     char why[320];                /* a sentence that was put together */
 };
 
 /* What it was that went wrong on the connection, as the end of a sentence about the peer. */
 const char *cw_tcp_guard_reason(const struct cw_tcp_conn *conn, ssize_t error);
 
-/* Errors are in the log, and then there must be no worker: UCS_ERR_INVALID_PARAM for settings that cannot be,
- * UCS_ERR_UNSUPPORTED for what the machine lacks. */
+/* tcp_guarding.c. Errors are in the log, and then there must be no worker: UCS_ERR_INVALID_PARAM for settings that
+ * cannot be, UCS_ERR_UNSUPPORTED for what the machine lacks. */
 ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p);
 void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding);
+/* The keyed hash over the claim, 32 bytes. 0: refused. */
+struct cw_tcp_claim;
+int cw_tcp_prove(const struct cw_tcp_guarding *guarding, const struct cw_tcp_claim *claim, uint8_t *proof);
 
 /* tcp_agree.c: the way to agreement of a connection in GREETING or STRANGER. Returns NULL, or what went wrong, and then
  * the peer was told if that makes sense. *done_p: the greeting's turn has come, through the guard if there is one. */

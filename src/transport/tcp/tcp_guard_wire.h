@@ -45,6 +45,18 @@ struct cw_tcp_unsuited {
     uint8_t reserved[2];
 };
 
+/* What a proof is a hash of. Never sent. */
+struct cw_tcp_claim {
+    uint8_t label[8];             /* "CWproof1" */
+    uint8_t role;                 /* who proves: 1 dialler, 2 acceptor */
+    uint8_t protection;
+    uint8_t version;              /* CW_TCP_VERSION */
+    uint8_t reserved;
+    uint32_t key;                 /* of the greeting's head: which worker was dialled */
+    uint8_t nonces[2][CW_TCP_NONCE_SIZE]; /* the dialler's, the acceptor's */
+};
+
+_Static_assert(sizeof(struct cw_tcp_claim) == 80, "hashed as it is");
 _Static_assert(sizeof(struct cw_tcp_offer) == 36, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_unsuited) == 4, "size on the wire");
 

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the settings demand of every TCP connection of a worker, made ready when its iface is opened: a worker whose
+ * protection cannot be had must not come about. And the proofs that both sides of a connection know the cluster secret.
+ */
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "core/config.h"
+#include "os/openssl.h"
+#include "os/secret.h"
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_guard_wire.h"
+
+#define KEY_MIN 16u
+#define KEY_MAX 4096u
+
+enum auth_tls { AUTH_TLS_OFF, AUTH_TLS_PSK, AUTH_TLS_CERT }; /* cw_words_auth_tls */
+
+static int is_set(const char *text)
+{
+    return text != NULL && text[0] != '\0';
+}
+
+/* Settings that contradict each other. */
+static ucs_status_t check(const struct cw_config *config)
+{
+    const int has_key  = is_set(config->auth_key_file);
+    const int has_any  = is_set(config->auth_cert_file) || is_set(config->auth_cert_key_file) ||
+                        is_set(config->auth_ca_file);
+    const int has_all  = is_set(config->auth_cert_file) && is_set(config->auth_cert_key_file) &&
+                        is_set(config->auth_ca_file);
+
+    if (config->auth_tls == AUTH_TLS_PSK && !has_key) {
+        cw_error("UCX_AUTH_TLS=psk needs the cluster secret: set UCX_AUTH_KEY_FILE");
+    } else if (config->auth_tls == AUTH_TLS_CERT && !has_all) {
+        cw_error("UCX_AUTH_TLS=cert needs UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE");
+    } else if (config->auth_tls == AUTH_TLS_CERT && has_key) {
+        cw_error("UCX_AUTH_TLS=cert makes no use of UCX_AUTH_KEY_FILE: unset it, or set UCX_AUTH_TLS=psk");
+    } else if (config->auth_tls != AUTH_TLS_CERT && has_any) {
+        cw_error("UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE protect nothing without "
+                 "UCX_AUTH_TLS=cert");
+    } else if (config->auth_tls != AUTH_TLS_OFF) {
+        cw_error("UCX_AUTH_TLS is not there yet");
+        return UCS_ERR_UNSUPPORTED;
+    } else {
+        return UCS_OK;
+    }
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* The key itself is not kept, and what is made of it serves one purpose. */
+static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_guarding *guarding)
+{
+    size_t length = KEY_MAX;
+    uint8_t key[KEY_MAX];
+    ucs_status_t status;
+    const char *why;
+
+    status = cw_secret_read("UCX_AUTH_KEY_FILE", path, key, KEY_MIN, &length);
+    if (status != UCS_OK) {
+        return status;
+    }
+    guarding->openssl = cw_openssl_open(CW_OPENSSL_CRYPTO, &why);
+    if (guarding->openssl == NULL) {
+        cw_error("UCX_AUTH_KEY_FILE is set, but %s", why);
+        status = UCS_ERR_UNSUPPORTED;
+    } else if (!cw_hmac(guarding->openssl, key, length, purpose, strlen(purpose), guarding->secret)) {
+        cw_error("UCX_AUTH_KEY_FILE is set, but OpenSSL refuses HMAC-SHA256 with this key");
+        status = UCS_ERR_UNSUPPORTED;
+    }
+    cw_secret_wipe(key, sizeof(key));
+    return status;
+}
+
+ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p)
+{
+    struct cw_tcp_guarding *guarding = calloc(1, sizeof(*guarding));
+    ucs_status_t status              = check(config);
+
+    if (guarding == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (status == UCS_OK && is_set(config->auth_key_file)) {
+        guarding->protection = CW_TCP_SECRET;
+        status               = load_secret(config->auth_key_file, "causeway: proofs of TCP connections", guarding);
+    }
+    if (config->tcp_checksum) {
+        guarding->protection |= CW_TCP_CHECKSUM;
+    }
+    if (status != UCS_OK) {
+        cw_tcp_guarding_free(guarding);
+        return status;
+    }
+    *guarding_p = guarding;
+    return UCS_OK;
+}
+
+void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
+{
+    if (guarding != NULL) {
+        cw_secret_wipe(guarding->secret, sizeof(guarding->secret));
+        free(guarding);
+    }
+}
+
+int cw_tcp_prove(const struct cw_tcp_guarding *guarding, const struct cw_tcp_claim *claim, uint8_t *proof)
+{
+    return cw_hmac(guarding->openssl, guarding->secret, sizeof(guarding->secret), claim, sizeof(*claim), proof);
+}
