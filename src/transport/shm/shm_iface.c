@@ -104,7 +104,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->token    = cw_random_u64();
     iface->place_id = cw_unix_directory_id(directory);
     if (iface->place_id == 0) {
-        status = UCS_ERR_INVALID_PARAM;
+        status = UCS_ERR_NO_DEVICE;
         goto fail;
     }
     cw_unix_sweep(directory);
