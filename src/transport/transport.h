@@ -76,8 +76,9 @@ struct cw_upcalls {
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
     /* The header of a packet of send_placed came in; `length` bytes follow. Fills `iov` (at most CW_PLACE_MAX_IOV
      * entries) with the memory that they go to, which covers exactly `length` and stays valid until `placed` or the end
-     * of the connection, and returns the number of entries. 0: the packet breaks the protocol, and the transport ends
-     * the connection with UCS_ERR_IO_ERROR. The header is borrowed until the return. */
+     * of the connection, and returns the number of entries. 0: the core abandoned the connection, or the packet breaks
+     * the protocol, and the transport ends the connection with UCS_ERR_IO_ERROR. The header is borrowed until the
+     * return. */
     unsigned (*place)(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
     /* All of it is there. The same header and length. */
     void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);

@@ -591,6 +591,42 @@ static void test_receiver_abandons(void **state)
     }
 }
 
+static unsigned on_place_abandon(struct cw_end *end, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    (void)id;
+    (void)header;
+    (void)length;
+    (void)iov;
+    num_asked++;
+    cw_subject.transport->abandon(end->conn);
+    return 0;
+}
+
+/* Instead of a place: no fault of the peer, hence no `closed` here. */
+static void test_receiver_abandons_when_asked(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+    const size_t max = begin(rig, &one, &other);
+    unsigned i;
+
+    cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+    other->on_place = on_place_abandon;
+    parcel_post(rig, one, parcel_new(rig->a, 100));
+    for (i = 1; i < 4; i++) {
+        (void)parcel_send(one, parcel_new(rig->a, max));
+    }
+    cw_rig_wait(rig, &num_asked, 1, "`place`");
+    check_untouched(rig);
+    assert_int_equal(num_asked, 1);
+    assert_int_equal(other->closed, 0);
+    cw_end_close(other);
+    cw_rig_wait(rig, &one->closed, 1, "`closed` at the sender");
+    cw_end_close(one);
+    assert_int_equal(num_placed, 0);
+    parcels_end();
+}
+
 static void test_peer_dies_in_the_middle(void **state)
 {
     struct cw_rig *rig = *state;
@@ -623,6 +659,7 @@ int cw_group_placed(void)
         cmocka_unit_test(test_receiver_closes_in_the_middle),
         cmocka_unit_test(test_sender_abandons),
         cmocka_unit_test(test_receiver_abandons),
+        cmocka_unit_test(test_receiver_abandons_when_asked),
         cmocka_unit_test(test_peer_dies_in_the_middle),
     };
 

@@ -169,7 +169,7 @@ unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *eve
     }
     if (!target->begun) {
         if (!find_place(iface, conn, event)) {
-            *over_p = -1;
+            *over_p = (conn->state == CW_SIM_OPEN) ? -1 : 1; /* else abandoned */
             return 1;
         }
         done = 1;

@@ -190,7 +190,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             }
             size = place_begin(conn, &header, at, length, events);
             if (size == 0) {
-                return 0;
+                return conn->state != CW_TCP_OPEN; /* abandoned instead of a place */
             }
         } else if (length < size) {
             save_frame(conn, at, length, size);
