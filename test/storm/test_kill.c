@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The failure storm: this process survives, its peers are killed at random moments, with every kind of operation under
+ * way in both directions. Held to: the error handler runs once, from progress, with the status of ERR; every operation
+ * ends once, soon; later ones are refused with that status; closing ends; another peer on the same worker is not
+ * disturbed; descriptors, mappings and memory are constant; and the next peer is served. UCX_TLS chooses the transport.
+ */
+#define _GNU_SOURCE
+#include "actor.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { ROUNDS_PER_WORKER = 20, WARM_UP = 3, EXIT_CODE = 7, MEMORY_SLACK = 512 };
+
+enum ending {
+    KILLED,         /* by the survivor */
+    STOPPED,        /* first, then killed */
+    EXITS,          /* by itself, at some step, without a word; _exit */
+    LEAVES,         /* the same by exit */
+    CLOSED,         /* the survivor closes in flush mode, and then kills */
+    FORCED,         /* the same by force */
+    ENDINGS
+};
+
+static const char *const ending_names[ENDINGS] = {
+    "killed", "stopped and killed", "_exit", "exit", "closed, then killed", "closed by force, then killed"};
+
+enum manner { LIVELY, LAZY, DEAF, MANNERS };
+
+struct script {
+    uint64_t seed;
+    unsigned id;
+    unsigned kinds;
+    int sleeps;
+    int manner;
+    int early;          /* nothing was said before the end may come */
+    int last_step;      /* of a victim that ends by itself, else -1 */
+    int leaves;
+};
+
+struct victim {
+    struct storm_child child;
+    struct script script;
+    enum ending ending;
+    double dead_at;
+    bool dead;
+    int code;
+    ucs_status_ptr_t closing;
+};
+
+static struct storm_times to_handler, to_end, while_connecting;
+static unsigned long endings[ENDINGS], num_early;
+static unsigned next_id;
+
+/* ---- the victim ---- */
+
+static void live(struct actor *actor, const struct script *script)
+{
+    struct actor_peer *peer = &actor->peers[0];
+
+    for (int step = 0; step != script->last_step; step++) {
+        actor_act(actor);
+        if (script->manner == LAZY && !storm_one_in(&actor->random, 4)) {
+            usleep((useconds_t)storm_below(&actor->random, 500));
+        } else if (script->manner == DEAF) {
+            usleep(1000);
+        } else {
+            actor_step(actor, 1);
+        }
+        actor_collect(actor);
+        if (peer->failures > 0 && peer->ep != NULL) {
+            (void)actor_close_ep(actor, peer, true, NULL);
+        }
+    }
+}
+
+static int victim_run(int fd, const char *argument)
+{
+    static struct actor actor;
+    struct script script;
+    unsigned long long seed;
+
+    storm_check(sscanf(argument, "%llu %u %u %d %d %d %d %d", &seed, &script.id, &script.kinds, &script.sleeps,
+                       &script.manner, &script.early, &script.last_step, &script.leaves) == 8);
+    storm_name = "victim";
+    storm_seed = seed;
+    actor_open(&actor, seed, script.sleeps);
+    if (actor_connect(&actor, &actor.peers[0], script.id, fd)) {
+        if (!script.early) {
+            actor_greet(&actor, &actor.peers[0], false);
+        }
+        actor.kinds = script.kinds;
+        live(&actor, &script);
+    }
+    if (script.leaves) {
+        exit(EXIT_CODE);
+    }
+    _exit(EXIT_CODE);
+}
+
+/* ---- the survivor ---- */
+
+static void victim_start(struct actor *actor, struct victim *victim)
+{
+    struct script *script = &victim->script;
+    char argument[128];
+
+    *victim = (struct victim){.ending = (enum ending)storm_below(&actor->random, ENDINGS)};
+    *script = (struct script){.seed = storm_random(&actor->random), .id = 1 + next_id++ % 65535, .kinds = UINT32_MAX,
+                              .sleeps = storm_one_in(&actor->random, 3), .last_step = -1,
+                              .manner = (int)storm_below(&actor->random, MANNERS),
+                              .early = storm_one_in(&actor->random, 8), .leaves = victim->ending == LEAVES};
+    if (victim->ending == EXITS || victim->ending == LEAVES) {
+        script->last_step = (int)storm_below(&actor->random, 200);
+    }
+    if (storm_one_in(&actor->random, 2)) { /* a few kinds only, so that many of these are under way */
+        script->kinds = (unsigned)(storm_random(&actor->random) & storm_random(&actor->random));
+    }
+    snprintf(argument, sizeof(argument), "%llu %u %u %d %d %d %d %d", (unsigned long long)script->seed, script->id,
+             script->kinds, script->sleeps, script->manner, script->early, script->last_step, script->leaves);
+    storm_child_start(&victim->child, "victim", argument);
+    endings[victim->ending]++;
+    num_early += (unsigned long)script->early;
+}
+
+static void look_whether_dead(struct victim *victim)
+{
+    int status;
+
+    if (!victim->dead && waitpid(victim->child.pid, &status, WNOHANG) == victim->child.pid) {
+        victim->dead = true;
+        victim->dead_at = storm_now_s();
+        victim->code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+        close(victim->child.fd);
+    }
+}
+
+static void chaos(struct actor *actor, size_t steps)
+{
+    double end = storm_now_s() + 0.04;
+
+    for (size_t i = 0; i < steps && storm_now_s() < end; i++) {
+        actor_act(actor);
+        actor_step(actor, 1);
+        actor_collect(actor);
+    }
+}
+
+/* ERR-18; a connection that was open is reset and nothing else. */
+static void check_failure(const struct actor_peer *peer, const struct victim *victim)
+{
+    bool good = peer->failure == UCS_ERR_CONNECTION_RESET;
+
+    if (victim->script.early) {
+        good = good || peer->failure == UCS_ERR_NOT_CONNECTED || peer->failure == UCS_ERR_UNREACHABLE ||
+               peer->failure == UCS_ERR_REJECTED || peer->failure == UCS_ERR_ENDPOINT_TIMEOUT;
+    }
+    if (!good) {
+        storm_fail("peer %s%s: the error handler got: %s", ending_names[victim->ending],
+                   victim->script.early ? " while connecting" : "", ucs_status_string(peer->failure));
+    }
+}
+
+/* ERR-11, ERR-19 */
+static void check_refused(struct actor *actor, struct actor_peer *peer)
+{
+    static const enum actor_kind kinds[] = {ACTOR_TAG_SEND, ACTOR_TAG_SYNC, ACTOR_AM_SEND, ACTOR_AM_REPLY,
+                                            ACTOR_STREAM_SEND, ACTOR_STREAM_RECV, ACTOR_PUT, ACTOR_GET, ACTOR_FETCH,
+                                            ACTOR_POST, ACTOR_FLUSH};
+
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        ucs_status_t status = peer->keys[1] == NULL ? peer->failure : actor_start(actor, peer, kinds[i]);
+
+        if (status == UCS_OK) { /* of no bytes */
+            status = actor_start(actor, peer, kinds[i]);
+        }
+        if (status != peer->failure && status != UCS_OK) {
+            storm_fail("%s on a failed endpoint: %s", actor_names[kinds[i]], ucs_status_string(status));
+        }
+    }
+}
+
+static void still_waits(const struct actor_peer *peer, const struct victim *victim, const char *what)
+{
+    actor_print_pending(peer);
+    storm_fail("peer %s%s (%s, %s): %s after %.1f s; handler calls: %d", ending_names[victim->ending],
+               victim->script.early ? " while connecting" : "", victim->script.manner == DEAF ? "deaf" : "not deaf",
+               victim->script.sleeps ? "sleeping" : "spinning", what, storm_now_s() - victim->dead_at, peer->failures);
+}
+
+static void await_end(struct actor *actor, struct actor_peer *peer, struct victim *victim)
+{
+    bool handler = peer->ep != NULL;
+    ucs_status_t status;
+
+    while ((handler && peer->failures == 0) || actor_pending(actor, peer) > 0 || victim->closing != NULL) {
+        if (actor_step(actor, 5000)) {
+            still_waits(peer, victim, "asleep, and nothing wakes it");
+        }
+        actor_collect(actor);
+        if (victim->closing != NULL && ucp_request_check_status(victim->closing) != UCS_INPROGRESS) {
+            status = ucp_request_check_status(victim->closing);
+            storm_check(status == UCS_OK || status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_CANCELED ||
+                        victim->script.early);
+            ucp_request_free(victim->closing);
+            victim->closing = NULL;
+        }
+        if (storm_now_s() > victim->dead_at + STORM_BOUND_S) {
+            still_waits(peer, victim, "something has not ended");
+        }
+    }
+    if (handler) {
+        double ms = (peer->failed_at - victim->dead_at) * 1e3;
+
+        storm_times_add(victim->script.early ? &while_connecting : &to_handler, ms > 0 ? ms : 0);
+        check_failure(peer, victim);
+    }
+    if (!victim->script.early) {
+        storm_times_add(&to_end, (storm_now_s() - victim->dead_at) * 1e3);
+    }
+}
+
+static void end_victim(struct actor *actor, struct actor_peer *peer, struct victim *victim)
+{
+    bool by_itself = victim->ending == EXITS || victim->ending == LEAVES;
+    double end = storm_now_s() + STORM_BOUND_S;
+
+    if (victim->ending == STOPPED) {
+        kill(victim->child.pid, SIGSTOP);
+        chaos(actor, storm_below(&actor->random, 60));
+    } else if (victim->ending >= CLOSED && peer->failures == 0 && peer->ep != NULL) {
+        (void)actor_close_ep(actor, peer, victim->ending == FORCED, &victim->closing);
+        chaos(actor, storm_below(&actor->random, 4));
+    }
+    if (!by_itself) {
+        victim->dead_at = storm_now_s();
+        kill(victim->child.pid, SIGKILL);
+    }
+    while (by_itself && !victim->dead) {
+        look_whether_dead(victim);
+        chaos(actor, 1);
+        storm_check(storm_now_s() < end);
+    }
+    await_end(actor, peer, victim);
+    while (!victim->dead) {
+        double dead_at = victim->dead_at;
+
+        look_whether_dead(victim);
+        victim->dead_at = dead_at;
+        storm_check(storm_now_s() < end + STORM_BOUND_S);
+    }
+    storm_check(victim->code == (by_itself ? EXIT_CODE : 128 + SIGKILL));
+}
+
+static void bury(struct actor *actor, struct actor_peer *peer)
+{
+    bool force = storm_one_in(&actor->random, 2);
+    ucs_status_t status;
+
+    if (peer->ep != NULL) {
+        check_refused(actor, peer);
+        status = actor_close_ep(actor, peer, force, NULL);
+        storm_check(status == (force ? UCS_OK : peer->failure)); /* ERR-12 */
+    }
+    if (actor_receives(actor, peer, true) > 0) {
+        for (int i = 0; i < 3; i++) {
+            (void)ucp_worker_progress(actor->worker);
+        }
+        if (actor_receives(actor, peer, false) > 0) {
+            actor_print_pending(peer);
+            storm_fail("receives that were canceled have not ended");
+        }
+    }
+    actor_collect(actor);
+    actor_forget(actor, peer);
+}
+
+/* The other peer is served while and after the first one dies (ERR-16). */
+static void check_unharmed(struct actor *actor, struct actor_peer *peer, const struct victim *victim)
+{
+    ucs_status_t status = UCS_INPROGRESS;
+    double end = storm_now_s() + STORM_BOUND_S;
+
+    if (victim->ending == EXITS || victim->ending == LEAVES) {
+        return;
+    }
+    storm_check(peer->failures == 0);
+    if (victim->script.manner != DEAF) {
+        ucp_request_param_t param = {.op_attr_mask = 0};
+        ucs_status_ptr_t request = ucp_get_nbx(peer->ep, &status, 4, peer->addresses[1], peer->keys[1], &param);
+
+        while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+            actor_step(actor, 100);
+            if (storm_now_s() > end) {
+                still_waits(peer, victim, "a get from the other peer, which lives, has not ended");
+            }
+        }
+        status = UCS_PTR_IS_PTR(request) ? ucp_request_check_status(request) : UCS_PTR_RAW_STATUS(request);
+        storm_check(status == UCS_OK);
+        if (UCS_PTR_IS_PTR(request)) {
+            ucp_request_free(request);
+        }
+        storm_check(peer->failures == 0);
+    }
+}
+
+static void await_flushes(struct actor *actor)
+{
+    double end = storm_now_s() + STORM_BOUND_S;
+
+    for (size_t i = 0; i < sizeof(actor->flushes) / sizeof(actor->flushes[0]); i++) {
+        while (actor->flushes[i].state == ACTOR_PENDING) {
+            storm_check(!actor_step(actor, 5000));
+            if (storm_now_s() > end) {
+                storm_fail("a flush of the worker has not ended, and all peers are gone");
+            }
+        }
+    }
+    actor_collect(actor);
+}
+
+static void await_fds(struct actor *actor, int fds)
+{
+    double end = storm_now_s() + 5;
+    int now;
+
+    while ((now = storm_holds().fds) != fds) {
+        (void)ucp_worker_progress(actor->worker);
+        if (storm_now_s() > end) {
+            storm_fail("%d descriptors before, %d now", fds, now);
+        }
+    }
+}
+
+static void one_round(struct actor *actor)
+{
+    struct victim victims[ACTOR_PEERS];
+    int count = storm_one_in(&actor->random, 4) ? 2 : 1, fds = storm_holds().fds;
+
+    for (int i = 0; i < count; i++) {
+        victim_start(actor, &victims[i]);
+    }
+    for (int i = 0; i < count; i++) {
+        storm_check(actor_connect(actor, &actor->peers[i], victims[i].script.id, victims[i].child.fd));
+    }
+    for (int i = 0; i < count; i++) {
+        if (!victims[i].script.early) {
+            actor_greet(actor, &actor->peers[i], true);
+        }
+        (void)actor_start(actor, &actor->peers[i], ACTOR_TAG_SEND); /* so that there is a connection to be lost */
+    }
+    actor->kinds = victims[0].script.kinds;
+    chaos(actor, victims[0].script.early ? storm_below(&actor->random, 4) : storm_below(&actor->random, 300));
+    for (int i = 0; i < count; i++) {
+        end_victim(actor, &actor->peers[i], &victims[i]);
+        if (i + 1 < count) {
+            check_unharmed(actor, &actor->peers[1], &victims[1]);
+        }
+        bury(actor, &actor->peers[i]);
+    }
+    await_flushes(actor);
+    for (int i = 0; i < 20; i++) {
+        (void)ucp_worker_progress(actor->worker);
+    }
+    await_fds(actor, fds);
+}
+
+static void check_holds(const struct storm_holds *first, const struct storm_holds *now)
+{
+    if (now->fds != first->fds || now->maps > first->maps || now->allocated > first->allocated + MEMORY_SLACK) {
+        storm_fail("descriptors %d, mappings %d, allocated %zu; at first %d, %d, %zu", now->fds, now->maps,
+                   now->allocated, first->fds, first->maps, first->allocated);
+    }
+}
+
+static void report(double seconds)
+{
+    printf("%ld rounds in %.1f s (", storm_round, seconds);
+    for (int i = 0; i < ENDINGS; i++) {
+        printf("%s %lu, ", ending_names[i], endings[i]);
+    }
+    printf("%lu while connecting)\n", num_early);
+    storm_times_print(&to_handler, "from the end to the error handler");
+    storm_times_print(&to_end, "from the end to the last operation's end");
+    storm_times_print(&while_connecting, "while connecting: to the error handler");
+}
+
+int main(int argc, char **argv)
+{
+    static const struct storm_role roles[] = {{"victim", victim_run}};
+    struct storm_options options = {.seed = 1, .rounds = 1000000, .seconds = 8};
+    struct storm_holds first = {0}, now = {0};
+    static struct actor actor;
+    double start;
+    int code;
+
+    if (storm_play(argc, argv, roles, 1, &code)) {
+        return code;
+    }
+    storm_exact_memory(argv);
+    storm_name = "storm.kill";
+    storm_options(argc, argv, &options);
+    storm_times_add(&to_handler, 0);
+    storm_times_add(&to_end, 0);
+    storm_times_add(&while_connecting, 0);
+    to_handler.count = to_end.count = while_connecting.count = 0;
+    start = storm_now_s();
+    for (long worker = 0; storm_round < options.rounds && storm_now_s() < start + options.seconds; worker++) {
+        actor_open(&actor, options.seed * 1000003 + (uint64_t)worker, worker % 2 == 1);
+        for (int i = 0; i < ROUNDS_PER_WORKER && (worker < WARM_UP || storm_now_s() < start + options.seconds); i++) {
+            storm_round++;
+            one_round(&actor);
+            if (options.verbose) {
+                now = storm_holds();
+                printf("round %ld: %d descriptors, %d mappings, %zu bytes\n", storm_round, now.fds, now.maps,
+                       now.allocated);
+            }
+        }
+        actor_close(&actor);
+        now = storm_holds();
+        if (worker + 1 == WARM_UP) {
+            first = now;
+        } else if (worker >= WARM_UP) {
+            check_holds(&first, &now);
+        }
+    }
+    report(storm_now_s() - start);
+    printf("descriptors %d, mappings %d, allocated %zu; after the first %d workers %d, %d, %zu\n", now.fds, now.maps,
+           now.allocated, WARM_UP, first.fds, first.maps, first.allocated);
+    return 0;
+}

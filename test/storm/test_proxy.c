@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A network that damages what it carries: a proxy between a client and a server, each a process, cuts, delays, splits,
+ * doubles, drops or flips at a random place of one direction. Counted is what became of the talk. Never a crash,
+ * whatever was done; never wrong data or silence where nothing but time and the cut of packets was changed; never wrong
+ * data at all with a checksum (UCX_TCP_CHECKSUM). -n: talks of each kind; STORM_TALK=<seed,kind> repeats one.
+ */
+#define _GNU_SOURCE
+#include "talk.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PIPES = 12, BESIDE = 8, TOTAL = 420000, GREETINGS = 260 };
+
+enum damage { NONE, DELAY, SPLIT, CUT, RESET, HALF, DOUBLE, DROP, FLIP, GREETING, DAMAGES };
+
+static const char *const names[DAMAGES] = {
+    "nothing", "delays", "splits into 1 to 7 bytes", "cuts the connection", "cuts with a reset",
+    "ends one direction", "doubles bytes", "drops bytes", "flips a bit", "damages the meeting"};
+static const char *const outcomes[TALK_OUTCOMES] = {"good", "error", "silent", "wrong data", "stuck", "crash"};
+
+struct pipe {
+    int fds[2];             /* of the client, of the server */
+    long passed[2];         /* bytes, from each of them */
+    bool ended[2];
+};
+
+struct proxy {
+    uint64_t random;
+    enum damage damage;
+    int direction;
+    long place;
+    bool done;
+    int listening;
+    int server_port;
+    struct pipe pipes[PIPES];
+    int count;
+};
+
+static int listen_somewhere(int *port)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length = sizeof(name);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    storm_check(fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(fd, 16) == 0);
+    storm_check(getsockname(fd, (struct sockaddr *)&name, &length) == 0);
+    *port = ntohs(name.sin_port);
+    return fd;
+}
+
+static void open_pipe(struct proxy *proxy)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                               .sin_port = htons((uint16_t)proxy->server_port)};
+    struct pipe *pipe = &proxy->pipes[proxy->count];
+    int one = 1;
+
+    *pipe = (struct pipe){.fds = {accept(proxy->listening, NULL, NULL), socket(AF_INET, SOCK_STREAM, 0)}};
+    storm_check(pipe->fds[0] >= 0 && pipe->fds[1] >= 0);
+    if (proxy->count == PIPES - 1 || connect(pipe->fds[1], (struct sockaddr *)&name, sizeof(name)) != 0) {
+        close(pipe->fds[0]);
+        close(pipe->fds[1]);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        setsockopt(pipe->fds[i], IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    }
+    proxy->count++;
+}
+
+static void close_pipe(struct proxy *proxy, struct pipe *pipe, bool reset)
+{
+    struct linger linger = {.l_onoff = 1};
+
+    for (int i = 0; i < 2; i++) {
+        if (reset) {
+            setsockopt(pipe->fds[i], SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+        }
+        close(pipe->fds[i]);
+    }
+    *pipe = proxy->pipes[--proxy->count];
+}
+
+/* false: the other side takes no more. */
+static bool pass(struct proxy *proxy, int fd, const char *bytes, size_t length)
+{
+    while (length > 0) {
+        size_t piece = proxy->damage == SPLIT ? 1 + storm_below(&proxy->random, 7) : length;
+        ssize_t done = send(fd, bytes, piece < length ? piece : length, MSG_NOSIGNAL);
+
+        if (done <= 0) {
+            return false;
+        }
+        bytes += done;
+        length -= (size_t)done;
+    }
+    return true;
+}
+
+/* These bytes, in which the place of the damage lies at `at`. false: the pipe is gone. */
+static bool pass_damaged(struct proxy *proxy, struct pipe *pipe, int from, char *bytes, size_t length, size_t at)
+{
+    size_t some = 1 + storm_below(&proxy->random, storm_one_in(&proxy->random, 2) ? 8 : 4000);
+    int to = pipe->fds[1 - from];
+
+    some = some < length - at ? some : length - at;
+    proxy->done = true;
+    switch (proxy->damage == GREETING ? DOUBLE + storm_below(&proxy->random, 3) : proxy->damage) {
+    case CUT:
+    case RESET:
+        (void)pass(proxy, to, bytes, at);
+        close_pipe(proxy, pipe, proxy->damage == RESET);
+        return false;
+    case HALF:
+        (void)pass(proxy, to, bytes, at);
+        shutdown(to, SHUT_WR);
+        pipe->ended[from] = true;
+        return true;
+    case DOUBLE:
+        return pass(proxy, to, bytes, at + some) && pass(proxy, to, bytes + at, length - at);
+    case DROP:
+        return pass(proxy, to, bytes, at) && pass(proxy, to, bytes + at + some, length - at - some);
+    default:
+        bytes[at] = (char)(bytes[at] ^ (1 << storm_below(&proxy->random, 8)));
+        return pass(proxy, to, bytes, length);
+    }
+}
+
+/* Something can be read from one end. */
+static void carry(struct proxy *proxy, struct pipe *pipe, int from)
+{
+    char bytes[16384];
+    ssize_t got = recv(pipe->fds[from], bytes, sizeof(bytes), 0);
+    long at = proxy->place - pipe->passed[from];
+    bool alive;
+
+    if (got < 0) {
+        close_pipe(proxy, pipe, true);
+        return;
+    }
+    if (got == 0) {
+        pipe->ended[from] = true;
+        shutdown(pipe->fds[1 - from], SHUT_WR);
+        if (pipe->ended[1 - from]) {
+            close_pipe(proxy, pipe, false);
+        }
+        return;
+    }
+    if (pipe->ended[from]) { /* was cut off here */
+        return;
+    }
+    if (proxy->damage == DELAY && storm_one_in(&proxy->random, 4)) {
+        usleep((useconds_t)storm_below(&proxy->random, 3000));
+    }
+    pipe->passed[from] += got;
+    if (proxy->damage > SPLIT && !proxy->done && from == proxy->direction && at >= 0 && at < got) {
+        (void)pass_damaged(proxy, pipe, from, bytes, (size_t)got, (size_t)at);
+        return;
+    }
+    alive = pass(proxy, pipe->fds[1 - from], bytes, (size_t)got);
+    if (!alive) {
+        close_pipe(proxy, pipe, true);
+    }
+}
+
+static void proxy_round(struct proxy *proxy)
+{
+    struct pollfd items[1 + 2 * PIPES] = {{.fd = proxy->listening, .events = POLLIN}};
+    int count = proxy->count;
+
+    for (int i = 0; i < count; i++) {
+        for (int k = 0; k < 2; k++) {
+            bool deaf = proxy->pipes[i].ended[k] && !(proxy->damage == HALF && proxy->done);
+
+            items[1 + 2 * i + k] = (struct pollfd){.fd = deaf ? -1 : proxy->pipes[i].fds[k], .events = POLLIN};
+        }
+    }
+    if (poll(items, 1 + 2 * (nfds_t)count, 20) <= 0) {
+        return;
+    }
+    for (int i = count - 1; i >= 0; i--) { /* from the last: a pipe that is closed gives its place to the last one */
+        for (int k = 0; k < 2; k++) {
+            if (items[1 + 2 * i + k].revents != 0 && proxy->count == count) {
+                carry(proxy, &proxy->pipes[i], k);
+            }
+        }
+    }
+    if (items[0].revents != 0) {
+        open_pipe(proxy);
+    }
+}
+
+/* The end of a child, if there is one yet. */
+static bool look(struct storm_child *child, enum talk_outcome *outcome)
+{
+    int status;
+
+    if (child->pid == 0) {
+        return true;
+    }
+    if (waitpid(child->pid, &status, WNOHANG) != child->pid) {
+        return false;
+    }
+    *outcome = TALK_CRASH;
+    if (WIFEXITED(status) && WEXITSTATUS(status) < TALK_CRASH) {
+        *outcome = (enum talk_outcome)WEXITSTATUS(status);
+    }
+    if (*outcome == TALK_CRASH) {
+        fprintf(stderr, "a process ended with status %#x\n", status);
+    }
+    child->pid = 0;
+    return true;
+}
+
+/* One talk: the worse outcome of the two. */
+static enum talk_outcome one_talk(uint64_t seed, enum damage damage)
+{
+    struct proxy proxy = {.random = seed, .damage = damage};
+    enum talk_outcome of_client = TALK_GOOD, of_server = TALK_GOOD;
+    double end = storm_now_s() + 12 * TALK_PATIENCE_S;
+    struct storm_child client, server;
+    char argument[16];
+    bool over, early, told = false;
+    int port;
+
+    proxy.direction = (int)storm_below(&proxy.random, 2);
+    early = damage == GREETING || storm_one_in(&proxy.random, 4);
+    proxy.place = (long)storm_below(&proxy.random, early ? GREETINGS : TOTAL);
+    proxy.listening = listen_somewhere(&port);
+    storm_child_start(&server, "server", "");
+    storm_check(storm_read(server.fd, &proxy.server_port, sizeof(proxy.server_port), NULL));
+    snprintf(argument, sizeof(argument), "%d", port);
+    storm_child_start(&client, "client", argument);
+    do {
+        proxy_round(&proxy);
+        over = look(&client, &of_client);
+        if (over && !told) {
+            told = shutdown(server.fd, SHUT_WR) == 0;
+        }
+        if (storm_now_s() > end) {
+            fprintf(stderr, "seed %llu: the talk has no end\n", (unsigned long long)seed);
+            return TALK_STUCK;
+        }
+    } while (!look(&server, &of_server) || !over);
+    return of_client > of_server ? of_client : of_server;
+}
+
+static unsigned long counts[DAMAGES][TALK_OUTCOMES];
+
+static void wait_one(pid_t *pids, const uint64_t *seeds, enum damage damage, bool verbose)
+{
+    int status;
+    pid_t pid = wait(&status);
+
+    for (int i = 0; i < BESIDE; i++) {
+        if (pids[i] == pid) {
+            enum talk_outcome outcome = WIFEXITED(status) ? (enum talk_outcome)WEXITSTATUS(status) : TALK_CRASH;
+
+            storm_check(outcome < TALK_OUTCOMES);
+            counts[damage][outcome]++;
+            if (verbose) {
+                printf("%s: %s: STORM_TALK=%llu,%d\n", names[damage], outcomes[outcome],
+                       (unsigned long long)seeds[i], damage);
+            }
+            pids[i] = 0;
+        }
+    }
+}
+
+static void all_talks(enum damage damage, long number, uint64_t seed, bool verbose)
+{
+    pid_t pids[BESIDE] = {0};
+    uint64_t seeds[BESIDE];
+
+    for (long i = 0; i < number; i++) {
+        int place = 0;
+
+        while (place < BESIDE && pids[place] != 0) {
+            place++;
+        }
+        if (place == BESIDE) {
+            wait_one(pids, seeds, damage, verbose);
+            i--;
+            continue;
+        }
+        seeds[place] = seed * 1000003 + (uint64_t)damage * 100000 + (uint64_t)i;
+        fflush(NULL);
+        pids[place] = fork();
+        storm_check(pids[place] >= 0);
+        if (pids[place] == 0) {
+            _exit((int)one_talk(seeds[place], damage));
+        }
+        storm_round++;
+    }
+    for (int i = 0; i < BESIDE; i++) {
+        while (pids[i] != 0) {
+            wait_one(pids, seeds, damage, verbose);
+        }
+    }
+}
+
+static bool checksum_is_on(void)
+{
+    const char *value = getenv("UCX_TCP_CHECKSUM");
+
+    return value != NULL && value[0] == 'y';
+}
+
+static bool is_right(enum damage damage)
+{
+    const unsigned long *count = counts[damage];
+    bool right = count[TALK_CRASH] == 0 && count[TALK_STUCK] == 0;
+
+    if (damage <= SPLIT) { /* nothing was damaged */
+        return right && count[TALK_ERROR] + count[TALK_SILENT] + count[TALK_WRONG] == 0;
+    }
+    if (damage <= HALF) {
+        return right && count[TALK_SILENT] + count[TALK_WRONG] == 0;
+    }
+    return right && (count[TALK_WRONG] == 0 || !checksum_is_on());
+}
+
+int main(int argc, char **argv)
+{
+    static const struct storm_role roles[] = {{"client", talk_client}, {"server", talk_server}};
+    struct storm_options options = {.seed = 1, .rounds = 100, .seconds = 1e9};
+    bool right = true;
+    int code;
+
+    if (storm_play(argc, argv, roles, 2, &code)) {
+        return code;
+    }
+    storm_name = "storm.proxy";
+    storm_options(argc, argv, &options);
+    if (getenv("STORM_TALK") != NULL) { /* one of them again, as -v named it */
+        unsigned long long seed;
+        unsigned damage;
+
+        storm_check(sscanf(getenv("STORM_TALK"), "%llu,%u", &seed, &damage) == 2 && damage < DAMAGES);
+        printf("%s: %s\n", names[damage], outcomes[one_talk(seed, (enum damage)damage)]);
+        return 0;
+    }
+    printf("%-28s", checksum_is_on() ? "with checksum, the proxy" : "the proxy");
+    for (int k = 0; k < TALK_OUTCOMES; k++) {
+        printf(" %10s", outcomes[k]);
+    }
+    printf("\n");
+    for (int i = 0; i < DAMAGES; i++) {
+        all_talks((enum damage)i, i < CUT ? 1 + options.rounds / 4 : options.rounds, options.seed,
+                  options.verbose);
+        printf("%-28s", names[i]);
+        for (int k = 0; k < TALK_OUTCOMES; k++) {
+            printf(" %10lu", counts[i][k]);
+        }
+        printf("%s\n", is_right((enum damage)i) ? "" : "  <-- not to be");
+        fflush(stdout);
+        right = right && is_right((enum damage)i);
+    }
+    return right ? 0 : 1;
+}
