@@ -203,9 +203,11 @@ int cw_pmix_get(struct cw_pmix *pmix, uint32_t rank, const char *name, char *tex
     return fits ? 0 : fail(pmix, "process %u has left no text of its own (%s)", rank, name);
 }
 
-void cw_pmix_close(struct cw_pmix *pmix)
+void cw_pmix_close(struct cw_pmix *pmix, bool well)
 {
-    pmix->calls->finalize(NULL, 0);
+    if (well) {
+        pmix->calls->finalize(NULL, 0);
+    }
     free(pmix->calls);
     pmix->calls = NULL;
     /* The library stays: it may have left threads. */

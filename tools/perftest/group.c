@@ -335,8 +335,6 @@ int cw_group_run(struct cw_perf_options *options, struct cw_plot *plot)
     }
     cw_meet_close(&group.meet);
     free(group.report.hosts);
-    if (result == 0) {
-        cw_pmix_close(&group.pmix);
-    }
+    cw_pmix_close(&group.pmix, result == 0);
     return result;
 }

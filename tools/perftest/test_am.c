@@ -155,7 +155,7 @@ static int check_header(struct am_test *test)
  */
 static int run(struct cw_perf_run *run)
 {
-    struct am_test *test = calloc(1, sizeof(*test));
+    struct am_test *test = cw_test_new(sizeof(*test));
 
     if (test == NULL) {
         return cw_link_fail(run->link, "no memory");
@@ -172,7 +172,7 @@ static int run(struct cw_perf_run *run)
     }
     cw_drive_close(&test->drive);
     free(test->header);
-    free(test);
+    cw_test_free(test);
     return 0;
 }
 

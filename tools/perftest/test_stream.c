@@ -7,7 +7,6 @@
  */
 #include "drive.h"
 
-#include <stdlib.h>
 
 struct stream_test {
     struct cw_drive drive; /* first */
@@ -162,7 +161,7 @@ static int run(struct cw_perf_run *run)
     if (run->params.size == 0) {
         return cw_link_fail(run->link, "a stream knows no empty messages: give a size (-s) of at least 1");
     }
-    test = calloc(1, sizeof(*test));
+    test = cw_test_new(sizeof(*test));
     if (test == NULL) {
         return cw_link_fail(run->link, "no memory");
     }
@@ -177,7 +176,7 @@ static int run(struct cw_perf_run *run)
         return -1;
     }
     cw_drive_close(&test->drive);
-    free(test);
+    cw_test_free(test);
     return 0;
 }
 

@@ -55,7 +55,7 @@ static void side_free(struct side *side)
     free(side->slots);
     cw_buffers_close(&side->buffers);
     free(side->iovs);
-    free(side);
+    cw_test_free(side);
 }
 
 static void cut_slots(struct side *side, size_t room, bool shared)
@@ -78,7 +78,7 @@ static void cut_slots(struct side *side, size_t room, bool shared)
 
 static struct side *side_new(struct cw_perf_run *run, bool synchronous)
 {
-    struct side *side = calloc(1, sizeof(*side));
+    struct side *side = cw_test_new(sizeof(*side));
     unsigned major, minor, release;
     const struct cw_perf_params *params = &run->params;
     bool shared = !params->verify;
@@ -347,7 +347,7 @@ static int latency_client(struct side *side, uint64_t warmup, uint64_t count)
     return wait_sends(side, 0);
 }
 
-/* After a failure operations may be in flight: `side` and its buffers then last until the process ends. */
+/* After a failure operations may be in flight: `side` and its buffers then last (cw_test_new()). */
 static int run_latency(struct cw_perf_run *run, bool synchronous)
 {
     struct side *side = side_new(run, synchronous);

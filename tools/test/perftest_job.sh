@@ -11,6 +11,10 @@ command -v mpirun >/dev/null || {
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
 export OMPI_MCA_hwloc_base_binding_policy=none
 
+# The library of PMIx keeps a few bytes for good.
+printf 'leak:libpmix\n' >"$work/suppressions"
+export LSAN_OPTIONS="${LSAN_OPTIONS:+$LSAN_OPTIONS:}suppressions=$work/suppressions:print_suppressions=0"
+
 job() {
     count=$1
     shift

@@ -80,6 +80,21 @@ EOF
     [ $? = 255 ] || fail "the server does not refuse a stranger with 255"
     grep -q 'does not speak' "$work/server.err" || fail "no sentence about the stranger"
 
+    # A client of another release: the server tells which one.
+    start_server
+    python3 - "$port" <<'EOP'
+import socket, struct, sys
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+s.sendall(struct.pack("<II8sI16s", 1, 33, b"CWPERF\r\n", 7, b"") + b"9.7.1")
+s.settimeout(15)
+while s.recv(1000):
+    pass
+EOP
+    wait "$server"
+    [ $? = 255 ] || fail "the server does not refuse a client of another release with 255"
+    grep -q 'ERROR server failed: .*another release (9.7.1, protocol version 7)' "$work/server.err" ||
+        fail "no sentence about the other release: $(cat "$work/server.err")"
+
     # Servers that are something else: another version, impossible lengths, silence, a closed door.
     for kind in version length silence close; do
         python3 - $kind >"$work/fake.port" <<'EOF' &
@@ -113,6 +128,8 @@ EOF
         done
         expect_status 255 "$perftest" -p "$(cat "$work/fake.port")" 127.0.0.1 -t tag_lat --timeout 2
         grep -q 'ERROR client failed' "$work/err" || fail "no sentence about the strange server ($kind)"
+        [ $kind != version ] || grep -q 'release (unknown, protocol version 9) than this one ([0-9.]*, version ' \
+            "$work/err" || fail "no sentence about the other release: $(cat "$work/err")"
         wait "$fake"
         : >"$work/fake.port"
     done
