@@ -7,6 +7,7 @@
 #include "abi/door.h"
 #include "connect/connect.h"
 #include "connect/meet.h"
+#include "core/proto_info.h"
 #include "plan/choose.h"
 
 static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
@@ -111,7 +112,7 @@ static const struct cw_iface *iface_of(ucp_ep_h ep)
     if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
         return NULL;
     }
-    return cw_wireup_choose(ep->worker, &address);
+    return cw_wireup_choose(ep->worker, &address, 0);
 }
 
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
@@ -205,5 +206,8 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
                 cw_worker_device_name(ep->worker, iface));
     }
     fprintf(stream, "#               state: %s\n#\n", state_name(ep));
+    if (iface != NULL) {
+        cw_proto_info_write(ep->worker, iface, stream);
+    }
     cw_worker_leave(ep->worker);
 }

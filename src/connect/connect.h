@@ -22,8 +22,11 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
-/* The interface that would be dialled first, or NULL. */
-const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address);
+/* Whether this interface can dial it; otherwise *why is a constant phrase. No system call. */
+int cw_wireup_reaches(struct cw_iface *iface, const struct cw_address *address, const char **why);
+
+/* The interface that would be dialled next when those of `tried` (bit per interface) failed, or NULL. */
+const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried);
 
 /* Starts to connect an idle endpoint by the best interface that was not tried yet. Outcomes come by upcalls. */
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep);

@@ -17,7 +17,7 @@ static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_ui
     return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number; /* EP-12 */
 }
 
-static int candidate_usable(struct cw_iface *iface, const struct cw_address *address, const char **why)
+int cw_wireup_reaches(struct cw_iface *iface, const struct cw_address *address, const char **why)
 {
     const void *entry;
     size_t length;
@@ -41,7 +41,7 @@ static int choose(struct ucp_worker *worker, const struct cw_address *address, u
         iface         = worker->ifaces[i];
         candidates[i] = (struct cw_plan_candidate){.latency_ns    = iface->limits.latency_ns,
                                                    .bandwidth_bps = iface->limits.bandwidth_bps,
-                                                   .usable        = candidate_usable(iface, address, &why)};
+                                                   .usable        = cw_wireup_reaches(iface, address, &why)};
         if (tried & (1u << i)) {
             candidates[i].usable = 0;
         } else if (complain && !candidates[i].usable) {
@@ -63,9 +63,9 @@ ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address 
     return UCS_ERR_UNREACHABLE;
 }
 
-const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address)
+const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried)
 {
-    int i = choose(worker, address, 0, 0);
+    int i = choose(worker, address, tried, 0);
 
     return (i < 0) ? NULL : worker->ifaces[i];
 }

@@ -32,21 +32,50 @@ static void print_range(char *text, size_t size, const struct cw_protocol_row *r
     }
 }
 
-static void print_table(const struct ucp_ep *ep, const char *operation, const struct cw_protocol_input *input)
+static const struct {
+    const char *name;
+    uint64_t feature;
+} operations[CW_PROTO_OPERATIONS] = {
+    [CW_PROTO_TAG]      = {"tag send", UCP_FEATURE_TAG},
+    [CW_PROTO_TAG_FAST] = {"tag send with fast completion", UCP_FEATURE_TAG},
+    [CW_PROTO_AM]       = {"active message", UCP_FEATURE_AM},
+    [CW_PROTO_STREAM]   = {"stream send", UCP_FEATURE_STREAM},
+};
+
+const char *cw_proto_name(enum cw_proto_operation operation)
+{
+    return operations[operation].name;
+}
+
+unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, enum cw_proto_operation operation,
+                       struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
+{
+    struct cw_protocol_input input = cw_worker_protocol_input(worker, iface);
+    struct cw_protocol_plan plan;
+
+    if (operation == CW_PROTO_TAG_FAST && input.rndv_thresh == CW_PLAN_AUTO) {
+        input.rndv_thresh  = input.rndv_fast_thresh;
+        input.rndv_setting = "RNDV_SEND_NBR_THRESH";
+    } else if (operation == CW_PROTO_STREAM) {
+        input.rndv_thresh = CW_PLAN_NEVER;
+    }
+    cw_protocol_choose(&input, &plan);
+    return cw_protocol_rows(&input, &plan, rows);
+}
+
+static void print_table(const struct ucp_ep *ep, enum cw_proto_operation operation)
 {
     const struct cw_iface *iface = ep->conn->iface;
     const char *device           = cw_worker_device_name(ep->worker, iface);
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     char line[LINE_SIZE], title[TITLE_SIZE], range[64];
-    struct cw_protocol_plan plan;
     unsigned count, i;
 
-    snprintf(title, sizeof(title), "%s over %s/%s", operation, iface->transport->name, device);
+    snprintf(title, sizeof(title), "%s over %s/%s", cw_proto_name(operation), iface->transport->name, device);
     if (!is_wanted(ep->worker->context->config->proto_info, title)) {
         return;
     }
-    cw_protocol_choose(input, &plan);
-    count = cw_protocol_rows(input, &plan, rows);
+    count = cw_proto_rows(ep->worker, iface, operation, rows);
     snprintf(line, sizeof(line), "worker %s to worker %016llx: %s", ep->worker->name,
              (unsigned long long)cw_ep_peer_uid(ep), title);
     cw_log_asked(__FILE__, __LINE__, line);
@@ -61,8 +90,7 @@ static void print_table(const struct ucp_ep *ep, const char *operation, const st
 void cw_proto_info_print(const struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
-    struct cw_protocol_input input, fast;
-    unsigned index = 0;
+    unsigned index = 0, i;
 
     while (index < worker->num_ifaces && worker->ifaces[index] != ep->conn->iface) {
         index++;
@@ -71,21 +99,40 @@ void cw_proto_info_print(const struct ucp_ep *ep)
         return;
     }
     worker->plans_told |= 1u << index;
-    input               = cw_worker_protocol_input(worker, ep->conn->iface);
-    fast                = input;
-    if (input.rndv_thresh == CW_PLAN_AUTO) {
-        fast.rndv_thresh  = input.rndv_fast_thresh;
-        fast.rndv_setting = "RNDV_SEND_NBR_THRESH";
+    for (i = 0; i < CW_PROTO_OPERATIONS; i++) {
+        if (cw_worker_has(worker, operations[i].feature)) {
+            print_table(ep, (enum cw_proto_operation)i);
+        }
     }
-    if (cw_worker_has(worker, UCP_FEATURE_TAG)) {
-        print_table(ep, "tag send", &input);
-        print_table(ep, "tag send with fast completion", &fast);
+}
+
+static void write_table(const struct ucp_worker *worker, const struct cw_iface *iface,
+                        enum cw_proto_operation operation, FILE *stream)
+{
+    static const char rule[] = "# +----------------------+----------------------------------------------------------+"
+                               "-----------------------------------------------+\n";
+    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
+    char title[TITLE_SIZE], range[64];
+    unsigned count, i;
+
+    snprintf(title, sizeof(title), "%s over %s/%s", cw_proto_name(operation), iface->transport->name,
+             cw_worker_device_name(worker, iface));
+    count = cw_proto_rows(worker, iface, operation, rows);
+    fprintf(stream, "%s# | %-127s |\n%s", rule, title, rule);
+    for (i = 0; i < count; i++) {
+        print_range(range, sizeof(range), &rows[i]);
+        fprintf(stream, "# | %20s | %-56s | %-45s |\n", range, rows[i].way, rows[i].why);
     }
-    if (cw_worker_has(worker, UCP_FEATURE_AM)) {
-        print_table(ep, "active message", &input);
-    }
-    if (cw_worker_has(worker, UCP_FEATURE_STREAM)) {
-        input.rndv_thresh = CW_PLAN_NEVER;
-        print_table(ep, "stream send", &input);
+    fprintf(stream, "%s#\n", rule);
+}
+
+void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, FILE *stream)
+{
+    unsigned i;
+
+    for (i = 0; i < CW_PROTO_OPERATIONS; i++) {
+        if (cw_worker_has(worker, operations[i].feature)) {
+            write_table(worker, iface, (enum cw_proto_operation)i, stream);
+        }
     }
 }

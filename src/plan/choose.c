@@ -4,12 +4,32 @@
  */
 #include "plan/choose.h"
 
-static int is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b)
+#include <stddef.h>
+
+/* Greater than 0: the first is better; 0: equal. */
+static int compare(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by)
 {
-    if (a->latency_ns < b->latency_ns) {
-        return 1;
+    *by = CW_PLAN_LATENCY;
+    if (a->latency_ns < b->latency_ns || a->latency_ns > b->latency_ns) {
+        return (a->latency_ns < b->latency_ns) ? 1 : -1;
     }
-    return a->latency_ns <= b->latency_ns && a->bandwidth_bps > b->bandwidth_bps;
+    *by = CW_PLAN_BANDWIDTH;
+    if (a->bandwidth_bps < b->bandwidth_bps || a->bandwidth_bps > b->bandwidth_bps) {
+        return (a->bandwidth_bps > b->bandwidth_bps) ? 1 : -1;
+    }
+    *by = CW_PLAN_PLACE;
+    return 0;
+}
+
+int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by)
+{
+    enum cw_plan_number number;
+    int result = compare(a, b, &number) >= 0;
+
+    if (by != NULL) {
+        *by = number;
+    }
+    return result;
 }
 
 int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count)
@@ -18,7 +38,7 @@ int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count)
     unsigned i;
 
     for (i = 0; i < count; i++) {
-        if (candidates[i].usable && (best < 0 || is_better(&candidates[i], &candidates[best]))) {
+        if (candidates[i].usable && (best < 0 || !cw_plan_is_better(&candidates[best], &candidates[i], NULL))) {
             best = (int)i;
         }
     }

@@ -201,6 +201,9 @@ static void test_ep35_print_info(void **state)
                         strstr(text, "sysv") != NULL || strstr(text, "shm") != NULL || strstr(text, "sim") != NULL);
         }
         assert_int_equal(text[0], '#');
+        assert_non_null(strstr(text, "\n# | tag send over "));
+        assert_non_null(strstr(text, "\n# +--"));
+        assert_non_null(strstr(text, "..inf | "));
         free(text);
         ping(pair, pair->tx->ep, 1);
         cw_pair_settle(pair);

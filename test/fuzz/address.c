@@ -47,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (cw_address_decode(blob, &address) == UCS_OK) {
         fuzz_check(address.length <= length);
         (void)cw_wireup_check(worker, &address);
-        (void)cw_wireup_choose(worker, &address);
+        (void)cw_wireup_choose(worker, &address, 0);
     }
     free(blob);
     return 0;

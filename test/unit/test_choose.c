@@ -83,6 +83,28 @@ static void the_choice_is_the_best_of_all_small_sets(void **state)
     }
 }
 
+static void what_decides_is_told(void **state)
+{
+    static const struct {
+        struct cw_plan_candidate a, b;
+        int better;
+        enum cw_plan_number by;
+    } pairs[] = {
+        {{80, 1e8, 1}, {5000, 1e12, 1}, 1, CW_PLAN_LATENCY},   {{5000, 1e12, 1}, {80, 1e8, 1}, 0, CW_PLAN_LATENCY},
+        {{80, 2e9, 1}, {80, 1e9, 1}, 1, CW_PLAN_BANDWIDTH},    {{80, 1e9, 1}, {80, 2e9, 1}, 0, CW_PLAN_BANDWIDTH},
+        {{80, 1e9, 1}, {80, 1e9, 1}, 1, CW_PLAN_PLACE},
+    };
+    enum cw_plan_number by;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        assert_int_equal(cw_plan_is_better(&pairs[i].a, &pairs[i].b, &by), pairs[i].better);
+        assert_int_equal(by, pairs[i].by);
+        assert_int_equal(cw_plan_is_better(&pairs[i].a, &pairs[i].b, NULL), pairs[i].better);
+    }
+}
+
 /* EP-36 */
 static void the_estimate_is_positive_and_grows(void **state)
 {
@@ -122,6 +144,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_table_holds),
         cmocka_unit_test(the_choice_is_the_best_of_all_small_sets),
+        cmocka_unit_test(what_decides_is_told),
         cmocka_unit_test(the_estimate_is_positive_and_grows),
         cmocka_unit_test(the_estimate_is_latency_overhead_and_bytes),
     };
