@@ -103,6 +103,11 @@ enum cw_config_group {
 #define CW_GROUPS_ALL ((1u << CW_GROUP_COUNT) - 1)
 void cw_config_print_groups(const struct cw_config *config, FILE *stream, const char *title,
                             ucs_config_print_flags_t flags, unsigned groups);
+/* Its parts: the two lines at the beginning with DOC; and the rest, of which only names (with UCX_) that hold the text
+ * `filter`, which may be NULL, are printed. */
+void cw_config_print_intro(FILE *stream);
+void cw_config_print_part(const struct cw_config *config, FILE *stream, const char *title,
+                          ucs_config_print_flags_t flags, unsigned groups, const char *filter);
 
 /*
  * For worker creation. The first lists the variables of environment and files that nothing reads, once per process

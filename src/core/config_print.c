@@ -14,8 +14,17 @@
 struct printer {
     FILE *stream;
     unsigned flags;
+    const char *filter;  /* part of a name; NULL: all */
     struct cw_text text; /* of the value at hand */
 };
+
+static int is_wanted(const struct printer *printer, const char *name)
+{
+    char full[128];
+
+    (void)snprintf(full, sizeof(full), "UCX_%s", name);
+    return printer->filter == NULL || strstr(full, printer->filter) != NULL;
+}
 
 /* The words of a text as lines "# ...". */
 static void print_comment(FILE *stream, const char *text)
@@ -53,7 +62,7 @@ static void print_block(const struct printer *printer, const char *description, 
 static void print_assignment(const struct printer *printer, const struct cw_setting *setting, const char *name,
                              const char *description, int is_set)
 {
-    if (printer->text.failed) {
+    if (printer->text.failed || !is_wanted(printer, name)) {
         return; /* no line is better than a wrong value */
     }
     if ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) {
@@ -102,7 +111,7 @@ static void print_retired(const struct printer *printer, unsigned groups)
     const struct cw_setting_retired *retired;
 
     for (retired = cw_setting_retired_names; retired->name != NULL; ++retired) {
-        if ((groups & (1u << retired->group)) != 0) {
+        if ((groups & (1u << retired->group)) != 0 && is_wanted(printer, retired->name)) {
             (void)fprintf(printer->stream, "%sUCX_%s (deprecated)\n",
                           ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) ? "# " : "", retired->name);
         }
@@ -115,23 +124,26 @@ static void print_pairs(const struct printer *printer, const struct cw_config *c
     const struct cw_config_pair *pair;
 
     for (pair = config->pairs; pair != NULL; pair = pair->next) {
-        if (strpbrk(pair->name, "=\n\r") == NULL && strpbrk(pair->value, "=\n\r") == NULL) {
+        if (strpbrk(pair->name, "=\n\r") == NULL && strpbrk(pair->value, "=\n\r") == NULL &&
+            is_wanted(printer, pair->name)) {
             (void)fprintf(printer->stream, "%s=%s\n", pair->name, pair->value);
         }
     }
 }
 
-void cw_config_print_groups(const struct cw_config *config, FILE *stream, const char *title,
-                            ucs_config_print_flags_t flags, unsigned groups)
+void cw_config_print_intro(FILE *stream)
 {
-    struct printer printer = {.stream = stream, .flags = (unsigned)flags};
+    (void)fputs("# Configuration in the format of ucx.conf.\n"
+                "# Uncomment a line to set the value in it.\n",
+                stream);
+}
+
+void cw_config_print_part(const struct cw_config *config, FILE *stream, const char *title,
+                          ucs_config_print_flags_t flags, unsigned groups, const char *filter)
+{
+    struct printer printer = {.stream = stream, .flags = (unsigned)flags, .filter = filter};
     size_t i;
 
-    if ((printer.flags & UCS_CONFIG_PRINT_DOC) != 0) {
-        (void)fputs("# Configuration in the format of ucx.conf.\n"
-                    "# Uncomment a line to set the value in it.\n",
-                    stream);
-    }
     if ((printer.flags & UCS_CONFIG_PRINT_HEADER) != 0) {
         (void)fprintf(stream, "\n#\n# %s\n#\n\n", (title == NULL) ? "" : title);
     }
@@ -155,6 +167,15 @@ void cw_config_print_groups(const struct cw_config *config, FILE *stream, const 
     if ((printer.flags & UCS_CONFIG_PRINT_HEADER) != 0) {
         (void)fputs("\n", stream);
     }
+}
+
+void cw_config_print_groups(const struct cw_config *config, FILE *stream, const char *title,
+                            ucs_config_print_flags_t flags, unsigned groups)
+{
+    if (((unsigned)flags & UCS_CONFIG_PRINT_DOC) != 0) {
+        cw_config_print_intro(stream);
+    }
+    cw_config_print_part(config, stream, title, flags, groups, NULL);
 }
 
 void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags)

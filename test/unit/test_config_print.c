@@ -45,6 +45,32 @@ static int has_line(const char *text, const char *line)
     return 0;
 }
 
+static void body_filter(void)
+{
+    struct cw_config *config = new_config(NULL, NULL);
+    unsigned flags           = UCS_CONFIG_PRINT_CONFIG | UCS_CONFIG_PRINT_DOC | UCS_CONFIG_PRINT_HIDDEN;
+    char *text               = NULL;
+    size_t length;
+    FILE *stream = open_memstream(&text, &length);
+
+    child_check(stream != NULL && cw_config_modify(config, "SOME_KEY", "v") == UCS_OK);
+    cw_config_print_part(config, stream, NULL, (ucs_config_print_flags_t)flags, CW_GROUPS_ALL, "UCX_TLS");
+    child_check(fflush(stream) == 0 && has_line(text, "UCX_TLS=all") && strstr(text, "# syntax:") != NULL &&
+                strstr(strstr(text, "# syntax:") + 1, "# syntax:") == NULL);
+    child_check(strstr(text, "NET_DEVICES=") == NULL && strstr(text, "SOME_KEY") == NULL);
+    cw_config_print_part(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG, CW_GROUPS_ALL, "NOTHING_OF_THE_KIND");
+    child_check(fclose(stream) == 0 && strstr(strstr(text, "UCX_TLS=all"), "\nUCX_") == NULL);
+    free(text);
+    cw_config_free(config);
+}
+
+/* -F of ucx_info (VER-27). */
+static void test_ver27_a_filter_leaves_names_that_hold_a_text(void **state)
+{
+    (void)state;
+    child_run(body_filter);
+}
+
 static void body_cfg25(void)
 {
     struct cw_config *config;
@@ -317,6 +343,7 @@ int main(void)
         cmocka_unit_test(test_cfg29_hidden_options_aliases_and_deprecated_names),
         cmocka_unit_test(test_cfg30_defaults_are_commented_out),
         cmocka_unit_test(test_cfg31_canonical_form),
+        cmocka_unit_test(test_ver27_a_filter_leaves_names_that_hold_a_text),
         cmocka_unit_test(test_printed_configuration_is_read_as_the_same),
     };
 
