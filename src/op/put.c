@@ -208,7 +208,8 @@ static ucs_status_t send_packets(struct cw_request *request)
         if (send->force == CW_SEND_EAGER) {
             return CW_AGAIN;
         }
-        if (iface->limits.max_placed > 0 && length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min)) {
+        if (cw_protocol_announces_put(plan, iface->limits.max_bcopy, sizeof(struct cw_wire_put),
+                                      iface->limits.max_placed, length, send->fast)) {
             return announce(request);
         }
         status = cw_dt_keep(&send->cursor); /* once a piece is under way it must not fail any more */

@@ -38,6 +38,14 @@ struct cw_protocol_plan {
 
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan);
 
+/* Whether a put by packets of that length is announced and received in place; otherwise it is sent in pieces of at most
+ * max_bcopy bytes, of which `header` are not payload. */
+static inline int cw_protocol_announces_put(const struct cw_protocol_plan *plan, size_t max_bcopy, size_t header,
+                                            size_t max_placed, size_t length, int fast)
+{
+    return length > max_bcopy - header && max_placed > 0 && length >= (fast ? plan->rndv_fast_min : plan->rndv_min);
+}
+
 /* One line of the table that UCX_PROTO_INFO prints. */
 struct cw_protocol_row {
     size_t first;
