@@ -92,6 +92,13 @@ void cw_env_program(char *text, size_t size)
     (void)snprintf(text, size, "%s", (name == NULL || name[0] == '\0') ? "?" : name);
 }
 
+static const char *library_path;
+
+void cw_env_library_set(const char *path)
+{
+    library_path = path;
+}
+
 ucs_status_t cw_env_library_path(char *path, size_t size)
 {
     static const char anchor;
@@ -99,7 +106,9 @@ ucs_status_t cw_env_library_path(char *path, size_t size)
     char *real;
     int length;
 
-    if (dladdr(&anchor, &info) == 0 || info.dli_fname == NULL) {
+    if (library_path != NULL) {
+        info.dli_fname = library_path;
+    } else if (dladdr(&anchor, &info) == 0 || info.dli_fname == NULL) {
         return UCS_ERR_NO_ELEM;
     }
     real = realpath(info.dli_fname, NULL);

@@ -32,6 +32,9 @@ void cw_env_program(char *text, size_t size);
 /* The file from which this library was loaded (or the program, when linked in). UCS_ERR_NO_ELEM when unknown or too
  * long. */
 ucs_status_t cw_env_library_path(char *path, size_t size);
+/* For a program with the library linked in that speaks for another file: what cw_env_library_path takes from now on.
+ * Borrowed for good; before anything else is called. */
+void cw_env_library_set(const char *path);
 
 /* The whole of a regular file, NUL-terminated, in *text_p to be freed by the caller. UCS_ERR_NO_ELEM: missing,
  * unreadable or no regular file; UCS_ERR_EXCEEDS_LIMIT: longer than `max`; UCS_ERR_NO_MEMORY. */
