@@ -72,6 +72,16 @@ directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 touch "$directory/batch"
 same "-b" "$directory/batch" "$(offered ucx_perftest -b "$directory/ba")"
+
+same "-u" "a e m r s t w x" "$(offered ucx_info -u '' | tr '\n' ' ' | sed 's/ $//')"
+same "-D" "all net self shm" "$(offered ucx_info -D '' | tr '\n' ' ' | sed 's/ $//')"
+same "-P" "inter intra self" "$(offered ucx_info -P '' | tr '\n' ' ' | sed 's/ $//')"
+same "--op" "am amo get put stream tag" "$(offered ucx_info --op '' | tr '\n' ' ' | sed 's/ $//')"
+for op in $(offered ucx_info --op ''); do
+    ucx_info --why --op "$op" >/dev/null 2>&1 || fail "--op offers '$op', which the tool refuses"
+done
+same "--to" "$directory/batch" "$(offered ucx_info --to "$directory/ba")"
+[ -z "$(offered ucx_info --size '')" ] || fail "a size is completed by words"
 # A program that fails must not make the shell talk.
 printf '#!/bin/sh\necho broken >&2\nexit 1\n' >"$directory/ucx_perftest"
 chmod +x "$directory/ucx_perftest"

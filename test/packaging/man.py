@@ -76,6 +76,15 @@ def settings(source):
         return re.findall(r"^\| `(UCX_\w+)` \|", file.read(), re.MULTILINE)
 
 
+def check_tool(name, page, told):
+    """Which options of --help are not on the page."""
+    plain = page.replace("\\-", "-")
+    for names in re.findall(r"^ {1,10}(-[^ ].*?)(?:  .*)?$", told, re.MULTILINE):
+        for option in re.findall(r"(?:^|[ ,|])(--?\w[\w-]*)", names):
+            if not re.search(r"\n\.TP\n(?:.*, )?\\fB%s\\fP" % re.escape(option), plain):
+                yield "%s: option %s is not on its page" % (name, option)
+
+
 def check_pages(pages, names, tools, variables, described):
     listed = re.findall(r"^\.TP\n\\fB(UCX_\w+)\\fP", pages["ucx.conf.5"], re.MULTILINE)
     complaints = ["%s: not in ucx.conf(5)" % name for name in variables if name not in listed]
@@ -88,7 +97,11 @@ def check_pages(pages, names, tools, variables, described):
         if alias is not None:
             page = pages.get(alias.group(1), "")
         complaints += check_function(name, page, described.get(name, ""))
-    complaints += ["%s: there is no manual page" % tool for tool in tools if tool + ".1" not in pages]
+    for tool, told in tools.items():
+        if tool + ".1" not in pages:
+            complaints.append("%s: there is no manual page" % tool)
+        else:
+            complaints += check_tool(tool, pages[tool + ".1"], told)
     for name, page in pages.items():
         target = re.fullmatch(r"\.so man\d/([\w.]+)\n", page)
         if target is not None and (target.group(1) not in pages or pages[target.group(1)].startswith(".so")):
@@ -128,6 +141,8 @@ def self_test(pages, *rest):
     broken = [
         (missing, r"ucp_mem_map: there is no manual page"),
         ({name: page for name, page in pages.items() if name != "ucx_perftest.1"}, r"ucx_perftest: there is no"),
+        (without("ucx_perftest.1", "\n.TP\n\\fB\\-t\\fP"), r"ucx_perftest: option -t"),
+        (without("ucx_info.1", "\\fB\\-\\-why"), r"ucx_info: option --why"),
         (without("ucp_mem_map.3", "\\fIparams\\fP\n", "\\fIothers\\fP\n"), r"ucp_mem_map: parameter params"),
         (without("ucp_mem_map.3", "\n.TP\n\\fBUCS_ERR_UNREACHABLE\\fP"), r"ucp_mem_map: error UCS_ERR_UNREACHABLE"),
         (without("ucp_mem_map.3", "R18."), r"ucp_mem_map: statement R18"),
@@ -159,7 +174,10 @@ def main():
         pages, names = read_pages(directory), exported(maps)
         if len(names) < 100:
             sys.exit("the export maps name %d functions only: they were not read right" % len(names))
-        tools = [name for name in os.listdir(os.path.join(build, "bin")) if re.fullmatch(r"ucx_[a-z]+", name)]
+        programs = os.path.join(build, "bin")
+        tools = {name: subprocess.run([os.path.join(programs, name), "--help"], stdout=subprocess.PIPE, text=True,
+                                      timeout=60, check=True).stdout
+                 for name in os.listdir(programs) if re.fullmatch(r"ucx_[a-z]+", name)}
         variables = settings(source)
         if len(variables) < 50:
             sys.exit("docs/CONFIG.md names %d settings only: it was not read right" % len(variables))

@@ -4,6 +4,7 @@
 
 bindir=$1
 perftest=$bindir/ucx_perftest
+info=$bindir/ucx_info
 work=$(mktemp -d) || exit 77
 pids=
 # shellcheck disable=SC2154 # pid is assigned by the loop
@@ -23,6 +24,14 @@ need_perftest() {
         exit 77
     fi
     echo "library: $(cat "$work/library")"
+}
+
+need_info() {
+    if ! "$info" -h >"$work/usage" 2>&1; then
+        echo "skipped: $info does not run here"
+        cat "$work/usage"
+        exit 77
+    fi
 }
 
 # One message through the given transport in one process; otherwise the test is skipped.

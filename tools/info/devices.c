@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Devices and transports with their limits (INF-6 to INF-9). Each device is opened by the contract of transports
+ * (transport/transport.h) for a moment, for a worker that does not exist, and asked. UCX_TLS and the lists of devices
+ * do not count: this is what the machine has.
+ *
+ * Callers: main.c.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/config.h"
+#include "os/random.h"
+#include "say.h"
+#include "show.h"
+#include "transport/registry.h"
+#include "wire/address.h"
+#include "wire/key.h"
+
+#define MAX_DEVICES 64u
+#define MB          1048576.0
+
+static const char *class_name(enum cw_device_class class_id)
+{
+    return (class_id == CW_DEVICE_NET) ? "network" : (class_id == CW_DEVICE_SHM) ? "intra-node" : "loopback";
+}
+
+static void print_line(const char *key, const char *text)
+{
+    printf("# %20s: %s\n", key, text);
+}
+
+static void print_bytes(const char *key, size_t bytes, unsigned max_iov)
+{
+    char text[64], size[32];
+
+    if (bytes == SIZE_MAX) {
+        snprintf(size, sizeof(size), "unlimited");
+    } else if (bytes % 1024 == 0) {
+        snprintf(size, sizeof(size), "<= %zuK", bytes / 1024);
+    } else {
+        snprintf(size, sizeof(size), "<= %zu", bytes);
+    }
+    if (max_iov > 0) {
+        snprintf(text, sizeof(text), "%s, up to %u iov", size, max_iov);
+    }
+    if (bytes > 0) {
+        print_line(key, (max_iov > 0) ? text : size);
+    }
+}
+
+static void print_limits(const struct cw_transport *transport, const struct cw_limits *limits)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "0.00/ppn + %.2f MB/sec", limits->bandwidth_bps / MB);
+    print_line("bandwidth", text);
+    snprintf(text, sizeof(text), "%.0f nsec", limits->latency_ns);
+    print_line("latency", text);
+    snprintf(text, sizeof(text), "%.0f nsec", limits->overhead_ns);
+    print_line("overhead", text);
+    if (transport->peer_read != NULL) {
+        print_line("peer memory", "read and written by the system, where it allows that");
+    }
+    print_bytes("am_short", (transport->send_short == NULL) ? 0 : limits->max_short, 0);
+    print_bytes("am_bcopy", (transport->send_bcopy == NULL) ? 0 : limits->max_bcopy, 0);
+    print_bytes("am_zcopy", (transport->send_zcopy == NULL) ? 0 : limits->max_zcopy, limits->max_iov);
+    print_bytes("am_placed", (transport->send_placed == NULL) ? 0 : limits->max_placed, limits->max_iov);
+    print_line("connection", (transport->dial_to == NULL) ? "to iface" : "to iface, to sockaddr");
+}
+
+static void no_room(struct cw_conn *conn)
+{
+    (void)conn;
+}
+
+/* Opens the device alone and asks it. Nobody is told its address, so the upcalls of connections are never made. */
+static void print_open_device(const struct cw_config *config, const struct cw_transport *transport,
+                              const struct cw_device *device, unsigned priority)
+{
+    static const struct cw_upcalls upcalls = {.room = no_room};
+    struct cw_iface_params params          = {.config      = config,
+                                              .upcalls     = &upcalls,
+                                              .devices     = device,
+                                              .num_devices = 1,
+                                              .worker_uid  = cw_random_u64()};
+    uint8_t address[CW_ADDRESS_ENTRY_MAX];
+    struct cw_iface *iface;
+    ucs_status_t status;
+
+    status = cw_poller_new(0, &params.poller);
+    if (status == UCS_OK) {
+        status = transport->open(&params, &iface);
+        if (status == UCS_OK) {
+            printf("#      capabilities:\n");
+            print_limits(transport, &iface->limits);
+            printf("#      device priority: %u\n#     device num paths: 1\n#              max eps: inf\n", priority);
+            printf("#       device address: 0 bytes\n#        iface address: %zu bytes\n",
+                   transport->address(iface, address, sizeof(address)));
+            printf("#       error handling: peer failure\n#\n");
+            transport->close(iface);
+        }
+        cw_poller_free(params.poller);
+    }
+    if (status != UCS_OK) {
+        printf("#   < failed to open the device: %s >\n#\n", ucs_status_string(status));
+    }
+}
+
+static void print_transport(const struct cw_config *config, const struct cw_transport *transport,
+                            const struct cw_device *devices, unsigned count)
+{
+    unsigned i;
+
+    printf("#\n# Memory domain: %s\n#     Component: %s\n", transport->name, transport->name);
+    printf("#             register: unlimited, cost: 0 nsec\n#           remote key: %u bytes\n", CW_KEY_LENGTH);
+    if (transport->device_class != CW_DEVICE_NET) {
+        printf("#           rkey_ptr is supported\n");
+    }
+    printf("#\n");
+    for (i = 0; i < count; i++) {
+        printf("#      Transport: %s\n#         Device: %s\n#           Type: %s\n#  System device: <unknown>\n#\n",
+               transport->name, devices[i].name, class_name(transport->device_class));
+        print_open_device(config, transport, &devices[i], count - 1 - i); /* the list begins with the best */
+    }
+    if (transport->listen != NULL) {
+        printf("# Connection manager: %s\n#      max_conn_priv: %u bytes\n#\n", transport->name, CW_HELLO_MAX);
+    }
+}
+
+/* The system's copies between processes are no transport here, but have a name in UCX_TLS. */
+static void print_copies(void)
+{
+    printf("#\n# Memory domain: cma\n#     Component: cma\n#             register: unlimited, cost: 0 nsec\n"
+           "#   < no transport of its own: posix uses it for long messages and the memory of others >\n#\n");
+}
+
+int cw_show_devices(const struct cw_info_options *options)
+{
+    const char *only = options->transport;
+    struct cw_device devices[MAX_DEVICES];
+    struct cw_config *config;
+    unsigned i, count, shown = 0;
+
+    if (cw_config_read(NULL, NULL, &config) != UCS_OK) {
+        cw_say_error("the settings cannot be read; what is wrong stands above");
+        return CW_INFO_FAILED;
+    }
+    for (i = 0; i < cw_num_transports; i++) {
+        if (only != NULL && strcmp(only, cw_transports[i]->name) != 0) {
+            continue;
+        }
+        count = cw_transports[i]->query_devices(config, devices, MAX_DEVICES);
+        if (count > 0) {
+            print_transport(config, cw_transports[i], devices, (count < MAX_DEVICES) ? count : MAX_DEVICES);
+            shown++;
+        }
+    }
+    if (only == NULL || strcmp(only, "cma") == 0) {
+        print_copies();
+        shown++;
+    }
+    if (shown == 0) {
+        cw_say_note("there is no transport '%s' here; without -t all are shown", only);
+    }
+    cw_config_free(config);
+    return CW_INFO_OK;
+}

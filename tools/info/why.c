@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * --why: makes the pair of workers, connects them if the peer is here, and tells.
+ *
+ * Callers: main.c.
+ */
+#include "why.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/string.h"
+#include "core/config_table.h"
+#include "core/ep.h"
+#include "endpoint.h"
+#include "say.h"
+#include "show.h"
+
+const char *cw_why_setting(const struct cw_why *why, enum cw_setting_id id, char text[CW_WHY_SETTING_MAX])
+{
+    static const char *const sources[] = {
+        [CW_SOURCE_DEFAULT] = "default", [CW_SOURCE_FILE] = "ucx.conf", [CW_SOURCE_ENVIRONMENT] = "environment",
+        [CW_SOURCE_MODIFY] = "option -D",
+    };
+    const struct cw_config *config = why->side.context->config;
+    struct cw_text value           = {0};
+
+    cw_value_print(&cw_settings[id].spec, (const char *)config + cw_settings[id].offset, &value);
+    snprintf(text, CW_WHY_SETTING_MAX, "UCX_%s=%s (%s)", cw_settings[id].name, cw_text_get(&value),
+             sources[config->sources[id]]);
+    cw_text_free(&value);
+    return text;
+}
+
+static void print_heading(const struct cw_why *why)
+{
+    const struct cw_info_options *options = why->options;
+    static const char *const places[]     = {
+        [CW_INFO_SAME]  = "the same worker",
+        [CW_INFO_INTRA] = "another worker of this machine",
+        [CW_INFO_INTER] = "known by its network address alone, as if it were on another machine",
+    };
+
+    printf("#\n# Why: %s, %zu bytes\n#\n#   from: worker %016" PRIx64 " of this process\n#     to: worker %016" PRIx64,
+           cw_info_op_name(options->op), options->size, why->side.worker->uid, why->address.uid);
+    if (options->to != NULL) {
+        printf(", whose address is in %s\n#\n", options->to);
+    } else {
+        printf(", %s\n#\n", places[options->placed ? options->place : CW_INFO_INTRA]);
+    }
+}
+
+/* The peer's address, and a connection if it is a worker of ours. */
+static ucs_status_t find_peer(struct cw_why *why, uint64_t features)
+{
+    const struct cw_info_options *options = why->options;
+
+    if (options->to != NULL) {
+        why->blob = cw_address_file_read(options->to, &why->address);
+        return (why->blob == NULL) ? UCS_ERR_INVALID_PARAM : UCS_OK;
+    }
+    why->blob = cw_endpoint_peer(&why->side, &why->peer, options->placed ? options->place : CW_INFO_INTRA, options,
+                                 features);
+    if (why->blob == NULL || cw_address_decode(why->blob, &why->address) != UCS_OK) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+static struct cw_info_side *peer_of(struct cw_why *why)
+{
+    return (why->peer.worker == NULL) ? NULL : &why->peer;
+}
+
+/* Whether the connection took the way that was foretold. */
+static int connect_peer(struct cw_why *why)
+{
+    const ucs_status_t status = cw_side_meet(&why->side, peer_of(why), why->blob, 0, &why->ep);
+
+    if (status != UCS_OK) {
+        why->ep = NULL;
+        printf("# The connection: it was tried, and failed: %s\n#\n", ucs_status_string(status));
+        return CW_INFO_FAILED;
+    }
+    printf("# The connection: it was tried, and made by %s%s\n#\n", why->ep->conn->iface->transport->name,
+           (why->ep->conn->iface == why->chosen) ? "" : ", because the one that was chosen failed");
+    why->chosen = why->ep->conn->iface;
+    return CW_INFO_OK;
+}
+
+static int tell(struct cw_why *why)
+{
+    int status = CW_INFO_OK;
+
+    print_heading(why);
+    why->chosen = cw_wireup_choose(why->side.worker, &why->address, 0);
+    cw_why_transports(why);
+    if (why->chosen == NULL) {
+        printf("# No transport reaches the peer: no message can be sent. See above what each of them lacks.\n#\n");
+        cw_say_error("no transport reaches the peer");
+        return CW_INFO_FAILED;
+    }
+    if (why->options->to == NULL) {
+        status = connect_peer(why);
+    }
+    if (why->options->op <= CW_INFO_STREAM) {
+        cw_why_message(why);
+    } else {
+        cw_why_memory(why);
+    }
+    return status;
+}
+
+int cw_show_why(const struct cw_info_options *options)
+{
+    const uint64_t features = options->features | cw_side_features(options->op);
+    struct cw_why why       = {.options = options};
+    int status              = CW_INFO_FAILED;
+
+    if (options->op == CW_INFO_AMO && options->size != 4 && options->size != 8) {
+        cw_say_error("--size: an atomic operation has 4 or 8 bytes, not %zu", options->size);
+        return CW_INFO_USAGE;
+    }
+    if (cw_side_open(&why.side, options, features, options->only) == UCS_OK &&
+        cw_side_add_worker(&why.side) == UCS_OK && find_peer(&why, features) == UCS_OK) {
+        status = tell(&why);
+    }
+    if (why.ep != NULL) {
+        cw_side_part(&why.side, peer_of(&why), why.ep);
+    }
+    free(why.blob);
+    cw_side_close(&why.peer);
+    cw_side_close(&why.side);
+    return status;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which way an access to the peer's memory takes (docs/RMA.md, "Four ways"). That depends on the memory: a peer of our
+ * own registers some of both kinds, and its keys are asked. Of a peer that is known by its address only, it is told
+ * what the transport can do.
+ *
+ * Callers: why.c.
+ */
+#include "why.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/rkey.h"
+#include "op/copy.h"
+
+#define REGION_BYTES 4096u
+
+static void print_packets(const struct cw_why *why)
+{
+    const struct cw_limits *limits = &why->chosen->limits;
+    const char *name               = why->chosen->transport->name;
+
+    switch (why->options->op) {
+    case CW_INFO_PUT:
+        if (cw_protocol_announces_put(why->chosen->plan, limits->max_bcopy, sizeof(struct cw_wire_put),
+                                      limits->max_placed, why->options->size, 0)) {
+            printf("announced by %s, and received in place by the owner's library\n", name);
+        } else {
+            printf("by packets of at most %zu bytes over %s, which the owner's library carries out\n",
+                   limits->max_bcopy, name);
+        }
+        break;
+    case CW_INFO_GET:
+        printf("asked for by a packet over %s, and sent by the owner's library\n", name);
+        break;
+    default:
+        printf("by a packet over %s, carried out by the owner's CPU\n", name);
+    }
+}
+
+static void print_copy(const struct cw_why *why)
+{
+    if (why->options->size <= CW_COPY_CALL_BYTES) {
+        printf("copied between the processes by one system call within the call\n");
+    } else {
+        printf("copied between the processes by the system, in shares during progress; the owner helps if it is in "
+               "progress, too\n");
+    }
+}
+
+/* The order is that in which put.c, get.c and amo.c ask. */
+static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
+{
+    const unsigned rights = (why->options->op == CW_INFO_PUT) ? CW_KEY_WRITE :
+                            (why->options->op == CW_INFO_GET) ? CW_KEY_READ : CW_KEY_READ | CW_KEY_WRITE;
+    char setting[CW_WHY_SETTING_MAX];
+
+    if (cw_rkey_direct(rkey, rkey->key.address, rights) != NULL) {
+        printf("%s by our CPU within the call: the memory is mapped here\n",
+               (why->options->op == CW_INFO_AMO) ? "carried out" : "copied");
+        return;
+    }
+    if (why->options->op != CW_INFO_AMO && cw_copy_is_possible(why->ep, &rkey->key)) {
+        print_copy(why);
+    } else {
+        print_packets(why);
+    }
+    if (!cw_context_allows(why->side.context, "posix")) {
+        printf("#       (not mapped here: %s does not allow posix)\n", cw_why_setting(why, CW_SETTING_tls, setting));
+    } else {
+        printf("#       (not mapped here: %s)\n", (rkey->key.flags & CW_KEY_SHARED) ?
+               "it was tried, and the system refused" : "the key names nothing that could be");
+    }
+}
+
+/* `own`: memory of the program; NULL: the library allocates. */
+static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own, const char *what)
+{
+    const ucp_mem_map_params_t params = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                      ((own == NULL) ? UCP_MEM_MAP_PARAM_FIELD_FLAGS : UCP_MEM_MAP_PARAM_FIELD_ADDRESS),
+        .address    = own,
+        .length     = REGION_BYTES,
+        .flags      = UCP_MEM_MAP_ALLOCATE};
+    struct ucp_rkey *rkey;
+    size_t length;
+    void *packed;
+    ucp_mem_h mem;
+
+    printf("#   %s:\n#       ", what);
+    if (ucp_mem_map(owner, &params, &mem) != UCS_OK) {
+        printf("it cannot be registered here; the log says why\n");
+        return;
+    }
+    if (ucp_rkey_pack(owner, mem, &packed, &length) == UCS_OK) {
+        if (cw_rkey_unpack(why->side.context, packed, &rkey) == UCS_OK) {
+            print_region(why, rkey);
+            cw_rkey_destroy(rkey);
+        }
+        ucp_rkey_buffer_release(packed);
+    }
+    (void)ucp_mem_unmap(owner, mem);
+}
+
+/* Without a key there is nothing to ask but the transport. */
+static void print_unknown(const struct cw_why *why)
+{
+    printf("#   by packets, which always works:\n#       ");
+    print_packets(why);
+    if (why->options->op != CW_INFO_AMO && why->chosen->transport->peer_read != NULL) {
+        printf("#   before that, if the system allows copies between the processes:\n#       ");
+        print_copy(why);
+    }
+    if (why->chosen->transport->device_class == CW_DEVICE_NET) {
+        return;
+    }
+    if (cw_context_allows(why->side.context, "posix")) {
+        printf("#   before that, if the peer's library has allocated the memory and it can be mapped here:\n"
+               "#       by our CPU within the call\n");
+    }
+    printf("#   Which of these it is depends on the key of the memory, which an address does not tell.\n");
+}
+
+void cw_why_memory(const struct cw_why *why)
+{
+    const ucp_context_h owner = (why->peer.context != NULL) ? why->peer.context : why->side.context;
+    void *own                 = malloc(REGION_BYTES);
+
+    printf("# The operation: %s of %zu bytes, by the memory that it is about\n", cw_info_op_name(why->options->op),
+           why->options->size);
+    /* Memory of a peer that only pretends to be elsewhere would tell what is not true of one that is. */
+    if (why->ep != NULL && own != NULL && !(why->options->placed && why->options->place == CW_INFO_INTER)) {
+        print_kind(why, owner, NULL, "memory that the peer's library has allocated (ucp_mem_map with ALLOCATE)");
+        print_kind(why, owner, own, "memory that the peer's program had already");
+    } else {
+        print_unknown(why);
+    }
+    printf("#\n");
+    free(own);
+}

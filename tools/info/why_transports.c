@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which transports were considered for a peer, which one was chosen, and what the others lack. What the settings leave
+ * out is seen by comparing what a transport finds on this machine with what the context has kept of it.
+ *
+ * Callers: why.c.
+ */
+#include "why.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "plan/choose.h"
+#include "transport/registry.h"
+
+#define MAX_DEVICES 64u
+#define MB          1048576.0
+
+/* The setting that filters devices of a class. */
+static enum cw_setting_id device_setting(enum cw_device_class class_id)
+{
+    return (class_id == CW_DEVICE_NET) ? CW_SETTING_net_devices :
+           (class_id == CW_DEVICE_SHM) ? CW_SETTING_shm_devices : CW_SETTING_self_devices;
+}
+
+static int is_kept(const struct cw_why *why, const struct cw_transport *transport, const char *device)
+{
+    const struct ucp_context *context = why->side.context;
+    unsigned i;
+
+    for (i = 0; i < context->num_resources; i++) {
+        if (context->resources[i].transport == transport && strcmp(context->resources[i].device.name, device) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* The devices that were kept, or those that were not, as "eth0, lo"; returns how many. */
+static unsigned list_devices(const struct cw_why *why, const struct cw_transport *transport, int kept, char *text,
+                             size_t size)
+{
+    struct cw_device devices[MAX_DEVICES];
+    unsigned count = transport->query_devices(why->side.context->config, devices, MAX_DEVICES), listed = 0, i;
+    size_t length  = 0;
+
+    text[0] = '\0';
+    for (i = 0; i < count && i < MAX_DEVICES; i++) {
+        if (is_kept(why, transport, devices[i].name) == kept) {
+            if (length + strlen(devices[i].name) + 3 < size) {
+                length += (size_t)snprintf(text + length, size - length, "%s%s", (listed == 0) ? "" : ", ",
+                                           devices[i].name);
+            }
+            listed++;
+        }
+    }
+    return listed;
+}
+
+static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_transport *transport)
+{
+    const struct ucp_worker *worker = why->side.worker;
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (worker->ifaces[i]->transport == transport) {
+            return worker->ifaces[i];
+        }
+    }
+    return NULL;
+}
+
+/* The place of an interface in the order in which the peer would be dialled; 0: the first. */
+static unsigned turn_of(const struct cw_why *why, const struct cw_iface *iface)
+{
+    struct ucp_worker *worker = why->side.worker;
+    const struct cw_iface *next;
+    unsigned tried = 0, turn = 0, i;
+
+    while ((next = cw_wireup_choose(worker, &why->address, tried)) != NULL && next != iface) {
+        for (i = 0; i < worker->num_ifaces && worker->ifaces[i] != next; i++) {
+        }
+        tried |= 1u << i;
+        turn++;
+    }
+    return turn;
+}
+
+static struct cw_plan_candidate candidate(const struct cw_iface *iface)
+{
+    return (struct cw_plan_candidate){
+        .latency_ns = iface->limits.latency_ns, .bandwidth_bps = iface->limits.bandwidth_bps, .usable = 1};
+}
+
+/* Reachable, and another one is better. */
+static void print_passed_over(const struct cw_why *why, const struct cw_iface *iface)
+{
+    const struct cw_plan_candidate best = candidate(why->chosen), other = candidate(iface);
+    const char *name                    = why->chosen->transport->name;
+    enum cw_plan_number by;
+
+    (void)cw_plan_is_better(&best, &other, &by);
+    printf("not chosen\n#       It reaches the peer, but ");
+    switch (by) {
+    case CW_PLAN_LATENCY:
+        printf("its latency is %.0f ns, that of %s %.0f ns.", other.latency_ns, name, best.latency_ns);
+        break;
+    case CW_PLAN_BANDWIDTH:
+        printf("with the same latency its bandwidth is %.2f MB/s, that of %s %.2f MB/s.", other.bandwidth_bps / MB,
+               name, best.bandwidth_bps / MB);
+        break;
+    default:
+        printf("it is no better than %s, which comes first in the list.", name);
+    }
+    printf("\n#       It is number %u in the order in which the peer is dialled, should others fail.\n",
+           turn_of(why, iface) + 1);
+}
+
+static void print_chosen(const struct cw_why *why, const struct cw_iface *iface)
+{
+    struct ucp_worker *worker = why->side.worker;
+    unsigned i, reaching      = 0;
+    const char *reason;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        reaching += cw_wireup_reaches(worker->ifaces[i], &why->address, &reason) != 0;
+    }
+    printf("CHOSEN\n#       It reaches the peer, and %s (latency %.0f ns, bandwidth %.2f MB/s).\n",
+           (reaching == 1) ? "nothing else does" : "of all that do it is the best one", iface->limits.latency_ns,
+           iface->limits.bandwidth_bps / MB);
+}
+
+static void print_judged(const struct cw_why *why, struct cw_iface *iface)
+{
+    const char *reason = "";
+
+    if (iface == why->chosen) {
+        print_chosen(why, iface);
+    } else if (cw_wireup_reaches(iface, &why->address, &reason)) {
+        print_passed_over(why, iface);
+    } else {
+        printf("cannot\n#       It does not reach the peer: %s.\n", reason);
+    }
+}
+
+static void print_transport(const struct cw_why *why, const struct cw_transport *transport)
+{
+    char setting[CW_WHY_SETTING_MAX], kept[256], dropped[256];
+    const unsigned num_kept    = list_devices(why, transport, 1, kept, sizeof(kept));
+    const unsigned num_dropped = list_devices(why, transport, 0, dropped, sizeof(dropped));
+    struct cw_iface *iface     = find_iface(why, transport);
+
+    if (num_kept + num_dropped == 0) {
+        if (strcmp(transport->name, "sim") != 0) { /* exists in tests of the library only */
+            printf("#   %s: cannot\n#       This machine has no device for it.\n", transport->name);
+        }
+        return;
+    }
+    printf("#   %s (%s): ", transport->name, (num_kept > 0) ? kept : dropped);
+    if (!cw_context_allows(why->side.context, transport->name)) {
+        printf("left out\n#       %s does not allow it.\n", cw_why_setting(why, CW_SETTING_tls, setting));
+        return;
+    }
+    if (num_kept == 0) {
+        printf("left out\n#       %s leaves no device of it.\n",
+               cw_why_setting(why, device_setting(transport->device_class), setting));
+        return;
+    }
+    if (iface == NULL) {
+        printf("cannot\n#       It could not be opened for this worker; the log above says why.\n");
+    } else {
+        print_judged(why, iface);
+    }
+    if (num_dropped > 0) {
+        printf("#       Left out by %s: %s.\n",
+               cw_why_setting(why, device_setting(transport->device_class), setting), dropped);
+    }
+}
+
+/* What the peer offers and we have never heard of. */
+static void print_strange(const struct cw_why *why)
+{
+    unsigned id, i;
+    size_t length;
+
+    for (id = 0; id <= UINT8_MAX; id++) {
+        for (i = 0; i < cw_num_transports && cw_transports[i]->wire_id != id; i++) {
+        }
+        if (i == cw_num_transports && cw_address_find(&why->address, (uint8_t)id, &length) != NULL) {
+            printf("#   number %u of the wire: cannot\n#       The peer offers it, this version does not have it.\n",
+                   id);
+        }
+    }
+}
+
+void cw_why_transports(const struct cw_why *why)
+{
+    unsigned i;
+
+    printf("# Transports\n#\n");
+    for (i = 0; i < cw_num_transports; i++) {
+        print_transport(why, cw_transports[i]);
+    }
+    print_strange(why);
+    printf("#\n");
+}
