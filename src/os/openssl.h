@@ -66,6 +66,7 @@
     X(ssl, int, SSL_read_ex, (void *ssl, void *to, size_t length, size_t *done))                                       \
     X(ssl, int, SSL_write_ex, (void *ssl, const void *from, size_t length, size_t *done))                              \
     X(ssl, int, SSL_get_error, (const void *ssl, int result))                                                          \
+    X(ssl, int, SSL_has_pending, (const void *ssl))                                                                    \
     X(ssl, int, SSL_session_reused, (const void *ssl))                                                                 \
     X(ssl, int, SSL_key_update, (void *ssl, int type))                                                                 \
     X(ssl, void *, SSL_get_wbio, (const void *ssl))                                                                    \

@@ -21,6 +21,7 @@ enum phase {
     BEGIN,                        /* the acceptor waits for an offer */
     OFFERED,                      /* the dialler waits for the answer */
     PROVING,                      /* either waits for the other's proof */
+    HANDSHAKE,                    /* the guard speaks with its like */
     DONE
 };
 
@@ -155,27 +156,58 @@ static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_gree
     return NULL;
 }
 
-/* From here on everything goes through the guard. */
-static const char *put_guard(struct cw_tcp_conn *conn)
-{
-    const uint8_t protection = guarding_of(conn)->protection;
-
-    conn->greeting->phase = DONE;
-    conn->greeting->have  = 0;
-    if (protection & CW_TCP_CHECKSUM) {
-        conn->guard = cw_tcp_guard_crc_new(role_of(conn) == DIALLER);
-        if (conn->guard == NULL) {
-            return "there is no memory for its checksums";
-        }
-        conn->guard->conn = conn;
-        cw_list_init(&conn->guard->unread);
-    }
-    return NULL;
-}
-
 static const char *ended(int error)
 {
     return (error == -EPIPE) ? "it closed the connection before both agreed" : strerror(-error);
+}
+
+static const char *shake_hands(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_guarding *guarding = guarding_of(conn);
+    const int ret                    = conn->guard->ops->handshake(conn->guard);
+
+    if (ret == 0 || ret == -EINPROGRESS) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item,
+                         CW_POLL_READ | ((ret == 0) ? 0 : CW_POLL_WRITE));
+        return NULL;
+    }
+    if (ret == 1) {
+        conn->greeting->phase = DONE;
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
+        return NULL;
+    }
+    if (ret != -EPROTO) {
+        return ended(ret);
+    }
+    conn->greeting->said_no = 1; /* by an alert */
+    snprintf(guarding->why, sizeof(guarding->why), "the TLS handshake failed (%s); %s", conn->guard->why,
+             (guarding->protection == CW_TCP_TLS_PSK) ?
+             "UCX_AUTH_KEY_FILE must hold the same bytes for all processes" :
+             "both need certificates of an authority in the other's UCX_AUTH_CA_FILE");
+    return guarding->why;
+}
+
+/* From here on everything goes through the guard. */
+static const char *put_guard(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_guarding *guarding = guarding_of(conn);
+    const int dialled                = role_of(conn) == DIALLER;
+
+    conn->greeting->phase = (guarding->tls != NULL) ? HANDSHAKE : DONE;
+    conn->greeting->have  = 0;
+    if (guarding->tls != NULL) {
+        conn->guard = cw_tcp_guard_tls_new(guarding->tls, conn->item.fd, dialled);
+    } else if (guarding->protection & CW_TCP_CHECKSUM) {
+        conn->guard = cw_tcp_guard_crc_new(dialled);
+    } else {
+        return NULL;
+    }
+    if (conn->guard == NULL) {
+        return "there is no memory for its protection";
+    }
+    conn->guard->conn = conn;
+    cw_list_init(&conn->guard->unread);
+    return (guarding->tls != NULL) ? shake_hands(conn) : NULL;
 }
 
 /* The next message: *ret_p 1: there, 0: not yet, -errno. Answers what is wrong with it. */
@@ -264,7 +296,12 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
     int ret;
 
     *done_p = 0;
-    wrong   = hear(conn, &header, &ret);
+    if (conn->greeting->phase == HANDSHAKE) {
+        wrong   = shake_hands(conn);
+        *done_p = wrong == NULL && conn->greeting->phase == DONE;
+        return wrong;
+    }
+    wrong = hear(conn, &header, &ret);
     if (wrong != NULL || ret == 0) {
         return wrong;
     }
@@ -309,7 +346,13 @@ const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_stat
 
     *done_p   = 0;
     *status_p = UCS_ERR_CONNECTION_RESET;
-    wrong     = hear(conn, &header, &ret);
+    if (conn->greeting->phase == HANDSHAKE) {
+        wrong     = shake_hands(conn);
+        *done_p   = wrong == NULL && conn->greeting->phase == DONE;
+        *status_p = conn->greeting->said_no ? UCS_ERR_REJECTED : *status_p;
+        return wrong;
+    }
+    wrong = hear(conn, &header, &ret);
     if (ret <= 0) {
         return wrong;
     }

@@ -270,6 +270,10 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         }
         ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
     }
+    if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->guarding->protection == CW_TCP_TLS_CERT) {
+        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_guard_reason(conn, ret)); /* our certificate was looked at last */
+        return next_or_fail(conn);
+    }
     if (ret < 0) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
                        (ret == -EPIPE) ? "it closed the connection without an answer" :

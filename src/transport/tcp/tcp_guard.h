@@ -57,6 +57,7 @@ unsigned cw_tcp_guard_progress(struct cw_tcp_iface *iface);
 struct cw_tcp_guarding {
     uint8_t protection;           /* enum cw_tcp_protection */
     const struct cw_openssl *openssl; /* NULL: not needed */
+    struct cw_tls_context *tls;   /* likewise */
     uint8_t secret[32];           /* made of the key */
     char why[320];                /* a sentence that was put together */
 };
@@ -80,7 +81,9 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p);
 /* Plain connections are agreed about from the beginning. */
 int cw_tcp_agreed(const struct cw_tcp_conn *conn);
 
-/* tcp_guard_crc.c. NULL: no memory. */
+/* tcp_guard_crc.c, tcp_guard_tls.c. NULL: no memory. */
+struct cw_tls_context;
 struct cw_tcp_guard *cw_tcp_guard_crc_new(int dialled);
+struct cw_tcp_guard *cw_tcp_guard_tls_new(struct cw_tls_context *context, int fd, int dialled);
 
 #endif

@@ -11,6 +11,7 @@
 #include "core/config.h"
 #include "os/openssl.h"
 #include "os/secret.h"
+#include "os/tls.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 
@@ -42,9 +43,6 @@ static ucs_status_t check(const struct cw_config *config)
     } else if (config->auth_tls != AUTH_TLS_CERT && has_any) {
         cw_error("UCX_AUTH_CERT_FILE, UCX_AUTH_CERT_KEY_FILE and UCX_AUTH_CA_FILE protect nothing without "
                  "UCX_AUTH_TLS=cert");
-    } else if (config->auth_tls != AUTH_TLS_OFF) {
-        cw_error("UCX_AUTH_TLS is not there yet");
-        return UCS_ERR_UNSUPPORTED;
     } else {
         return UCS_OK;
     }
@@ -75,6 +73,30 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
     return status;
 }
 
+static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_guarding *guarding)
+{
+    const int by_key               = config->auth_tls == AUTH_TLS_PSK;
+    struct cw_tls_settings settings = {.key           = by_key ? guarding->secret : NULL,
+                                       .cert_file     = config->auth_cert_file,
+                                       .cert_key_file = config->auth_cert_key_file,
+                                       .ca_file       = config->auth_ca_file};
+    ucs_status_t status;
+
+    if (!by_key) {
+        status = cw_secret_check("UCX_AUTH_CERT_KEY_FILE", config->auth_cert_key_file);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+    guarding->protection = by_key ? CW_TCP_TLS_PSK : CW_TCP_TLS_CERT;
+    guarding->tls        = cw_tls_context_new(&settings, guarding->why, sizeof(guarding->why));
+    if (guarding->tls == NULL) {
+        cw_error("UCX_AUTH_TLS=%s is set, but %s", by_key ? "psk" : "cert", guarding->why);
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return UCS_OK;
+}
+
 ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p)
 {
     struct cw_tcp_guarding *guarding = calloc(1, sizeof(*guarding));
@@ -85,9 +107,13 @@ ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_g
     }
     if (status == UCS_OK && is_set(config->auth_key_file)) {
         guarding->protection = CW_TCP_SECRET;
-        status               = load_secret(config->auth_key_file, "causeway: proofs of TCP connections", guarding);
+        status               = load_secret(config->auth_key_file,
+                                           (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections" :
+                                           "causeway: key of TLS connections", guarding);
     }
-    if (config->tcp_checksum) {
+    if (status == UCS_OK && config->auth_tls != AUTH_TLS_OFF) {
+        status = load_tls(config, guarding);
+    } else if (config->tcp_checksum) { /* TLS brings its own */
         guarding->protection |= CW_TCP_CHECKSUM;
     }
     if (status != UCS_OK) {
@@ -101,6 +127,7 @@ ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_g
 void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
 {
     if (guarding != NULL) {
+        cw_tls_context_free(guarding->tls);
         cw_secret_wipe(guarding->secret, sizeof(guarding->secret));
         free(guarding);
     }

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
+ *
+ * Its own socket object writes with write(2), which may raise SIGPIPE. Ours writes with send(2) and leaves the rest to
+ * it. Where the kernel encrypts, some of what is written needs that object; then the signal is held back around it.
+ */
+#include "os/tls.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "os/openssl.h"
+#include "os/secret.h"
+
+#define CTRL_MODE             33
+#define CTRL_READ_AHEAD       41
+#define CTRL_MIN_VERSION      123
+#define MODES                 (1 | 2 | 16)  /* partial writes, moving buffers, buffers freed when empty */
+#define OP_KTLS               (UINT64_C(1) << 3)
+#define OP_IGNORE_EOF         (UINT64_C(1) << 7) /* an end without the notice of it is an end */
+#define OP_NO_TICKET          (UINT64_C(1) << 14)
+#define OP_NO_COMPRESSION     (UINT64_C(1) << 17)
+#define TLS_1_3               0x0304
+#define FILETYPE_PEM          1
+#define VERIFY_PEER           1
+#define VERIFY_MUST           2
+#define ERROR_WANT_READ       2
+#define ERROR_WANT_WRITE      3
+#define ERROR_SYSCALL         5
+#define ERROR_ZERO_RETURN     6
+#define BIO_TYPE_SOCKET       0x505
+#define BIO_SET_FD            104
+#define BIO_GET_FD            105
+#define BIO_GET_KTLS_SEND     73
+#define BIO_FLAGS_RETRY_ALL   0x0f
+#define BIO_FLAGS_RETRY_WRITE 0x0a
+#define READ_BUFFER           (66u << 10) /* some records at a time */
+#define REKEY_BYTES           (UINT64_C(1) << 36) /* far below what AES-GCM may encrypt by one key */
+
+struct cw_tls_context {
+    const struct cw_openssl *openssl;
+    void *context;
+    int by_key;
+    uint8_t key[CW_TLS_KEY_SIZE];
+};
+
+struct cw_tls {
+    const struct cw_openssl *openssl;
+    void *ssl;
+    const char *why;
+    uint64_t written;             /* since the last new key */
+    uint8_t by_key;
+    uint8_t in_write;             /* a write is to be repeated */
+};
+
+static const struct cw_openssl *the_openssl; /* of the functions that OpenSSL calls; the same for all */
+static void *the_method;
+static const unsigned char identity[] = "causeway";
+
+static int is_in_kernel(void *bio)
+{
+    return the_openssl->BIO_ctrl(bio, BIO_GET_KTLS_SEND, 0, NULL) > 0;
+}
+
+static int socket_object_write(void *bio, const char *data, int length)
+{
+    return ((int (*)(void *, const char *, int))the_openssl->BIO_meth_get_write(the_openssl->BIO_s_socket()))(
+        bio, data, length);
+}
+
+/* The caller's thread gets no SIGPIPE that was not pending before. */
+static int write_without_signal(void *bio, const char *data, int length)
+{
+    const struct timespec now = {0, 0};
+    sigset_t pipe, before, pending;
+    int ret, error;
+
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    ret   = socket_object_write(bio, data, length);
+    error = errno;
+    if (ret < 0 && error == EPIPE && !sigismember(&pending, SIGPIPE)) {
+        (void)sigtimedwait(&pipe, NULL, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = error;
+    return ret;
+}
+
+static int bio_write(void *bio, const char *data, int length)
+{
+    int fd = -1;
+    ssize_t ret;
+
+    if (is_in_kernel(bio)) {
+        return write_without_signal(bio, data, length);
+    }
+    the_openssl->BIO_ctrl(bio, BIO_GET_FD, 0, &fd);
+    do {
+        ret = send(fd, data, (size_t)length, MSG_NOSIGNAL);
+    } while (ret < 0 && errno == EINTR);
+    the_openssl->BIO_clear_flags(bio, BIO_FLAGS_RETRY_ALL);
+    if (ret < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
+        the_openssl->BIO_set_flags(bio, BIO_FLAGS_RETRY_WRITE);
+    }
+    return (int)ret;
+}
+
+/* Once for the process; what is lost when two threads come at once is a few bytes. */
+static int make_method(const struct cw_openssl *openssl)
+{
+    void *method = __atomic_load_n(&the_method, __ATOMIC_ACQUIRE), *none = NULL;
+    const void *model;
+
+    if (method != NULL) {
+        return 1;
+    }
+    __atomic_store_n(&the_openssl, openssl, __ATOMIC_RELEASE);
+    model  = openssl->BIO_s_socket();
+    method = openssl->BIO_meth_new(BIO_TYPE_SOCKET, "causeway socket");
+    if (method == NULL ||
+        !openssl->BIO_meth_set_read(method, (int (*)(void *, char *, int))openssl->BIO_meth_get_read(model)) ||
+        !openssl->BIO_meth_set_ctrl(method, (long (*)(void *, int, long, void *))openssl->BIO_meth_get_ctrl(model)) ||
+        !openssl->BIO_meth_set_create(method, (int (*)(void *))openssl->BIO_meth_get_create(model)) ||
+        !openssl->BIO_meth_set_destroy(method, (int (*)(void *))openssl->BIO_meth_get_destroy(model)) ||
+        !openssl->BIO_meth_set_write(method, bio_write)) {
+        return 0;
+    }
+    if (!__atomic_compare_exchange_n(&the_method, &none, method, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+        openssl->BIO_meth_free(method);
+    }
+    return 1;
+}
+
+/* The shared key in the form of a session that can be resumed. */
+static void *make_session(void *ssl)
+{
+    static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
+    const struct cw_tls_context *context            = the_openssl->SSL_get_ex_data(ssl, 0);
+    void *session                                   = the_openssl->SSL_SESSION_new();
+    const void *cipher                              = the_openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
+
+    if (session == NULL || cipher == NULL ||
+        !the_openssl->SSL_SESSION_set1_master_key(session, context->key, sizeof(context->key)) ||
+        !the_openssl->SSL_SESSION_set_cipher(session, cipher) ||
+        !the_openssl->SSL_SESSION_set_protocol_version(session, TLS_1_3)) {
+        the_openssl->SSL_SESSION_free(session);
+        return NULL;
+    }
+    return session;
+}
+
+static int use_key(void *ssl, const void *md, const unsigned char **id, size_t *length, void **session)
+{
+    (void)md;
+    *session = make_session(ssl);
+    *id      = identity;
+    *length  = sizeof(identity) - 1;
+    return *session != NULL;
+}
+
+static int find_key(void *ssl, const unsigned char *id, size_t length, void **session)
+{
+    *session = NULL;
+    if (length == sizeof(identity) - 1 && memcmp(id, identity, length) == 0) {
+        *session = make_session(ssl);
+        return *session != NULL;
+    }
+    return 1;
+}
+
+static const char *last_error(const struct cw_openssl *openssl)
+{
+    const char *reason = openssl->ERR_reason_error_string(openssl->ERR_peek_last_error());
+
+    openssl->ERR_clear_error();
+    return (reason != NULL) ? reason : "OpenSSL gives no reason";
+}
+
+/* NULL, or the setting that is wrong. */
+static const char *use_files(const struct cw_openssl *openssl, void *context, const struct cw_tls_settings *settings)
+{
+    if (openssl->SSL_CTX_use_certificate_chain_file(context, settings->cert_file) != 1) {
+        return "UCX_AUTH_CERT_FILE cannot be used";
+    }
+    /* This also sees that it belongs to the certificate. */
+    if (openssl->SSL_CTX_use_PrivateKey_file(context, settings->cert_key_file, FILETYPE_PEM) != 1) {
+        return "UCX_AUTH_CERT_KEY_FILE cannot be used";
+    }
+    if (openssl->SSL_CTX_load_verify_locations(context, settings->ca_file, NULL) != 1) {
+        return "UCX_AUTH_CA_FILE cannot be used";
+    }
+    openssl->SSL_CTX_set_verify(context, VERIFY_PEER | VERIFY_MUST, NULL);
+    return NULL;
+}
+
+static const char *set_up(const struct cw_openssl *openssl, void *context, const struct cw_tls_settings *settings)
+{
+    if (openssl->SSL_CTX_ctrl(context, CTRL_MIN_VERSION, TLS_1_3, NULL) != 1 ||
+        openssl->SSL_CTX_set_ciphersuites(context, "TLS_AES_128_GCM_SHA256:TLS_CHACHA20_POLY1305_SHA256:"
+                                                   "TLS_AES_256_GCM_SHA384") != 1 ||
+        openssl->SSL_CTX_set_num_tickets(context, 0) != 1) {
+        return "OpenSSL's configuration forbids TLS 1.3 or its ciphers";
+    }
+    openssl->SSL_CTX_set_options(context, OP_KTLS | OP_IGNORE_EOF | OP_NO_TICKET | OP_NO_COMPRESSION);
+    openssl->SSL_CTX_ctrl(context, CTRL_MODE, MODES, NULL);
+    openssl->SSL_CTX_ctrl(context, CTRL_READ_AHEAD, 1, NULL);
+    openssl->SSL_CTX_set_default_read_buffer_len(context, READ_BUFFER);
+    openssl->SSL_CTX_set_quiet_shutdown(context, 1);
+    if (settings->key == NULL) {
+        return use_files(openssl, context, settings);
+    }
+    openssl->SSL_CTX_set_psk_use_session_callback(context, use_key);
+    openssl->SSL_CTX_set_psk_find_session_callback(context, find_key);
+    return NULL;
+}
+
+struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size)
+{
+    const char *wrong                = NULL;
+    const struct cw_openssl *openssl = cw_openssl_open(CW_OPENSSL_SSL, &wrong);
+    struct cw_tls_context *tls       = calloc(1, sizeof(*tls));
+
+    if (openssl == NULL || tls == NULL) {
+        snprintf(why, size, "%s", (openssl == NULL) ? wrong : "there is no memory");
+        free(tls);
+        return NULL;
+    }
+    tls->openssl = openssl;
+    tls->context = make_method(openssl) ? openssl->SSL_CTX_new(openssl->TLS_method()) : NULL;
+    wrong        = (tls->context == NULL) ? "OpenSSL makes no context" : set_up(openssl, tls->context, settings);
+    if (wrong != NULL) {
+        snprintf(why, size, "%s (%s)", wrong, last_error(openssl));
+        cw_tls_context_free(tls);
+        return NULL;
+    }
+    tls->by_key = settings->key != NULL;
+    if (tls->by_key) {
+        memcpy(tls->key, settings->key, sizeof(tls->key));
+    }
+    openssl->ERR_clear_error();
+    return tls;
+}
+
+void cw_tls_context_free(struct cw_tls_context *context)
+{
+    if (context != NULL) {
+        context->openssl->SSL_CTX_free(context->context);
+        cw_secret_wipe(context->key, sizeof(context->key));
+        free(context);
+    }
+}
+
+struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
+{
+    const struct cw_openssl *openssl = context->openssl;
+    struct cw_tls *tls               = calloc(1, sizeof(*tls));
+    void *bio                        = openssl->BIO_new(the_method);
+    void *ssl                        = openssl->SSL_new(context->context);
+
+    if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1) {
+        if (bio != NULL && ssl != NULL) {
+            openssl->SSL_set_bio(ssl, bio, bio);
+        }
+        openssl->SSL_free(ssl); /* a bio alone is lost: there was no memory for 100 bytes more */
+        free(tls);
+        openssl->ERR_clear_error();
+        return NULL;
+    }
+    openssl->BIO_ctrl(bio, BIO_SET_FD, 0, &fd);
+    openssl->SSL_set_bio(ssl, bio, bio);
+    if (dialled) {
+        openssl->SSL_set_connect_state(ssl);
+    } else {
+        openssl->SSL_set_accept_state(ssl);
+    }
+    *tls = (struct cw_tls){.openssl = openssl, .ssl = ssl, .by_key = (uint8_t)context->by_key};
+    return tls;
+}
+
+void cw_tls_free(struct cw_tls *tls)
+{
+    tls->openssl->SSL_free(tls->ssl);
+    tls->openssl->ERR_clear_error();
+    free(tls);
+}
+
+/* 0: the peer's end; -EAGAIN: wants to read; -EINPROGRESS: to write; other errors. */
+static int outcome(struct cw_tls *tls, int ret)
+{
+    const int error    = errno;
+    const int result   = tls->openssl->SSL_get_error(tls->ssl, ret);
+    const long refused = tls->openssl->SSL_get_verify_result(tls->ssl);
+
+    switch (result) {
+    case ERROR_WANT_READ:
+        return -EAGAIN;
+    case ERROR_WANT_WRITE:
+        return -EINPROGRESS;
+    case ERROR_ZERO_RETURN:
+        return 0;
+    case ERROR_SYSCALL:
+        tls->openssl->ERR_clear_error();
+        return (error != 0) ? -error : -ECONNRESET;
+    default:
+        tls->why = last_error(tls->openssl);
+        if (!tls->by_key && refused != 0) {
+            tls->why = tls->openssl->X509_verify_cert_error_string(refused);
+        }
+        return -EBADMSG;
+    }
+}
+
+int cw_tls_handshake(struct cw_tls *tls)
+{
+    int ret;
+
+    tls->openssl->ERR_clear_error();
+    errno = 0;
+    ret   = tls->openssl->SSL_do_handshake(tls->ssl);
+    if (ret == 1) {
+        if (tls->by_key && !tls->openssl->SSL_session_reused(tls->ssl)) {
+            tls->why = "it did not use the shared key";
+            return -EPROTO;
+        }
+        return 1;
+    }
+    ret = outcome(tls, ret);
+    return (ret == -EAGAIN) ? 0 : (ret == 0) ? -EPIPE : (ret == -EBADMSG) ? -EPROTO : ret;
+}
+
+ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
+{
+    size_t done = 0;
+    int ret;
+
+    if (tls->written >= REKEY_BYTES && !tls->in_write && !cw_tls_in_kernel(tls)) {
+        tls->written = 0;
+        (void)tls->openssl->SSL_key_update(tls->ssl, 0); /* goes out with the next bytes */
+    }
+    tls->openssl->ERR_clear_error();
+    errno = 0;
+    if (tls->openssl->SSL_write_ex(tls->ssl, data, length, &done) == 1) {
+        tls->in_write = 0;
+        tls->written += done;
+        return (ssize_t)done;
+    }
+    ret           = outcome(tls, 0);
+    tls->in_write = ret == -EAGAIN || ret == -EINPROGRESS;
+    return tls->in_write ? -EAGAIN : (ret == 0) ? -EPIPE : ret;
+}
+
+ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length)
+{
+    size_t done = 0;
+    int ret;
+
+    tls->openssl->ERR_clear_error();
+    errno = 0;
+    if (tls->openssl->SSL_read_ex(tls->ssl, data, length, &done) == 1) {
+        return (ssize_t)done;
+    }
+    ret = outcome(tls, 0);
+    return (ret == -EINPROGRESS) ? -EAGAIN : ret;
+}
+
+int cw_tls_pending(const struct cw_tls *tls)
+{
+    return tls->openssl->SSL_has_pending(tls->ssl);
+}
+
+const char *cw_tls_why(const struct cw_tls *tls)
+{
+    return tls->why;
+}
+
+int cw_tls_in_kernel(const struct cw_tls *tls)
+{
+    return is_in_kernel(tls->openssl->SSL_get_wbio(tls->ssl));
+}

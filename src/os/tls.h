@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove themselves: by a key that they share, or by
+ * certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or leaves
+ * anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of it.
+ */
+#ifndef CW_OS_TLS_H
+#define CW_OS_TLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define CW_TLS_KEY_SIZE 32u
+
+struct cw_tls_settings {
+    const uint8_t *key;    /* shared, CW_TLS_KEY_SIZE; NULL: certificates, all three files in PEM */
+    const char *cert_file;
+    const char *cert_key_file;
+    const char *ca_file;
+};
+
+struct cw_tls_context;
+struct cw_tls;
+
+/* NULL: `why` says why, as the end of a sentence. */
+struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size);
+/* Sessions live on, but their handshakes must be over. */
+void cw_tls_context_free(struct cw_tls_context *context);
+
+/* NULL: no memory. The descriptor stays the caller's, who closes it after cw_tls_free. */
+struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled);
+void cw_tls_free(struct cw_tls *tls);
+/* 1: both are who they claim to be; 0: goes on when the descriptor can be read; -EINPROGRESS: written; -EPROTO: failed;
+ * other errors: the connection ended. */
+int cw_tls_handshake(struct cw_tls *tls);
+/* Bytes moved, or -errno; -EBADMSG: not the peer's bytes. 0 from read: the peer's end. After -EAGAIN a write has to be
+ * repeated with the same bytes, and perhaps more behind them. */
+ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length);
+ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length);
+/* Whether it holds bytes that the descriptor does not announce. */
+int cw_tls_pending(const struct cw_tls *tls);
+/* What the last failure was, OpenSSL's words; lives for ever. */
+const char *cw_tls_why(const struct cw_tls *tls);
+/* Whether the kernel encrypts. */
+int cw_tls_in_kernel(const struct cw_tls *tls);
+
+#endif

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The guard against whoever reads or changes what travels: TLS over the connection's descriptor (os/tls.h).
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/tls.h"
+#include "transport/tcp/tcp_guard.h"
+
+#define RECORD 16384u /* what TLS encrypts at a time */
+
+struct tls_guard {
+    struct cw_tcp_guard super;
+    struct cw_tls *tls;
+};
+
+static struct cw_tls *tls_of(struct cw_tcp_guard *guard)
+{
+    return cw_container_of(guard, struct tls_guard, super)->tls;
+}
+
+static int tls_handshake(struct cw_tcp_guard *guard)
+{
+    const int ret = cw_tls_handshake(tls_of(guard));
+
+    if (ret == -EPROTO) {
+        guard->why = cw_tls_why(tls_of(guard));
+    }
+    return ret;
+}
+
+/* The bytes from *at_p and *offset_p on that make the next record: as they lie, or collected in the buffer. The same
+ * bytes again if they were not taken. */
+static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned at, size_t offset, char buffer[RECORD],
+                              size_t *length_p)
+{
+    size_t length = 0, part;
+
+    if (iov[at].iov_len - offset >= RECORD || at + 1 == count) {
+        *length_p = iov[at].iov_len - offset;
+        return (const char *)iov[at].iov_base + offset;
+    }
+    for (; at < count && length < RECORD; at++, offset = 0) {
+        part = iov[at].iov_len - offset;
+        part = (part < RECORD - length) ? part : RECORD - length;
+        if (part > 0) {
+            memcpy(buffer + length, (const char *)iov[at].iov_base + offset, part);
+        }
+        length += part;
+    }
+    *length_p = length;
+    return buffer;
+}
+
+static ssize_t tls_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+{
+    size_t total = 0, offset = 0, length;
+    char buffer[RECORD];
+    const char *bytes;
+    unsigned at = 0;
+    ssize_t sent;
+
+    for (;;) {
+        while (at < count && offset >= iov[at].iov_len) {
+            offset -= iov[at++].iov_len;
+        }
+        if (at == count) {
+            return (ssize_t)total;
+        }
+        bytes = next_bytes(iov, count, at, offset, buffer, &length);
+        sent  = cw_tls_write(tls_of(guard), bytes, length);
+        if (sent <= 0) {
+            return (total > 0) ? (ssize_t)total : (sent == 0) ? -EAGAIN : sent;
+        }
+        total += (size_t)sent;
+        offset += (size_t)sent;
+    }
+}
+
+static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+{
+    struct cw_tls *tls = tls_of(guard);
+    size_t total       = 0, offset = 0;
+    unsigned at        = 0;
+    ssize_t got        = -EAGAIN;
+
+    for (;;) {
+        while (at < count && offset == iov[at].iov_len) {
+            at++;
+            offset = 0;
+        }
+        if (at == count || (total > 0 && !cw_tls_pending(tls))) {
+            break;
+        }
+        got = cw_tls_read(tls, (char *)iov[at].iov_base + offset, iov[at].iov_len - offset);
+        if (got <= 0) {
+            break;
+        }
+        total += (size_t)got;
+        offset += (size_t)got;
+    }
+    if (got == -EBADMSG) {
+        guard->why = cw_tls_why(tls);
+    }
+    guard->has_unread = total > 0 && ((got <= 0 && got != -EAGAIN) || (at == count && cw_tls_pending(tls)));
+    return (total > 0) ? (ssize_t)total : got;
+}
+
+static void tls_free(struct cw_tcp_guard *guard)
+{
+    cw_tls_free(tls_of(guard));
+    free(cw_container_of(guard, struct tls_guard, super));
+}
+
+struct cw_tcp_guard *cw_tcp_guard_tls_new(struct cw_tls_context *context, int fd, int dialled)
+{
+    static const struct cw_tcp_guard_ops ops = {
+        .handshake = tls_handshake, .sendv = tls_sendv, .recvv = tls_recvv, .free = tls_free};
+    struct tls_guard *guard                  = calloc(1, sizeof(*guard));
+
+    if (guard == NULL) {
+        return NULL;
+    }
+    guard->super.ops = &ops;
+    guard->tls       = cw_tls_new(context, fd, dialled);
+    if (guard->tls == NULL) {
+        free(guard);
+        return NULL;
+    }
+    return &guard->super;
+}
