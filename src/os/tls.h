@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove themselves: by a key that they share, or by
- * certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or leaves
- * anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of it.
+ * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove themselves: by a key that they share, or
+ * by certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or
+ * leaves anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of it.
  */
 #ifndef CW_OS_TLS_H
 #define CW_OS_TLS_H
