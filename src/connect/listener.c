@@ -183,6 +183,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
         return status;
     }
     ep->conn = conn;
+    cw_ep_watch(ep, conn);
     cw_ep_set_state(ep, CW_EP_DIALING);
     cw_ep_give(ep, params);
     *ep_p = ep;

@@ -92,6 +92,7 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
         cw_ep_destroy(ep);
         return status;
     }
+    cw_ep_watch(ep, ep->conn);
     cw_ep_set_state(ep, CW_EP_DIALING);
     cw_ep_give(ep, params);
     *ep_p = ep;

@@ -239,9 +239,17 @@ unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
     return count;
 }
 
+void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    if (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER && conn->iface->transport->watch != NULL) {
+        conn->iface->transport->watch(conn);
+    }
+}
+
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 {
-    ep->conn  = conn;
+    cw_ep_watch(ep, conn);
+    ep->conn = conn;
     cw_ep_set_state(ep, CW_EP_OPEN);
     cw_proto_info_print(ep);
     cw_ep_reap_later(ep);

@@ -151,6 +151,9 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
 /* Dials again for those who wait for their peer's dial: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
 
+/* Has the transport watch whether the peer lives, if the endpoint has error handling. */
+void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
+
 /* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
  * reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);

@@ -239,19 +239,31 @@ static void set_options(int fd, const struct cw_net_options *options)
     if (options->syn_retries != 0) {
         set_option(fd, IPPROTO_TCP, TCP_SYNCNT, options->syn_retries);
     }
-    if (!options->keepalive) {
-        return;
+}
+
+void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive)
+{
+    if (keepalive->idle_s != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive->idle_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive->interval_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive->count);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
     }
-    set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    if (options->keepalive_idle_s != 0) {
-        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, options->keepalive_idle_s);
-    }
-    if (options->keepalive_interval_s != 0) {
-        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, options->keepalive_interval_s);
-    }
-    if (options->keepalive_count != 0) {
-        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, options->keepalive_count);
-    }
+}
+
+void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)
+{
+    set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
+}
+
+int cw_net_is_unanswered(int fd, uint64_t within_ms)
+{
+    struct tcp_info info = {0};
+    socklen_t length     = sizeof(info);
+
+    /* one probe may stay without an answer: systems limit how many they give per second */
+    return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) == 0 &&
+           (info.tcpi_retransmits > 1 || info.tcpi_probes > 1) && info.tcpi_last_ack_recv >= within_ms;
 }
 
 static int new_socket(const struct cw_net_address *address)

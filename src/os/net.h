@@ -32,15 +32,18 @@ struct cw_net_interface {
     struct cw_net_address address; /* port 0; never link-local IPv6, which means nothing without its interface */
 };
 
+/* How the system probes a connection on which nothing moves. */
+struct cw_net_keepalive {
+    unsigned idle_s;            /* 0: it does not */
+    unsigned interval_s;        /* between probes */
+    unsigned count;             /* of unanswered ones that end the connection with ETIMEDOUT */
+};
+
 struct cw_net_options {
     int nodelay;
     size_t sndbuf;              /* bytes; 0: as the system chooses, here and below */
     size_t rcvbuf;
     unsigned syn_retries;
-    int keepalive;
-    unsigned keepalive_idle_s;
-    unsigned keepalive_interval_s;
-    unsigned keepalive_count;
     int backlog;                        /* of listeners; 0: the system's maximum */
     const struct cw_net_address *source; /* of connections; NULL: as the system chooses */
 };
@@ -89,6 +92,13 @@ ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count);
 ssize_t cw_net_recv(int fd, void *data, size_t length);
 ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count);
 
+void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive);
+/* How long the peer's system may leave sent bytes unacknowledged; also how long the peer may not read. 0: as the system
+ * chooses. */
+void cw_net_set_user_timeout(int fd, uint64_t timeout_ms);
+/* Whether the peer's system owes an answer to something that was repeated more than once, and gave none to anything in
+ * this time. */
+int cw_net_is_unanswered(int fd, uint64_t within_ms);
 /* No more will be sent. */
 void cw_net_finish(int fd);
 /* Throws away what can be received, at most `max` bytes. 1: the peer ended the connection; 0: it may send more. */

@@ -17,6 +17,8 @@
 #ifndef CW_TRANSPORT_TCP_TCP_H
 #define CW_TRANSPORT_TCP_TCP_H
 
+#include <errno.h>
+
 #include "base/idmap.h"
 #include "base/log.h"
 #include "os/net.h"
@@ -112,6 +114,8 @@ struct cw_tcp_rails {
     struct cw_tcp_wide_flush flushes[CW_TCP_MAX_FLUSHES];
 };
 
+struct cw_tcp_watch;
+
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
@@ -121,6 +125,7 @@ struct cw_tcp_conn {
     struct cw_listening *listening; /* of a stranger: where it came to; NULL: at the iface's own socket */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_guard *guard;   /* NULL: bytes go to the descriptor as they are; tcp_guard.h */
+    struct cw_tcp_watch *watch;   /* NULL: nobody wants to know whether the peer lives; tcp_watch.h */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
     struct cw_tcp_place *place;   /* where the next bytes go */
@@ -130,6 +135,7 @@ struct cw_tcp_conn {
     uint16_t fruitless;
     uint8_t state;
     uint8_t is_hot;
+    uint8_t quiet;                /* watched, and not on iface->in_flight */
     uint8_t wants_room;           /* a send was told CW_AGAIN */
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
@@ -155,6 +161,9 @@ struct cw_tcp_iface {
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* guards that hold received bytes */
     struct cw_tcp_guarding *guarding;
+    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any */
+    struct cw_alarm look;
+    uint64_t looked_ns;           /* the last look */
     struct cw_idmap joinable;     /* accepted connections that have a pass */
     unsigned num_strangers;
     unsigned num_lingering;
@@ -183,6 +192,13 @@ static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 static inline struct cw_tcp_conn *cw_tcp_first(struct cw_tcp_conn *conn)
 {
     return (conn->first != NULL) ? conn->first : conn;
+}
+
+/* How a connection ends by an error of its descriptor. */
+static inline ucs_status_t cw_tcp_end_status(ssize_t error)
+{
+    return (error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH) ? UCS_ERR_ENDPOINT_TIMEOUT :
+           UCS_ERR_CONNECTION_RESET;
 }
 
 static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)

@@ -6,6 +6,7 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -44,6 +45,7 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
 
     cw_tcp_hot_remove(conn);
     cw_tcp_guard_free(conn);
+    cw_tcp_watch_pause(conn);
     if (conn->item.fd >= 0) {
         cw_poller_remove(iface->poller, &conn->item);
         cw_net_close(conn->item.fd);
@@ -74,6 +76,7 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
     cw_tcp_conn_leave(conn);
     cw_tcp_rails_end(conn, UCS_ERR_CANCELED, 0);
     cw_tcp_conn_drop_fd(conn);
+    free(conn->watch);
     free(conn->rails);
     free(conn->greeting);
     free(conn->rx_frame);
@@ -86,6 +89,7 @@ void cw_tcp_conn_open(struct cw_tcp_conn *conn)
 {
     cw_tcp_conn_leave(conn);
     conn->state = CW_TCP_OPEN;
+    conn->quiet = conn->watch != NULL;
     cw_tcp_hot_add(conn);
 }
 

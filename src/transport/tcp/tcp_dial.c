@@ -7,6 +7,7 @@
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_watch.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -121,6 +122,7 @@ static int greet(struct cw_tcp_conn *conn)
     } else if (!send_greeting(conn)) {
         return 0;
     }
+    cw_tcp_watch_greeting(conn);
     cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, CW_POLL_READ);
     return 1;
 }
@@ -188,8 +190,10 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
         cw_tcp_rails_take(conn, reply);
     }
     conn->greeting = NULL;
+    cw_tcp_watch_greeted(conn);
     if (header->kind == CW_TCP_JOINED) {
         cw_tcp_conn_open(conn);
+        cw_tcp_watch_joined(conn);
     } else if (header->kind != CW_TCP_REFUSED) {
         cw_tcp_conn_open(conn);
         upcalls->opened(&conn->super, UCS_OK, reply + pass_length, header->length - pass_length);
@@ -275,7 +279,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         return next_or_fail(conn);
     }
     if (ret < 0) {
-        attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
+        attempt_failed(conn, cw_tcp_end_status(ret),
                        (ret == -EPIPE) ? "it closed the connection without an answer" :
                        cw_tcp_guard_reason(conn, ret));
         return next_or_fail(conn);

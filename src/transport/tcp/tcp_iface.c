@@ -12,6 +12,7 @@
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_transport.h"
+#include "transport/tcp/tcp_watch.h"
 
 #define MAX_SHORT           2048u
 #define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that is gone */
@@ -68,6 +69,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->listener.fd     = -1;
     iface->accept_again    = (struct cw_alarm){.fire = cw_tcp_accept_again};
     iface->hello_deadline  = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
+    iface->look            = (struct cw_alarm){.fire = cw_tcp_watch_look};
     iface->linger_deadline = (struct cw_alarm){.fire = cw_tcp_lingering_expire};
     iface->key             = (uint32_t)(params->worker_uid ^ (params->worker_uid >> 32));
     cw_list_init(&iface->listenings);
@@ -75,6 +77,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->pending);
     cw_list_init(&iface->lingering);
     cw_list_init(&iface->unread);
+    cw_list_init(&iface->in_flight);
     cw_idmap_init(&iface->joinable);
     cw_tcp_settings_load(params->config, &iface->settings);
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
@@ -247,6 +250,7 @@ const struct cw_transport cw_tcp_transport = {
     .dial          = cw_tcp_dial,
     .close_conn    = cw_tcp_close_conn,
     .abandon       = cw_tcp_abandon,
+    .watch         = cw_tcp_watch,
     .send_short    = cw_tcp_send_short,
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,

@@ -9,6 +9,7 @@
  * still comes on them counts: a peer that closes ends them all, and their ends arrive in any order.
  */
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_watch.h"
 
 #include <endian.h>
 #include <stdlib.h>
@@ -144,6 +145,7 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
     conn->greeting              = NULL;
     conn->first                 = first;
     first->rails->sockets[slot] = conn;
+    cw_tcp_watch_joined(conn);
     return NULL;
 }
 
@@ -259,7 +261,7 @@ void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status)
 {
     struct cw_tcp_conn *first = cw_tcp_first(conn);
 
-    if (!others_live(conn, first)) {
+    if (status == UCS_ERR_ENDPOINT_TIMEOUT || !others_live(conn, first)) { /* nothing comes from a dead machine */
         cw_tcp_conn_lost(first, (first->broken != UCS_OK) ? first->broken : status);
         return;
     }

@@ -48,7 +48,7 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
                  (error < 0) ? strerror((int)-error) : "closed by the peer");
     }
     (*events)++;
-    cw_tcp_rails_ended(conn, UCS_ERR_CONNECTION_RESET);
+    cw_tcp_rails_ended(conn, cw_tcp_end_status(error));
     return CW_TCP_RECV_ENDED;
 }
 

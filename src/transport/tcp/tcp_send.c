@@ -7,6 +7,7 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_watch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -72,7 +73,7 @@ static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
 
     cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
     conn->failed  = 1;
-    first->broken = UCS_ERR_CONNECTION_RESET;
+    first->broken = cw_tcp_end_status(error);
     if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
         cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
     }
@@ -87,6 +88,9 @@ static ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw
 
     if (cw_unlikely(conn->state != CW_TCP_OPEN || conn->broken != UCS_OK)) {
         return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    }
+    if (cw_unlikely(conn->quiet)) {
+        cw_tcp_watch_sends(conn);
     }
     if (cw_unlikely(tx != NULL)) {
         if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {

@@ -23,11 +23,12 @@ static size_t buffer_size(size_t value)
     return (value == CW_MEMUNITS_AUTO || value == CW_MEMUNITS_INF) ? 0 : value;
 }
 
-static unsigned seconds(uint64_t value_ns)
+/* Of the system's probes, which know seconds only; auto: this part of the whole, else at most that. */
+static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
 {
-    const uint64_t value_s = (value_ns + NS_PER_S - 1) / NS_PER_S;
+    const uint64_t most_s = clamp(whole_ns / part / NS_PER_S, 1, 32767);
 
-    return (value_ns == CW_TIME_AUTO || value_ns == CW_TIME_INF) ? 0 : (unsigned)clamp(value_s, 1, 32767);
+    return (unsigned)((value_ns == CW_TIME_AUTO) ? most_s : clamp((value_ns + NS_PER_S - 1) / NS_PER_S, 1, most_s));
 }
 
 static unsigned count(uint64_t value, unsigned max)
@@ -47,6 +48,27 @@ static unsigned syn_retries_within(uint64_t timeout_ns)
         retries++;
     }
     return retries;
+}
+
+/* The peer is to be known for dead when it was silent for the interval: half of it passes before the first probe. */
+static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
+{
+    struct cw_net_keepalive *keepalive = &settings->keepalive;
+    const uint64_t interval_ns         = clamp(config->keepalive_interval_ns, NS_PER_S, 32767 * NS_PER_S);
+    uint64_t probing_s;
+
+    if (config->keepalive_interval_ns == CW_TIME_INF) {
+        return;
+    }
+    settings->silence_ns = interval_ns;
+    if (config->tcp_keepidle_ns == CW_TIME_INF) {
+        return;
+    }
+    keepalive->idle_s     = seconds(config->tcp_keepidle_ns, interval_ns, 2);
+    keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
+    probing_s             = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
+    keepalive->count      = (config->tcp_keepcnt == CW_ULUNITS_AUTO) ?
+                            (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127) : count(config->tcp_keepcnt, 127);
 }
 
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
@@ -85,14 +107,11 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     socket->nodelay              = config->tcp_nodelay;
     socket->sndbuf               = buffer_size(config->tcp_sndbuf);
     socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
-    socket->keepalive            = config->tcp_keepidle_ns != CW_TIME_INF;
-    socket->keepalive_idle_s     = seconds(config->tcp_keepidle_ns);
-    socket->keepalive_interval_s = seconds(config->tcp_keepintvl_ns);
-    socket->keepalive_count      = count(config->tcp_keepcnt, 127);
     socket->syn_retries          = count(config->tcp_syn_cnt, 127);
     settings->last_syn_retries   = socket->syn_retries;
     if (socket->syn_retries == 0) {
         socket->syn_retries        = 1;
         settings->last_syn_retries = syn_retries_within(config->connect_timeout_ns);
     }
+    load_keepalive(config, settings);
 }

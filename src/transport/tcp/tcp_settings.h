@@ -25,6 +25,8 @@ struct cw_tcp_settings {
     int failure_level;            /* enum cw_log_level */
     unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
     double bandwidth_bps;
+    uint64_t silence_ns;          /* a watched peer that is silent for so long is dead; 0: nobody is watched */
+    struct cw_net_keepalive keepalive; /* of watched connections */
     const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
     struct cw_net_options socket; /* syn_retries: of all candidates but the last */
 };
