@@ -87,9 +87,9 @@ struct cw_upcalls {
     /* Somebody came to a listener and said hello. The connection waits, with nothing of it in progress, until the core
      * calls `answer`. The hello is borrowed. */
     void (*requested)(void *user, struct cw_conn *conn, const void *hello, size_t length);
-    /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_ENDPOINT_TIMEOUT when its machine
-     * fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was handed up already. Sends answer this status from now on. The core
-     * calls close() later. */
+    /* An open connection ended: UCS_ERR_CONNECTION_RESET when the peer is gone, UCS_ERR_ENDPOINT_TIMEOUT when its
+     * machine fell silent, UCS_ERR_IO_ERROR on bytes that break the framing. Everything that arrived before was handed
+     * up already. Sends answer this status from now on. The core calls close() later. */
     void (*closed)(struct cw_conn *conn, ucs_status_t status);
 };
 
@@ -141,9 +141,9 @@ struct cw_transport {
      * (hand it to the system first). Outstanding completions are called with UCS_ERR_CANCELED inside. Never called from
      * inside an upcall of this iface. */
     void (*close_conn)(struct cw_conn *conn);
-    /* The death of the peer is to be noticed from now on even when its machine falls silent, within the configured time:
-     * `closed` then tells UCS_ERR_ENDPOINT_TIMEOUT. Of a connection that is dialled, being accepted or open; may be
-     * called again. NULL: it always is. */
+    /* The death of the peer is to be noticed from now on even when its machine falls silent, within the configured
+     * time: `closed` then tells UCS_ERR_ENDPOINT_TIMEOUT. Of a connection that is dialled, being accepted or open; may
+     * be called again. NULL: it always is. */
     void (*watch)(struct cw_conn *conn);
     /* Memory that was given to this connection, payloads and places, becomes something else: none of it is touched any
      * more when this returns. What is under way is lost, sends fail, no upcalls follow; the connection waits for

@@ -67,8 +67,8 @@ static void load_keepalive(const struct cw_config *config, struct cw_tcp_setting
     keepalive->idle_s     = seconds(config->tcp_keepidle_ns, interval_ns, 2);
     keepalive->interval_s = seconds(config->tcp_keepintvl_ns, interval_ns, 10);
     probing_s             = interval_ns / NS_PER_S - clamp(keepalive->idle_s, 0, interval_ns / NS_PER_S);
-    keepalive->count      = (config->tcp_keepcnt == CW_ULUNITS_AUTO) ?
-                            (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127) : count(config->tcp_keepcnt, 127);
+    keepalive->count      = (config->tcp_keepcnt != CW_ULUNITS_AUTO) ? count(config->tcp_keepcnt, 127) :
+                            (unsigned)clamp(probing_s / keepalive->interval_s, 2, 127);
 }
 
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings)
