@@ -394,11 +394,11 @@ unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, si
     uint64_t offset;
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
-    if (ep->state != CW_EP_OPEN) { /* given up already: not the peer's fault, and to be closed soon */
+    if (ep->state == CW_EP_FAILED) { /* given up already: not the peer's fault, and to be closed soon */
         conn->iface->transport->abandon(conn);
         return 0;
     }
-    if (id != CW_PACKET_RNDV_DATA) {
+    if (id != CW_PACKET_RNDV_DATA || ep->state != CW_EP_OPEN) {
         return 0;
     }
     memcpy(&data, header, sizeof(data));
