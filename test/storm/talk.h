@@ -11,14 +11,15 @@
 enum talk_outcome {
     TALK_GOOD = 0,  /* all of it, and right */
     TALK_ERROR,     /* an error was told, and everything ended */
-    TALK_SILENT,    /* nothing ended and no error was told within TALK_PATIENCE_S */
+    TALK_SILENT,    /* nothing ended and no error was told within the time of patience */
     TALK_WRONG,     /* wrong data, told to be right */
     TALK_STUCK,     /* an error was told, and something has not ended all the same */
     TALK_CRASH,     /* a process ended by a signal, or otherwise than by its own will */
     TALK_OUTCOMES
 };
 
-enum { TALK_PATIENCE_S = 4 };
+/* While they meet: longer than a listener waits for a greeting to be complete. */
+enum { TALK_PATIENCE_S = 4, TALK_MEETING_S = 14 };
 
 /* Roles: the argument is the port to connect to; the server writes its own to fd as an int. */
 int talk_client(int fd, const char *argument);

@@ -26,7 +26,7 @@ enum { PIPES = 12, BESIDE = 8, TOTAL = 420000, GREETINGS = 260 };
 enum damage { NONE, DELAY, SPLIT, CUT, RESET, HALF, DOUBLE, DROP, FLIP, GREETING, DAMAGES };
 
 static const char *const names[DAMAGES] = {
-    "nothing", "delays", "splits into 1 to 7 bytes", "cuts the connection", "cuts with a reset",
+    "nothing", "delays", "splits", "cuts the connection", "cuts with a reset",
     "ends one direction", "doubles bytes", "drops bytes", "flips a bit", "damages the meeting"};
 static const char *const outcomes[TALK_OUTCOMES] = {"good", "error", "silent", "wrong data", "stuck", "crash"};
 
@@ -42,6 +42,7 @@ struct proxy {
     int direction;
     long place;
     bool done;
+    long num_split;
     int listening;
     int server_port;
     struct pipe pipes[PIPES];
@@ -93,13 +94,17 @@ static void close_pipe(struct proxy *proxy, struct pipe *pipe, bool reset)
     *pipe = proxy->pipes[--proxy->count];
 }
 
-/* false: the other side takes no more. */
+/* false: the other side takes no more. The beginning is split into the smallest parts. */
 static bool pass(struct proxy *proxy, int fd, const char *bytes, size_t length)
 {
     while (length > 0) {
-        size_t piece = proxy->damage == SPLIT ? 1 + storm_below(&proxy->random, 7) : length;
-        ssize_t done = send(fd, bytes, piece < length ? piece : length, MSG_NOSIGNAL);
+        size_t piece = length;
+        ssize_t done;
 
+        if (proxy->damage == SPLIT) {
+            piece = 1 + storm_below(&proxy->random, proxy->num_split++ < 5000 ? 7 : 1460);
+        }
+        done = send(fd, bytes, piece < length ? piece : length, MSG_NOSIGNAL);
         if (done <= 0) {
             return false;
         }
@@ -229,7 +234,7 @@ static enum talk_outcome one_talk(uint64_t seed, enum damage damage)
 {
     struct proxy proxy = {.random = seed, .damage = damage};
     enum talk_outcome of_client = TALK_GOOD, of_server = TALK_GOOD;
-    double end = storm_now_s() + 12 * TALK_PATIENCE_S;
+    double end = storm_now_s() + 12 * TALK_PATIENCE_S + TALK_MEETING_S;
     struct storm_child client, server;
     char argument[16];
     bool over, early, told = false;
