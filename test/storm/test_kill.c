@@ -260,6 +260,7 @@ static void end_victim(struct actor *actor, struct actor_peer *peer, struct vict
 static void bury(struct actor *actor, struct actor_peer *peer)
 {
     bool force = storm_one_in(&actor->random, 2);
+    double end = storm_now_s() + STORM_BOUND_S;
     ucs_status_t status;
 
     if (peer->ep != NULL) {
@@ -268,12 +269,12 @@ static void bury(struct actor *actor, struct actor_peer *peer)
         storm_check(status == (force ? UCS_OK : peer->failure)); /* ERR-12 */
     }
     if (actor_receives(actor, peer, true) > 0) {
-        for (int i = 0; i < 3; i++) {
-            (void)ucp_worker_progress(actor->worker);
-        }
-        if (actor_receives(actor, peer, false) > 0) {
-            actor_print_pending(peer);
-            storm_fail("receives that were canceled have not ended");
+        while (actor_receives(actor, peer, false) > 0) { /* a matched one when the end of the peer is known */
+            actor_step(actor, 1000);
+            if (storm_now_s() > end) {
+                actor_print_pending(peer);
+                storm_fail("receives that were canceled have not ended");
+            }
         }
     }
     actor_collect(actor);
