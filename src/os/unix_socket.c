@@ -79,6 +79,22 @@ void cw_unix_unlink(const char *directory, uint64_t token)
     }
 }
 
+/* Whether the process that connected or listens there is of our user. */
+static int is_our_user(int fd, const char *what)
+{
+    static struct cw_log_limit limit;
+    struct ucred peer = {0};
+    socklen_t length  = sizeof(peer);
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.uid == geteuid()) {
+        return 1;
+    }
+    cw_log_ratelimited(&limit, CW_LOG_WARN,
+                       "dropped a connection over shared memory %s process %d of user %u: it is not our user", what,
+                       (int)peer.pid, (unsigned)peer.uid);
+    return 0;
+}
+
 ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p)
 {
     struct sockaddr_un name;
@@ -94,6 +110,10 @@ ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p)
         return UCS_ERR_NO_RESOURCE;
     }
     if (connect(fd, (const struct sockaddr *)&name, length) == 0) {
+        if (!is_our_user(fd, "to")) { /* somebody took the name when the peer had gone */
+            cw_fd_close(fd);
+            return UCS_ERR_REJECTED;
+        }
         *fd_p = fd;
         return UCS_OK;
     }
@@ -141,9 +161,6 @@ uint64_t cw_unix_directory_id(const char *directory)
 
 ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
 {
-    static struct cw_log_limit limit;
-    struct ucred peer;
-    socklen_t length = sizeof(peer);
     int fd;
 
     do {
@@ -153,10 +170,7 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
         return (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ?
                UCS_ERR_NO_RESOURCE : UCS_ERR_NO_ELEM;
     }
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0 || peer.uid != geteuid()) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN,
-                           "dropped a connection over shared memory from process %d of user %u: it is not our user",
-                           (int)peer.pid, (unsigned)peer.uid);
+    if (!is_our_user(fd, "from")) {
         cw_fd_close(fd);
         return UCS_ERR_REJECTED;
     }

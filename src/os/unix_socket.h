@@ -27,7 +27,7 @@ void cw_unix_sweep(const char *directory);
 uint64_t cw_unix_directory_id(const char *directory);
 
 /* Starts to connect. UCS_ERR_BUSY: the listener's queue is full, try later; UCS_ERR_NO_RESOURCE: no descriptors;
- * UCS_ERR_UNREACHABLE: nobody there. */
+ * UCS_ERR_UNREACHABLE: nobody there; UCS_ERR_REJECTED: another user's process. */
 ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p);
 
 /* UCS_ERR_NO_ELEM: nobody waits; UCS_ERR_NO_RESOURCE: no descriptors; UCS_ERR_REJECTED: another user's process, already
