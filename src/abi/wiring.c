@@ -31,6 +31,7 @@ const struct cw_worker_handlers cw_door_handlers = {
     .ep_lost         = cw_op_ep_lost,
     .ep_flush        = cw_rma_flush,
     .ep_user_changed = cw_op_ep_user_changed,
+    .worker_gauges   = cw_op_worker_gauges,
 };
 
 ucs_status_t cw_door_feature_missing(const char *call, const char *feature)

@@ -207,6 +207,7 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
         (void)listener->iface->transport->answer(conn, NULL, 0, NULL, 0);
         return;
     }
+    cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
     request->conn      = conn;
     request->transport = listener->iface->transport;
     request->waiting   = listener->waiting;

@@ -94,6 +94,7 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
     }
     cw_ep_watch(ep, ep->conn);
     cw_ep_set_state(ep, CW_EP_DIALING);
+    cw_count(worker, CW_COUNT_DIALS, 1);
     cw_ep_give(ep, params);
     *ep_p = ep;
     return UCS_OK;
@@ -149,6 +150,7 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
     }
     ep->loop_conn      = met;
     ep->meeting->moves = 1;
+    cw_count(ep->worker, CW_COUNT_DIALS, 1);
     return 1;
 }
 

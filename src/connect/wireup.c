@@ -98,6 +98,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
         status            = iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
             cw_ep_set_state(ep, CW_EP_DIALING);
+            cw_count(worker, CW_COUNT_DIALS, 1);
             return UCS_OK;
         }
         cw_diag("cannot dial worker %016llx by %s: %s", (unsigned long long)address.uid, iface->transport->name,
@@ -211,6 +212,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
 static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_ep_drop_conn(ep);
+    cw_count(ep->worker, CW_COUNT_REDIALS, 1);
     if (cw_wireup_connect(ep) != UCS_OK) {
         cw_diag("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
                 ucs_status_string(status));

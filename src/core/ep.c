@@ -75,6 +75,7 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     cw_list_init(&ep->stored);
     cw_list_init(&ep->reap_link);
     cw_list_add_tail(&worker->eps, &ep->link);
+    cw_count(worker, CW_COUNT_EPS, 1);
     cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
     peer->references++;
     return ep;
@@ -162,14 +163,16 @@ void cw_ep_drain(struct ucp_ep *ep)
         request = cw_list_head(&ep->pending, struct cw_request, link);
         status  = request->send(request);
         if (status == CW_AGAIN) {
+            cw_count(ep->worker, CW_COUNT_RETRIES, 1);
             return;
         }
         cw_list_remove(&request->link);
-        if (status == CW_LATER) {
-            cw_list_add_tail(&ep->pending, &request->link);
-        } else if (status == CW_HOLD) {
-            cw_list_add_tail(&ep->held, &request->link);
-        } else if (status == UCS_INPROGRESS || request->outstanding > 0) {
+        if (status == CW_LATER || status == CW_HOLD) {
+            cw_list_add_tail((status == CW_LATER) ? &ep->pending : &ep->held, &request->link);
+            continue;
+        }
+        cw_ep_waited(request);
+        if (status == UCS_INPROGRESS || request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, &request->link);
         } else {
             cw_request_complete(request, status);
@@ -188,7 +191,7 @@ void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
 {
     ucs_status_t status;
 
-    cw_list_add_tail(&ep->pending, &request->link);
+    cw_ep_wait(ep, &ep->pending, request);
     if (ep->state == CW_EP_IDLE) {
         status = ep->worker->handlers->ep_connect(ep);
         if (status != UCS_OK) {
@@ -206,6 +209,12 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
 {
     struct ucp_worker *worker = ep->worker;
 
+    if (ep->state == CW_EP_OPEN) {
+        cw_counters_ended(worker, ep->conn);
+    }
+    if (state == CW_EP_OPEN) {
+        cw_counters_opened(worker, ep->conn);
+    }
     worker->num_connecting -= (unsigned)is_connecting(ep);
     worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state               = (uint8_t)state;
@@ -229,6 +238,7 @@ unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
         if (ep->state == CW_EP_WAITING) {
             ep->tried_ifaces = 0;
             cw_ep_set_state(ep, CW_EP_IDLE);
+            cw_count(worker, CW_COUNT_REDIALS, 1);
             status = worker->handlers->ep_connect(ep);
             if (status != UCS_OK) {
                 cw_ep_fail(ep, status);
@@ -268,6 +278,7 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
         return;
     }
     cw_ep_set_state(ep, CW_EP_FAILED);
+    cw_count(ep->worker, CW_COUNT_EPS_FAILED, 1);
     ep->status = status;
     cw_ep_reap_later(ep);
 }
@@ -279,6 +290,7 @@ static void end_requests(struct cw_list *list, ucs_status_t status, ucs_status_t
 
     while ((link = cw_list_pop_head(list)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
+        cw_ep_waited(request);
         cw_request_complete(request, cw_ep_is_close(request) ? close_status : status);
     }
 }
@@ -357,6 +369,10 @@ static void ep_free(struct ucp_ep *ep)
     struct ucp_worker *worker = ep->worker;
     struct cw_peer *peer      = ep->peer;
 
+    if (ep->state == CW_EP_OPEN) {
+        cw_counters_ended(worker, ep->conn);
+    }
+    cw_count(worker, CW_COUNT_EPS, (uint64_t)-1);
     close_conns(ep);
     worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
     if (ep->retired) {

@@ -130,6 +130,24 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
  * request goes to ep->held and lets others pass. */
 #define CW_HOLD UCS_ERR_NO_PROGRESS
 
+/* Puts a request where it waits: on ep->pending or ep->held. It was nowhere before. */
+static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw_request *request)
+{
+    cw_list_add_tail(list, &request->link);
+    request->flags |= CW_REQUEST_WAITING;
+    cw_count(ep->worker, CW_COUNT_WAITING, 1);
+    cw_count(ep->worker, CW_COUNT_WAITED, 1);
+}
+
+/* A request leaves these lists, or was on neither. */
+static inline void cw_ep_waited(struct cw_request *request)
+{
+    if (request->flags & CW_REQUEST_WAITING) {
+        request->flags &= (uint16_t)~CW_REQUEST_WAITING;
+        cw_count(request->worker, CW_COUNT_WAITING, (uint64_t)-1);
+    }
+}
+
 /* Puts a request behind everything that was posted before and starts to connect if need be. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 

@@ -174,7 +174,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     if (status == CW_AGAIN) {
         cw_ep_queue(ep, request);
     } else if (status == CW_HOLD) {
-        cw_list_add_tail(&ep->held, &request->link);
+        cw_ep_wait(ep, &ep->held, request);
     } else if (status == UCS_INPROGRESS) {
         cw_list_add_tail(&ep->inflight, &request->link);
     } else {
@@ -228,6 +228,7 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     cw_list_splice_tail(&ep->pending, &ep->held);
     while ((link = cw_list_pop_head(&ep->pending)) != NULL) {
         request = cw_container_of(link, struct cw_request, link);
+        cw_ep_waited(request);
         if (request->outstanding > 0) {
             cw_list_add_tail(&ep->inflight, link); /* the transport still reads its memory: ends with the connection */
         } else {

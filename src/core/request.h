@@ -27,7 +27,8 @@ enum cw_request_flags {
     CW_REQUEST_CALLBACK    = 1 << 2, /* to be called at completion */
     CW_REQUEST_IN_CALLBACK = 1 << 3,
     CW_REQUEST_USER_MEMORY = 1 << 4,
-    CW_REQUEST_IN_POOL     = 1 << 5
+    CW_REQUEST_IN_POOL     = 1 << 5,
+    CW_REQUEST_WAITING     = 1 << 6  /* on its endpoint's pending or held list; core/ep.h */
 };
 
 enum cw_request_kind {

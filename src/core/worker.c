@@ -151,6 +151,7 @@ static void release(struct ucp_worker *worker)
     cw_idmap_cleanup(&worker->ids);
     cw_request_pool_cleanup(&worker->requests, worker->context);
     cw_poller_free(worker->poller);
+    cw_counters_close(worker);
     cw_lock_cleanup(&worker->lock);
     free(worker);
 }
@@ -203,6 +204,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         release(worker);
         return status;
     }
+    cw_counters_open(worker);
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;
@@ -250,6 +252,8 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
         }
         worker->last_poll_ticks = now;
     }
+    cw_count(worker, CW_COUNT_POLLS, 1);
+    cw_counters_publish(worker);
     return count + cw_poller_dispatch(worker->poller);
 }
 
@@ -291,21 +295,29 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
+/* The program may sleep now, or may not: readers see where things stand until it comes back. */
+static ucs_status_t armed(struct ucp_worker *worker, ucs_status_t status)
+{
+    cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
+    cw_counters_publish(worker);
+    return status;
+}
+
 ucs_status_t cw_worker_arm(struct ucp_worker *worker)
 {
     unsigned i;
 
     worker->poll_always = 1;
     if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
-        return UCS_ERR_BUSY;
+        return armed(worker, UCS_ERR_BUSY);
     }
     for (i = 0; i < worker->num_ifaces; i++) {
         if (worker->ifaces[i]->transport->arm != NULL &&
             worker->ifaces[i]->transport->arm(worker->ifaces[i]) != UCS_OK) {
-            return UCS_ERR_BUSY;
+            return armed(worker, UCS_ERR_BUSY);
         }
     }
-    return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
+    return armed(worker, cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK);
 }
 
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)

@@ -12,6 +12,7 @@
 #include "base/idmap.h"
 #include "base/list.h"
 #include "core/context.h"
+#include "core/counters.h"
 #include "core/request.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -48,6 +49,8 @@ struct cw_worker_handlers {
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
     void (*ep_user_changed)(struct ucp_ep *ep);
+    /* Sets the gauges of op/ in worker->counts. */
+    void (*worker_gauges)(struct ucp_worker *worker);
 };
 
 /* Work that progress does bit by bit. Owned by whoever adds it; taken off the list while it runs. */
@@ -66,7 +69,7 @@ struct ucp_worker {
     unsigned num_ifaces;
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t last_poll_ticks;
-    unsigned busy_rounds;
+    uint64_t busy_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
     unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
     struct cw_alarm redial;
@@ -95,6 +98,10 @@ struct ucp_worker {
     uint64_t client_id;
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
+    struct cw_counters_page *page;      /* what others read of `counts`; NULL: nothing */
+    size_t page_length;
+    int page_fd;
+    struct cw_counters counts;
 };
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
@@ -123,6 +130,33 @@ static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *j
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {
     return (worker->features & feature) != 0;
+}
+
+/* Counts a message of one kind and its bytes: two additions to memory, on the shortest ways. */
+static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)
+{
+    worker->counts.values[messages]++;
+    worker->counts.values[messages + CW_COUNT_BYTES] += length;
+}
+
+static inline void cw_count(struct ucp_worker *worker, enum cw_counter counter, uint64_t number)
+{
+    worker->counts.values[counter] += number;
+}
+
+/* core/counters.c */
+void cw_counters_open(struct ucp_worker *worker);
+void cw_counters_close(struct ucp_worker *worker);
+void cw_counters_write(struct ucp_worker *worker);
+void cw_counters_opened(struct ucp_worker *worker, const struct cw_conn *conn);
+void cw_counters_ended(struct ucp_worker *worker, const struct cw_conn *conn);
+
+/* Lets readers see what was counted so far. */
+static inline void cw_counters_publish(struct ucp_worker *worker)
+{
+    if (worker->page != NULL) {
+        cw_counters_write(worker);
+    }
 }
 
 static inline void cw_worker_enter(struct ucp_worker *worker)

@@ -31,6 +31,7 @@ static ucs_status_t call(const struct cw_am_handler *handler, const struct messa
     struct ucp_ep *reply_ep   = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
     ucp_am_recv_param_t param = {.recv_attr = message->attr, .reply_ep = reply_ep};
 
+    cw_count_message(message->ep->worker, CW_COUNT_AM_RECEIVED, message->length);
     if (reply_ep != NULL) {
         param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
         reply_ep->lent   = 1;

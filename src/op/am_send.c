@@ -76,6 +76,7 @@ static void release_header(struct cw_send *send)
 
 static const struct cw_send_kind am_kind = {
     .ids         = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
+    .counter     = CW_COUNT_AM_SENT,
     .after_fence = 1,
     .header      = write_header,
     .keep        = keep_header,
@@ -152,6 +153,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
         }
         status = send_short(ep, id, header, header_length, buffer, length, flags);
         if (cw_likely(status == UCS_OK)) {
+            cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
             return NULL;
         }
         if (status != CW_AGAIN) {

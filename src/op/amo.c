@@ -187,7 +187,11 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
         return CW_AGAIN;
     }
     status = cw_rma_admit(rma, amo->packet.address, amo->packet.size, 1, 1);
-    return (status == UCS_OK) ? send_posted(ep, amo) : status;
+    status = (status == UCS_OK) ? send_posted(ep, amo) : status;
+    if (status == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
+    }
+    return status;
 }
 
 /* `param` NULL: the program is not to know of the request. */
@@ -202,6 +206,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, c
     state             = cw_request_state(request);
     *state            = *amo;
     state->generation = cw_rma_begin(ep->rma);
+    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
     request->ep       = ep;
     request->send     = amo_send;
     request->release  = amo_release;
@@ -273,6 +278,7 @@ ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *o
         }
     }
     before = apply(word, op, size, value, swap);
+    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, size);
     if (reply != NULL) {
         store(reply, size, before);
     }
@@ -355,6 +361,9 @@ ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t lengt
     packet.operand = le64toh(packet.operand);
     packet.swap    = le64toh(packet.swap);
     status         = carry_out(ep->worker->context, &packet, &before);
+    if (status == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_AMO_RECEIVED, packet.size);
+    }
     if (packet.reply_id == 0) {
         if (status != UCS_OK) {
             cw_rma_refuse(ep, packet.address, packet.size, status);

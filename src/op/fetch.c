@@ -261,6 +261,7 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
     if (ep->state != CW_EP_OPEN) {
         return (ep->status != UCS_OK) ? ep->status : UCS_ERR_CONNECTION_RESET;
     }
+    cw_count(ep->worker, CW_COUNT_RNDV_RECEIVED, 1);
     if (offer->length > cursor->length || offer->length == 0) {
         answer(ep, offer->send_id, UCS_OK);
         return (offer->length == 0) ? UCS_OK : UCS_ERR_MESSAGE_TRUNCATED;

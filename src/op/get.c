@@ -222,6 +222,7 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
     }
+    cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, get->cursor.length);
     get->generation  = cw_rma_begin(rma);
     request->ep      = ep;
     request->send    = attempt;
@@ -247,6 +248,7 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
     status = cw_dt_start(&cursor, datatype_of(param), buffer, count, CW_DT_RECV);
     if (status == UCS_OK) {
         status = cw_dt_unpack(&cursor, from, cursor.length);
+        cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, cursor.length);
         cw_dt_finish(&cursor);
     }
     if (request == NULL) {
@@ -273,5 +275,6 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
         return get_direct(ep, buffer, count, from, param);
     }
     cw_bytes_copy(buffer, from, length);
+    cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
     return NULL;
 }

@@ -89,6 +89,7 @@ static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_st
                        "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
                        id, length, (unsigned long long)cw_ep_peer_uid(ep),
                        (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
+    cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
     cw_ep_fail(ep, status);
 }
 
@@ -140,6 +141,14 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_idmap_cleanup(&state->copies);
     free(state);
     worker->op_state = NULL;
+}
+
+void cw_op_worker_gauges(struct ucp_worker *worker)
+{
+    const struct cw_tag_matcher *tags = &cw_op_state(worker)->tags;
+
+    worker->counts.values[CW_COUNT_POSTED]     = tags->num_posted;
+    worker->counts.values[CW_COUNT_UNEXPECTED] = tags->num_unexpected;
 }
 
 void cw_op_ep_quiesce(struct ucp_ep *ep)

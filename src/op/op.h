@@ -27,6 +27,7 @@ static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
 
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
 void cw_op_worker_cleanup(struct ucp_worker *worker);
+void cw_op_worker_gauges(struct ucp_worker *worker);
 void cw_op_ep_quiesce(struct ucp_ep *ep);
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 void cw_op_ep_user_changed(struct ucp_ep *ep);

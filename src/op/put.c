@@ -29,6 +29,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 static void release_put(struct cw_send *send);
 
 static const struct cw_send_kind put_kind = {
+    .counter = CW_COUNT_PUT_SENT,
     .header  = write_header,
     .release = release_put,
 };
@@ -324,6 +325,7 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
                          buffer, count, CW_DT_SEND);
     if (status == UCS_OK) {
         (void)cw_dt_pack(&cursor, to, cursor.length);
+        cw_count_message(ep->worker, CW_COUNT_PUT_SENT, cursor.length);
         cw_dt_finish(&cursor);
     }
     if (request == NULL) {
@@ -352,6 +354,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
             return put_direct(ep, buffer, count, to, param);
         }
         cw_bytes_copy(to, buffer, length);
+        cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
         return NULL;
     }
     if (to == NULL && plain && can_be_short(ep, length, address, rkey)) {
@@ -362,6 +365,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         if (status == UCS_OK) {
             ep->rma->sent_mark++;
             ep->rma_busy = 1;
+            cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
         }
         if (status != CW_AGAIN) {
             return UCS_STATUS_PTR(status);

@@ -78,6 +78,7 @@ static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 
 void cw_send_finish(struct cw_request *request, ucs_status_t status)
 {
+    cw_ep_waited(request);
     cw_list_remove(&request->link);
     cw_request_complete(request, status);
 }
@@ -278,9 +279,11 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
         if (status != UCS_OK) {
             cw_dt_finish(&send->cursor);
             cw_request_put(request);
+            return status;
         }
     }
-    return status;
+    cw_count_message(ep->worker, kind->counter, send->cursor.length);
+    return UCS_OK;
 }
 
 static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
@@ -314,7 +317,7 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
         return give_up(request, status);
     }
     if (why == CW_HOLD) {
-        cw_list_add_tail(&ep->held, &request->link);
+        cw_ep_wait(ep, &ep->held, request);
     } else {
         cw_ep_queue(ep, request);
     }

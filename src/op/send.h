@@ -44,6 +44,7 @@ struct ucp_rkey;
 
 struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
+    uint8_t counter;            /* enum cw_counter of its messages */
     uint8_t credited;           /* counts against the window of the receiver */
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     uint8_t after_fence;        /* waits for the puts before a fence */

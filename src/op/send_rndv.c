@@ -50,6 +50,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
         return status;
     }
     send->phase = CW_SEND_ANNOUNCED;
+    cw_count(request->worker, CW_COUNT_RNDV_SENT, 1);
     return UCS_INPROGRESS;
 }
 

@@ -32,6 +32,7 @@ ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length)
         return UCS_OK;
     }
     cw_bytes_copy(to, (const char *)data + sizeof(header), length);
+    cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, length);
     cw_mem_leave(ep->worker->context);
     return UCS_OK;
 }
@@ -128,6 +129,7 @@ ucs_status_t cw_serve_on_put_rts(struct ucp_ep *ep, const void *data, size_t len
     }
     status = receive_put(ep, le64toh(header.token), le64toh(header.address), &offer);
     if (status == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, offer.length);
         return UCS_OK;
     }
     cw_rma_serve_end(ep);
@@ -196,6 +198,9 @@ static ucs_status_t answer_whole(struct ucp_ep *ep, const struct get *get)
     whole.from = from;
     sent       = send_whole(ep->conn, &whole);
     cw_mem_leave(ep->worker->context);
+    if (sent == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
+    }
     return (sent == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent, or the connection broke and `closed` follows */
 }
 
@@ -216,6 +221,7 @@ static void release_get(struct cw_send *send)
 
 /* The later half of a rendezvous: it is never announced, and no packet names it. */
 static const struct cw_send_kind get_kind = {
+    .counter = CW_COUNT_GET_SENT,
     .header  = no_header,
     .release = release_get,
 };

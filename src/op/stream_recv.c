@@ -118,6 +118,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_ERR_IO_ERROR;
     }
     stream->arrived += length;
+    cw_count_message(ep->worker, CW_COUNT_STREAM_RECEIVED, length);
     while (length > 0 && !cw_list_empty(&stream->receives)) { /* callbacks may post more, or close the endpoint */
         part     = feed(stream, payload, length);
         payload += part;

@@ -143,7 +143,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
         return give_up(request, status);
     }
     if (why == CW_HOLD) {
-        cw_list_add_tail(&ep->held, &request->link);
+        cw_ep_wait(ep, &ep->held, request);
     } else {
         cw_ep_queue(ep, request);
     }
@@ -212,6 +212,7 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
     }
+    cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, state->cursor.length);
     return start(ep, request, attr_mask);
 }
 
@@ -240,6 +241,7 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
                                                         length);
             if (cw_likely(status != CW_AGAIN)) {
                 stream->sent += length;
+                cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
                 return UCS_STATUS_PTR(status); /* NULL for UCS_OK */
             }
         }

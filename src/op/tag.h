@@ -70,6 +70,13 @@ static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)
     return &((struct cw_tag_recv_state *)cw_request_state(request))->cursor;
 }
 
+/* A message left the queue of unexpected ones. */
+static inline void cw_tag_dequeued(struct ucp_worker *worker, struct ucp_recv_desc *desc)
+{
+    desc->queued = 0;
+    cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, -desc->in.total);
+}
+
 /* The receive got this message: notes length and tag, tells whether it fits (TAG-33). */
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 /* Stores the next bytes, or swallows them when the receive cannot take them. */

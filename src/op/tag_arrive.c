@@ -22,6 +22,7 @@ void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total)
     struct cw_tag_recv_state *state = cw_request_state(request);
 
     request->info = (ucp_tag_recv_info_t){.sender_tag = tag, .length = total};
+    cw_count_message(request->worker, CW_COUNT_TAG_RECEIVED, total);
     if (cw_unlikely(total > state->cursor.length)) {
         state->status = UCS_ERR_MESSAGE_TRUNCATED;
     }
@@ -44,6 +45,7 @@ static inline void take_whole(struct cw_request *request, ucp_tag_t tag, const v
     if (cw_likely(state->cursor.class_id == UCP_DATATYPE_CONTIG && length <= state->cursor.length)) {
         request->info.sender_tag = tag;
         request->info.length     = length;
+        cw_count_message(request->worker, CW_COUNT_TAG_RECEIVED, length);
         cw_bytes_copy_short(state->cursor.contig, data, length);
         return;
     }
@@ -122,6 +124,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     }
     if (desc->queued) {
         cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+        cw_tag_dequeued(ep->worker, desc);
     } else if (request == NULL) {
         desc->lost = 1; /* the program holds it since a probe */
         return;
@@ -149,6 +152,7 @@ static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_
 static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
 {
     desc->queued = 1;
+    cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, desc->in.total);
     cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
 }
 
@@ -332,6 +336,7 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
         return UCS_OK; /* matched meanwhile */
     }
     cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+    cw_tag_dequeued(ep->worker, desc);
     if (!desc->announced) {
         cw_credit_consumed(ep, desc->in.total);
     }
@@ -358,6 +363,7 @@ void cw_tag_drop_all(struct ucp_worker *worker)
     while ((message = cw_tag_matcher_first_message(matcher)) != NULL) {
         desc = cw_container_of(message, struct ucp_recv_desc, match);
         cw_tag_matcher_remove_message(matcher, message);
+        cw_tag_dequeued(worker, desc);
         if (warnings++ < MAX_UNMATCHED_WARNINGS) {
             cw_warn("worker %s: unexpected tag message %016llx of %llu bytes was not matched", worker->name,
                     (unsigned long long)desc->match.tag, (unsigned long long)desc->in.total);

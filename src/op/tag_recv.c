@@ -134,8 +134,8 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
     state   = cw_request_state(request);
     message = cw_tag_matcher_post(matcher, &state->match, tag, mask);
     if (message != NULL) {
-        desc         = cw_container_of(message, struct ucp_recv_desc, match);
-        desc->queued = 0;
+        desc = cw_container_of(message, struct ucp_recv_desc, match);
+        cw_tag_dequeued(worker, desc);
         return take_message(request, desc, param);
     }
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
@@ -171,7 +171,7 @@ struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp
     info->sender_tag = desc->match.tag;
     info->length     = desc->in.total;
     if (remove) {
-        desc->queued = 0;
+        cw_tag_dequeued(worker, desc);
     }
     return desc;
 }

@@ -50,12 +50,14 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 
 static const struct cw_send_kind tag_kind = {
     .ids      = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
+    .counter  = CW_COUNT_TAG_SENT,
     .credited = 1,
     .header   = write_header,
 };
 
 static const struct cw_send_kind tag_sync_kind = {
     .ids          = {CW_PACKET_TAG_SYNC, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
+    .counter      = CW_COUNT_TAG_SENT,
     .credited     = 1,
     .acknowledged = 1,
     .header       = write_header,
@@ -95,6 +97,7 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
             status = conn->iface->transport->send_short(conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
             if (cw_likely(status == UCS_OK)) {
                 cw_credit_sent(ep, length);
+                cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
                 return NULL;
             }
             if (status != CW_AGAIN) {

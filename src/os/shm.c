@@ -26,22 +26,34 @@ static ucs_status_t map(int fd, size_t size, void **ptr_p)
     return UCS_OK;
 }
 
+/* The system would not only refuse, but kill the process with SIGXFSZ. */
+static int is_beyond_limit(size_t size)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
+}
+
+/* 0 or an error number. */
+static int reserve(int fd, size_t size)
+{
+    return (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
+}
+
 ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    struct rlimit limit;
     int error;
 
     if (fd < 0) {
         cw_error("cannot create shared memory: %m; shared memory needs memfd_create and a free descriptor");
         return UCS_ERR_NO_MEMORY;
     }
-    if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur) {
-        /* the system would not only refuse, but kill the process with SIGXFSZ */
+    if (is_beyond_limit(size)) {
         cw_error("cannot reserve %zu bytes of shared memory: the limit of file sizes is lower (ulimit -f)", size);
         goto fail;
     }
-    error = (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
+    error = reserve(fd, size);
     if (error != 0) {
         errno = error;
         cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and "
@@ -62,6 +74,36 @@ ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
 fail:
     close(fd);
     return UCS_ERR_NO_MEMORY;
+}
+
+ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
+{
+    int fd    = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size);
+
+    if (error == 0 && (fchmod(fd, S_IRUSR) < 0 || map(fd, size, ptr_p) != UCS_OK)) {
+        error = errno;
+    }
+    if (error != 0) {
+        if (fd >= 0) {
+            close(fd);
+        }
+        errno = error;
+        cw_debug("there is no memory for others to look into: %m");
+        return UCS_ERR_NO_MEMORY;
+    }
+    /* without the last one, which is not known to every system, the mode of the file has to do */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) < 0) {
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    }
+    *fd_p = fd;
+    return UCS_OK;
+}
+
+void cw_shm_hide(int fd, void *ptr, size_t size)
+{
+    cw_shm_unmap(ptr, size);
+    close(fd);
 }
 
 ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory that others read a worker's counters in (core/counters.h): made with the worker, written when progress
+ * looks at descriptors anyway, and gone with the descriptor. A worker works without it.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "core/worker.h"
+#include "os/memory.h"
+#include "os/shm.h"
+
+static size_t round_up(size_t length)
+{
+    const size_t page = cw_memory_page();
+
+    return (length + page - 1) / page * page;
+}
+
+void cw_counters_open(struct ucp_worker *worker)
+{
+    const size_t length = round_up(sizeof(struct cw_counters_page));
+    struct cw_counters_page *page;
+    unsigned i;
+    void *ptr;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        strncpy(worker->counts.transports[i].name, worker->ifaces[i]->transport->name,
+                sizeof(worker->counts.transports[i].name) - 1);
+    }
+    if (!worker->context->config->counters ||
+        cw_shm_show(CW_COUNTERS_NAME, length, &worker->page_fd, &ptr) != UCS_OK) {
+        return;
+    }
+    page = ptr;
+    *page = (struct cw_counters_page){.version        = CW_COUNTERS_VERSION,
+                                      .pid            = cw_memory_process(),
+                                      .uid            = worker->uid,
+                                      .started_ns     = cw_clock_ns(),
+                                      .num_transports = worker->num_ifaces,
+                                      .num_values     = CW_COUNT_LAST};
+    memcpy(page->name, worker->name, sizeof(page->name));
+    memcpy(page->transports, worker->counts.transports, sizeof(page->transports));
+    worker->page        = page;
+    worker->page_length = length;
+    cw_counters_publish(worker);
+    __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers believe it */
+}
+
+void cw_counters_close(struct ucp_worker *worker)
+{
+    if (worker->page != NULL) {
+        cw_shm_hide(worker->page_fd, worker->page, worker->page_length);
+        worker->page = NULL;
+    }
+}
+
+static void store(uint64_t *to, const uint64_t *from, unsigned count)
+{
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        __atomic_store_n(&to[i], from[i], __ATOMIC_RELAXED);
+    }
+}
+
+void cw_counters_write(struct ucp_worker *worker)
+{
+    struct cw_counters_page *page = worker->page;
+    struct cw_counters *counts    = &worker->counts;
+    const uint64_t sequence       = page->sequence;
+    unsigned i;
+
+    counts->values[CW_COUNT_REQUESTS] = worker->requests.in_use;
+    counts->values[CW_COUNT_BUSY]     = worker->busy_rounds;
+    if (worker->handlers->worker_gauges != NULL) {
+        worker->handlers->worker_gauges(worker);
+    }
+    __atomic_store_n(&page->sequence, sequence + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader's, which looks at the sequence before and after */
+    store(page->values, counts->values, CW_COUNT_LAST);
+    for (i = 0; i < worker->num_ifaces; i++) {
+        store(&page->transports[i].open, &counts->transports[i].open, 1);
+        store(&page->transports[i].opened, &counts->transports[i].opened, 1);
+    }
+    __atomic_store_n(&page->sequence, sequence + 2, __ATOMIC_RELEASE);
+}
+
+static struct cw_counters_transport *transport_of(struct ucp_worker *worker, const struct cw_conn *conn)
+{
+    unsigned i;
+
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (conn != NULL && worker->ifaces[i] == conn->iface) {
+            return &worker->counts.transports[i];
+        }
+    }
+    return NULL;
+}
+
+void cw_counters_opened(struct ucp_worker *worker, const struct cw_conn *conn)
+{
+    struct cw_counters_transport *transport = transport_of(worker, conn);
+
+    if (transport != NULL) {
+        transport->open++;
+        transport->opened++;
+    }
+}
+
+void cw_counters_ended(struct ucp_worker *worker, const struct cw_conn *conn)
+{
+    struct cw_counters_transport *transport = transport_of(worker, conn);
+
+    if (transport != NULL) {
+        transport->open--;
+    }
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker tells about itself to other processes of its user: the layout of the memory that tools read
+ * (docs/OBSERVE.md), and the counters in it. Written by the worker alone. Also read by tools/, which take every byte of
+ * it for hostile. Needs nothing but words of 64 bits, in the byte order of the machine.
+ *
+ * New counters go to the end of the list, and a reader shows what it knows of what is there. Any other change of the
+ * layout is a new version.
+ */
+#ifndef CW_CORE_COUNTERS_H
+#define CW_CORE_COUNTERS_H
+
+#include <stdint.h>
+
+#define CW_COUNTERS_NAME       "causeway-worker"            /* of the memory, in /proc/PID/fd */
+#define CW_COUNTERS_MAGIC      UINT64_C(0x53544e4357554143) /* "CAUWCNTS" */
+#define CW_COUNTERS_VERSION    1u
+#define CW_COUNTERS_TRANSPORTS 4u
+#define CW_COUNTERS_MAX        256u                         /* a reader believes in no more */
+
+/*
+ * CW_COUNTER(NAME, name for people, G for a gauge or C for a number that only grows, description). Of each kind of
+ * operation there are four in this order: messages sent, messages received, bytes sent, bytes received. Bytes are the
+ * program's. What a message adds to lies apart, because compilers make more of two neighbours than two additions.
+ */
+#define CW_COUNTERS(CW_COUNTER)                                                                                       \
+    CW_COUNTER(TAG_SENT, "tag_sent", C, "tag messages sent")                                                          \
+    CW_COUNTER(TAG_RECEIVED, "tag_received", C, "tag messages given to a receive")                                    \
+    CW_COUNTER(TAG_SENT_BYTES, "tag_sent_bytes", C, "bytes of tag messages sent")                                     \
+    CW_COUNTER(TAG_RECEIVED_BYTES, "tag_received_bytes", C, "bytes of tag messages given to a receive")               \
+    CW_COUNTER(AM_SENT, "am_sent", C, "active messages sent")                                                         \
+    CW_COUNTER(AM_RECEIVED, "am_received", C, "active messages given to a handler")                                   \
+    CW_COUNTER(AM_SENT_BYTES, "am_sent_bytes", C, "bytes of active messages sent")                                    \
+    CW_COUNTER(AM_RECEIVED_BYTES, "am_received_bytes", C, "bytes of active messages given to a handler")              \
+    CW_COUNTER(STREAM_SENT, "stream_sent", C, "sends to streams")                                                     \
+    CW_COUNTER(STREAM_RECEIVED, "stream_received", C, "pieces of streams that arrived")                               \
+    CW_COUNTER(STREAM_SENT_BYTES, "stream_sent_bytes", C, "bytes sent to streams")                                    \
+    CW_COUNTER(STREAM_RECEIVED_BYTES, "stream_received_bytes", C, "bytes of streams that arrived")                    \
+    CW_COUNTER(PUT_SENT, "put_sent", C, "puts made")                                                                  \
+    CW_COUNTER(PUT_RECEIVED, "put_received", C, "puts of peers carried out here")                                     \
+    CW_COUNTER(PUT_SENT_BYTES, "put_sent_bytes", C, "bytes of puts made")                                             \
+    CW_COUNTER(PUT_RECEIVED_BYTES, "put_received_bytes", C, "bytes of puts of peers carried out here")                \
+    CW_COUNTER(GET_SENT, "get_sent", C, "gets answered for peers")                                                    \
+    CW_COUNTER(GET_RECEIVED, "get_received", C, "gets made")                                                          \
+    CW_COUNTER(GET_SENT_BYTES, "get_sent_bytes", C, "bytes of gets answered for peers")                               \
+    CW_COUNTER(GET_RECEIVED_BYTES, "get_received_bytes", C, "bytes of gets made")                                     \
+    CW_COUNTER(AMO_SENT, "amo_sent", C, "atomics made")                                                               \
+    CW_COUNTER(AMO_RECEIVED, "amo_received", C, "atomics of peers carried out here")                                  \
+    CW_COUNTER(AMO_SENT_BYTES, "amo_sent_bytes", C, "bytes of atomics made")                                          \
+    CW_COUNTER(AMO_RECEIVED_BYTES, "amo_received_bytes", C, "bytes of atomics of peers carried out here")             \
+    CW_COUNTER(EPS, "endpoints", G, "endpoints, with those that only a peer has made")                                \
+    CW_COUNTER(EPS_FAILED, "endpoints_failed", C, "endpoints that failed")                                            \
+    CW_COUNTER(DIALS, "dials", C, "attempts to connect")                                                              \
+    CW_COUNTER(REDIALS, "redials", C, "attempts to connect after one that failed or stayed without answer")           \
+    CW_COUNTER(CONN_REQUESTS, "connection_requests", C, "clients that came to a listener")                            \
+    CW_COUNTER(POSTED, "posted", G, "tag receives that wait for a message")                                           \
+    CW_COUNTER(UNEXPECTED, "unexpected", G, "tag messages that wait for a receive")                                   \
+    CW_COUNTER(UNEXPECTED_BYTES, "unexpected_bytes", G, "bytes of those, with what is only announced")                \
+    CW_COUNTER(WAITING, "waiting", G, "operations that wait for a connection, for room or for the peer's credit")     \
+    CW_COUNTER(WAITED, "waited", C, "operations that had to wait for one of these")                                   \
+    CW_COUNTER(RETRIES, "retries", C, "attempts of waiting operations that found no room")                            \
+    CW_COUNTER(REQUESTS, "requests", G, "requests of the library's own memory that the program has not given back")   \
+    CW_COUNTER(RNDV_SENT, "rendezvous_sent", C, "messages announced to a peer")                                       \
+    CW_COUNTER(RNDV_RECEIVED, "rendezvous_received", C, "announced messages that were fetched")                       \
+    CW_COUNTER(BUSY, "busy_rounds", C, "calls of progress that found something to do")                                \
+    CW_COUNTER(POLLS, "polls", C, "looks at descriptors, once in many calls of progress")                             \
+    CW_COUNTER(ARMS, "arms", C, "times that the worker was made ready to be slept on")                                \
+    CW_COUNTER(ARMS_BUSY, "arms_busy", C, "times that it was not, because something was there already")               \
+    CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")
+
+/* From the counter of messages to that of their bytes. */
+#define CW_COUNT_BYTES 2u
+
+enum cw_counter {
+#define CW_COUNTER(id, name, kind, text) CW_COUNT_##id,
+    CW_COUNTERS(CW_COUNTER)
+#undef CW_COUNTER
+    CW_COUNT_LAST
+};
+
+/* The connections of one transport. */
+struct cw_counters_transport {
+    char name[16];
+    uint64_t open;                      /* now */
+    uint64_t opened;                    /* in all */
+};
+
+struct cw_counters_page {
+    uint64_t magic;
+    uint64_t version;
+    uint64_t sequence;                  /* odd while the worker writes */
+    uint64_t pid;                       /* as the process knows itself: a child that inherited this is another */
+    uint64_t uid;                       /* of the worker, as peers name it */
+    uint64_t started_ns;                /* monotonic clock */
+    uint64_t num_transports;
+    uint64_t num_values;
+    uint64_t trace_offset;              /* of struct cw_trace_ring from here; 0: none */
+    uint64_t trace_length;              /* bytes */
+    uint64_t reserved[6];
+    char name[32];                      /* of the worker, ends with NUL */
+    struct cw_counters_transport transports[CW_COUNTERS_TRANSPORTS];
+    uint64_t values[CW_COUNT_LAST];     /* num_values of them */
+};
+
+_Static_assert(CW_COUNT_LAST <= CW_COUNTERS_MAX, "readers know all of them");
+_Static_assert(sizeof(struct cw_counters_page) <= 4096, "one page");
+
+/* A worker's own copy, which it counts in: one line of cache for the tag and active messages. */
+struct cw_counters {
+    _Alignas(64) uint64_t values[CW_COUNT_LAST];
+    struct cw_counters_transport transports[CW_COUNTERS_TRANSPORTS];
+};
+
+#endif
