@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ucx_top: what the Causeway workers of this user are doing. See docs/OBSERVE.md.
+ *
+ * It only reads what workers show, from outside; it uses no communication library. Exit status: 0 success, 1 failure.
+ */
+#define _GNU_SOURCE
+#include "say.h"
+#include "top.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum form { TABLE, JSON, PROMETHEUS };
+
+struct options {
+    enum form form;
+    bool once;
+    unsigned interval_ms;
+    unsigned pid;
+};
+
+static void print_usage(void)
+{
+    printf("\nUsage: ucx_top [options]\n\n"
+           "  -1, --once        print what was counted since each worker began, and leave\n"
+           "  -d, --interval <s>  seconds between two looks, at least 0.1 (1)\n"
+           "  -p, --pid <n>     only the workers of this process\n"
+           "  --json            one JSON object per look, with all counters as they stand\n"
+           "  --prometheus      the text form that Prometheus collects, once\n"
+           "  -h, --help        this text\n\n");
+}
+
+static bool parse_interval(const char *text, unsigned *milliseconds)
+{
+    char *end;
+    double seconds = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(seconds >= 0.1 && seconds <= 86400)) {
+        cw_say_error("an interval (--interval) is a number of seconds from 0.1 to 86400, not '%s'", text);
+        return false;
+    }
+    *milliseconds = (unsigned)(seconds * 1000);
+    return true;
+}
+
+static bool parse_pid(const char *text, unsigned *pid)
+{
+    char *end;
+
+    errno               = 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || value == 0 || value > INT32_MAX) {
+        cw_say_error("a process (--pid) is given by its number, not by '%s'", text);
+        return false;
+    }
+    *pid = (unsigned)value;
+    return true;
+}
+
+/* true: go on. */
+static bool parse(struct options *options, int argc, char **argv, int *status)
+{
+    static const struct option long_options[] = {
+        {"once", no_argument, NULL, '1'},        {"interval", required_argument, NULL, 'd'},
+        {"pid", required_argument, NULL, 'p'},   {"json", no_argument, NULL, 'j'},
+        {"prometheus", no_argument, NULL, 'P'},  {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int option;
+
+    *status = 1;
+    while ((option = getopt_long(argc, argv, "1d:p:h", long_options, NULL)) != -1) {
+        switch (option) {
+        case '1':
+            options->once = true;
+            break;
+        case 'd':
+            if (!parse_interval(optarg, &options->interval_ms)) {
+                return false;
+            }
+            break;
+        case 'p':
+            if (!parse_pid(optarg, &options->pid)) {
+                return false;
+            }
+            break;
+        case 'j':
+            options->form = JSON;
+            break;
+        case 'P':
+            options->form = PROMETHEUS;
+            options->once = true;
+            break;
+        case 'h':
+            print_usage();
+            *status = 0;
+            return false;
+        default:
+            return false;
+        }
+    }
+    if (optind < argc) {
+        cw_say_error("'%s' is no option; ucx_top --help lists them", argv[optind]);
+        return false;
+    }
+    return true;
+}
+
+static void print_look(const struct options *options, const struct cw_watch_list *list,
+                       const struct cw_watch_list *before)
+{
+    unsigned width, height;
+
+    if (options->form == JSON) {
+        cw_top_json(stdout, list);
+    } else if (options->form == PROMETHEUS) {
+        cw_top_prometheus(stdout, list);
+    } else {
+        cw_screen_size(&width, &height);
+        if (height > 0) {
+            printf("\033[H\033[J");
+        }
+        cw_top_table(stdout, list, before, width, height);
+    }
+}
+
+/* 0, or the exit status of a failure. */
+static int flush_output(void)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return 0;
+    }
+    if (errno != EPIPE) {
+        cw_say_error("cannot write: %s", strerror(errno));
+    }
+    return 1;
+}
+
+static int run(const struct options *options)
+{
+    struct cw_watch_list lists[2] = {{.workers = NULL}, {.workers = NULL}};
+    int status                    = 0;
+
+    if (!options->once) {
+        cw_screen_begin();
+    }
+    for (unsigned look = 0;; look++) {
+        struct cw_watch_list *list         = &lists[look % 2];
+        const struct cw_watch_list *before = &lists[(look + 1) % 2];
+        status                             = cw_watch_find(options->pid, list) ? 0 : 1;
+        if (status == 0) {
+            print_look(options, list, options->once || options->form != TABLE ? NULL : before);
+            status = flush_output();
+        }
+        if (status != 0 || options->once || cw_screen_wait(options->interval_ms)) {
+            break;
+        }
+    }
+    cw_screen_end();
+    if (status == 0 && options->once && options->form == TABLE && lists[0].count == 0) {
+        cw_say_note("there are no workers%s", options->pid != 0 ? " in this process" : " that this user may look into");
+    }
+    cw_watch_free(&lists[0]);
+    cw_watch_free(&lists[1]);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.form = TABLE, .interval_ms = 1000};
+    int status;
+
+    cw_say_setup("ucx_top", false);
+    if (!parse(&options, argc, argv, &status)) {
+        return status;
+    }
+    return run(&options);
+}

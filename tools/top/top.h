@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Parts of ucx_top. main.c reads the command line and the workers, text.c prints them for programs, table.c for people,
+ * screen.c keeps the terminal.
+ */
+#ifndef CW_TOP_H
+#define CW_TOP_H
+
+#include "watch.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* One object with all counters, on one line. */
+void cw_top_json(FILE *file, const struct cw_watch_list *list);
+/* The text that Prometheus collects. */
+void cw_top_prometheus(FILE *file, const struct cw_watch_list *list);
+
+/*
+ * One line per worker under a heading. `before` NULL: what was counted since the worker began; else what came per
+ * second since then. At most `height` lines of at most `width` columns; 0: as many as there are.
+ */
+void cw_top_table(FILE *file, const struct cw_watch_list *list, const struct cw_watch_list *before, unsigned width,
+                  unsigned height);
+
+/* Takes the terminal; it is given back by cw_screen_end, also when a signal ends the program. */
+void cw_screen_begin(void);
+void cw_screen_end(void);
+void cw_screen_size(unsigned *width, unsigned *height);
+/* Waits; true when the user wants to leave, by a signal or a key. A resized terminal ends the wait early. */
+bool cw_screen_wait(unsigned milliseconds);
+
+#endif
