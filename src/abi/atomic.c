@@ -138,6 +138,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     uint64_t operand, swap;
 
     if (cw_likely(word != NULL)) {
+        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
         operand = cw_amo_apply64(word, (enum cw_wire_amo_op)opcode, operand, swap);

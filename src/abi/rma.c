@@ -128,8 +128,8 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
     char *to = find_plain(ep, buffer, count, remote_addr, rkey, param, PUT);
 
     if (cw_likely(to != NULL)) {
-        cw_bytes_copy(to, buffer, count);
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
+        cw_bytes_copy(to, buffer, count);
         return NULL;
     }
     return transfer(ep, (void *)(uintptr_t)buffer, count, remote_addr, rkey, param, PUT);
@@ -141,8 +141,8 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
     const char *from = find_plain(ep, buffer, count, remote_addr, rkey, param, GET);
 
     if (cw_likely(from != NULL)) {
-        cw_bytes_copy(buffer, from, count);
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
+        cw_bytes_copy(buffer, from, count);
         return NULL;
     }
     return transfer(ep, buffer, count, remote_addr, rkey, param, GET);

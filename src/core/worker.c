@@ -15,6 +15,8 @@
 /* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
  * shared memory its latency (docs/decisions/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 64u
+/* What was counted is shown this often while idle; looks then come after some microseconds each. */
+#define IDLE_POLLS_PER_PAGE 16u
 
 #define EVENTS_DEFAULT                                                                                               \
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
@@ -252,8 +254,9 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
         }
         worker->last_poll_ticks = now;
     }
-    cw_count(worker, CW_COUNT_POLLS, 1);
-    cw_counters_publish(worker);
+    if (++worker->counts.values[CW_COUNT_POLLS] % IDLE_POLLS_PER_PAGE == 0 || count > 0) {
+        cw_counters_publish(worker);
+    }
     return count + cw_poller_dispatch(worker->poller);
 }
 
