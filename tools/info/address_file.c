@@ -7,9 +7,11 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "os/env.h"
 #include "say.h"
@@ -44,14 +46,17 @@ ucp_address_t *cw_address_file_read(const char *path, struct cw_address *address
 
 static int write_file(const char *path, const void *bytes, size_t length)
 {
-    FILE *file = fopen(path, "we");
-    int failed;
+    /* Non-blocking, so that a FIFO of that name cannot hold the tool up. */
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0644);
+    ssize_t written;
+    int problem;
 
-    if (file == NULL) {
+    if (fd < 0) {
         return errno;
     }
-    failed = (fwrite(bytes, 1, length, file) == length) ? 0 : errno;
-    return (fclose(file) == 0) ? failed : errno;
+    written = write(fd, bytes, length);
+    problem = (written < 0) ? errno : ((size_t)written < length) ? ENOSPC : 0;
+    return (close(fd) == 0 || problem != 0) ? problem : errno;
 }
 
 int cw_show_address(const struct cw_info_options *options)

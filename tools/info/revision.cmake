@@ -6,6 +6,11 @@ set(branch "<unknown>")
 set(revision "0000000")
 find_program(GIT git)
 if(GIT)
+    execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --show-toplevel OUTPUT_VARIABLE top ERROR_QUIET
+        OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+# Sources that were unpacked inside of somebody else's repository are not of that.
+if(top AND EXISTS ${top}/src/abi/libucp.map)
     execute_process(COMMAND ${GIT} -C ${SOURCE} rev-parse --short=7 HEAD OUTPUT_VARIABLE found ERROR_QUIET
         OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE result)
     if(result EQUAL 0)

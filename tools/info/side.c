@@ -29,6 +29,22 @@ static ucs_status_t limit_devices(ucp_config_t *config, enum cw_info_devices onl
     return status;
 }
 
+ucs_status_t cw_side_config(enum cw_info_devices only, ucp_config_t **config_p)
+{
+    ucs_status_t status = ucp_config_read(NULL, NULL, config_p);
+
+    if (status == UCS_OK) {
+        status = limit_devices(*config_p, only);
+        if (status != UCS_OK) {
+            ucp_config_release(*config_p);
+        }
+    }
+    if (status != UCS_OK) {
+        cw_say_error("the settings cannot be read: %s", ucs_status_string(status));
+    }
+    return status;
+}
+
 ucs_status_t cw_side_open(struct cw_info_side *side, const struct cw_info_options *options, uint64_t features,
                           enum cw_info_devices only)
 {
@@ -41,15 +57,11 @@ ucs_status_t cw_side_open(struct cw_info_side *side, const struct cw_info_option
     ucs_status_t status;
 
     *side  = (struct cw_info_side){.context = NULL};
-    status = ucp_config_read(NULL, NULL, &config);
+    status = cw_side_config(only, &config);
     if (status != UCS_OK) {
-        cw_say_error("the settings cannot be read: %s", ucs_status_string(status));
         return status;
     }
-    status = limit_devices(config, only);
-    if (status == UCS_OK) {
-        status = ucp_init(&params, config, &side->context);
-    }
+    status = ucp_init(&params, config, &side->context);
     ucp_config_release(config);
     if (status != UCS_OK) {
         cw_say_error("a program could not make a context here: %s", ucs_status_string(status));

@@ -16,8 +16,9 @@ struct cw_info_side {
     ucp_worker_h worker;        /* NULL: none yet */
 };
 
-/* A context with these features and, of the devices that the settings allow, those of one kind. UCS_OK, or a sentence
- * on stderr and the status. */
+/* The settings, with the devices of one kind alone. UCS_OK, or a sentence on stderr and the status. */
+ucs_status_t cw_side_config(enum cw_info_devices only, ucp_config_t **config_p);
+/* A context with these features and, of the devices that the settings allow, those of one kind. Answers likewise. */
 ucs_status_t cw_side_open(struct cw_info_side *side, const struct cw_info_options *options, uint64_t features,
                           enum cw_info_devices only);
 ucs_status_t cw_side_add_worker(struct cw_info_side *side);

@@ -112,18 +112,37 @@ static int tell(struct cw_why *why)
     return status;
 }
 
+/* No transport was left for a context: what the settings did to each of them. */
+static void tell_without_context(struct cw_why *why)
+{
+    struct ucp_context nothing = {.resources = NULL};
+    ucp_config_t *config;
+
+    if (cw_side_config(why->options->only, &config) == UCS_OK) {
+        nothing.config    = &config->settings;
+        why->side.context = &nothing;
+        printf("#\n# Why: %s, %zu bytes\n#\n", cw_info_op_name(why->options->op), why->options->size);
+        cw_why_transports(why);
+        why->side.context = NULL;
+        ucp_config_release(config);
+    }
+}
+
 int cw_show_why(const struct cw_info_options *options)
 {
     const uint64_t features = options->features | cw_side_features(options->op);
     struct cw_why why       = {.options = options};
     int status              = CW_INFO_FAILED;
+    ucs_status_t opened;
 
     if (options->op == CW_INFO_AMO && options->size != 4 && options->size != 8) {
         cw_say_error("--size: an atomic operation has 4 or 8 bytes, not %zu", options->size);
         return CW_INFO_USAGE;
     }
-    if (cw_side_open(&why.side, options, features, options->only) == UCS_OK &&
-        cw_side_add_worker(&why.side) == UCS_OK && find_peer(&why, features) == UCS_OK) {
+    opened = cw_side_open(&why.side, options, features, options->only);
+    if (opened == UCS_ERR_NO_DEVICE) {
+        tell_without_context(&why);
+    } else if (opened == UCS_OK && cw_side_add_worker(&why.side) == UCS_OK && find_peer(&why, features) == UCS_OK) {
         status = tell(&why);
     }
     if (why.ep != NULL) {

@@ -133,6 +133,7 @@ static void print_chosen(const struct cw_why *why, const struct cw_iface *iface)
 static void print_judged(const struct cw_why *why, struct cw_iface *iface)
 {
     const char *reason = "";
+    size_t length;
 
     if (iface == why->chosen) {
         print_chosen(why, iface);
@@ -140,6 +141,9 @@ static void print_judged(const struct cw_why *why, struct cw_iface *iface)
         print_passed_over(why, iface);
     } else {
         printf("cannot\n#       It does not reach the peer: %s.\n", reason);
+        if (cw_address_find(&why->address, iface->transport->wire_id, &length) == NULL) {
+            printf("#       There its settings leave it out, or it found no device of it, or could not open one.\n");
+        }
     }
 }
 
@@ -148,7 +152,7 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
     char setting[CW_WHY_SETTING_MAX], kept[256], dropped[256];
     const unsigned num_kept    = list_devices(why, transport, 1, kept, sizeof(kept));
     const unsigned num_dropped = list_devices(why, transport, 0, dropped, sizeof(dropped));
-    struct cw_iface *iface     = find_iface(why, transport);
+    struct cw_iface *iface;
 
     if (num_kept + num_dropped == 0) {
         if (strcmp(transport->name, "sim") != 0) { /* exists in tests of the library only */
@@ -166,6 +170,7 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
                cw_why_setting(why, device_setting(transport->device_class), setting));
         return;
     }
+    iface = find_iface(why, transport);
     if (iface == NULL) {
         printf("cannot\n#       It could not be opened for this worker; the log above says why.\n");
     } else {
@@ -183,6 +188,9 @@ static void print_strange(const struct cw_why *why)
     unsigned id, i;
     size_t length;
 
+    if (why->address.bytes == NULL) {
+        return;
+    }
     for (id = 0; id <= UINT8_MAX; id++) {
         for (i = 0; i < cw_num_transports && cw_transports[i]->wire_id != id; i++) {
         }

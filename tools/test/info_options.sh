@@ -79,6 +79,12 @@ grep -c . "$work/again" >"$work/lines"
 # ---- files that cannot be: a sentence and status 1 ----
 expect_status 1 "$info" --address "$work/no/such/directory"
 grep -q 'cannot be written' "$work/err" || fail "no sentence on the file that cannot be written"
+if mkfifo "$work/fifo"; then
+    expect_status 1 timeout -s KILL 20 "$info" --address "$work/fifo"
+fi
+if [ -w /dev/full ]; then
+    expect_status 1 "$info" --address /dev/full
+fi
 UCX_TLS=no_such_transport expect_status 1 "$info" -pu t
 grep -q 'no_such_transport' "$work/out" || fail "INF-14: the library's own words are missing"
 UCX_RNDV_THRESH=often expect_status 1 "$info" -c
