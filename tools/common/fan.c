@@ -140,10 +140,14 @@ static int carry_once(struct cw_fan *fan, struct pollfd *items)
 int cw_fan_carry(struct cw_fan *fan)
 {
     struct pollfd *items = calloc(fan->count + 1, sizeof(*items));
-    int result = items == NULL ? cw_oob_fail("no memory") : 0;
+    int result = 0;
 
-    while (result == 0 && !all_ended(fan)) {
-        result = carry_once(fan, items);
+    if (items == NULL) {
+        result = cw_oob_fail("no memory");
+    } else {
+        while (result == 0 && !all_ended(fan)) {
+            result = carry_once(fan, items);
+        }
     }
     for (unsigned i = 0; result != 0 && i < fan->count; i++) {
         shutdown(fan->ends[i].near, SHUT_RDWR);

@@ -311,7 +311,7 @@ int cw_oob_listen(int family, unsigned port)
 
 unsigned cw_oob_port(int listener)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t length = sizeof(address);
 
     if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) {

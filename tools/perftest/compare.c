@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "compare.h"
 
+#include "progress.h"
 #include "say.h"
 
 #include <errno.h>
@@ -370,12 +371,14 @@ int cw_compare_run(const struct cw_perf_options *options, char **argv)
     int result = open_comparison(comparison, options, argv);
     for (unsigned round = 0; result == 0 && round < options->rounds; round++) {
         for (int side = 0; result == 0 && side < SIDES; side++) {
+            cw_progress_show("round %u of %u, %s", round + 1, options->rounds, comparison->library[side]);
             result = run_once(comparison, side, comparison->samples[round][side]);
             if (result != 0) {
                 cw_say_error("the comparison ends: a run with %s failed", comparison->library[side]);
             }
         }
     }
+    cw_progress_clear();
     if (result == 0) {
         print_result(comparison);
     }

@@ -8,14 +8,16 @@ need_transport self
 export UCX_TLS=self
 
 # A sweep: a test for each size, with a rule, a column and a label of its own.
-sweep="$perftest -l -t tag_bw -n 50 -w 0 --sweep 8:64"
-expect_status 0 $sweep
+sweep() {
+    expect_status 0 "$perftest" -l -t tag_bw -n 50 -w 0 --sweep 8:64 "$@"
+}
+sweep
 [ "$(grep -c '^Final:  *50 ' "$work/out")" = 4 ] || fail "not four final rows: $(cat "$work/out")"
 grep -q '^+64------------+--------------+----------+' "$work/out" || fail "no rule with the size"
-expect_status 0 $sweep -v -f
+sweep -v -f
 sed -n 1p "$work/out" | grep -q '^size,iterations,' || fail "CSV header: $(sed -n 1p "$work/out")"
 sed -n 3p "$work/out" | grep -q '^16,  50,' || fail "CSV row: $(sed -n 3p "$work/out")"
-expect_status 0 $sweep -f
+sweep -f
 tail -n 1 "$work/out" | grep -q '^        64                50 ' || fail "-f row: $(tail -n 1 "$work/out")"
 # Without -n fewer iterations the larger the messages.
 expect_status 0 "$perftest" -l -t tag_bw --sweep 512k:1M -v -f
