@@ -34,11 +34,11 @@ static int map(struct cw_buffers *buffers, const struct cw_perf_params *params, 
 
 int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t count, size_t room)
 {
-    *buffers = (struct cw_buffers){.link = run->link};
+    *buffers = (struct cw_buffers){.link = run->link, .tell = run->params.memory_handle};
     if (room > SIZE_MAX / 2 / count) {
         return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", count, room);
     }
-    if (run->params.memory_handle) {
+    if (run->params.memory_handle || run->params.nonblock) {
         if (map(buffers, &run->params, count * room) != 0) {
             return -1;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffers of a two-sided test: plain memory, or with -z memory that the library has allocated and registered, whose
- * handle goes along with each operation.
+ * The buffers of a two-sided test: plain memory, or with -B or -z memory that the library has allocated and registered;
+ * with -z its handle goes along with each operation.
  *
  * Callers: test_tag.c, drive.c with the families that use it.
  */
@@ -14,6 +14,7 @@ struct cw_buffers {
     struct cw_link *link;
     char *base;
     ucp_mem_h memh; /* NULL: plain memory. Also the link's, which releases it after a failure */
+    bool tell;      /* the handle to each operation */
 };
 
 /* Gets `count` zeroed buffers of `room` bytes each. 0, or -1 after cw_link_fail(). */
@@ -25,7 +26,7 @@ void cw_buffers_close(struct cw_buffers *buffers);
 /* Adds the memory handle to the parameters of an operation on one of the buffers. */
 static inline void cw_buffers_apply(const struct cw_buffers *buffers, ucp_request_param_t *param)
 {
-    if (buffers->memh != NULL) {
+    if (buffers->tell) {
         param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
         param->memh = buffers->memh;
     }

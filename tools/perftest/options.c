@@ -475,10 +475,8 @@ static bool check(const struct cw_perf_options *options)
         cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
         return false;
     }
-    if (test != NULL && !cw_test_one_sided(test) &&
-        (params->user_memory || params->idle_target || (params->nonblock && !params->memory_handle))) {
-        cw_say_error("-B (without -z), -o and --user-memory belong to one-sided tests: not together with '%s'",
-                     test->name);
+    if (test != NULL && !cw_test_one_sided(test) && params->user_memory) {
+        cw_say_error("--user-memory belongs to one-sided tests: not together with '%s'", test->name);
         return false;
     }
     return true;

@@ -53,7 +53,7 @@ struct cw_perf_params {
     bool recv_iov;
     bool recv_data; /* stream: take data that the library holds instead of posting receives */
     bool copy;      /* active messages: copy what comes eagerly into a buffer */
-    /* One-sided tests. */
+    /* Memory; the first and the last are for one-sided tests. */
     bool user_memory;   /* the tool's own memory is registered, instead of memory that the library allocates */
     bool nonblock;      /* memory is mapped with UCP_MEM_MAP_NONBLOCK */
     bool memory_handle; /* each operation is given the memory handle of its buffer */

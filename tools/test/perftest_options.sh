@@ -38,8 +38,6 @@ refused -t tag_lat -l -D iov,iov,iov
 refused -t stream_lat -l -r peek
 refused -t tag_lat -l -i 4096 --verify
 refused -t tag_lat -l -s 1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1
-refused -t ucp_am_bw -l -B
-refused -t stream_bw -l -o
 refused -l --user-memory -t tag_bw
 refused -t tag_lat -l -m cuda
 refused -t tag_lat -l -p 0

@@ -55,6 +55,12 @@ for words in '-t am_lat' '-t put_lat' '-t add_lat' '-t get' '-t fadd' '-t swap' 
     grep -q ERROR "$work/err" || fail "no sentence: $words"
 done
 
+# PRF-11, PRF-13: options of all families at once.
+for test in tag_bw ucp_am_bw stream_bw; do
+    UCX_TLS=tcp pair -t $test -s 100,0,7 -D iov,iov -O 3 -B -o -n 40 -w 5 -M serialized -m host -c 0
+    UCX_TLS=tcp pair -t $test -s 9000 -O 3 -B -z -o -n 40 -w 5 -M multi -E sleep -e
+done
+
 # PRF-14: large messages, as many as asked for.
 UCX_TLS=self expect_status 0 "$perftest" -l -t tag_bw -s 20000000 -n 3 -w 0 -f
 tail -n 1 "$work/out" | grep -q '^  *3 ' || fail "not three iterations: $(tail -n 1 "$work/out")"
