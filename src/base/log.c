@@ -249,9 +249,9 @@ static void sink_open(void)
 
 static void sink_write(enum cw_log_level level, const char *data, size_t length)
 {
-    struct cw_sigpipe_hold hold;
+    struct cw_write_signals signals;
 
-    cw_sigpipe_hold(&hold);
+    cw_write_signals_hold(&signals);
     (void)pthread_mutex_lock(&sink.lock);
     if (sink.kind == SINK_FILE && sink.fd < 0) {
         sink_open();
@@ -268,7 +268,7 @@ static void sink_write(enum cw_log_level level, const char *data, size_t length)
         sink.size += length;
     }
     (void)pthread_mutex_unlock(&sink.lock);
-    cw_sigpipe_release(&hold);
+    cw_write_signals_release(&signals);
 }
 
 static int filter_passes(const char *file)

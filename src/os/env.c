@@ -230,32 +230,37 @@ void cw_file_close(int fd)
     (void)close(fd);
 }
 
-void cw_sigpipe_hold(struct cw_sigpipe_hold *hold)
-{
-    sigset_t pending;
-    sigset_t pipe_only;
+static const int write_signals[] = {SIGPIPE, SIGXFSZ};
 
-    (void)sigemptyset(&pending);
-    (void)sigpending(&pending);
-    hold->was_pending = sigismember(&pending, SIGPIPE) == 1;
-    (void)sigemptyset(&pipe_only);
-    (void)sigaddset(&pipe_only, SIGPIPE);
-    (void)pthread_sigmask(SIG_BLOCK, &pipe_only, &hold->old_mask);
+void cw_write_signals_hold(struct cw_write_signals *signals)
+{
+    sigset_t held;
+    size_t i;
+
+    (void)sigemptyset(&signals->pending);
+    (void)sigpending(&signals->pending);
+    (void)sigemptyset(&held);
+    for (i = 0; i < sizeof(write_signals) / sizeof(write_signals[0]); i++) {
+        (void)sigaddset(&held, write_signals[i]);
+    }
+    (void)pthread_sigmask(SIG_BLOCK, &held, &signals->old_mask);
 }
 
-void cw_sigpipe_release(const struct cw_sigpipe_hold *hold)
+void cw_write_signals_release(const struct cw_write_signals *signals)
 {
     static const struct timespec now = {0, 0};
-    sigset_t pending;
-    sigset_t pipe_only;
+    sigset_t pending, one;
+    size_t i;
 
     (void)sigemptyset(&pending);
     (void)sigpending(&pending);
-    if (!hold->was_pending && sigismember(&pending, SIGPIPE) == 1) {
-        (void)sigemptyset(&pipe_only);
-        (void)sigaddset(&pipe_only, SIGPIPE);
-        while (sigtimedwait(&pipe_only, NULL, &now) < 0 && errno == EINTR) {
+    for (i = 0; i < sizeof(write_signals) / sizeof(write_signals[0]); i++) {
+        if (sigismember(&pending, write_signals[i]) == 1 && sigismember(&signals->pending, write_signals[i]) != 1) {
+            (void)sigemptyset(&one);
+            (void)sigaddset(&one, write_signals[i]);
+            while (sigtimedwait(&one, NULL, &now) < 0 && errno == EINTR) {
+            }
         }
     }
-    (void)pthread_sigmask(SIG_SETMASK, &hold->old_mask, NULL);
+    (void)pthread_sigmask(SIG_SETMASK, &signals->old_mask, NULL);
 }

@@ -51,13 +51,13 @@ int cw_file_truncate(int fd);
 int cw_file_rename(const char *from, const char *to);
 void cw_file_close(int fd);
 
-/* Between the two calls a write of this thread to a pipe without reader fails with EPIPE instead of killing the
- * process (ABU-27). */
-struct cw_sigpipe_hold {
+/* Between the two calls a write of this thread fails where it would kill the process: to a pipe without reader (EPIPE,
+ * ABU-27), beyond the limit of file sizes (EFBIG). */
+struct cw_write_signals {
     sigset_t old_mask;
-    int was_pending;
+    sigset_t pending;
 };
-void cw_sigpipe_hold(struct cw_sigpipe_hold *hold);
-void cw_sigpipe_release(const struct cw_sigpipe_hold *hold);
+void cw_write_signals_hold(struct cw_write_signals *signals);
+void cw_write_signals_release(const struct cw_write_signals *signals);
 
 #endif

@@ -118,10 +118,12 @@ int cw_poller_signal_fd(const struct cw_poller *poller)
 ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, unsigned events)
 {
     struct epoll_event event = {.events = to_epoll(events), .data.ptr = item};
+    static struct cw_log_limit limit;
 
     item->events = events;
     if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, item->fd, &event) < 0) {
-        cw_error("cannot watch descriptor %d: %m", item->fd);
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot watch descriptor %d: %m%s", item->fd,
+                           (errno == ENOSPC) ? "; raise fs.epoll.max_user_watches" : "");
         return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
     }
     return UCS_OK;

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -109,8 +111,12 @@ void cw_shm_hide(int fd, void *ptr, size_t size)
 ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)
 {
     struct stat st;
+    struct statfs system;
     int seals;
 
+    if (fstatfs(fd, &system) < 0 || system.f_type == HUGETLBFS_MAGIC) {
+        return UCS_ERR_INVALID_PARAM; /* punched, such memory could not be had again: SIGBUS */
+    }
     seals = fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
         return UCS_ERR_INVALID_PARAM;

@@ -85,6 +85,7 @@ void cw_visit_begins(void)
 
 void cw_visit_is_over(unsigned lines)
 {
+    lines += strstr(cw_log_last(), "were suppressed") != NULL; /* of earlier visits, told when a second is over */
     if (cw_log_lines() > lines_before + lines) {
         (void)fprintf(stderr, "the last of %u lines: %s\n", cw_log_lines() - lines_before, cw_log_last());
     }

@@ -5,6 +5,7 @@
  * free again, whoever freed it.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -116,6 +117,44 @@ static void use_up_descriptors(int *fillers, int *count)
     cw_check(errno == EMFILE && *count > 10);
 }
 
+static struct sockaddr_in listening; /* port 0: callers use the server's address */
+
+static void on_request(ucp_conn_request_h request, void *argument)
+{
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST, .conn_request = request};
+    ucp_ep_h ep;
+
+    (void)argument;
+    cw_check(ucp_ep_create(server.worker, &params, &ep) == UCS_OK);
+}
+
+static ucp_listener_h start_listener(void)
+{
+    ucp_listener_params_t params = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                  UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                    .conn_handler = {on_request, NULL}};
+    ucp_listener_attr_t attr     = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_listener_h listener;
+
+    listening                 = (struct sockaddr_in){.sin_family = AF_INET};
+    listening.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    params.sockaddr.addr      = (const struct sockaddr *)&listening;
+    params.sockaddr.addrlen   = sizeof(listening);
+    cw_check(ucp_listener_create(server.worker, &params, &listener) == UCS_OK);
+    cw_check(ucp_listener_query(listener, &attr) == UCS_OK);
+    memcpy(&listening, &attr.sockaddr, sizeof(listening));
+    return listener;
+}
+
+static void call_listener(struct cw_party *caller)
+{
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_FLAGS,
+                                    .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER,
+                                    .sockaddr   = {(const struct sockaddr *)&listening, sizeof(listening)}};
+
+    cw_check(ucp_ep_create(caller->worker, &params, &caller->ep) == UCS_OK);
+}
+
 /* Another process calls, sends one message and waits until it went out. */
 static pid_t start_caller(uint64_t tag)
 {
@@ -130,7 +169,11 @@ static pid_t start_caller(uint64_t tag)
     (void)alarm(CW_CHILD_S);
     descriptors_are_back();
     cw_party_open(&caller, UCP_FEATURE_TAG);
-    cw_party_connect(&caller, &server);
+    if (listening.sin_port != 0) {
+        call_listener(&caller);
+    } else {
+        cw_party_connect(&caller, &server);
+    }
     memset(text, 'x', sizeof(text));
     cw_check(cw_party_wait(&caller, NULL, ucp_tag_send_sync_nbx(caller.ep, text, sizeof(text), tag, &param)) == UCS_OK);
     cw_party_close(&caller);
@@ -201,15 +244,19 @@ static void finish_callers(const pid_t *pids)
 
 static void body_no_accept(void *argument)
 {
+    const int *with_listener = argument;
+    ucp_listener_h listener  = NULL;
     struct cw_party friend;
     int fillers[MAX_FILLERS], count, fds, i, efd;
     pid_t pids[CALLERS];
     unsigned lines;
     uint64_t cpu;
 
-    (void)argument;
     cw_check(getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
     cw_party_open(&server, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
+    if (*with_listener) {
+        listener = start_listener();
+    }
     cw_party_open(&friend, UCP_FEATURE_TAG);
     cw_party_connect(&friend, &server);
     cw_party_talk(&friend, &server, 100);
@@ -238,6 +285,9 @@ static void body_no_accept(void *argument)
     (void)progress_for_ms(100);
     cw_check(cw_open_fds() <= fds + CALLERS);
     cw_party_talk(&friend, &server, 100000);
+    if (listener != NULL) {
+        ucp_listener_destroy(listener);
+    }
     cw_party_close(&friend);
     cw_party_close(&server);
     descriptors_are_back();
@@ -249,7 +299,16 @@ static void test_no_accept(void **state)
     if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
         skip(); /* nobody to accept */
     }
-    cw_child_must_pass(body_no_accept, NULL, "a worker without descriptors");
+    cw_child_must_pass(body_no_accept, &(int){0}, "a worker without descriptors");
+}
+
+static void test_no_accept_at_a_listener(void **state)
+{
+    (void)state;
+    if (!cw_tls_has("tcp")) {
+        skip(); /* clients come by TCP */
+    }
+    cw_child_must_pass(body_no_accept, &(int){1}, "a listener without descriptors");
 }
 
 int main(void)
@@ -257,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_journeys),
         cmocka_unit_test(test_no_accept),
+        cmocka_unit_test(test_no_accept_at_a_listener),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <regex.h>
 #include <signal.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/string.h"
@@ -199,6 +200,31 @@ static void test_var51_size_and_rotation(void **state)
     (void)state;
     child_run(body_rotate);
     assert_string_equal(child_output, "");
+}
+
+/* A log that grows beyond the limit of file sizes ends, the process does not (SIGXFSZ). */
+static void body_file_limit(void)
+{
+    struct rlimit limit;
+    sigset_t pending;
+    int i;
+
+    signal(SIGXFSZ, SIG_DFL); /* the test framework may have it otherwise */
+    child_check(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = 1000;
+    child_check(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    cw_log_set_file("limited", 1000000, 0);
+    for (i = 0; i < 100; ++i) {
+        cw_warn("record %d of many that fill the file", i);
+    }
+    child_check(size_of("limited") > 500 && size_of("limited") <= 1000);
+    child_check(sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 0);
+}
+
+static void test_the_limit_of_file_sizes_ends_the_log_only(void **state)
+{
+    (void)state;
+    child_run(body_file_limit);
 }
 
 static void test_cfg64_patterns(void **state)
@@ -448,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_var51_file_and_filter_from_the_environment),
         cmocka_unit_test(test_file_that_cannot_be_opened),
         cmocka_unit_test(test_var51_size_and_rotation),
+        cmocka_unit_test(test_the_limit_of_file_sizes_ends_the_log_only),
         cmocka_unit_test(test_cfg64_patterns),
         cmocka_unit_test(test_errno_is_kept),
         cmocka_unit_test(test_long_and_hostile_texts),
