@@ -115,6 +115,14 @@ static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
     return uid < hello->source_uid || (uid == hello->source_uid && ep->number < hello->number);
 }
 
+/* The peer's dial got through, and ours may never do: a firewall can let one direction pass. */
+static int dial_is_unseen(const struct ucp_ep *ep)
+{
+    const struct cw_transport *transport = (ep->conn == NULL) ? NULL : ep->conn->iface->transport;
+
+    return transport != NULL && transport->is_unseen != NULL && transport->is_unseen(ep->conn);
+}
+
 static void accept_on(struct ucp_ep *ep, struct cw_conn *conn)
 {
     conn->user = ep;
@@ -134,7 +142,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
             ep->loop_conn = conn;
             return CW_HELLO_ACCEPTED;
         }
-        if (our_dial_wins(ep, hello)) {
+        if (our_dial_wins(ep, hello) && !dial_is_unseen(ep)) {
             return CW_HELLO_LOST;
         }
         cw_ep_drop_conn(ep);
@@ -214,7 +222,7 @@ static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
     cw_ep_drop_conn(ep);
     cw_count(ep->worker, CW_COUNT_REDIALS, 1);
     if (cw_wireup_connect(ep) != UCS_OK) {
-        cw_diag("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
+        cw_debug("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
                 ucs_status_string(status));
         cw_ep_fail(ep, status);
     }

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>
+#include <linux/ethtool.h>
 #include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -149,10 +150,43 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
 
 int cw_net_is_bridge(const char *interface_name)
 {
-    char path[sizeof("/sys/class/net//bridge") + CW_NET_NAME_MAX];
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request          = {.ifr_data = (void *)&driver};
+    const int fd                  = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    int answered;
 
-    snprintf(path, sizeof(path), "/sys/class/net/%.*s/bridge", CW_NET_NAME_MAX - 1, interface_name);
-    return access(path, F_OK) == 0;
+    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface_name);
+    answered = fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return answered && strcmp(driver.driver, "bridge") == 0;
+}
+
+static int ipv6_default_route(const char *interface_name)
+{
+    char line[256], destination[33], device[CW_NET_NAME_MAX];
+    FILE *file = fopen("/proc/net/ipv6_route", "re");
+    unsigned prefix_bits;
+    int found = 0;
+
+    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
+        /* destination, its length, source, its length, next hop, metric, references, use, flags, name */
+        found = sscanf(line, "%32s %x %*s %*s %*s %*s %*s %*s %*s %15s", destination, &prefix_bits, device) == 3 &&
+                prefix_bits == 0 && strcmp(device, interface_name) == 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+int cw_net_has_default_route(const char *interface_name)
+{
+    char name[CW_NET_NAME_MAX];
+
+    cw_net_default_interface(name);
+    return strcmp(name, interface_name) == 0 || ipv6_default_route(interface_name);
 }
 
 void cw_net_default_interface(char name[CW_NET_NAME_MAX])

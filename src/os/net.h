@@ -60,7 +60,10 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
 /* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are
  * left out. */
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
+/* By its driver, whatever it is called. */
 int cw_net_is_bridge(const char *interface_name);
+/* Whether it is the way out of this host. */
+int cw_net_has_default_route(const char *interface_name);
 /* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
 void cw_net_default_interface(char name[CW_NET_NAME_MAX]);
 

@@ -137,6 +137,8 @@ struct cw_transport {
     /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. Never waits. */
     ucs_status_t (*dial)(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
+    /* Whether the peer cannot have seen the hello of a dialled connection yet. NULL: it may always have. */
+    int (*is_unseen)(const struct cw_conn *conn);
     /* Ends a connection in any state and frees it. What was taken by sends before is still delivered if the peer lives
      * (hand it to the system first). Outstanding completions are called with UCS_ERR_CANCELED inside. Never called from
      * inside an upcall of this iface. */

@@ -63,6 +63,7 @@ static void test_any_bytes(void **state)
     struct cw_tcp_address decoded;
     const char *why;
     unsigned round, accepted = 0, count, i;
+    struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
     uint8_t random_bytes[CW_TCP_ADDRESS_MAX + 20];
     uint8_t *bytes;
     size_t length;
@@ -85,9 +86,12 @@ static void test_any_bytes(void **state)
         memcpy(bytes, random_bytes, length);
         if (cw_tcp_address_decode(bytes, length, &decoded) == NULL) {
             accepted++;
+            for (i = 0; i < CW_TCP_ADDRESS_MAX_HOSTS; i++) {
+                routes[i] = (struct cw_route){(uint8_t)(rand() % (CW_ROUTE_EXCLUDED + 1)), (uint8_t)rand(), ""};
+            }
             assert_true(decoded.num_hosts <= CW_TCP_ADDRESS_MAX_HOSTS && decoded.port != 0);
             why   = NULL;
-            count = cw_tcp_candidates(&local, &decoded, candidates, &why);
+            count = cw_tcp_candidates(&local, &decoded, (round & 1) ? routes : NULL, candidates, &why);
             assert_true(count <= CW_TCP_MAX_CANDIDATES && (count > 0 || why != NULL));
         }
         free(bytes);
@@ -95,20 +99,26 @@ static void test_any_bytes(void **state)
     assert_true(accepted > 1000);
 }
 
-static void check_order(const struct cw_tcp_local *local, const struct cw_tcp_address *peer, const char *expected)
+static void check_routed(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
+                         const struct cw_route *routes, const char *expected)
 {
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     char text[CW_NET_TEXT_MAX], all[CW_NET_TEXT_MAX * CW_TCP_MAX_CANDIDATES] = "";
     const char *why = "";
     unsigned count, i;
 
-    count = cw_tcp_candidates(local, peer, candidates, &why);
+    count = cw_tcp_candidates(local, peer, routes, candidates, &why);
     for (i = 0; i < count; i++) {
         cw_net_format(&candidates[i], text);
         strcat(all, text);
         strcat(all, " ");
     }
     assert_string_equal((count > 0) ? all : why, expected);
+}
+
+static void check_order(const struct cw_tcp_local *local, const struct cw_tcp_address *peer, const char *expected)
+{
+    check_routed(local, peer, NULL, expected);
 }
 
 static void test_candidates(void **state)
@@ -145,6 +155,66 @@ static void test_candidates(void **state)
     peer.hosts[2]   = v6(0, 1);
     local.num_hosts = 1;
     check_order(&local, &peer, "no address of it is of a family that a network device here has");
+}
+
+static void test_candidates_by_route(void **state)
+{
+    struct cw_tcp_address peer = {.port      = 4711,
+                                  .netns     = 1,
+                                  .listens   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6,
+                                  .num_hosts = 6,
+                                  .hosts     = {v4(10, 0, 0, 5), v4(10, 1, 0, 5), v4(10, 2, 0, 5), v4(10, 3, 0, 5),
+                                                v6(0x20, 5), v6(0x30, 5)}};
+    struct cw_tcp_local local  = {.netns     = 2,
+                                  .loopback  = 3,
+                                  .num_hosts = 2,
+                                  .hosts     = {interface(v4(10, 1, 0, 9), 24), interface(v6(0x40, 1), 64)}};
+    struct cw_route routes[6]  = {{CW_ROUTE_GATEWAY, 0, ""},  {CW_ROUTE_DIRECT, 16, ""},  {CW_ROUTE_DIRECT, 24, ""},
+                                  {CW_ROUTE_GATEWAY, 12, ""}, {CW_ROUTE_GATEWAY, 0, ""}, {CW_ROUTE_DIRECT, 64, ""}};
+    unsigned i;
+
+    (void)state;
+    check_routed(&local, &peer, routes, "10.2.0.5:4711 [3000::5]:4711 10.1.0.5:4711 [2000::5]:4711 10.3.0.5:4711 "
+                                        "10.0.0.5:4711 ");
+    routes[2].kind = CW_ROUTE_OWN; /* of another host, and one of ours */
+    routes[5].kind = CW_ROUTE_NONE;
+    check_routed(&local, &peer, routes, "10.1.0.5:4711 [2000::5]:4711 10.3.0.5:4711 10.0.0.5:4711 ");
+    routes[1].kind = CW_ROUTE_EXCLUDED; /* in a subnet of a device in use: stays */
+    routes[3].kind = CW_ROUTE_EXCLUDED;
+    routes[4].kind = CW_ROUTE_DOWN;
+    check_routed(&local, &peer, routes, "10.1.0.5:4711 10.0.0.5:4711 [2000::5]:4711 ");
+    routes[0].kind = CW_ROUTE_UNKNOWN;
+    routes[1].kind = CW_ROUTE_UNKNOWN;
+    check_routed(&local, &peer, routes, "10.1.0.5:4711 10.0.0.5:4711 [2000::5]:4711 ");
+    peer.netns = 2;
+    check_routed(&local, &peer, routes, "127.0.0.1:4711 [::1]:4711 10.2.0.5:4711 10.1.0.5:4711 10.0.0.5:4711 "
+                                        "[2000::5]:4711 ");
+    peer.netns = 1;
+    for (i = 0; i < 6; i++) {
+        routes[i].kind = CW_ROUTE_OWN;
+    }
+    check_routed(&local, &peer, routes, "it is on another host, and its addresses are those of this one, too");
+    routes[3].kind = CW_ROUTE_NONE;
+    check_routed(&local, &peer, routes, "there is no route to any of its addresses");
+    routes[0].kind = CW_ROUTE_EXCLUDED;
+    check_routed(&local, &peer, routes, "UCX_NET_DEVICES excludes the device by which the system would send there");
+}
+
+static void test_routes(void **state)
+{
+    const struct cw_net_address to[3] = {v4(127, 0, 0, 1), v4(127, 1, 2, 3), v4(255, 255, 255, 255)};
+    struct cw_route routes[3];
+
+    (void)state;
+    cw_routes_find(to, 3, routes);
+    if (routes[0].kind == CW_ROUTE_UNKNOWN) {
+        skip();
+    }
+    assert_int_equal(routes[0].kind, CW_ROUTE_OWN);
+    assert_int_equal(routes[1].kind, CW_ROUTE_OWN);
+    assert_string_equal(routes[0].device, "lo");
+    assert_int_equal(routes[2].kind, CW_ROUTE_NONE);
+    cw_routes_find(to, 0, routes);
 }
 
 static void test_devices(void **state)
@@ -189,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_candidates),
+        cmocka_unit_test(test_candidates_by_route), cmocka_unit_test(test_routes),
         cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address),
     };
 

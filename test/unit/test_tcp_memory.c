@@ -25,6 +25,7 @@ static long allocated;      /* blocks */
 #if CAN_FAIL
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_realloc(void *memory, size_t size);
 extern void __libc_free(void *memory);
 
 static int fails(void)
@@ -52,6 +53,14 @@ void *calloc(size_t count, size_t size)
 
     allocated += memory != NULL;
     return memory;
+}
+
+void *realloc(void *memory, size_t size)
+{
+    void *moved = fails() ? NULL : __libc_realloc(memory, size);
+
+    allocated += memory == NULL && moved != NULL;
+    return moved;
 }
 
 void free(void *memory)

@@ -21,6 +21,7 @@
 
 #include "base/idmap.h"
 #include "base/log.h"
+#include "base/string.h"
 #include "os/net.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_settings.h"
@@ -75,7 +76,9 @@ struct cw_tcp_place {
 
 /* State that a connection only needs until it is open. */
 struct cw_tcp_greeting {
-    uint64_t deadline_ns;         /* of a stranger */
+    struct cw_tcp_conn *conn;
+    struct cw_alarm alarm;        /* dialling: the end of this candidate's share of the time */
+    uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
     size_t have;                  /* of `in` */
     uint8_t phase;                /* of agreeing about protection, tcp_agree.c */
     uint8_t said_no;              /* the peer was told why, which must reach it */
@@ -87,7 +90,10 @@ struct cw_tcp_greeting {
     int wants_pass;
     unsigned next;
     unsigned num_candidates;
+    unsigned silent;              /* bits of candidates that gave no answer in their time */
+    unsigned rounds;              /* later ones are for the silent candidates */
     ucs_status_t status;          /* why the last attempt failed */
+    struct cw_text tried;         /* for the log: those that failed, with the reasons */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     uint8_t in[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
     uint8_t out[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
@@ -216,6 +222,9 @@ static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
                        struct cw_tcp_local *local);
+/* The routes to the peer's hosts; EXCLUDED where the configuration does not let the device be used. */
+void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
+                        struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS]);
 /* Whether the configuration lets this address of ours be used, by the name of its device. */
 int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local);
 
@@ -232,16 +241,6 @@ void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
 unsigned cw_tcp_accept_again(struct cw_alarm *alarm);
 unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm);
 
-/* tcp_dial.c */
-ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
-                         size_t hello_length, void *user, struct cw_conn **conn_p);
-/* The descriptor of a CONNECTING or GREETING connection is ready. */
-unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
-/* Starts with the next candidate. 0: none is left, and the connection is CLOSED. */
-int cw_tcp_dial_next(struct cw_tcp_conn *conn);
-/* Tells the core that dialling failed. From progress. */
-unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
-
 /* tcp_conn.c. A connection with descriptor fd (-1: none), not registered; NULL: no memory, fd stays the caller's. */
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
 /* Takes it out of every list and the poller, closes its descriptor, frees it and its buffers. */
@@ -250,6 +249,8 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn);
 void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 /* Unregisters and closes the descriptor, if any. */
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
+/* Frees what a connection needs until it is open, if it is still there. */
+void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
 /* The greeting is over. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
 /* Ends an OPEN connection, all its sockets: completions and `closed`. From progress. */

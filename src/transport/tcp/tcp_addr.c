@@ -92,6 +92,11 @@ const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp
     return NULL;
 }
 
+unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer)
+{
+    return (peer->netns == local->netns) ? (local->loopback & peer->listens) : 0;
+}
+
 static struct cw_net_address loopback_address(enum cw_net_family family, uint16_t port)
 {
     struct cw_net_address address = {.family = (uint8_t)family, .port = port};
@@ -105,17 +110,18 @@ static struct cw_net_address loopback_address(enum cw_net_family family, uint16_
     return address;
 }
 
-/* 0: lies in a subnet of ours; 1: we have an address of the family; -1: out of reach. */
-static int distance(const struct cw_tcp_local *local, const struct cw_net_address *host)
+/* 0: lies in a subnet of ours, the longest has *bits_p bits; 1: we have an address of the family; -1: neither. */
+static int distance(const struct cw_tcp_local *local, const struct cw_net_address *host, unsigned *bits_p)
 {
     int best = -1;
     unsigned i;
 
+    *bits_p = 0;
     for (i = 0; i < local->num_hosts; i++) {
         if (cw_net_same_subnet(&local->hosts[i].address, host, local->hosts[i].prefix_bits)) {
-            return 0;
-        }
-        if (local->hosts[i].address.family == host->family) {
+            *bits_p = (local->hosts[i].prefix_bits > *bits_p) ? local->hosts[i].prefix_bits : *bits_p;
+            best    = 0;
+        } else if (best < 0 && local->hosts[i].address.family == host->family) {
             best = 1;
         }
     }
@@ -129,36 +135,127 @@ static int is_dialable(const struct cw_net_address *host)
     return !cw_net_is_loopback(host) && memcmp(host->bytes, zero, sizeof(zero)) != 0;
 }
 
+/* What comes first is tried first; within a level the more specific route. */
+enum level { LEVEL_DIRECT, LEVEL_GATEWAY, LEVEL_UNKNOWN, LEVEL_DOWN, LEVEL_NEVER };
+
+struct rank {
+    enum level level;
+    unsigned bits;
+    unsigned host;
+};
+
+static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_tcp_address *peer, unsigned host,
+                             const struct cw_route *route)
+{
+    struct rank rank = {.level = LEVEL_NEVER, .host = host};
+    const int far    = distance(local, &peer->hosts[host], &rank.bits);
+
+    if (far < 0 || !is_dialable(&peer->hosts[host]) || !(peer->listens & family_bit(&peer->hosts[host]))) {
+        return rank;
+    }
+    switch ((route == NULL) ? CW_ROUTE_UNKNOWN : (enum cw_route_kind)route->kind) {
+    case CW_ROUTE_UNKNOWN:
+        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_UNKNOWN;
+        break;
+    case CW_ROUTE_OWN:
+        rank.level = (peer->netns == local->netns) ? LEVEL_DIRECT : LEVEL_NEVER;
+        rank.bits  = 128;
+        break;
+    case CW_ROUTE_DIRECT:
+        rank.level = LEVEL_DIRECT;
+        rank.bits  = route->prefix_bits;
+        break;
+    case CW_ROUTE_GATEWAY:
+        rank.level = LEVEL_GATEWAY;
+        rank.bits  = route->prefix_bits;
+        break;
+    case CW_ROUTE_DOWN:
+        rank.level = LEVEL_DOWN;
+        break;
+    case CW_ROUTE_EXCLUDED:
+        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_NEVER; /* two devices in one subnet: the system takes either */
+        break;
+    case CW_ROUTE_NONE:
+        break;
+    }
+    return rank;
+}
+
+static int is_better(const struct rank *left, const struct rank *right)
+{
+    return left->level < right->level || (left->level == right->level && left->bits > right->bits);
+}
+
+/* The peer's hosts of a family, best first. */
+static unsigned rank_family(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
+                            const struct cw_route *routes, enum cw_net_family family, struct rank *ranks)
+{
+    unsigned count = 0, i, place;
+    struct rank rank;
+
+    for (i = 0; i < peer->num_hosts; i++) {
+        if (peer->hosts[i].family != family) {
+            continue;
+        }
+        rank = rank_host(local, peer, i, (routes == NULL) ? NULL : &routes[i]);
+        if (rank.level == LEVEL_NEVER) {
+            continue;
+        }
+        for (place = count++; place > 0 && is_better(&rank, &ranks[place - 1]); place--) {
+            ranks[place] = ranks[place - 1];
+        }
+        ranks[place] = rank;
+    }
+    return count;
+}
+
+static const char *why_none(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
+                            const struct cw_route *routes)
+{
+    unsigned excluded = 0, without = 0, own = 0, i;
+
+    if (peer->num_hosts == 0) {
+        return "it is on another host or in another network namespace and offers only loopback there";
+    }
+    if (local->num_hosts == 0) {
+        return "only loopback is usable here and it is on another host or in another network namespace";
+    }
+    for (i = 0; routes != NULL && i < peer->num_hosts; i++) {
+        excluded += routes[i].kind == CW_ROUTE_EXCLUDED;
+        without += routes[i].kind == CW_ROUTE_NONE;
+        own += routes[i].kind == CW_ROUTE_OWN;
+    }
+    return (excluded > 0)  ? "UCX_NET_DEVICES excludes the device by which the system would send there"
+           : (without > 0) ? "there is no route to any of its addresses"
+           : (own > 0)     ? "it is on another host, and its addresses are those of this one, too"
+                           : "no address of it is of a family that a network device here has";
+}
+
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
-                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], const char **why)
+                           const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
+                           const char **why)
 {
     const enum cw_net_family families[2] = {local->ipv6_first ? CW_NET_IPV6 : CW_NET_IPV4,
                                             local->ipv6_first ? CW_NET_IPV4 : CW_NET_IPV6};
-    const unsigned loopback              = (peer->netns == local->netns) ? (local->loopback & peer->listens) : 0;
-    unsigned count                       = 0;
-    unsigned family, i;
-    int level;
+    const unsigned loopback              = cw_tcp_shared_loopback(local, peer);
+    unsigned count                       = 0, turn = 0, num[2], at[2] = {0, 0}, family;
+    struct rank ranks[2][CW_TCP_ADDRESS_MAX_HOSTS];
 
     for (family = 0; family < 2; family++) {
         candidates[count] = loopback_address(families[family], peer->port);
         count += (loopback & family_bit(&candidates[count])) != 0;
+        num[family] = rank_family(local, peer, routes, families[family], ranks[family]);
     }
-    for (level = 0; level < 2; level++) {
-        for (family = 0; family < 2; family++) {
-            for (i = 0; i < peer->num_hosts; i++) {
-                if (peer->hosts[i].family == families[family] && (peer->listens & family_bit(&peer->hosts[i])) &&
-                    is_dialable(&peer->hosts[i]) && distance(local, &peer->hosts[i]) == level) {
-                    candidates[count++] = peer->hosts[i];
-                }
-            }
+    while (at[0] < num[0] || at[1] < num[1]) {
+        family = (at[0] == num[0]) ? 1 : (at[1] == num[1]) ? 0 : turn;
+        if (at[0] < num[0] && at[1] < num[1] && ranks[0][at[0]].level != ranks[1][at[1]].level) {
+            family = ranks[1][at[1]].level < ranks[0][at[0]].level;
         }
+        candidates[count++] = peer->hosts[ranks[family][at[family]++].host];
+        turn                = 1 - family;
     }
     if (count == 0) {
-        *why = (peer->num_hosts == 0)
-                   ? "it is on another host or in another network namespace and offers only loopback there"
-               : (local->num_hosts == 0)
-                   ? "only loopback is usable here and it is on another host or in another network namespace"
-                   : "no address of it is of a family that a network device here has";
+        *why = why_none(local, peer, routes);
     }
     return count;
 }

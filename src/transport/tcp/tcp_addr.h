@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "os/net.h"
+#include "os/route.h"
 
 #define CW_TCP_ADDRESS_MAX_HOSTS 8u
 #define CW_TCP_ADDRESS_HEAD      16u
@@ -51,11 +52,16 @@ size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
 /* NULL, or what is wrong with these bytes, which may be any. */
 const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
 
+/* The families by whose loopback the peer is reached, as in `listens`. */
+unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer);
+
 /*
- * What to dial, best first: loopback within the namespace, then what lies in a subnet of ours, then the rest, the
- * preferred family first. Returns how many; on 0 *why is a phrase for the log.
+ * What to dial, best first (docs/ROUTES.md): loopback within the namespace, what is reached directly, what by a
+ * gateway, what is not known; the more specific route first, and families in turn, the preferred one first. `routes`
+ * are those to the peer's hosts; NULL: nothing is known. Returns how many; on 0 *why is a phrase for the log.
  */
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
-                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], const char **why);
+                           const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
+                           const char **why);
 
 #endif

@@ -4,6 +4,7 @@
  * while bytes are under way: closing a socket that still receives makes the kernel send a reset, which destroys what
  * the peer has not got yet (CLS-5).
  */
+#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
@@ -31,12 +32,23 @@ struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_stat
         free(conn);
         return NULL;
     }
+    conn->greeting->conn = conn;
     conn->super.iface = &iface->super;
     conn->item.fd     = fd;
     conn->item.ready  = conn_ready;
     conn->state       = (uint8_t)state;
     cw_list_init(&conn->link);
     return conn;
+}
+
+void cw_tcp_greeting_free(struct cw_tcp_conn *conn)
+{
+    if (conn->greeting != NULL) {
+        cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
+        cw_text_free(&conn->greeting->tried);
+        free(conn->greeting);
+        conn->greeting = NULL;
+    }
 }
 
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
@@ -76,9 +88,9 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
     cw_tcp_conn_leave(conn);
     cw_tcp_rails_end(conn, UCS_ERR_CANCELED, 0);
     cw_tcp_conn_drop_fd(conn);
+    cw_tcp_greeting_free(conn);
     free(conn->watch);
     free(conn->rails);
-    free(conn->greeting);
     free(conn->rx_frame);
     free(conn->place);
     free(conn->tx);
@@ -226,10 +238,9 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     cw_tcp_hot_remove(conn);
     cw_tcp_guard_leave(conn);
     cw_tcp_conn_leave(conn);
-    free(conn->greeting);
+    cw_tcp_greeting_free(conn);
     free(conn->rx_frame);
     free(conn->place);
-    conn->greeting   = NULL;
     conn->rx_frame   = NULL;
     conn->place      = NULL;
     conn->super.user = NULL;

@@ -27,8 +27,8 @@ static unsigned usable_interfaces(const struct cw_tcp_settings *settings, struct
         if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
             continue;
         }
-        if (!settings->use_bridges && cw_net_is_bridge(list[i].name)) {
-            continue;
+        if (!settings->use_bridges && cw_net_is_bridge(list[i].name) && !cw_net_has_default_route(list[i].name)) {
+            continue; /* it leads to containers and virtual machines of this host only */
         }
         list[count++] = list[i];
     }
@@ -105,13 +105,38 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
     }
 }
 
+static int is_named(const struct cw_name_list *names, const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < names->count; i++) {
+        if (strcmp(names->names[i], name) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
+                        struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS])
+{
+    unsigned i;
+
+    cw_routes_find(peer->hosts, peer->num_hosts, routes);
+    for (i = 0; settings->only_devices != NULL && i < peer->num_hosts; i++) {
+        if ((routes[i].kind == CW_ROUTE_DIRECT || routes[i].kind == CW_ROUTE_GATEWAY) && routes[i].device[0] != '\0' &&
+            !is_named(settings->only_devices, routes[i].device)) {
+            routes[i].kind = CW_ROUTE_EXCLUDED;
+        }
+    }
+}
+
 int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_address *local)
 {
     struct cw_net_interface list[MAX_INTERFACES];
     const struct cw_name_list *only = settings->only_devices;
     const int loopback              = cw_net_is_loopback(local);
     int num                         = (only == NULL) ? 0 : cw_net_interfaces(list, MAX_INTERFACES), known = 0, i;
-    unsigned k;
 
     for (i = 0; i < num; i++) {
         if (loopback ? !list[i].loopback : (list[i].address.family != local->family ||
@@ -119,10 +144,8 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
             continue;
         }
         known = 1;
-        for (k = 0; k < only->count; k++) {
-            if (strcmp(only->names[k], list[i].name) == 0) {
-                return 1;
-            }
+        if (is_named(only, list[i].name)) {
+            return 1;
         }
     }
     return !known;

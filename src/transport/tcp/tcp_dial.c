@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the
- * hello. The key in the greeting keeps a wrong listener (a port that found a new owner, a network namespace that only
- * looks the same) from being taken for the peer.
+ * hello (docs/ROUTES.md). Each has a share of the time; those that were silent have a second turn. The key in the
+ * greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same) from
+ * being taken for the peer.
  */
+#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_rails.h"
@@ -14,6 +16,10 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "os/clock.h"
+
+/* Of a silent candidate in the first round: the system repeats a lost first packet after a second. */
+#define SHARE_NS UINT64_C(1300000000)
 
 static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int error)
 {
@@ -41,29 +47,124 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
     }
 }
 
-/* One attempt is over. The reason is a phrase. */
-static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
+static const char *advice(const struct cw_tcp_greeting *greeting)
+{
+    if (greeting->status != UCS_ERR_IO_ERROR) {
+        return "see whether its process lives, and whether a firewall lets this port pass";
+    }
+    return (greeting->source.family != CW_NET_NONE) ?
+           "the local address must be one of this machine that reaches the server, and its port free" :
+           "raise the limit of open files (ulimit -n)";
+}
+
+/* For the line in the log that comes when no candidate is left. */
+static void note_failure(struct cw_tcp_greeting *greeting, unsigned candidate, const char *reason)
+{
+    char text[CW_NET_TEXT_MAX];
+
+    cw_net_format(&greeting->candidates[candidate], text);
+    cw_text_addf(&greeting->tried, "%s%s (%s)", (greeting->tried.length > 0) ? ", " : "", text, reason);
+}
+
+/* None is left. */
+static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    char text[CW_NET_TEXT_MAX];
+    unsigned i;
 
-    greeting->status = status;
-    cw_tcp_conn_drop_fd(conn);
-    cw_net_format(&greeting->candidates[greeting->next], text);
-    greeting->next++;
-    if (conn->first != NULL) {
-        cw_debug("cannot open a further TCP connection to %s: %s", text, reason);
-        return;
+    for (i = 0; i < greeting->num_candidates; i++) {
+        if (greeting->silent & (1u << i)) {
+            note_failure(greeting, i, "no answer in time");
+        }
     }
-    cw_log(iface->settings.failure_level, "cannot connect to %s: %s; %s", text, reason,
-           (greeting->next < greeting->num_candidates) ? "trying the next address of this peer"
-           : (greeting->source.family != CW_NET_NONE && status == UCS_ERR_IO_ERROR)
-               ? "the local address must be one of this machine that reaches the server, and its port free"
-           : (status == UCS_ERR_IO_ERROR)
-               ? "raise the limit of open files (ulimit -n)"
-               : "no other address of this peer is left, so see whether its process lives and "
-                 "whether a firewall lets this port pass");
+    cw_log((conn->first != NULL) ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level,
+           "cannot connect%s by TCP to %s; %s", (conn->first != NULL) ? " once more" : "",
+           cw_text_get(&greeting->tried), advice(greeting));
+}
+
+static void attempt_over(struct cw_tcp_conn *conn)
+{
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
+    cw_tcp_conn_drop_fd(conn);
+    conn->greeting->next++;
+}
+
+/* One attempt failed. The reason is a phrase. */
+static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    note_failure(greeting, greeting->next, reason);
+    if (greeting->silent == 0) {
+        greeting->status = status;
+    }
+    if (conn->state == CW_TCP_GREETING) {
+        greeting->deadline_ns = 0; /* it took as long as it liked; the others have their time */
+    }
+    attempt_over(conn);
+}
+
+/* Nobody answered; somebody may yet. */
+static void attempt_silent(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    greeting->silent |= 1u << greeting->next;
+    greeting->status = error_status(greeting, ETIMEDOUT);
+    attempt_over(conn);
+}
+
+static unsigned next_or_fail(struct cw_tcp_conn *conn)
+{
+    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
+}
+
+/* The time of this candidate is over. */
+static unsigned share_over(struct cw_alarm *alarm)
+{
+    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
+
+    if (conn->state != CW_TCP_CONNECTING) {
+        return 0;
+    }
+    attempt_silent(conn);
+    return next_or_fail(conn);
+}
+
+/* Moves to the candidate whose turn it is. 0: none is left, or no time. */
+static int choose_candidate(struct cw_tcp_greeting *greeting, uint64_t now_ns)
+{
+    while (greeting->next == greeting->num_candidates ||
+           (greeting->rounds > 0 && !(greeting->silent & (1u << greeting->next)))) {
+        if (greeting->next < greeting->num_candidates) {
+            greeting->next++;
+        } else if (greeting->silent == 0 || now_ns >= greeting->deadline_ns) {
+            return 0;
+        } else {
+            greeting->next = 0;
+            greeting->rounds++;
+        }
+    }
+    return greeting->rounds == 0 || now_ns < greeting->deadline_ns;
+}
+
+/* When the candidate's share of the time ends. */
+static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeout_ns, uint64_t now_ns)
+{
+    const int endless        = greeting->deadline_ns == UINT64_MAX;
+    const uint64_t left_ns   = (greeting->deadline_ns > now_ns) ? greeting->deadline_ns - now_ns : 0;
+    const unsigned to_come   = (unsigned)__builtin_popcount(greeting->silent >> greeting->next);
+    const uint64_t one_of_ns = timeout_ns / (2u * greeting->num_candidates);
+    uint64_t share_ns        = (one_of_ns < SHARE_NS) ? one_of_ns : SHARE_NS;
+
+    if (greeting->rounds == 0 && greeting->silent == 0 && greeting->next + 1 == greeting->num_candidates) {
+        return greeting->deadline_ns;
+    }
+    if (greeting->rounds > 0) {
+        share_ns = endless ? SHARE_NS << ((greeting->rounds < 6) ? greeting->rounds : 6) : left_ns / to_come;
+    }
+    return now_ns + ((share_ns < left_ns) ? share_ns : left_ns);
 }
 
 /* Both disagree about protection, or one did not prove itself: at the peer's other addresses it would be the same. */
@@ -78,6 +179,7 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
         cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot connect to %s: %s", text, reason);
         greeting->candidates[greeting->num_candidates - 1] = greeting->candidates[greeting->next];
         greeting->next                                     = greeting->num_candidates - 1;
+        greeting->silent                                   = 0;
     }
     attempt_failed(conn, status, reason);
 }
@@ -105,6 +207,7 @@ static int greet(struct cw_tcp_conn *conn)
     const char *wrong;
 
     greeting->phase = 0;
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
     if (greeting->meets) {
         cw_net_ends(conn->item.fd, &local, &peer);
         if (!cw_tcp_allows(&cw_tcp_iface_of(&conn->super)->settings, &local)) {
@@ -130,15 +233,19 @@ static int greet(struct cw_tcp_conn *conn)
 int cw_tcp_dial_next(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
+    const uint64_t timeout_ns        = iface->settings.connect_timeout_ns;
     struct cw_tcp_greeting *greeting = conn->greeting;
     struct cw_net_options options    = iface->settings.socket;
+    uint64_t now_ns                  = cw_clock_ns(), end_ns;
     int connected, fd;
 
+    if (greeting->deadline_ns == 0) {
+        greeting->deadline_ns = (timeout_ns < UINT64_MAX - now_ns) ? now_ns + timeout_ns : UINT64_MAX;
+    }
     options.source = (greeting->source.family != CW_NET_NONE) ? &greeting->source : NULL;
-    while (greeting->next < greeting->num_candidates) {
-        if (greeting->next + 1 == greeting->num_candidates) {
-            options.syn_retries = iface->settings.last_syn_retries;
-        }
+    while (choose_candidate(greeting, now_ns)) {
+        end_ns = share_end(greeting, timeout_ns, now_ns);
+        greeting->silent &= ~(1u << greeting->next);
         fd = cw_net_connect(&greeting->candidates[greeting->next], &options, &connected);
         if (fd < 0) {
             attempt_failed(conn, error_status(greeting, -fd), strerror(-fd));
@@ -150,10 +257,15 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
             attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched");
             continue;
         }
+        if (!connected && end_ns != UINT64_MAX) {
+            greeting->alarm.fire = share_over;
+            cw_poller_alarm_set(iface->poller, &greeting->alarm, end_ns);
+        }
         if (!connected || greet(conn)) {
             return 1;
         }
     }
+    tell_failure(conn);
     conn->state = CW_TCP_CLOSED;
     return 0;
 }
@@ -166,16 +278,10 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
         cw_tcp_rails_leave(conn);
         return 0;
     }
-    free(conn->greeting);
-    conn->greeting = NULL;
-    conn->broken   = status;
+    cw_tcp_greeting_free(conn);
+    conn->broken = status;
     conn->super.iface->upcalls->opened(&conn->super, status, NULL, 0);
     return 1;
-}
-
-static unsigned next_or_fail(struct cw_tcp_conn *conn)
-{
-    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
 }
 
 /* The acceptor's answer is complete. */
@@ -189,7 +295,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     if (pass_length > 0) {
         cw_tcp_rails_take(conn, reply);
     }
-    conn->greeting = NULL;
+    conn->greeting = NULL; /* a send from inside of the upcalls must find the connection as it stays */
     cw_tcp_watch_greeted(conn);
     if (header->kind == CW_TCP_JOINED) {
         cw_tcp_conn_open(conn);
@@ -203,6 +309,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
         conn->broken = UCS_ERR_REJECTED;
         upcalls->opened(&conn->super, UCS_ERR_REJECTED, reply, header->length);
     }
+    cw_text_free(&greeting->tried);
     free(greeting);
     cw_tcp_tx_update_interest(conn); /* somebody may have tried to send before: `room` comes by the poller */
     return 1;
@@ -251,7 +358,9 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         if (ret == -EINPROGRESS) {
             return 0;
         }
-        if (ret < 0) {
+        if (ret == -ETIMEDOUT && cw_tcp_iface_of(&conn->super)->settings.socket.syn_retries == 0) {
+            attempt_silent(conn);
+        } else if (ret < 0) {
             attempt_failed(conn, error_status(greeting, -ret), strerror(-ret));
         }
         return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
@@ -292,17 +401,23 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_address peer;
     struct cw_tcp_conn *conn;
-    unsigned num_candidates = 0;
-    const char *why         = cw_tcp_address_decode(address, address_length, &peer);
+    const struct cw_route *known = NULL;
+    unsigned num_candidates      = 0;
+    const char *why              = cw_tcp_address_decode(address, address_length, &peer);
 
     if (hello_length > CW_HELLO_MAX) {
         return UCS_ERR_INVALID_PARAM;
     }
     if (why == NULL) {
-        num_candidates = cw_tcp_candidates(&iface->local, &peer, candidates, &why);
+        if (cw_tcp_shared_loopback(&iface->local, &peer) == 0) {
+            cw_tcp_routes_find(&iface->settings, &peer, routes);
+            known = routes;
+        }
+        num_candidates = cw_tcp_candidates(&iface->local, &peer, known, candidates, &why);
     }
     if (num_candidates == 0) {
         cw_log(iface->settings.failure_level, "cannot connect to a peer by TCP: %s", why);
@@ -330,4 +445,11 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
         cw_list_add_tail(&iface->pending, &conn->link);
     }
     return UCS_OK;
+}
+
+int cw_tcp_is_unseen(const struct cw_conn *super)
+{
+    const struct cw_tcp_conn *conn = cw_container_of(super, const struct cw_tcp_conn, super);
+
+    return conn->state == CW_TCP_CONNECTING || (conn->state == CW_TCP_GREETING && !cw_tcp_agreed(conn));
 }

@@ -8,6 +8,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
@@ -146,7 +147,7 @@ static int tcp_reachable(struct cw_iface *super, const void *address, size_t len
         *why = wrong;
         return 0;
     }
-    return cw_tcp_candidates(&iface_of(super)->local, &peer, candidates, why) > 0;
+    return cw_tcp_candidates(&iface_of(super)->local, &peer, NULL, candidates, why) > 0;
 }
 
 /* A send failed on this socket: what came before counts. 0: no memory to receive in; later. */
@@ -248,6 +249,7 @@ const struct cw_transport cw_tcp_transport = {
     .progress      = tcp_progress,
     .arm           = tcp_arm,
     .dial          = cw_tcp_dial,
+    .is_unseen     = cw_tcp_is_unseen,
     .close_conn    = cw_tcp_close_conn,
     .abandon       = cw_tcp_abandon,
     .watch         = cw_tcp_watch,

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
 

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "os/random.h"
+#include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 
 size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)

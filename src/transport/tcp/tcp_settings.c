@@ -36,20 +36,6 @@ static unsigned count(uint64_t value, unsigned max)
     return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
 }
 
-/* How often to repeat a SYN so that the kernel gives up within the time: it waits 1, 2, 4 ... seconds. */
-static unsigned syn_retries_within(uint64_t timeout_ns)
-{
-    unsigned retries = 1;
-
-    if (timeout_ns == CW_TIME_INF) {
-        return 0;
-    }
-    while (retries < 6 && ((UINT64_C(4) << retries) - 1) * NS_PER_S <= timeout_ns) {
-        retries++;
-    }
-    return retries;
-}
-
 /* The peer is to be known for dead when it was silent for the interval: half of it passes before the first probe. */
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
@@ -108,10 +94,6 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     socket->sndbuf               = buffer_size(config->tcp_sndbuf);
     socket->rcvbuf               = buffer_size(config->tcp_rcvbuf);
     socket->syn_retries          = count(config->tcp_syn_cnt, 127);
-    settings->last_syn_retries   = socket->syn_retries;
-    if (socket->syn_retries == 0) {
-        socket->syn_retries        = 1;
-        settings->last_syn_retries = syn_retries_within(config->connect_timeout_ns);
-    }
+    settings->connect_timeout_ns = config->connect_timeout_ns;
     load_keepalive(config, settings);
 }

@@ -23,12 +23,12 @@ struct cw_tcp_settings {
     int use_bridges;
     int prefer_default;
     int failure_level;            /* enum cw_log_level */
-    unsigned last_syn_retries;    /* of the last candidate; 0: as the system chooses */
+    uint64_t connect_timeout_ns;  /* for all candidates; CW_TIME_INF */
     double bandwidth_bps;
     uint64_t silence_ns;          /* a watched peer that is silent for so long is dead; 0: nobody is watched */
     struct cw_net_keepalive keepalive; /* of watched connections */
     const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
-    struct cw_net_options socket; /* syn_retries: of all candidates but the last */
+    struct cw_net_options socket;
 };
 
 void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings *settings);
