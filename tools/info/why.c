@@ -14,6 +14,7 @@
 #include "core/config_table.h"
 #include "core/ep.h"
 #include "endpoint.h"
+#include "os/net.h"
 #include "say.h"
 #include "show.h"
 
@@ -73,6 +74,22 @@ static struct cw_info_side *peer_of(struct cw_why *why)
     return (why->peer.worker == NULL) ? NULL : &why->peer;
 }
 
+static void print_ends(struct cw_conn *conn)
+{
+    char local_text[CW_NET_TEXT_MAX], remote_text[CW_NET_TEXT_MAX];
+    struct cw_net_address local, remote;
+
+    if (conn->iface->transport->ends == NULL) {
+        return;
+    }
+    conn->iface->transport->ends(conn, &local, &remote);
+    if (local.family != CW_NET_NONE && remote.family != CW_NET_NONE) {
+        cw_net_format(&local, local_text);
+        cw_net_format(&remote, remote_text);
+        printf("#   from %s to %s\n", local_text, remote_text);
+    }
+}
+
 /* Whether the connection took the way that was foretold. */
 static int connect_peer(struct cw_why *why)
 {
@@ -83,8 +100,10 @@ static int connect_peer(struct cw_why *why)
         printf("# The connection: it was tried, and failed: %s\n#\n", ucs_status_string(status));
         return CW_INFO_FAILED;
     }
-    printf("# The connection: it was tried, and made by %s%s\n#\n", why->ep->conn->iface->transport->name,
+    printf("# The connection: it was tried, and made by %s%s\n", why->ep->conn->iface->transport->name,
            (why->ep->conn->iface == why->chosen) ? "" : ", because the one that was chosen failed");
+    print_ends(why->ep->conn);
+    printf("#\n");
     why->chosen = why->ep->conn->iface;
     return CW_INFO_OK;
 }

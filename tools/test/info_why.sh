@@ -103,6 +103,7 @@ if "$info" -d -t tcp | grep -q 'Device: lo$'; then
     has "There its settings leave it out"
     UCX_TLS=tcp UCX_NET_DEVICES=lo why
     verdict tcp CHOSEN
+    grep -Eq '^#   from (127\.0\.0\.1|\[::1\]):[0-9]+ to ' "$work/out" || fail "the ends of the connection are not told"
     UCX_TLS=tcp why --op put --size 1m
     has "announced by tcp"
     has "does not allow posix"
