@@ -34,7 +34,15 @@ struct cw_fetch {
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;        /* asked for by cw_fetch_expect */
+    struct sink *sink;          /* of an orphan, which has no request any more; else NULL */
     ucs_status_t status;        /* of unpacking */
+};
+
+/* Where that goes which nobody wants any more. */
+struct sink {
+    void (*answered)(struct ucp_ep *ep);
+    struct cw_dt_cursor cursor;
+    char bytes[];
 };
 
 static void answer(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
@@ -57,26 +65,31 @@ static void set_phase(struct cw_fetch *fetch, enum phase phase)
     fetch->phase = (uint8_t)phase;
 }
 
-static void finish(struct cw_fetch *fetch, ucs_status_t status)
+/* `ep`: its endpoint, also when that is lost. */
+static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
-    struct ucp_worker *worker  = request->worker;
+    struct sink *sink          = fetch->sink;
 
     cw_list_remove(&fetch->job.link);
     set_phase(fetch, WAITING);
     if (fetch->in.ep != NULL) {
-        cw_shares_release(fetch->in.ep, &fetch->shares);
+        cw_shares_release(ep, &fetch->shares);
     }
     cw_incoming_detach(&fetch->in);
-    cw_idmap_remove(&cw_op_state(worker)->fetches, fetch->id);
+    cw_idmap_remove(&cw_op_state(ep->worker)->fetches, fetch->id);
     free(fetch);
-    cw_request_complete(request, status);
+    if (sink != NULL) {
+        sink->answered(ep);
+        free(sink);
+    } else {
+        cw_request_complete(request, status);
+    }
 }
 
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
-    (void)ep;
-    finish(cw_container_of(incoming, struct cw_fetch, in), status);
+    finish(cw_container_of(incoming, struct cw_fetch, in), ep, status);
 }
 
 static const struct cw_incoming_kind fetch_kind = {.lost = lost};
@@ -122,7 +135,7 @@ static int all_copied(const struct cw_fetch *fetch)
 static void copied(struct cw_fetch *fetch)
 {
     answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
-    finish(fetch, UCS_OK);
+    finish(fetch, fetch->in.ep, UCS_OK);
 }
 
 /* Nothing is left to be claimed. */
@@ -333,6 +346,25 @@ void cw_fetch_forget(struct ucp_ep *ep, uint64_t id)
     free(fetch);
 }
 
+int cw_fetch_orphan(struct ucp_ep *ep, uint64_t id, void (*answered)(struct ucp_ep *ep))
+{
+    struct cw_fetch *fetch = find(ep, id);
+    struct sink *sink      = NULL;
+
+    if (fetch != NULL && fetch->in.received == 0 && fetch->reserved == 0) {
+        sink = malloc(sizeof(*sink) + fetch->offer.length);
+    }
+    if (sink == NULL) {
+        return 0;
+    }
+    sink->answered = answered;
+    cw_dt_start_contig(&sink->cursor, sink->bytes, fetch->offer.length);
+    fetch->sink    = sink;
+    fetch->cursor  = &sink->cursor;
+    fetch->request = NULL;
+    return 1;
+}
+
 ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
 {
     struct cw_fetch *fetch = find(ep, id);
@@ -340,7 +372,7 @@ ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t statu
     if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0) {
         return UCS_ERR_IO_ERROR;
     }
-    finish(fetch, status);
+    finish(fetch, fetch->in.ep, status);
     return UCS_OK;
 }
 
@@ -357,7 +389,7 @@ static void received(struct cw_fetch *fetch, uint64_t length)
 {
     fetch->in.received += length;
     if (fetch->in.received == fetch->offer.length) {
-        finish(fetch, fetch->status);
+        finish(fetch, fetch->in.ep, fetch->status);
     }
 }
 

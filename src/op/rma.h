@@ -35,6 +35,7 @@ struct cw_rma {
     uint32_t serving;               /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;                /* fences that were passed and that active messages do not know of yet */
     uint8_t running;
+    uint8_t absent;                 /* get.c: the peer does not answer at once */
     uint8_t fencing;                /* fence.c: within the call */
     ucs_status_t error;             /* as origin: what the peer refused, for the next flush */
     ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 static const struct cw_pair_config config = {.features = CW_RMA_FEATURES, .thread_mode = UCS_THREAD_MODE_SERIALIZED};
 
@@ -497,6 +498,67 @@ static void test_rma9_owner_that_computes(void **state)
     cw_servant_dismiss(&servant);
 }
 
+static bool can_be_read(const struct cw_servant *servant, uint64_t address)
+{
+    char byte;
+    struct iovec local = {.iov_base = &byte, .iov_len = 1};
+    struct iovec remote = {.iov_base = (void *)(uintptr_t)address, .iov_len = 1};
+
+    return process_vm_readv(servant->remote.pid, &local, 1, &remote, 1, 0) == 1;
+}
+
+/* The same of memory of the program's own, where the system copies. Short gets are asked for first: answers that come
+ * when the owner is back belong to gets that are over, and change nothing. */
+static void test_rma9_owner_comes_and_goes(void **state)
+{
+    enum { AT_ONCE = 300, LENGTH = 64 };
+    struct cw_pair *pair = *state;
+    struct cw_servant servant;
+    struct cw_target target;
+    ucp_request_param_t param = cw_param_none();
+    ucs_status_ptr_t requests[AT_ONCE];
+    static char data[AT_ONCE][LENGTH];
+
+    cw_test_need_two_processes();
+    if (!cw_test_tls_has("shm")) { /* no copies by the system */
+        skip();
+    }
+    cw_servant_start(&servant, pair);
+    cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, sizeof(data));
+    cw_target_try(&target, 0);
+    if (!can_be_read(&servant, target.address)) {
+        print_message("the system does not let processes read each other's memory\n");
+        cw_target_close(&target);
+        cw_servant_dismiss(&servant);
+        skip();
+    }
+    for (uint64_t round = 1; round <= 40; round++) {
+        size_t at_once = round % 4 == 0 ? AT_ONCE : round % 4;
+
+        cw_target_fill(&target, 0, sizeof(data), round);
+        if (round % 2 == 0) {
+            cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+        }
+        for (size_t i = 0; i < at_once; i++) {
+            requests[i] = ucp_get_nbx(pair->tx->ep, data[i], LENGTH, target.address + i * LENGTH, target.key, &param);
+        }
+        for (size_t i = 0; i < at_once; i++) {
+            assert_int_equal(cw_pair_wait(pair, requests[i], "get"), UCS_OK);
+        }
+        cw_pattern_check(data, at_once * LENGTH, round);
+        memset(data, 0xee, sizeof(data)); /* nobody writes here any more */
+        cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+        for (int i = 0; i < 2000; i++) {
+            ucp_worker_progress(pair->tx->worker);
+        }
+        for (size_t i = 0; i < sizeof(data); i++) {
+            assert_int_equal(((unsigned char *)data)[i], 0xee);
+        }
+    }
+    cw_target_close(&target);
+    cw_servant_dismiss(&servant);
+}
+
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
@@ -506,6 +568,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_rma3_nothing, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma5_odd_memory, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_rma9_owner_that_computes, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_rma9_owner_comes_and_goes, cw_test_setup, cw_test_teardown),
     };
     int code;
 
