@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# PRF-6: started by mpirun, through PMIx: two processes as a pair, more by patterns; jobs that cannot be end with a sentence.
+# PRF-6: started by mpirun, through PMIx: two processes as a pair, more by patterns; jobs that cannot be end with a
+# sentence.
 . "$(dirname "$0")/lib.sh"
 need_perftest
 need_transport shm
