@@ -174,8 +174,6 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
  * seen the end of another socket of the connection. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-
     if (conn->tx != NULL) {
         (void)cw_tcp_send_rest(conn);
     }
@@ -188,12 +186,21 @@ static int linger_step(struct cw_tcp_conn *conn)
         conn->finished = 1;
         cw_net_finish(conn->item.fd);
         conn->deadline_ns = cw_clock_ns() + CW_TCP_LINGER_NS;
-        if (!cw_alarm_is_set(&iface->linger_deadline)) {
-            cw_poller_alarm_set(iface->poller, &iface->linger_deadline, conn->deadline_ns);
-        }
     }
     return conn->broken != UCS_OK || cw_net_discard(conn->item.fd, DISCARD_BYTES) ||
            (conn->finished && cw_net_unacknowledged(conn->item.fd) == 0);
+}
+
+/* Of a connection on the list. */
+static void linger_on(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+
+    if (linger_step(conn)) {
+        cw_tcp_conn_free(conn);
+    } else if (conn->finished && !cw_alarm_is_set(&iface->linger_deadline)) {
+        cw_poller_alarm_set(iface->poller, &iface->linger_deadline, conn->deadline_ns);
+    }
 }
 
 static void linger_all(struct cw_tcp_iface *iface)
@@ -201,9 +208,7 @@ static void linger_all(struct cw_tcp_iface *iface)
     struct cw_tcp_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->lingering, struct cw_tcp_conn, link) {
-        if (linger_step(conn)) {
-            cw_tcp_conn_free(conn);
-        }
+        linger_on(conn);
     }
 }
 
@@ -259,6 +264,9 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     cw_list_add_tail(&iface->lingering, &conn->link);
     iface->num_lingering++;
     cw_tcp_tx_update_interest(conn);
+    if (conn->finished && !cw_alarm_is_set(&iface->linger_deadline)) {
+        cw_poller_alarm_set(iface->poller, &iface->linger_deadline, conn->deadline_ns);
+    }
 }
 
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface)
@@ -347,9 +355,7 @@ static unsigned conn_ready(struct cw_poll_item *item, unsigned events)
     case CW_TCP_OPEN:
         return open_ready(conn, events);
     case CW_TCP_LINGERING:
-        if (linger_step(conn)) {
-            cw_tcp_conn_free(conn);
-        }
+        linger_on(conn);
         return 0;
     case CW_TCP_REQUESTED:
     case CW_TCP_CLOSED:

@@ -117,6 +117,8 @@ static void tcp_close(struct cw_iface *super)
     assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
     cw_tcp_listen_end(iface);
     cw_tcp_lingering_end(iface);
+    assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
+           !cw_alarm_is_set(&iface->look));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     cw_idmap_cleanup(&iface->joinable);
     free(iface->staging);
