@@ -7,8 +7,10 @@ ends with this program, however that ends: nothing is left behind, and nothing o
 
 import os
 import re
+import resource
 import select
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -57,17 +59,23 @@ def run(line, text=None):
     return done.stdout
 
 
+def limit_files():
+    """Files and shared memory cannot grow; the signal that this brings is ignored, as Python left it."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
 class Peer:
     """A worker in a namespace."""
 
-    def __init__(self, host, program, settings, sleeps):
+    def __init__(self, host, program, settings, sleeps, no_files):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("UCX_")}
         environment.update({"UCX_LOG_LEVEL": "diag", "UCX_LOG_FILE": "stderr"}, **settings)
         self.host, self.events, self.lines, self.rest, self.log = host, [], [], b"", b""
         # nsenter would leave /sys as it is
         self.process = subprocess.Popen(["ip", "netns", "exec", host.name, program] + (["sleep"] if sleeps else []),
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                        env=environment)
+                                        env=environment, restore_signals=False,
+                                        preexec_fn=limit_files if no_files else None)
         for pipe in (self.process.stdout, self.process.stderr):
             os.set_blocking(pipe.fileno(), False)
         self.wait_event("ready", 10)
@@ -123,6 +131,12 @@ class Peer:
         lines = run("ip netns exec %s ss -Htn state established" % self.host.name).splitlines()
         return [tuple(re.sub(r"::ffff:(?=\d)|[][]", "", word) for word in line.split()[2:4]) for line in lines]
 
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
     def end(self, seconds=10):
         if self.process.poll() is None:
             self.process.stdin.close()
@@ -166,9 +180,9 @@ class Host:
         self.nft("add table inet wall\nadd chain inet wall %s { type filter hook %s priority 0; }\n%s" %
                  (hook, hook, lines))
 
-    def peer(self, sleeps=False, **settings):
+    def peer(self, sleeps=False, no_files=False, **settings):
         settings = {"UCX_" + name: str(value) for name, value in settings.items()}
-        peer = Peer(self, self.bed.program, settings, sleeps)
+        peer = Peer(self, self.bed.program, settings, sleeps, no_files)
         self.bed.peers.append(peer)
         return peer
 

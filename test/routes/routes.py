@@ -380,8 +380,7 @@ def chosen_devices(the_bed):
 def link_goes_down(the_bed):
     """The cable is pulled: both endpoints fail in bounded time, and a new one takes the other cable."""
     a, b = cables(the_bed, 2)
-    settings = {"TCP_KEEPIDLE": "1s", "TCP_KEEPINTVL": "1s", "TCP_KEEPCNT": "2", "KEEPALIVE_INTERVAL": "2s",
-                "MAX_RNDV_RAILS": "1"}
+    settings = {"TCP_KEEPIDLE": "1s", "TCP_KEEPINTVL": "1s", "TCP_KEEPCNT": "2", "KEEPALIVE_INTERVAL": "2s"}
     left, right = a.peer(sleeps=True, **settings), b.peer(**settings)
     both_ways(left, right)
     uses(left, "10.0.0.2")
@@ -417,6 +416,65 @@ def one_direction(the_bed):
         ok(left.hear(), "what waited")
         talk(left, right)
         ok(left.ask("close"), "close")
+
+
+@scenario
+def stopped_process(the_bed):
+    """The machine accepts the connection and its process is stopped for longer than the deadline: no error."""
+    a, b = cables(the_bed, 2)
+    left, right = a.peer(sleeps=True, CONNECT_TIMEOUT="500ms"), b.peer()
+    join(left, right)
+    right.stop()
+    left.tell("send 1 8")
+    time.sleep(1.2)
+    left.read(0)
+    check(not left.lines and left.events == ["ready"], "it failed early: %s %s" % (left.lines, left.events))
+    right.go_on()
+    ok(left.hear(), "send")
+    talk(left, right)
+
+
+@scenario
+def further_sockets_blocked(the_bed):
+    """Further sockets for large messages are refused, or get no answer: everything goes by the first one."""
+    for verdict in ("drop", "reject with tcp reset"):
+        a, b = cables(the_bed, 1)
+        left, right = a.peer(MAX_RNDV_RAILS="4"), b.peer(MAX_RNDV_RAILS="4")
+        join(left, right)
+        ok(left.ask("send 1 8"), "send")
+        for host in (a, b):
+            host.firewall("tcp flags syn " + verdict)
+        talk(left, right)
+        equal(len([one for one in left.connections() if one[1].startswith("10.")]), 1, "connections")
+        the_bed.end(quietly=True)
+        the_bed.hosts.clear()
+        the_bed.peers.clear()
+
+
+@scenario
+def no_shared_memory(the_bed):
+    """Two processes of a host, one of which can make no shared memory: TCP, without an error."""
+    a = the_bed.host("a")
+    left, right = a.peer(no_files=True), a.peer()
+    join(left, right)
+    talk(left, right)
+    equal(left.ask("transport"), "tcp", "transport")
+
+
+@more
+def silent_for_ever(the_bed):
+    """UCX_CONNECT_TIMEOUT=inf: the addresses are tried again and again, until one answers."""
+    a, b = cables(the_bed, 2)
+    b.firewall("drop")
+    left, right = a.peer(sleeps=True, CONNECT_TIMEOUT="inf"), b.peer()
+    join(left, right)
+    left.tell("send 1 8")
+    time.sleep(12)
+    left.read(0)
+    check(not left.lines and left.events == ["ready"], "it failed: %s %s" % (left.lines, left.events))
+    b.nft("delete table inet wall")
+    ok(left.hear(), "send")
+    talk(left, right)
 
 
 def uid_of(peer):
