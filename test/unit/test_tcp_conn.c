@@ -4,6 +4,7 @@
  * socket buffers, flush, close with bytes under way, loss of the peer, candidates, port ranges, what an idle connection
  * holds.
  */
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -458,6 +459,47 @@ static void test_dial_wrong_worker(void **state)
     node_close(&right);
 }
 
+/* Somebody begins to answer and does not go on. */
+static void test_dial_half_answered(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    uint8_t answer[CW_TCP_GREETING_SIZE + 8] = {0}, hello[CW_TCP_GREETING_SIZE];
+    const int trap   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof(name);
+    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_address address;
+    struct node left, right;
+    struct link *dialled;
+    int fd;
+
+    (void)state;
+    assert_int_equal(bind(trap, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(listen(trap, 1), 0);
+    assert_int_equal(getsockname(trap, (struct sockaddr *)&name, &length), 0);
+    node_open(&left);
+    node_open(&right);
+    assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
+    address.port    = ntohs(name.sin_port);
+    address.listens = CW_TCP_LISTENS_IPV4;
+    assert_int_equal(cw_tcp_address_encode(&address, right.address), right.address_length);
+    dialled = dial(&left, &right);
+    fd      = accept(trap, NULL, NULL);
+    DRIVE_UNTIL(&left, &right, recv(fd, hello, sizeof(hello), MSG_DONTWAIT) == (ssize_t)sizeof(hello));
+    greeting = tcp_conn(dialled)->greeting;
+    assert_false(cw_alarm_is_set(&greeting->alarm));
+    cw_tcp_greeting_encode(answer, CW_TCP_ACCEPTED, 8, address.key);
+    assert_int_equal(send(fd, answer, sizeof(answer) - 1, 0), sizeof(answer) - 1);
+    DRIVE_UNTIL(&left, &right, cw_alarm_is_set(&greeting->alarm));
+    assert_in_range(greeting->alarm.at_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    assert_int_equal(close(trap), 0); /* the peer's other addresses */
+    cw_poller_alarm_set(left.poller, &greeting->alarm, cw_clock_ns()); /* ten seconds later */
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    assert_int_equal(close(fd), 0);
+    node_close(&left);
+    node_close(&right);
+}
+
 /* The first candidate is dead, the second works. */
 static void test_next_candidate(void **state)
 {
@@ -666,6 +708,7 @@ int main(void)
         cmocka_unit_test(test_send_finds_loss),
         cmocka_unit_test(test_dial_nobody),
         cmocka_unit_test(test_dial_wrong_worker),
+        cmocka_unit_test(test_dial_half_answered),
         cmocka_unit_test(test_next_candidate),
         cmocka_unit_test(test_close_while_dialling),
         cmocka_unit_test(test_port_range),

@@ -77,7 +77,7 @@ struct cw_tcp_place {
 /* State that a connection only needs until it is open. */
 struct cw_tcp_greeting {
     struct cw_tcp_conn *conn;
-    struct cw_alarm alarm;        /* dialling: the end of this candidate's share of the time */
+    struct cw_alarm alarm;        /* dialling: the end of this candidate's share of the time, or of its answer's */
     uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
     size_t have;                  /* of `in` */
     uint8_t phase;                /* of agreeing about protection, tcp_agree.c */

@@ -284,6 +284,27 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
     return 1;
 }
 
+static unsigned rest_expired(struct cw_alarm *alarm)
+{
+    struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
+
+    attempt_failed(conn, UCS_ERR_UNREACHABLE, "its answer has begun and is not complete after 10 s");
+    return next_or_fail(conn);
+}
+
+/* More has to come. An answer may take as long as the peer's program likes to begin; then it comes as a whole. */
+static unsigned await_rest(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_greeting *greeting = conn->greeting;
+
+    if (greeting->have > 0 && !cw_alarm_is_set(&greeting->alarm)) {
+        greeting->alarm.fire = rest_expired;
+        cw_poller_alarm_set(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm,
+                            cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    }
+    return 0;
+}
+
 /* The acceptor's answer is complete. */
 static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
 {
@@ -295,6 +316,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     if (pass_length > 0) {
         cw_tcp_rails_take(conn, reply);
     }
+    cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
     conn->greeting = NULL; /* a send from inside of the upcalls must find the connection as it stays */
     cw_tcp_watch_greeted(conn);
     if (header->kind == CW_TCP_JOINED) {
@@ -343,7 +365,10 @@ static unsigned agree(struct cw_tcp_conn *conn)
         disagreed(conn, status, wrong);
         return next_or_fail(conn);
     }
-    return (!done || send_greeting(conn)) ? 0 : next_or_fail(conn);
+    if (!done) {
+        return await_rest(conn);
+    }
+    return send_greeting(conn) ? 0 : next_or_fail(conn);
 }
 
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
@@ -393,7 +418,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
                        cw_tcp_guard_reason(conn, ret));
         return next_or_fail(conn);
     }
-    return (ret == 0) ? 0 : answered(conn, &header);
+    return (ret == 0) ? await_rest(conn) : answered(conn, &header);
 }
 
 ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
