@@ -21,7 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PIPES = 12, BESIDE = 8, TOTAL = 420000, GREETINGS = 260 };
+enum { PIPES = 12, BESIDE = 8, TOTAL = 420000, EARLY = 260 };
 
 enum damage { NONE, DELAY, SPLIT, CUT, RESET, HALF, DOUBLE, DROP, FLIP, GREETING, DAMAGES };
 
@@ -29,6 +29,8 @@ static const char *const names[DAMAGES] = {
     "nothing", "delays", "splits", "cuts the connection", "cuts with a reset",
     "ends one direction", "doubles bytes", "drops bytes", "flips a bit", "damages the meeting"};
 static const char *const outcomes[TALK_OUTCOMES] = {"good", "error", "silent", "wrong data", "stuck", "crash"};
+
+static bool show;
 
 struct pipe {
     int fds[2];             /* of the client, of the server */
@@ -121,6 +123,10 @@ static bool pass_damaged(struct proxy *proxy, struct pipe *pipe, int from, char 
     int to = pipe->fds[1 - from];
 
     some = some < length - at ? some : length - at;
+    if (show) {
+        printf("at byte %ld from the %s, up to %zu bytes, of %zu\n", proxy->place, from ? "server" : "client", some,
+               length);
+    }
     proxy->done = true;
     switch (proxy->damage == GREETING ? DOUBLE + storm_below(&proxy->random, 3) : proxy->damage) {
     case CUT:
@@ -237,12 +243,16 @@ static enum talk_outcome one_talk(uint64_t seed, enum damage damage)
     double end = storm_now_s() + 12 * TALK_PATIENCE_S + TALK_MEETING_S;
     struct storm_child client, server;
     char argument[16];
-    bool over, early, told = false;
+    bool over, told = false;
+    size_t places;
     int port;
 
     proxy.direction = (int)storm_below(&proxy.random, 2);
-    early = damage == GREETING || storm_one_in(&proxy.random, 4);
-    proxy.place = (long)storm_below(&proxy.random, early ? GREETINGS : TOTAL);
+    places = storm_one_in(&proxy.random, 4) ? EARLY : TOTAL;
+    if (damage == GREETING) { /* greeting, hello and STAY; greeting and answer */
+        places = proxy.direction == 0 ? 56 : 80;
+    }
+    proxy.place = (long)storm_below(&proxy.random, places);
     proxy.listening = listen_somewhere(&port);
     storm_child_start(&server, "server", "");
     storm_check(storm_read(server.fd, &proxy.server_port, sizeof(proxy.server_port), NULL));
@@ -354,6 +364,7 @@ int main(int argc, char **argv)
         unsigned damage;
 
         storm_check(sscanf(getenv("STORM_TALK"), "%llu,%u", &seed, &damage) == 2 && damage < DAMAGES);
+        show = true;
         printf("%s: %s\n", names[damage], outcomes[one_talk(seed, (enum damage)damage)]);
         return 0;
     }
