@@ -284,8 +284,9 @@ static void bury(struct actor *actor, struct actor_peer *peer)
 /* The other peer is served while and after the first one dies (ERR-16). */
 static void check_unharmed(struct actor *actor, struct actor_peer *peer, const struct victim *victim)
 {
-    ucs_status_t status = UCS_INPROGRESS;
     double end = storm_now_s() + STORM_BOUND_S;
+    ucs_status_t status;
+    char bytes[4];
 
     if (victim->ending == EXITS || victim->ending == LEAVES) {
         return;
@@ -293,7 +294,7 @@ static void check_unharmed(struct actor *actor, struct actor_peer *peer, const s
     storm_check(peer->failures == 0);
     if (victim->script.manner != DEAF) {
         ucp_request_param_t param = {.op_attr_mask = 0};
-        ucs_status_ptr_t request = ucp_get_nbx(peer->ep, &status, 4, peer->addresses[1], peer->keys[1], &param);
+        ucs_status_ptr_t request = ucp_get_nbx(peer->ep, bytes, 4, peer->addresses[1], peer->keys[1], &param);
 
         while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
             actor_step(actor, 100);
