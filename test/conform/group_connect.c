@@ -257,6 +257,39 @@ static void test_dial_in_upcall(void **state)
     assert_int_equal(back->opened_status, UCS_OK);
 }
 
+static void watch(struct cw_end *end)
+{
+    if (end->conn != NULL && cw_subject.transport->watch != NULL) {
+        cw_subject.transport->watch(end->conn);
+    }
+}
+
+/* Watching, whenever it begins and however often it is asked for, changes nothing as long as both live. */
+static void test_watch(void **state)
+{
+    struct cw_rig *rig    = *state;
+    struct cw_bytes hello = cw_bytes_unique(16);
+    struct cw_end *one    = cw_end_dial(rig->a, rig->b, &hello), *other;
+    struct cw_stream sent, seen;
+
+    watch(one);
+    cw_rig_wait(rig, &one->opened, 1, "`opened` of a watched dial");
+    assert_int_equal(one->opened_status, UCS_OK);
+    other = cw_end_find(rig->b, &hello);
+    assert_non_null(other);
+    watch(one);
+    watch(other);
+    cw_stream_init(&sent, 6, rig->a, 200);
+    cw_stream_init(&seen, 6, rig->a, 200);
+    one->sending     = &sent;
+    other->receiving = &seen;
+    cw_stream_run(rig, one, other);
+    watch(other);
+    cw_end_close(one);
+    cw_rig_wait(rig, &other->closed, 1, "`closed` of a watched connection");
+    assert_int_equal(other->closed_status, UCS_ERR_CONNECTION_RESET);
+}
+
 /* Many connections between two interfaces: no packet strays, each connection keeps its order. */
 static void test_many_connections(void **state)
 {
@@ -307,6 +340,7 @@ int cw_group_connect(void)
         cmocka_unit_test(test_dialler_gives_up),
         cmocka_unit_test(test_both_dial),
         cmocka_unit_test(test_dial_in_upcall),
+        cmocka_unit_test(test_watch),
         cmocka_unit_test(test_many_connections),
     };
 
