@@ -135,6 +135,7 @@ def one_subnet(the_bed):
     """Two hosts at one switch: TCP although the machine is one, since shared memory does not cross."""
     a, b = lan(the_bed, "a", "b")
     left, right = a.peer(), b.peer(sleeps=True)
+    check("7f000001" not in right.ask("address"), "loopback is offered")
     both_ways(left, right)
     reach_memory(left, right)
     uses(left, "10.1.0.2")
