@@ -20,7 +20,7 @@
 #include <sys/socket.h>
 
 enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
-       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS, OPTION_PLOT, OPTION_SWEEP, OPTION_PATTERN };
+       OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS, OPTION_PLOT, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
 
 static const char short_options[] = "+:t:s:m:n:w:c:O:i:loBb:R:p:6P:K:hNfvIqd:x:D:W:H:A:T:M:CUr:eE:yz";
 
@@ -38,6 +38,7 @@ static const struct option long_options[] = {
     {"sweep", required_argument, NULL, OPTION_SWEEP},
     {"pattern", required_argument, NULL, OPTION_PATTERN},
     {"quiet", no_argument, NULL, 'q'},
+    {"yield", no_argument, NULL, OPTION_YIELD},
     {"user-memory", no_argument, NULL, OPTION_USER_MEMORY},
     {NULL, 0, NULL, 0},
 };
@@ -347,6 +348,9 @@ static bool parse_place(struct cw_perf_options *options, int letter, const char 
         return parse_sweep(options, value);
     case OPTION_PATTERN:
         return parse_pattern(options, value);
+    case OPTION_YIELD:
+        options->share_cpu = true;
+        return true;
     case OPTION_ROUNDS:
         if (!parse_count(value, "--rounds", 1, CW_PERF_MAX_ROUNDS, &number)) {
             return false;

@@ -47,6 +47,7 @@ void cw_options_usage(const char *program)
            "  -E <mode>     poll: spin on the worker; sleep: sleep until something happens (poll)\n"
            "  -T <threads>  threads at each side, each with a worker and an endpoint of its own (1)\n"
            "  -M <mode>     thread mode of the workers: single, serialized, multi (single)\n"
+           "  --yield       give the processor away whenever there is nothing to do (this side alone)\n"
            "  -C            receive with a wild-card tag\n"
            "  -U            wait by probing, so that every message arrives unexpected\n"
            "  -e            endpoint with error handling (this side's alone)\n"

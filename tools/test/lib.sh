@@ -55,10 +55,10 @@ need_test() {
     fi
 }
 
-# Server and client of one test, every byte checked.
+# Server and client of one test, every byte checked. They do not hold up each other and what else the machine does.
 pair() {
-    start_server --timeout 20 || return
-    expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 -f --verify "$@" || cat "$work/server.err"
+    start_server --timeout 20 --yield || return
+    expect_status 0 "$perftest" -p "$port" 127.0.0.1 --timeout 20 --yield -f --verify "$@" || cat "$work/server.err"
     wait "$server" || {
         fail "server status $?: $*"
         cat "$work/server.out" "$work/server.err"
