@@ -209,7 +209,7 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
     }
     cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
     request->conn      = conn;
-    request->transport = listener->iface->transport;
+    request->transport = cw_trace_behind(listener->worker, listener->iface); /* it may outlive the worker */
     request->waiting   = listener->waiting;
     (void)__atomic_add_fetch(listener->waiting, 1, __ATOMIC_RELAXED);
     request->transport->ends(conn, &local, &request->client);

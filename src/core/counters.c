@@ -20,36 +20,53 @@ static size_t round_up(size_t length)
 
 void cw_counters_open(struct ucp_worker *worker)
 {
-    const size_t length = round_up(sizeof(struct cw_counters_page));
+    const uint64_t num_events = cw_trace_num_events(worker);
+    const size_t head         = round_up(sizeof(struct cw_counters_page));
+    const size_t trace        = (num_events == 0) ? 0 :
+                                round_up(sizeof(struct cw_trace_ring) + num_events * sizeof(struct cw_trace_event));
     struct cw_counters_page *page;
-    unsigned i;
     void *ptr;
+
+    if ((!worker->context->config->counters && trace == 0) ||
+        cw_shm_show(CW_COUNTERS_NAME, head + trace, &worker->page_fd, &ptr) != UCS_OK) {
+        return;
+    }
+    page  = ptr;
+    *page = (struct cw_counters_page){.version      = CW_COUNTERS_VERSION,
+                                      .pid          = cw_memory_process(),
+                                      .uid          = worker->uid,
+                                      .started_ns   = cw_clock_ns(),
+                                      .num_values   = CW_COUNT_LAST,
+                                      .trace_offset = (trace > 0) ? head : 0,
+                                      .trace_length = trace};
+    memcpy(page->name, worker->name, sizeof(page->name));
+    worker->page        = page;
+    worker->page_length = head + trace;
+    if (trace > 0) {
+        cw_trace_open(worker, (char *)ptr + head, num_events);
+    }
+}
+
+void cw_counters_ready(struct ucp_worker *worker)
+{
+    struct cw_counters_page *page = worker->page;
+    unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
         strncpy(worker->counts.transports[i].name, worker->ifaces[i]->transport->name,
                 sizeof(worker->counts.transports[i].name) - 1);
     }
-    if (!worker->context->config->counters ||
-        cw_shm_show(CW_COUNTERS_NAME, length, &worker->page_fd, &ptr) != UCS_OK) {
-        return;
+    if (page != NULL) {
+        page->num_transports = worker->num_ifaces;
+        memcpy(page->transports, worker->counts.transports, sizeof(page->transports));
+        cw_counters_publish(worker);
+        __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers believe it */
     }
-    page = ptr;
-    *page = (struct cw_counters_page){.version        = CW_COUNTERS_VERSION,
-                                      .pid            = cw_memory_process(),
-                                      .uid            = worker->uid,
-                                      .started_ns     = cw_clock_ns(),
-                                      .num_transports = worker->num_ifaces,
-                                      .num_values     = CW_COUNT_LAST};
-    memcpy(page->name, worker->name, sizeof(page->name));
-    memcpy(page->transports, worker->counts.transports, sizeof(page->transports));
-    worker->page        = page;
-    worker->page_length = length;
-    cw_counters_publish(worker);
-    __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers believe it */
 }
 
 void cw_counters_close(struct ucp_worker *worker)
 {
+    cw_trace_close(worker);
     if (worker->page != NULL) {
         cw_shm_hide(worker->page_fd, worker->page, worker->page_length);
         worker->page = NULL;

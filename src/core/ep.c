@@ -215,6 +215,9 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     if (state == CW_EP_OPEN) {
         cw_counters_opened(worker, ep->conn);
     }
+    if (cw_unlikely(worker->trace != NULL)) {
+        cw_trace_ep(ep, CW_TRACE_STATE, (unsigned)state, UCS_OK);
+    }
     worker->num_connecting -= (unsigned)is_connecting(ep);
     worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state               = (uint8_t)state;
@@ -279,6 +282,9 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
     }
     cw_ep_set_state(ep, CW_EP_FAILED);
     cw_count(ep->worker, CW_COUNT_EPS_FAILED, 1);
+    if (cw_unlikely(ep->worker->trace != NULL)) {
+        cw_trace_ep(ep, CW_TRACE_FAILED, 0, status);
+    }
     ep->status = status;
     cw_ep_reap_later(ep);
 }

@@ -119,6 +119,9 @@ void cw_request_put(struct cw_request *request)
 {
     struct cw_request_pool *pool = &request->worker->requests;
 
+    if (cw_unlikely(request->worker->trace != NULL) && !(request->flags & CW_REQUEST_COMPLETED)) {
+        cw_trace_request(request, CW_TRACE_END, 0, 0, 0, UCS_OK); /* its operation ended in the call */
+    }
     if (request->flags & CW_REQUEST_USER_MEMORY) {
         return;
     }
@@ -149,6 +152,9 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
 {
     assert(!(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)));
     assert(request->outstanding == 0);
+    if (cw_unlikely(request->worker->trace != NULL)) {
+        cw_trace_request(request, CW_TRACE_END, 0, 0, 0, status);
+    }
     if (request->release != NULL) {
         request->release(request);
     }

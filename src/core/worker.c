@@ -56,7 +56,8 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
 {
     struct cw_device *devices = malloc(count * sizeof(*devices));
     struct cw_iface_params params = {.config      = worker->context->config,
-                                     .upcalls     = worker->handlers->upcalls,
+                                     .upcalls     = (worker->trace != NULL) ? cw_trace_upcalls(worker) :
+                                                    worker->handlers->upcalls,
                                      .owner       = worker,
                                      .poller      = worker->poller,
                                      .devices     = devices,
@@ -76,6 +77,9 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     status = resources[0].transport->open(&params, &worker->ifaces[worker->num_ifaces]);
     if (status == UCS_OK) {
         make_plan(worker, worker->ifaces[worker->num_ifaces], &worker->plans[worker->num_ifaces]);
+        if (worker->trace != NULL) {
+            cw_trace_iface(worker, worker->num_ifaces);
+        }
         worker->num_ifaces++;
     } else {
         cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name,
@@ -195,6 +199,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         status = handlers->worker_init(worker);
     }
     if (status == UCS_OK) {
+        cw_counters_open(worker);
         status = open_ifaces(worker);
     }
     if (status == UCS_OK) {
@@ -206,7 +211,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         release(worker);
         return status;
     }
-    cw_counters_open(worker);
+    cw_counters_ready(worker);
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;
@@ -303,6 +308,9 @@ static ucs_status_t armed(struct ucp_worker *worker, ucs_status_t status)
 {
     cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
     cw_counters_publish(worker);
+    if (cw_unlikely(worker->trace != NULL)) {
+        cw_trace_sleep(worker, status);
+    }
     return status;
 }
 
@@ -343,7 +351,7 @@ const char *cw_worker_device_name(const struct ucp_worker *worker, const struct 
     unsigned i;
 
     for (i = 0; i < worker->context->num_resources; i++) {
-        if (worker->context->resources[i].transport == iface->transport) {
+        if (worker->context->resources[i].transport->wire_id == iface->transport->wire_id) {
             return worker->context->resources[i].device.name;
         }
     }

@@ -14,6 +14,7 @@
 #include "core/context.h"
 #include "core/counters.h"
 #include "core/request.h"
+#include "core/trace.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "plan/protocol.h"
@@ -99,6 +100,7 @@ struct ucp_worker {
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
     struct cw_counters_page *page;      /* what others read of `counts`; NULL: nothing */
+    struct cw_trace *trace;             /* NULL: off */
     size_t page_length;
     int page_fd;
     struct cw_counters counts;
@@ -146,10 +148,35 @@ static inline void cw_count(struct ucp_worker *worker, enum cw_counter counter, 
 
 /* core/counters.c */
 void cw_counters_open(struct ucp_worker *worker);
+void cw_counters_ready(struct ucp_worker *worker);
 void cw_counters_close(struct ucp_worker *worker);
 void cw_counters_write(struct ucp_worker *worker);
 void cw_counters_opened(struct ucp_worker *worker, const struct cw_conn *conn);
 void cw_counters_ended(struct ucp_worker *worker, const struct cw_conn *conn);
+
+/* core/trace.c. The first three only while worker->trace is not NULL. */
+struct ucp_ep;
+void cw_trace_request(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,
+                      uint64_t length, ucs_status_t status);
+void cw_trace_ep(const struct ucp_ep *ep, enum cw_trace_kind kind, unsigned id, ucs_status_t status);
+void cw_trace_sleep(struct ucp_worker *worker, ucs_status_t status);
+/* The worker is being made: `memory` for as many events; its upcalls; and each of its interfaces. */
+uint64_t cw_trace_num_events(const struct ucp_worker *worker);
+void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events);
+void cw_trace_close(struct ucp_worker *worker);
+const struct cw_upcalls *cw_trace_upcalls(const struct ucp_worker *worker);
+void cw_trace_iface(struct ucp_worker *worker, unsigned index);
+/* The transport's own table. */
+const struct cw_transport *cw_trace_behind(const struct ucp_worker *worker, const struct cw_iface *iface);
+
+/* Notes an event of a request, if events are kept. */
+static inline void cw_trace_note(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,
+                                 uint64_t length)
+{
+    if (cw_unlikely(request->worker->trace != NULL)) {
+        cw_trace_request(request, kind, id, tag, length, UCS_OK);
+    }
+}
 
 /* Lets readers see what was counted so far. */
 static inline void cw_counters_publish(struct ucp_worker *worker)

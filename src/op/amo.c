@@ -210,6 +210,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, c
     request->ep       = ep;
     request->send     = amo_send;
     request->release  = amo_release;
+    cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_AMO_SENT, 0, amo->packet.size);
     return cw_rma_post(request, (param == NULL) ? 0 : param->op_attr_mask, NULL);
 }
 

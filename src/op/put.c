@@ -289,6 +289,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     send->no_copies   = 0;
     send->message     = cw_rma_begin(rma);
     request->send     = attempt;
+    cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);
     return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
            cw_rma_post(request, param->op_attr_mask, keep);
 }

@@ -143,6 +143,7 @@ static ucs_status_t send_pieces(struct cw_request *request)
             return status;
         }
         send->phase = CW_SEND_PIECES;
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_PIECES, 0, send->cursor.length);
         request->ep->next_message_id++;
         if (send->kind->credited) {
             cw_credit_sent(request->ep, send->cursor.length);
@@ -200,6 +201,7 @@ static ucs_status_t send_whole(struct cw_request *request, int zcopy)
     if (status != UCS_OK) {
         return status;
     }
+    cw_trace_note(request, CW_TRACE_WAY, zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED, 0, send->cursor.length);
     if (send->kind->credited) {
         cw_credit_sent(request->ep, send->cursor.length);
     }
@@ -326,9 +328,12 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
 {
-    struct ucp_ep *ep   = request->ep;
-    ucs_status_t status = CW_AGAIN;
+    const struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep          = request->ep;
+    ucs_status_t status        = CW_AGAIN;
 
+    cw_trace_note(request, CW_TRACE_BEGIN, send->kind->counter,
+                  (send->kind->counter == CW_COUNT_TAG_SENT) ? send->tag : 0, send->cursor.length);
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && !is_immediate(ep, cw_request_state(request))) {
         return give_up(request, UCS_ERR_NO_RESOURCE);
     }

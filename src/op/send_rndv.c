@@ -51,6 +51,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     }
     send->phase = CW_SEND_ANNOUNCED;
     cw_count(request->worker, CW_COUNT_RNDV_SENT, 1);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ANNOUNCED, 0, send->cursor.length);
     return UCS_INPROGRESS;
 }
 
@@ -249,6 +250,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     if (request == NULL || ready.piece == 0) {
         return UCS_ERR_IO_ERROR;
     }
+    cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
     send             = cw_request_state(request);
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
         return UCS_ERR_IO_ERROR; /* what it said before is in use */
@@ -298,6 +300,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     if (request == NULL || status > 0 || status <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
+    cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_DONE, 0, 0);
     send = cw_request_state(request);
     switch (send->phase) {
     case CW_SEND_ANNOUNCED:

@@ -213,6 +213,7 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buffer, size
         return UCS_STATUS_PTR(status);
     }
     cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, state->cursor.length);
+    cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_STREAM_SENT, 0, state->cursor.length);
     return start(ep, request, attr_mask);
 }
 

@@ -74,6 +74,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
     }
     request->flags |= CW_REQUEST_COMPLETED;
     request->status = status;
+    cw_trace_note(request, CW_TRACE_END, 0, 0, request->info.length);
     return give_up(request, status);
 }
 
@@ -131,7 +132,8 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
     if (status != UCS_OK) {
         return UCS_STATUS_PTR(status);
     }
-    state   = cw_request_state(request);
+    state = cw_request_state(request);
+    cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_TAG_RECEIVED, tag, state->cursor.length);
     message = cw_tag_matcher_post(matcher, &state->match, tag, mask);
     if (message != NULL) {
         desc = cw_container_of(message, struct ucp_recv_desc, match);

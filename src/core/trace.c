@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The ring of events (core/trace.h), and the tables of functions that see packets on their way: between a transport and
+ * the core, with the transport's own behind them.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "core/worker.h"
+
+/* A transport's table with ours in front. */
+struct traced {
+    struct cw_transport table;
+    const struct cw_transport *real;
+};
+
+struct cw_trace {
+    struct cw_trace_ring *ring;
+    struct cw_upcalls upcalls;
+    int sleeps;
+    struct traced transports[CW_MAX_IFACES];
+};
+
+static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
+{
+    struct cw_trace_ring *ring = worker->trace->ring;
+    const uint64_t next        = ring->next;
+    struct cw_trace_event *to  = &ring->events[next & (ring->num_events - 1)];
+
+    __atomic_store_n(&to->number, 0, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader's, which looks at the number before and after */
+    *to         = *event;
+    to->time_ns = cw_clock_ns();
+    __atomic_store_n(&to->number, next + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring->next, next + 1, __ATOMIC_RELEASE);
+}
+
+void cw_trace_request(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,
+                      uint64_t length, ucs_status_t status)
+{
+    const struct ucp_ep *ep            = request->ep;
+    const struct cw_trace_event event  = {.request  = (uint64_t)(uintptr_t)request,
+                                          .peer     = (ep != NULL) ? cw_ep_peer_uid(ep) : 0,
+                                          .endpoint = (ep != NULL) ? ep->number : 0,
+                                          .tag      = tag,
+                                          .length   = length,
+                                          .status   = status,
+                                          .kind     = (uint16_t)kind,
+                                          .id       = (uint16_t)id};
+
+    note(request->worker, &event);
+}
+
+void cw_trace_ep(const struct ucp_ep *ep, enum cw_trace_kind kind, unsigned id, ucs_status_t status)
+{
+    const struct cw_trace_event event = {.peer     = cw_ep_peer_uid(ep),
+                                         .endpoint = ep->number,
+                                         .status   = status,
+                                         .kind     = (uint16_t)kind,
+                                         .id       = (uint16_t)id};
+
+    note(ep->worker, &event);
+}
+
+void cw_trace_sleep(struct ucp_worker *worker, ucs_status_t status)
+{
+    const struct cw_trace_event event = {.status = status, .kind = CW_TRACE_SLEEP};
+
+    worker->trace->sleeps = (status == UCS_OK);
+    note(worker, &event);
+}
+
+/* ---- packets ---- */
+
+static void note_packet(const struct cw_conn *conn, enum cw_trace_kind kind, uint8_t id, uint64_t tag, size_t length,
+                        ucs_status_t status)
+{
+    const struct ucp_ep *ep           = conn->user;
+    const struct cw_trace_event event = {.peer     = cw_ep_peer_uid(ep),
+                                         .endpoint = ep->number,
+                                         .tag      = tag,
+                                         .length   = length,
+                                         .status   = status,
+                                         .kind     = (uint16_t)kind,
+                                         .id       = id};
+
+    note(ep->worker, &event);
+}
+
+static const struct cw_transport *real_of(const struct cw_iface *iface)
+{
+    return cw_container_of(iface->transport, const struct traced, table)->real;
+}
+
+static ucs_status_t trace_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,
+                                     size_t length)
+{
+    ucs_status_t status = real_of(conn->iface)->send_short(conn, id, header, payload, length);
+
+    note_packet(conn, CW_TRACE_OUT, id, header, length + sizeof(header), status);
+    return status;
+}
+
+static ucs_status_t trace_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    ucs_status_t status = real_of(conn->iface)->send_bcopy(conn, id, max, pack, arg);
+
+    note_packet(conn, CW_TRACE_OUT, id, 0, max, status);
+    return status;
+}
+
+static size_t length_of(const struct iovec *iov, unsigned count)
+{
+    size_t length = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        length += iov[i].iov_len;
+    }
+    return length;
+}
+
+static ucs_status_t trace_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
+                                     const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t length = header_length + length_of(iov, iov_count);
+    ucs_status_t status = real_of(conn->iface)->send_zcopy(conn, id, header, header_length, iov, iov_count, completion);
+
+    note_packet(conn, CW_TRACE_OUT, id, 0, length, status);
+    return status;
+}
+
+static ucs_status_t trace_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                      unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t length = CW_PLACE_HEADER + length_of(iov, iov_count);
+    ucs_status_t status = real_of(conn->iface)->send_placed(conn, id, header, iov, iov_count, completion);
+
+    note_packet(conn, CW_TRACE_OUT, id, 0, length, status);
+    return status;
+}
+
+static unsigned trace_progress(struct cw_iface *iface)
+{
+    static const struct cw_trace_event event = {.kind = CW_TRACE_WAKE};
+    struct ucp_worker *worker                = iface->owner;
+
+    if (worker->trace->sleeps) {
+        worker->trace->sleeps = 0;
+        note(worker, &event);
+    }
+    return real_of(iface)->progress(iface);
+}
+
+static void trace_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    const struct ucp_ep *ep = conn->user;
+
+    note_packet(conn, CW_TRACE_IN, id, 0, length, UCS_OK);
+    ep->worker->handlers->upcalls->packet(conn, id, data, length);
+}
+
+static void trace_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    const struct ucp_ep *ep = conn->user;
+
+    note_packet(conn, CW_TRACE_IN, id, 0, length + CW_PLACE_HEADER, UCS_OK);
+    ep->worker->handlers->upcalls->placed(conn, id, header, length);
+}
+
+/* ---- on and off ---- */
+
+uint64_t cw_trace_num_events(const struct ucp_worker *worker)
+{
+    const uint64_t wanted = worker->context->config->trace;
+    uint64_t events       = 64;
+
+    while (events < wanted && events < CW_TRACE_MAX_EVENTS) {
+        events *= 2;
+    }
+    return (wanted == 0) ? 0 : events;
+}
+
+void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events)
+{
+    struct cw_trace *trace = calloc(1, sizeof(*trace));
+
+    if (trace == NULL) {
+        cw_warn("no memory to keep the events of worker %s in (UCX_TRACE)", worker->name);
+        return;
+    }
+    trace->ring             = memory;
+    trace->ring->num_events = num_events;
+    trace->ring->magic      = CW_TRACE_MAGIC;
+    trace->upcalls          = *worker->handlers->upcalls;
+    trace->upcalls.packet   = trace_packet;
+    trace->upcalls.placed   = trace_placed;
+    worker->trace           = trace;
+}
+
+void cw_trace_close(struct ucp_worker *worker)
+{
+    free(worker->trace);
+    worker->trace = NULL;
+}
+
+const struct cw_upcalls *cw_trace_upcalls(const struct ucp_worker *worker)
+{
+    return &worker->trace->upcalls;
+}
+
+void cw_trace_iface(struct ucp_worker *worker, unsigned index)
+{
+    struct traced *traced  = &worker->trace->transports[index];
+    struct cw_iface *iface = worker->ifaces[index];
+
+    traced->real             = iface->transport;
+    traced->table            = *iface->transport;
+    traced->table.progress   = trace_progress;
+    traced->table.send_short = trace_send_short;
+    traced->table.send_bcopy = trace_send_bcopy;
+    if (traced->table.send_zcopy != NULL) {
+        traced->table.send_zcopy = trace_send_zcopy;
+    }
+    if (traced->table.send_placed != NULL) {
+        traced->table.send_placed = trace_send_placed;
+    }
+    iface->transport = &traced->table;
+}
+
+const struct cw_transport *cw_trace_behind(const struct ucp_worker *worker, const struct cw_iface *iface)
+{
+    return (worker->trace == NULL) ? iface->transport : real_of(iface);
+}
