@@ -179,6 +179,31 @@ static void test_by_certificate(void **state)
     messages_both_ways(CERT);
 }
 
+/* ABU-27: writing to a peer that has gone is an error and no signal. */
+static void test_peer_goes(void **state)
+{
+    struct node dialler, acceptor;
+    struct link *link, *accepted;
+    ucs_status_t status = UCS_OK;
+
+    (void)state;
+    needs_openssl(0);
+    configure(&dialler, PSK);
+    configure(&acceptor, PSK);
+    assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+    link = connect_nodes(&dialler, &acceptor, &accepted);
+    cw_tcp_transport.abandon(accepted->conn);
+    link_close(accepted);
+    while (status == UCS_OK || status == CW_AGAIN) {
+        status = cw_tcp_transport.send_short(link->conn, 3, 1, "data", 4);
+    }
+    assert_int_equal(status, UCS_ERR_CONNECTION_RESET);
+    DRIVE_UNTIL(&dialler, &acceptor, link->closed_status != UCS_INPROGRESS);
+    node_close(&dialler);
+    node_close(&acceptor);
+}
+
 /* Nobody gets through, and at least the acceptor says why. */
 static void expect_refused(struct node *dialler, struct node *acceptor, int dialler_says)
 {
@@ -297,6 +322,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_by_key),
         cmocka_unit_test(test_by_certificate),
+        cmocka_unit_test(test_peer_goes),
         cmocka_unit_test(test_wrong_key),
         cmocka_unit_test(test_other_ways_of_protection),
         cmocka_unit_test(test_wrong_certificates),

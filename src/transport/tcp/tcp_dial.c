@@ -365,6 +365,9 @@ static unsigned agree(struct cw_tcp_conn *conn)
         disagreed(conn, status, wrong);
         return next_or_fail(conn);
     }
+    if (conn->greeting->have == 0) { /* a message was complete; the next one may take its time to begin */
+        cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
+    }
     if (!done) {
         return await_rest(conn);
     }
