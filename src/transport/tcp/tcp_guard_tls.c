@@ -14,6 +14,7 @@
 struct tls_guard {
     struct cw_tcp_guard super;
     struct cw_tls *tls;
+    uint8_t damaged;              /* OpenSSL forgets why */
 };
 
 static struct cw_tls *tls_of(struct cw_tcp_guard *guard)
@@ -85,8 +86,9 @@ static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     size_t total       = 0, offset = 0;
     unsigned at        = 0;
     ssize_t got        = -EAGAIN;
+    uint8_t *damaged   = &cw_container_of(guard, struct tls_guard, super)->damaged;
 
-    for (;;) {
+    while (!*damaged) {
         while (at < count && offset == iov[at].iov_len) {
             at++;
             offset = 0;
@@ -103,6 +105,10 @@ static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     }
     if (got == -EBADMSG) {
         guard->why = cw_tls_why(tls);
+        *damaged   = 1;
+    }
+    if (*damaged) {
+        got = -EBADMSG;
     }
     guard->has_unread = total > 0 && ((got <= 0 && got != -EAGAIN) || (at == count && cw_tls_pending(tls)));
     return (total > 0) ? (ssize_t)total : got;

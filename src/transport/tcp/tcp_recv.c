@@ -70,7 +70,8 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s", peer,
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s%s", peer,
+                       (conn->guard->ops->handshake != NULL) ? "TLS found bytes that are not its own, or it did: " : "",
                        cw_tcp_guard_reason(conn, -EBADMSG));
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
