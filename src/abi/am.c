@@ -87,6 +87,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
         return UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
+    CW_PROBE(am_send, ep, id, count);
     result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
     cw_worker_leave(worker);
     return result;

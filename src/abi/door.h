@@ -7,6 +7,7 @@
 #define CW_ABI_DOOR_H
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "core/ep.h"
 #include "core/worker.h"
 

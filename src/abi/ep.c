@@ -29,10 +29,11 @@ static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_param
 
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
 {
-    uint64_t mask = params->field_mask;
+    uint64_t mask  = params->field_mask;
     unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     ucs_status_t status;
 
+    CW_PROBE(ep_create, worker, mask, flags);
     if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
         if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
             cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
@@ -84,6 +85,7 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     ucs_status_ptr_t result;
 
     cw_worker_enter(worker);
+    CW_PROBE(ep_flush, ep, worker, 0);
     result = cw_ep_flush(ep, param);
     cw_worker_leave(worker);
     return result;
@@ -96,6 +98,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     ucs_status_ptr_t result;
 
     cw_worker_enter(worker);
+    CW_PROBE(ep_close, ep, worker, force);
     result = cw_ep_close(ep, param, force);
     cw_worker_leave(worker);
     return result;

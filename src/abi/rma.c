@@ -125,8 +125,10 @@ static inline char *find_plain(ucp_ep_h ep, const void *buffer, size_t count, ui
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    char *to = find_plain(ep, buffer, count, remote_addr, rkey, param, PUT);
+    char *to;
 
+    CW_PROBE(put, ep, count, remote_addr); /* here the arguments are where they came */
+    to = find_plain(ep, buffer, count, remote_addr, rkey, param, PUT);
     if (cw_likely(to != NULL)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(to, buffer, count);
@@ -138,8 +140,10 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    const char *from = find_plain(ep, buffer, count, remote_addr, rkey, param, GET);
+    const char *from;
 
+    CW_PROBE(get, ep, count, remote_addr);
+    from = find_plain(ep, buffer, count, remote_addr, rkey, param, GET);
     if (cw_likely(from != NULL)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, from, count);

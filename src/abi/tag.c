@@ -12,6 +12,7 @@ static inline ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t 
     ucs_status_ptr_t result;
     ucs_status_t status;
 
+    CW_PROBE(tag_send, ep, count, tag);
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
     }
@@ -49,9 +50,11 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
     ucs_status_ptr_t result;
+    ucs_status_t status;
 
+    CW_PROBE(tag_recv, worker, count, tag);
+    status = check_recv(worker, buffer, count, param, __func__);
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "base/probe.h"
 #include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
@@ -98,6 +99,7 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     struct ucp_ep *ep = conn->user;
     ucs_status_t status;
 
+    CW_PROBE(packet, ep, id, length);
     if (cw_unlikely(ep->state != CW_EP_OPEN)) {
         if (ep->state == CW_EP_FAILED) {
             return;
