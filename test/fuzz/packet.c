@@ -19,7 +19,7 @@ static int not_ready(struct cw_conn *conn)
     return 0;
 }
 
-/* Within one process addresses of the peer are not looked at before they are copied from; here they come from anybody. */
+/* Within one process nobody looks at addresses of the peer before copying from there; here they come from anybody. */
 static void copy_nothing(ucp_ep_h ep)
 {
     static struct cw_transport transport;
