@@ -5,8 +5,8 @@
 #include "abi/door.h"
 #include "op/tag.h"
 
-static inline ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
-                                        const ucp_request_param_t *param, int sync, const char *call)
+static CW_INLINE ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                           const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;

@@ -8,6 +8,9 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
+/* What is worth its place more than once: a constant argument makes most of it vanish. */
+#define CW_INLINE inline __attribute__((always_inline))
+
 /* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. */
 #define CW_APART __attribute__((noinline))
 #define CW_COLD  __attribute__((noinline, cold))

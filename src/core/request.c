@@ -115,21 +115,26 @@ struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_p
     return request;
 }
 
-void cw_request_put(struct cw_request *request)
+/* One of the pool. */
+static inline void put_back(struct cw_request *request)
 {
     struct cw_request_pool *pool = &request->worker->requests;
 
-    if (cw_unlikely(request->worker->trace != NULL) && !(request->flags & CW_REQUEST_COMPLETED)) {
-        cw_trace_request(request, CW_TRACE_END, 0, 0, 0, UCS_OK); /* its operation ended in the call */
-    }
-    if (request->flags & CW_REQUEST_USER_MEMORY) {
-        return;
-    }
-    assert(!(request->flags & CW_REQUEST_IN_POOL));
+    assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
     request->flags    |= CW_REQUEST_IN_POOL;
     request->link.next = (void *)pool->free;
     pool->free         = request;
     pool->in_use--;
+}
+
+void cw_request_put(struct cw_request *request)
+{
+    if (cw_unlikely(request->worker->trace != NULL) && !(request->flags & CW_REQUEST_COMPLETED)) {
+        cw_trace_request(request, CW_TRACE_END, 0, 0, 0, UCS_OK); /* its operation ended in the call */
+    }
+    if (!(request->flags & CW_REQUEST_USER_MEMORY)) {
+        put_back(request);
+    }
 }
 
 static inline void run_callback(struct cw_request *request, ucs_status_t status)
@@ -174,7 +179,7 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
         request->flags &= (uint16_t)~CW_REQUEST_IN_CALLBACK;
     }
     if (request->flags & CW_REQUEST_RELEASED) {
-        cw_request_put(request);
+        put_back(request);
     }
 }
 
@@ -187,6 +192,6 @@ void cw_request_release(struct cw_request *request, int keep_callback)
     if (!(request->flags & CW_REQUEST_COMPLETED)) {
         request->flags &= (uint16_t)(keep_callback ? ~0 : ~CW_REQUEST_CALLBACK);
     } else if (!(request->flags & CW_REQUEST_IN_CALLBACK)) {
-        cw_request_put(request);
+        put_back(request);
     }
 }
