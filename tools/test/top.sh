@@ -45,6 +45,7 @@ for tls in self shm tcp; do
     same "$tls: posted" "$(ask 'workers[0]["counters"]["posted"]')" 1
     same "$tls: unexpected" "$(ask 'workers[0]["counters"]["unexpected"]')" 1
     same "$tls: connections" "$(ask '[t["open"] for t in workers[0]["transports"] if t["open"]]')" "[1]"
+    # shellcheck disable=SC1003 # the name ends with a backslash
     same "$tls: name" "$(ask 'workers[0]["worker"]')" 'watched ?[2J"\'
     [ $tls = tcp ] || { exec 3>&-; wait "$watched"; }
 done
