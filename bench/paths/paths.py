@@ -8,7 +8,8 @@ BIN is the directory of bench_paths, of an optimized build without assertions. v
 operation costs in user space, sender and receiver together. Such a count does not depend on the machine's load, only on
 the compiler and the C library; where they are others than those of the kept numbers nothing can be said, and the status
 is 77. More than 3 % above a kept number is a failure: either the growth is an accident, or the commit that causes it
-says why and brings new numbers (--update).
+says why and brings new numbers (--update). An idle round of progress looks at descriptors when some time has passed, so
+its mean depends on how slow the counting is: it is told and not held.
 """
 import argparse
 import json
@@ -24,6 +25,7 @@ KEPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "paths.json")
 OPERATIONS = 2000
 GROWTH = 0.03
 SKIPPED = 77
+PACED = ("idle",)
 CASES = [(case, tls) for tls in ("shm", "self,shm,tcp") for case in ("idle", "tag", "am", "stream")] + \
         [(case, "shm") for case in ("put", "get", "fadd")] + [(case, "tcp") for case in ("tag", "am", "put")]
 
@@ -75,7 +77,7 @@ def main():
         name = f"{case} {tls}"
         now, before = count(binary, case, tls), kept["instructions"].get(name)
         change = now / before - 1 if before else 0
-        grown = not options.update and (before is None or change > GROWTH)
+        grown = not options.update and (before is None or (change > GROWTH and case not in PACED))
         failed += grown
         print(f"{name:<24}{before or 0:>8.0f}{now:>8.0f}{change:>+9.1%}{'   TOO MANY' if grown else ''}")
         kept["instructions"][name] = round(now)
