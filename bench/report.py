@@ -28,6 +28,10 @@ TARGETS = [
     ("rma", "tcp, put, 1 MiB", "TCP, put 1 MiB: at least 1.2 times the reference", "reference", 1.2),
     ("rma", "tcp, get, 1 MiB", "TCP, get 1 MiB: at least 1.2 times the reference", "reference", 1.2),
     ("rma", "shm, flush of a worker", "flush of 1,000 idle endpoints: less than 20 us", "value", 20.0),
+    ("connect", "tcp, endpoint", "socket address to first reply, TCP: at most 0.5 of the reference", "reference", 0.5),
+    ("connect", "shm,tcp, endpoint", "the same moving to shared memory: at most 0.5", "reference", 0.5),
+    ("connect", "tcp, connections", "at least 1,000 connections a second accepted and closed", "value", 1000.0),
+    ("guarded", "tcp, TLS, 1 MiB", "TLS, 1 MiB: at least 0.5 of the bandwidth without", "bare", 0.5),
 ]
 
 

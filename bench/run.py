@@ -27,12 +27,14 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import report  # noqa: E402
 
-SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "wakeup", "mpi_init"]
+SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "wakeup", "connect",
+          "guarded", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 65536, 1048576]
@@ -127,6 +129,7 @@ class Tool:
         self.program = program
         self.libdir = libdir
         self.extra = extra
+        self.settings = {}  # of the library, beside UCX_TLS
 
     def env(self, transport=None):
         env = {key: value for key, value in os.environ.items() if not key.startswith("UCX_")}
@@ -135,7 +138,7 @@ class Tool:
             env["LD_LIBRARY_PATH"] = self.libdir
         if transport:
             env["UCX_TLS"] = transport
-        return env
+        return env | self.settings
 
     def pair(self, settings, transport, options):
         """Runs server and client; the row of the client."""
@@ -462,8 +465,40 @@ def wakeup_rows(settings, tools):
         yield Row("wakeup", f"{transport}, 8 B, asleep, median", "usec", "less", sources)
 
 
+def connect_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for transport in ("tcp", "shm,tcp"):
+        for key, label, unit, better in (
+                ("first_reply_usec", "endpoint by socket address to first reply", "usec", "less"),
+                ("rate", "connections made, asked, answered, closed", "1/s", "more")):
+            yield Row("connect", f"{transport}, {label}", unit, better,
+                      {tool.name: startup_source(settings, tool, key, (), transport, 1, "bench_connect")
+                       for tool in libraries})
+
+
+def guarded_rows(settings, tools):
+    """Our library with protection, beside the same without ("bare")."""
+    folder = tempfile.TemporaryDirectory()
+    key = os.path.join(folder.name, "key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
+        file.write(os.urandom(32))
+    ways = (("checksum", {"UCX_TCP_CHECKSUM": "y"}), ("secret", {"UCX_AUTH_KEY_FILE": key}),
+            ("TLS", {"UCX_AUTH_KEY_FILE": key, "UCX_AUTH_TLS": "psk"}))
+    for name, protection in ways:
+        guarded = Tool("causeway", tools[0].program, tools[0].libdir, tools[0].extra)
+        guarded.settings, guarded.folder = protection, folder
+        for label, test, size, value, unit, better, least in (
+                ("8 B, median", "tag_lat", 8, "p50_us", "usec", "less", 200),
+                ("64 KiB", "tag_bw", 65536, "mbps", "MB/s", "more", 500),
+                ("1 MiB", "tag_bw", 1 << 20, "mbps", "MB/s", "more", 64)):
+            yield Row("guarded", f"tcp, {name}, {label}", unit, better,
+                      {"bare": tool_source(settings, tools[0], "tcp", test, size, value, (), least),
+                       "causeway": tool_source(settings, guarded, "tcp", test, size, value, (), least)})
+
+
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
+        "connect": connect_rows, "guarded": guarded_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 
