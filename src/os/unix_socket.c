@@ -57,7 +57,7 @@ ucs_status_t cw_unix_listen(const char *directory, uint64_t token, int *fd_p)
 
     if (length == 0) {
         cw_error("UCX_POSIX_DIR=%s is too long for the name of a socket", directory);
-        return UCS_ERR_INVALID_PARAM;
+        return UCS_ERR_NO_DEVICE;
     }
     fd = new_socket();
     if (fd < 0 || bind(fd, (const struct sockaddr *)&name, length) < 0 || listen(fd, SOMAXCONN) < 0) {

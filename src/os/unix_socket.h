@@ -14,8 +14,8 @@
 
 #define CW_UNIX_MAX_FDS 2
 
-/* Listens under a name made of the token. directory NULL or "": abstract. UCS_ERR_IO_ERROR, with the reason in the
- * log. */
+/* Listens under a name made of the token. directory NULL or "": abstract. UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE (its name
+ * is too long), with the reason in the log. */
 ucs_status_t cw_unix_listen(const char *directory, uint64_t token, int *fd_p);
 /* Removes the name of a listening socket from the directory, if there is one. */
 void cw_unix_unlink(const char *directory, uint64_t token);
