@@ -233,7 +233,9 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
         return status;
     }
     cw_tcp_frame_encode(tx->bytes, kind, id, header_length + payload);
-    memcpy(tx->bytes + CW_TCP_FRAME_HEADER, header, header_length);
+    if (header_length > 0) {
+        memcpy(tx->bytes + CW_TCP_FRAME_HEADER, header, header_length);
+    }
     if (iov_count > 0) {
         memcpy(tx->iov, iov, iov_count * sizeof(*iov));
     }
