@@ -195,7 +195,7 @@ static int by_value(const void *left, const void *right)
 static void measure(uint16_t port, unsigned long count)
 {
     uint64_t *samples = calloc(count, sizeof(*samples));
-    uint64_t start;
+    uint64_t start, median;
 
     if (samples == NULL) {
         cw_say_error("no memory for %lu samples", count);
@@ -213,7 +213,8 @@ static void measure(uint16_t port, unsigned long count)
     printf("connections %lu\n", count);
     printf("rate %.0f\n", (double)count * 1e9 / (double)(cw_clock_ns() - start));
     qsort(samples, count, sizeof(*samples), by_value);
-    printf("first_reply_usec %.2f\n", (double)samples[count / 2] * cw_ticks_ns() / 1e3);
+    median = samples[count / 2];
+    printf("first_reply_usec %.2f\n", (double)median * cw_ticks_ns() / 1e3);
     ucp_worker_destroy(worker);
     ucp_cleanup(context);
     free(samples);

@@ -24,7 +24,6 @@ struct symbol {
 static const struct symbol symbols[] = {CW_OPENSSL_SYMBOLS(SYMBOL)};
 #undef SYMBOL
 
-static const char *const files[]    = {"libcrypto.so.3", "libssl.so.3"};
 static pthread_mutex_t lock         = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_openssl table;
 static int opened[2];
@@ -33,7 +32,8 @@ static char why[256];
 /* With the lock held. */
 static int open_part(enum cw_openssl_part part)
 {
-    void *library = dlopen(files[part], RTLD_NOW | RTLD_LOCAL);
+    const char *file = (part == CW_OPENSSL_CRYPTO) ? "libcrypto.so.3" : "libssl.so.3";
+    void *library    = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     const char *error;
     void *address;
     size_t i;
@@ -41,7 +41,7 @@ static int open_part(enum cw_openssl_part part)
     if (library == NULL) {
         error = dlerror();
         snprintf(why, sizeof(why),
-                 "%s cannot be opened (%s); install OpenSSL 3 (package libssl3 or openssl-libs)", files[part],
+                 "%s cannot be opened (%s); install OpenSSL 3 (package libssl3 or openssl-libs)", file,
                  (error != NULL) ? error : "no reason given");
         return 0;
     }
@@ -51,13 +51,13 @@ static int open_part(enum cw_openssl_part part)
         }
         address = dlsym(library, symbols[i].name);
         if (address == NULL) {
-            snprintf(why, sizeof(why), "%s lacks %s; install OpenSSL 3.0 or a later 3", files[part], symbols[i].name);
+            snprintf(why, sizeof(why), "%s lacks %s; install OpenSSL 3.0 or a later 3", file, symbols[i].name);
             return 0;
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
     }
     if (part == CW_OPENSSL_CRYPTO && table.OPENSSL_init_crypto(NO_ATEXIT, NULL) != 1) {
-        snprintf(why, sizeof(why), "%s cannot be initialized; its configuration file may be broken", files[part]);
+        snprintf(why, sizeof(why), "%s cannot be initialized; its configuration file may be broken", file);
         return 0;
     }
     return 1;

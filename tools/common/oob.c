@@ -311,9 +311,10 @@ int cw_oob_listen(int family, unsigned port)
 
 unsigned cw_oob_port(int listener)
 {
-    struct sockaddr_storage address = {0};
+    struct sockaddr_storage address;
     socklen_t length = sizeof(address);
 
+    memset(&address, 0, sizeof(address));
     if (getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
         return 0;
     }

@@ -13,7 +13,9 @@
 
 _Static_assert(PMIX_TYPE_BOOL == PMIX_BOOL && PMIX_TYPE_STRING == PMIX_STRING, "type");
 _Static_assert(PMIX_TYPE_UINT32 == PMIX_UINT32, "type");
+/* NOLINTNEXTLINE(misc-redundant-expression): that they are the same is the point */
 _Static_assert(PMIX_SCOPE_GLOBAL == PMIX_GLOBAL && PMIX_RANK_ALL == PMIX_RANK_WILDCARD, "scope, rank");
+/* NOLINTNEXTLINE(misc-redundant-expression) */
 _Static_assert(PMIX_DONE_AT_ONCE == PMIX_OPERATION_SUCCEEDED && PMIX_SUCCESS == 0, "status");
 _Static_assert(sizeof(struct our_proc) == sizeof(pmix_proc_t), "pmix_proc_t");
 _Static_assert(offsetof(struct our_proc, rank) == offsetof(pmix_proc_t, rank), "rank");

@@ -260,7 +260,9 @@ static void copy_payload(struct cw_sim_send *send)
     while (send->copied < send->gone) {
         iov    = &send->iov[0];
         length = (iov->iov_len < send->gone - send->copied) ? iov->iov_len : send->gone - send->copied;
-        memcpy(send->packet->data + send->copied, iov->iov_base, length);
+        if (length > 0 && iov->iov_base != NULL) {
+            memcpy(send->packet->data + send->copied, iov->iov_base, length);
+        }
         send->copied += length;
         iov->iov_base = (char *)iov->iov_base + length;
         iov->iov_len -= length;

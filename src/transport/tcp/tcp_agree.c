@@ -291,7 +291,7 @@ static const char *take_unsuited(struct cw_tcp_conn *conn, const struct cw_tcp_g
 
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
 {
-    struct cw_tcp_greeting_header header;
+    struct cw_tcp_greeting_header header = {0};
     const char *wrong;
     int ret;
 
