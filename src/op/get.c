@@ -10,13 +10,13 @@
 #include "op/fetch.h"
 #include "op/rma.h"
 
-#define QUICK_BYTES  4096u
-#define PATIENCE_NS  UINT64_C(6000) /* some more than the system's copy takes, so that it costs twice that at worst */
+#define PATIENCE_NS UINT64_C(6000) /* some more than the system's copy takes, so that it costs twice that at worst */
 
 struct get {
     struct cw_dt_cursor cursor;
     struct cw_job patience;         /* of a quick one that was asked for */
-    uint64_t asked_ns;
+    uint64_t since_ns;              /* it was asked for, or another one was answered */
+    uint32_t answers;
     uint64_t fetch_id;
     const struct ucp_rkey *rkey;
     uint64_t address;
@@ -40,6 +40,7 @@ static void release(struct cw_request *request)
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
         rma->replies--;
+        rma->answers++;
     }
     if (rma != NULL && get->late) {
         cw_rma_late_remove(rma);
@@ -163,17 +164,23 @@ static void answered(struct ucp_ep *ep)
     }
 }
 
-/* Waits for the answer as long as a copy takes, then copies. If that fails the answer counts, whenever it comes. */
+/* Waits for the answer as long as a copy takes and no other get is answered, then copies. If that fails the answer
+ * counts, whenever it comes. */
 static void be_patient(struct cw_job *job)
 {
     struct get *get            = cw_container_of(job, struct get, patience);
     struct cw_request *request = (struct cw_request *)(void *)get - 1;
     struct ucp_ep *ep          = request->ep;
+    const uint64_t now_ns      = cw_clock_ns();
 
     if (ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    if (cw_clock_ns() - get->asked_ns < PATIENCE_NS) {
+    if (get->answers != ep->rma->answers) {
+        get->answers  = ep->rma->answers;
+        get->since_ns = now_ns;
+    }
+    if (now_ns - get->since_ns < PATIENCE_NS) {
         cw_worker_add_job(ep->worker, job);
         return;
     }
@@ -189,7 +196,7 @@ static int is_quick(const struct cw_request *request)
 {
     const struct get *get = cw_request_state((struct cw_request *)(uintptr_t)request);
 
-    return get->cursor.length <= QUICK_BYTES && get->cursor.class_id == UCP_DATATYPE_CONTIG && !get->forced &&
+    return get->cursor.length <= CW_RMA_QUICK && get->cursor.class_id == UCP_DATATYPE_CONTIG && !get->forced &&
            !request->ep->rma->absent && request->ep->rma->replies < CW_RMA_WINDOW;
 }
 
@@ -200,7 +207,8 @@ static ucs_status_t ask_quickly(struct cw_request *request)
 
     if (status == CW_RMA_OWNED) {
         get->patience.run = be_patient;
-        get->asked_ns     = cw_clock_ns();
+        get->since_ns     = cw_clock_ns();
+        get->answers      = request->ep->rma->answers;
         cw_worker_add_job(request->ep->worker, &get->patience);
     }
     return status;

@@ -24,6 +24,7 @@ struct cw_rma {
     uint32_t generation;            /* of operations that begin now */
     uint32_t open;                  /* operations of this generation that did not end */
     uint32_t replies;               /* operations that the peer has to answer; at most CW_RMA_WINDOW */
+    uint32_t answers;               /* to gets, so far */
     uint32_t async_puts;            /* puts under way that packets sent later may overtake */
     uint32_t sent_mark;             /* packets sent that only FLUSHED confirms, */
     uint32_t asked_mark;            /* those before the last FLUSH sent, */
@@ -40,6 +41,10 @@ struct cw_rma {
     ucs_status_t error;             /* as origin: what the peer refused, for the next flush */
     ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */
 };
+
+/* Gets of up to so much may be asked for and then be copied by the system (get.c). So an owner whose answer has to wait
+ * copies it: the asker may not wait for it any more, and then nobody would know that the memory is in use. */
+#define CW_RMA_QUICK 1024u
 
 /* NULL: no memory. */
 struct cw_rma *cw_rma_get(struct ucp_ep *ep);

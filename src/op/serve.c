@@ -214,7 +214,9 @@ static void release_get(struct cw_send *send)
 {
     struct cw_request *request = cw_send_request(send);
 
-    cw_mem_unpin(request->worker->context, send->pin);
+    if (send->cursor.length > CW_RMA_QUICK) {
+        cw_mem_unpin(request->worker->context, send->pin);
+    }
     free(send->pin);
     cw_rma_serve_end(request->ep);
 }
@@ -245,12 +247,20 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
 /* Once cw_rma_serve_begin has counted it. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get)
 {
-    struct cw_mem_pin *pin     = calloc(1, sizeof(*pin));
+    const size_t kept          = (get->length <= CW_RMA_QUICK) ? (size_t)get->length : 0;
+    struct cw_mem_pin *pin     = calloc(1, sizeof(*pin) + kept);
     struct cw_request *request = (pin == NULL) ? NULL : cw_request_get(ep->worker, NULL, CW_REQUEST_SEND);
     ucs_status_t status        = UCS_ERR_NO_MEMORY;
     void *from;
 
-    if (request != NULL) {
+    if (request != NULL && kept > 0) {
+        status = cw_mem_enter(ep->worker->context, get->token, get->address, kept, CW_KEY_READ, &from);
+        if (status == UCS_OK) {
+            memcpy(pin + 1, from, kept);
+            cw_mem_leave(ep->worker->context);
+            from = pin + 1;
+        }
+    } else if (request != NULL) {
         status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
     }
     if (status == UCS_OK) {

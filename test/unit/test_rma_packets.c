@@ -295,12 +295,27 @@ static void test_unmapped_in_the_middle(void **state)
     end(0);
     begin();
     blocked = 1;
-    feed_get(rkey->key.token, base(), 1000, UINT32_MAX);
+    feed_get(rkey->key.token, base(), CW_RMA_QUICK + 1, UINT32_MAX);
     unmap();
     assert_int_equal(ep->state, CW_EP_FAILED);
     blocked = 0;
     end(0);
     assert_int_equal(count_packets(CW_PACKET_RNDV_DATA), 0);
+}
+
+/* A short answer that has to wait needs the memory no more: who asked may have done without it. */
+static void test_unmapped_before_a_short_answer(void **state)
+{
+    (void)state;
+    begin();
+    blocked = 1;
+    feed_get(rkey->key.token, base(), CW_RMA_QUICK, UINT32_MAX);
+    unmap();
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    blocked = 0;
+    cw_ep_drain(ep);
+    assert_true(count_packets(CW_PACKET_RNDV_DATA) > 0);
+    end(1);
 }
 
 /* What was announced to us is not refused this way. */
@@ -329,6 +344,7 @@ int main(void)
         cmocka_unit_test(test_get_refused),
         cmocka_unit_test(test_too_many_answers),
         cmocka_unit_test(test_unmapped_in_the_middle),
+        cmocka_unit_test(test_unmapped_before_a_short_answer),
         cmocka_unit_test(test_refused_what_was_announced),
     };
 
