@@ -9,6 +9,7 @@
  */
 #define _GNU_SOURCE
 #include "say.h"
+#include "side.h"
 #include "ticks.h"
 
 #include <netinet/in.h>
@@ -25,57 +26,19 @@
 
 enum { SECONDS = 60, TAG = 5, WARM_UP = 20 };
 
-static ucp_context_h context;
-static ucp_worker_h worker;
+static struct cw_side here;
 
-static void check(const char *what, ucs_status_t status)
+static void await(const char *what, ucs_status_ptr_t request)
 {
-    if (status != UCS_OK) {
-        cw_say_error("%s failed: %s", what, ucs_status_string(status));
-        exit(1);
-    }
+    cw_side_check(what, cw_side_await(request, here.worker, NULL));
 }
 
-static void open_worker(void)
-{
-    unsigned major, minor, release;
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {
-        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
-
-    ucp_get_version(&major, &minor, &release);
-    if (major != UCP_API_MAJOR || minor > UCP_API_MINOR) {
-        major = UCP_API_MAJOR;
-        minor = UCP_API_MINOR;
-    }
-    check("ucp_init", ucp_init_version(major, minor, &params, NULL, &context));
-    check("ucp_worker_create", ucp_worker_create(context, &worker_params, &worker));
-}
-
-/* A client that goes away while its last word is under way is no failure. */
-static void await(const char *what, ucs_status_ptr_t request, int must)
-{
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (UCS_PTR_IS_PTR(request)) {
-        do {
-            ucp_worker_progress(worker);
-            status = ucp_request_check_status(request);
-        } while (status == UCS_INPROGRESS);
-        ucp_request_free(request);
-    }
-    if (must) {
-        check(what, status);
-    }
-}
-
+/* That the other side has gone by then is no failure. */
 static void close_ep(ucp_ep_h ep, unsigned flags)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
 
-    await("ucp_ep_close_nbx", ucp_ep_close_nbx(ep, &param), 0);
+    (void)cw_side_await(ucp_ep_close_nbx(ep, &param), here.worker, NULL);
 }
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
@@ -99,7 +62,7 @@ static uint16_t port_of(ucp_listener_h listener)
 {
     ucp_listener_attr_t attr = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
 
-    check("ucp_listener_query", ucp_listener_query(listener, &attr));
+    cw_side_check("ucp_listener_query", ucp_listener_query(listener, &attr));
     return ((struct sockaddr_in *)&attr.sockaddr)->sin_port;
 }
 
@@ -118,11 +81,11 @@ static void serve_one(void)
     ucp_ep_h ep;
 
     requested = NULL;
-    check("ucp_ep_create", ucp_ep_create(worker, &params, &ep));
-    await("a request", ucp_tag_recv_nbx(worker, &word, sizeof(word), TAG, UINT64_MAX, &none), 1);
-    await("a reply", ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none), 1);
+    cw_side_check("ucp_ep_create", ucp_ep_create(here.worker, &params, &ep));
+    await("a request", ucp_tag_recv_nbx(here.worker, &word, sizeof(word), TAG, UINT64_MAX, &none));
+    await("a reply", ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
     while (!failed) { /* the client closes */
-        ucp_worker_progress(worker);
+        ucp_worker_progress(here.worker);
     }
     close_ep(ep, UCP_EP_CLOSE_FLAG_FORCE);
 }
@@ -138,14 +101,14 @@ static void serve(int out, unsigned long count)
     ucp_listener_h listener;
     uint16_t port;
 
-    open_worker();
-    check("ucp_listener_create", ucp_listener_create(worker, &params, &listener));
+    cw_side_open(&here, UCP_FEATURE_TAG);
+    cw_side_check("ucp_listener_create", ucp_listener_create(here.worker, &params, &listener));
     port = port_of(listener);
     if (write(out, &port, sizeof(port)) != sizeof(port)) {
         exit(1);
     }
     while (count > 0) {
-        ucp_worker_progress(worker);
+        ucp_worker_progress(here.worker);
         if (requested != NULL) {
             serve_one();
             count--;
@@ -153,8 +116,8 @@ static void serve(int out, unsigned long count)
         }
     }
     ucp_listener_destroy(listener);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    ucp_worker_destroy(here.worker);
+    ucp_cleanup(here.context);
     exit(0);
 }
 
@@ -177,9 +140,9 @@ static uint64_t visit(uint16_t port)
     uint64_t word = 42, start = cw_ticks_now(), took;
     ucp_ep_h ep;
 
-    check("ucp_ep_create", ucp_ep_create(worker, &params, &ep));
-    await("a request", ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none), 1);
-    await("a reply", ucp_tag_recv_nbx(worker, &word, sizeof(word), TAG, UINT64_MAX, &none), 1);
+    cw_side_check("ucp_ep_create", ucp_ep_create(here.worker, &params, &ep));
+    await("a request", ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
+    await("a reply", ucp_tag_recv_nbx(here.worker, &word, sizeof(word), TAG, UINT64_MAX, &none));
     took = cw_ticks_now() - start;
     close_ep(ep, 0);
     return took;
@@ -201,7 +164,7 @@ static void measure(uint16_t port, unsigned long count)
         cw_say_error("no memory for %lu samples", count);
         exit(1);
     }
-    open_worker();
+    cw_side_open(&here, UCP_FEATURE_TAG);
     for (unsigned i = 0; i < WARM_UP; i++) {
         visit(port);
     }
@@ -215,8 +178,8 @@ static void measure(uint16_t port, unsigned long count)
     qsort(samples, count, sizeof(*samples), by_value);
     median = samples[count / 2];
     printf("first_reply_usec %.2f\n", (double)median * cw_ticks_ns() / 1e3);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    ucp_worker_destroy(here.worker);
+    ucp_cleanup(here.context);
     free(samples);
 }
 

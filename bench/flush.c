@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "say.h"
+#include "side.h"
 #include "ticks.h"
 
 #include <stdint.h>
@@ -20,55 +21,11 @@
 
 enum { REPETITIONS = 201, SECONDS = 60 };
 
-struct side {
-    ucp_context_h context;
-    ucp_worker_h worker;
-};
-
-static struct side near, far;
-
-static void check(const char *what, ucs_status_t status)
-{
-    if (status != UCS_OK) {
-        cw_say_error("%s failed: %s", what, ucs_status_string(status));
-        exit(1);
-    }
-}
-
-static void open_side(struct side *side)
-{
-    unsigned major, minor, release;
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = UCP_FEATURE_TAG | UCP_FEATURE_RMA,
-    };
-    ucp_worker_params_t worker_params = {
-        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
-
-    ucp_get_version(&major, &minor, &release);
-    if (major != UCP_API_MAJOR || minor > UCP_API_MINOR) {
-        major = UCP_API_MAJOR;
-        minor = UCP_API_MINOR;
-    }
-    check("ucp_init", ucp_init_version(major, minor, &params, NULL, &side->context));
-    check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
-}
+static struct cw_side near, far;
 
 static void await(const char *what, ucs_status_ptr_t request)
 {
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (UCS_PTR_IS_PTR(request)) {
-        do {
-            ucp_worker_progress(near.worker);
-            ucp_worker_progress(far.worker);
-            status = ucp_request_check_status(request);
-        } while (status == UCS_INPROGRESS);
-        ucp_request_free(request);
-    }
-    check(what, status);
+    cw_side_check(what, cw_side_await(request, near.worker, far.worker));
 }
 
 /* One message on each endpoint; what is received is not looked at. */
@@ -83,10 +40,10 @@ static ucp_ep_h *make_endpoints(unsigned count)
         cw_say_error("no memory for %u endpoints", count);
         exit(1);
     }
-    check("ucp_worker_query", ucp_worker_query(far.worker, &attr));
+    cw_side_check("ucp_worker_query", ucp_worker_query(far.worker, &attr));
     for (unsigned i = 0; i < count; i++) {
         ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = attr.address};
-        check("ucp_ep_create", ucp_ep_create(near.worker, &params, &endpoints[i]));
+        cw_side_check("ucp_ep_create", ucp_ep_create(near.worker, &params, &endpoints[i]));
         ucs_status_ptr_t receive = ucp_tag_recv_nbx(far.worker, &got, sizeof(got), 0, 0, &none);
         await("ucp_tag_send_nbx", ucp_tag_send_nbx(endpoints[i], &word, sizeof(word), 0, &none));
         await("ucp_tag_recv_nbx", receive);
@@ -144,8 +101,8 @@ int main(int argc, char **argv)
     }
     cw_watchdog_start(SECONDS, 1);
     cw_ticks_start();
-    open_side(&near);
-    open_side(&far);
+    cw_side_open(&near, UCP_FEATURE_TAG | UCP_FEATURE_RMA);
+    cw_side_open(&far, UCP_FEATURE_TAG | UCP_FEATURE_RMA);
     ucp_ep_h *endpoints = make_endpoints((unsigned)count);
     printf("endpoints %lu\n", count);
     measure("worker_flush_us", NULL, 0);

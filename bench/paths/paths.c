@@ -10,6 +10,7 @@
  */
 #define _GNU_SOURCE
 #include "say.h"
+#include "side.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -20,12 +21,10 @@
 
 enum { WARM_UP = 600, SECONDS = 60, AM_ID = 7, TAG = 0x1234 };
 
-struct side {
-    ucp_context_h context;
-    ucp_worker_h worker;
-};
+#define FEATURES \
+    (UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64)
 
-static struct side near, far;
+static struct cw_side near, far;
 static ucp_ep_h ep;
 static ucp_ep_h far_ep; /* for streams */
 static ucp_rkey_h rkey;
@@ -39,54 +38,22 @@ static void fail(const char *what, ucs_status_t status)
     exit(1);
 }
 
-static void check(const char *what, ucs_status_t status)
-{
-    if (status != UCS_OK) {
-        fail(what, status);
-    }
-}
-
-static void open_side(struct side *side)
-{
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64,
-    };
-    ucp_worker_params_t worker_params = {
-        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
-
-    check("ucp_init", ucp_init(&params, NULL, &side->context));
-    check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
-}
-
-static ucp_ep_h connect_to(const struct side *from, const struct side *to)
+static ucp_ep_h connect_to(const struct cw_side *from, const struct cw_side *to)
 {
     ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_ep_h made;
 
-    check("ucp_worker_query", ucp_worker_query(to->worker, &attr));
+    cw_side_check("ucp_worker_query", ucp_worker_query(to->worker, &attr));
     params.address = attr.address;
-    check("ucp_ep_create", ucp_ep_create(from->worker, &params, &made));
+    cw_side_check("ucp_ep_create", ucp_ep_create(from->worker, &params, &made));
     ucp_worker_release_address(to->worker, attr.address);
     return made;
 }
 
 static void await(const char *what, ucs_status_ptr_t request)
 {
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (UCS_PTR_IS_PTR(request)) {
-        do {
-            ucp_worker_progress(near.worker);
-            ucp_worker_progress(far.worker);
-            status = ucp_request_check_status(request);
-        } while (status == UCS_INPROGRESS);
-        ucp_request_free(request);
-    }
-    check(what, status);
+    cw_side_check(what, cw_side_await(request, near.worker, far.worker));
 }
 
 static void on_tag(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
@@ -211,11 +178,11 @@ static void map_memory(void)
     void *key;
     size_t length;
 
-    check("ucp_mem_map", ucp_mem_map(far.context, &params, &memh));
-    check("ucp_mem_query", ucp_mem_query(memh, &attr));
+    cw_side_check("ucp_mem_map", ucp_mem_map(far.context, &params, &memh));
+    cw_side_check("ucp_mem_query", ucp_mem_query(memh, &attr));
     remote = attr.address;
-    check("ucp_rkey_pack", ucp_rkey_pack(far.context, memh, &key, &length));
-    check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, key, &rkey));
+    cw_side_check("ucp_rkey_pack", ucp_rkey_pack(far.context, memh, &key, &length));
+    cw_side_check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, key, &rkey));
     ucp_rkey_buffer_release(key);
 }
 
@@ -229,9 +196,9 @@ static void set_up(void)
         .cb         = on_am,
     };
 
-    open_side(&near);
-    open_side(&far);
-    check("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(far.worker, &handler));
+    cw_side_open(&near, FEATURES);
+    cw_side_open(&far, FEATURES);
+    cw_side_check("ucp_worker_set_am_recv_handler", ucp_worker_set_am_recv_handler(far.worker, &handler));
     ep     = connect_to(&near, &far);
     far_ep = connect_to(&far, &near);
     ucs_status_ptr_t receive = ucp_tag_recv_nbx(far.worker, &got, sizeof(got), 0, 0, &none);

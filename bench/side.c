@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The functions of side.h.
+ */
+#include "side.h"
+
+#include "say.h"
+
+#include <stdlib.h>
+
+void cw_side_check(const char *what, ucs_status_t status)
+{
+    if (status != UCS_OK) {
+        cw_say_error("%s failed: %s", what, ucs_status_string(status));
+        exit(1);
+    }
+}
+
+void cw_side_open(struct cw_side *side, uint64_t features)
+{
+    unsigned major, minor, release;
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    ucp_worker_params_t worker_params = {
+        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+
+    ucp_get_version(&major, &minor, &release);
+    if (major != UCP_API_MAJOR || minor > UCP_API_MINOR) {
+        major = UCP_API_MAJOR;
+        minor = UCP_API_MINOR;
+    }
+    cw_side_check("ucp_init", ucp_init_version(major, minor, &params, NULL, &side->context));
+    cw_side_check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
+}
+
+ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other)
+{
+    ucs_status_t status = UCS_PTR_STATUS(request);
+
+    if (UCS_PTR_IS_PTR(request)) {
+        do {
+            ucp_worker_progress(one);
+            if (other != NULL) {
+                ucp_worker_progress(other);
+            }
+            status = ucp_request_check_status(request);
+        } while (status == UCS_INPROGRESS);
+        ucp_request_free(request);
+    }
+    return status;
+}
