@@ -119,3 +119,20 @@ finish() {
     echo "passed"
     exit 0
 }
+
+# watched COUNT SIZE: starts a program that has sent as much, of the number $watched. Descriptor 3 is its standard input,
+# with which it ends.
+watched() {
+    [ -p "$work/input" ] || mkfifo "$work/input"
+    : >"$work/watched"
+    "$bindir/watched" "$@" <"$work/input" >"$work/watched" 2>&1 &
+    watched=$!
+    pids="$pids $watched"
+    exec 3>"$work/input"
+    tries=0
+    while ! grep -q ready "$work/watched"; do
+        tries=$((tries + 1))
+        [ $tries -lt 400 ] || { fail "the watched program is not ready"; return 1; }
+        sleep 0.05
+    done
+}

@@ -18,22 +18,6 @@ same() {
     [ "$2" = "$3" ] || fail "$1: $2, expected $3"
 }
 
-# watched COUNT SIZE: starts a program that has sent as much. Ends with its standard input.
-mkfifo "$work/input"
-watched() {
-    : >"$work/watched"
-    "$bindir/watched" "$@" <"$work/input" >"$work/watched" 2>&1 &
-    watched=$!
-    pids="$pids $watched"
-    exec 3>"$work/input"
-    tries=0
-    while ! grep -q ready "$work/watched"; do
-        tries=$((tries + 1))
-        [ $tries -lt 400 ] || { fail "the watched program is not ready"; return 1; }
-        sleep 0.05
-    done
-}
-
 for tls in self shm tcp; do
     UCX_TLS=$tls watched 321 8
     expect_status 0 "$top" --once --json --pid "$watched"

@@ -6,20 +6,6 @@ need_perftest
 trace=$bindir/ucx_trace
 command -v python3 >/dev/null || { echo "skipped: python3 is not here"; exit 77; }
 
-mkfifo "$work/input"
-watched() {
-    : >"$work/watched"
-    "$bindir/watched" "$@" <"$work/input" >"$work/watched" 2>&1 &
-    watched=$!
-    pids="$pids $watched"
-    exec 3>"$work/input"
-    tries=0
-    while ! grep -q ready "$work/watched"; do
-        tries=$((tries + 1))
-        [ $tries -lt 400 ] || { fail "the watched program is not ready"; return 1; }
-        sleep 0.05
-    done
-}
 
 # Messages by rendezvous: each side's request, the packets between, and what is open.
 UCX_TLS=tcp UCX_TRACE=2000 watched 3 3000000
