@@ -44,7 +44,7 @@ _Static_assert(sizeof(struct shm_ring_control) == 2 * CW_CACHE_LINE, "layout sha
 /* The producer's private view. */
 struct shm_producer {
     struct shm_cell *cell;          /* the next one */
-    uint64_t stamp;                 /* its lap, and the constant byte of control words */
+    uint64_t stamp;                 /* its lap, where a control word has it */
     uint64_t cell_count;            /* cells taken so far */
     uint64_t cell_limit;            /* cells before this one are free, as far as we know */
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
@@ -60,7 +60,7 @@ struct shm_producer {
 /* The consumer's private view. */
 struct shm_consumer {
     struct shm_cell *cell;          /* the next one */
-    uint64_t stamp;                 /* its lap, where a control word has it */
+    uint64_t stamp;                 /* likewise */
     uint64_t cell_count;            /* cells read so far */
     uint64_t tell_at;               /* the producer is told when so many were read */
     uint64_t byte_count;
@@ -93,7 +93,7 @@ static inline void shm_producer_init(struct shm_producer *producer, struct shm_c
     const uint64_t num_cells = UINT64_C(1) << cell_shift;
 
     *producer = (struct shm_producer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
-                                      .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE | 1,
+                                      .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE,
                                       .cell_count = cell_count,
                                       .cell_limit = cell_count + num_cells,
                                       .byte_count = byte_count,
@@ -219,7 +219,7 @@ static inline void shm_fetch_ahead(const struct shm_producer *producer)
 static inline void shm_publish_cell(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
     struct shm_cell *cell = producer->cell;
-    const uint64_t word   = producer->stamp | (length << 16) | ((uint64_t)id << 8);
+    const uint64_t word   = producer->stamp | shm_control_word(0, (uint32_t)length, id);
 
     producer->cell_count++;
     producer->cell = cell + 1;
