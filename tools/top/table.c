@@ -64,7 +64,9 @@ static void format_number(char text[COLUMN_WIDTH], double number)
         snprintf(text, COLUMN_WIDTH, "%.0f", number);
         return;
     }
-    for (number /= 1000; number >= 999.5 && units[unit + 1] != '\0'; number /= 1000) {
+    number /= 1000;
+    while (number >= 999.5 && units[unit + 1] != '\0') {
+        number /= 1000;
         unit++;
     }
     snprintf(text, COLUMN_WIDTH, "%.*f%c", number < 99.95 ? 1 : 0, number, units[unit]);

@@ -11,7 +11,7 @@
 
 struct open_life {
     uint64_t request;           /* 0: free */
-    size_t life;
+    struct cw_life *life;
 };
 
 /* The place of a name, or of its absence: open addressing, at most half full. */
@@ -48,12 +48,11 @@ struct cw_life *cw_lives_find(const struct cw_events *events, size_t *count_p)
         }
         struct open_life *place = find(table, size - 1, event->request);
         if (event->kind == CW_TRACE_BEGIN) {
-            place->request    = event->request;
-            place->life       = *count_p;
             lives[*count_p]   = (struct cw_life){.begin = i, .end = events->count};
+            *place            = (struct open_life){.request = event->request, .life = &lives[*count_p]};
             *count_p         += 1;
-        } else if (event->kind == CW_TRACE_END && place->request != 0 && lives[place->life].end == events->count) {
-            lives[place->life].end = i;
+        } else if (event->kind == CW_TRACE_END && place->life != NULL && place->life->end == events->count) {
+            place->life->end = i;
         }
     }
     free(table);
