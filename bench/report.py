@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics and Markdown of the benchmark: pure functions from the results of run.py to text."""
+"""Statistics and Markdown of the benchmark: pure functions from the results of run.py to text. Pictures: plot.py."""
+
+import os
+
+import plot
 
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
+PLOTS = "plots"  # folder of the pictures, beside the report
 
 # What the project promises: suite, start of the row's label, value, what it is held against (a contestant, or "value"
 # for itself), bound. Where more is better the bound is the least, otherwise the most.
 TARGETS = [
     ("latency", "shm, 8 B", "shared memory, 8 B: at most 2 times the bare cache-line ping-pong", "bare", 2.0),
     ("latency", "tcp, 8 B", "TCP, 8 B: at most 1.15 times bare send/recv", "bare", 1.15),
+    ("latency", "shm, 1 KiB", "shared memory, 1 KiB: at most 0.6 of the reference's time", "reference", 0.6),
+    ("latency", "shm, 8 KiB", "shared memory, 8 KiB: at most 0.6 of the reference's time", "reference", 0.6),
     ("startup", "init + worker", "ucp_init and ucp_worker_create: less than 1 ms", "value", 1000.0),
     ("startup", "resident memory added", "and less than 2 MiB of resident memory", "value", 2048.0),
     ("endpoints", "resident memory of an endpoint", "an endpoint that has not talked: at most 512 B", "value", 512.0),
@@ -192,7 +199,13 @@ def machine_lines(results):
     return lines
 
 
+def picture_lines(suite, pictures):
+    lines = [f"![{title}]({PLOTS}/{name})" for name, (title, of, _) in pictures.items() if of == suite]
+    return lines + [""] if lines else []
+
+
 def markdown(results):
+    pictures = plot.pictures(results["rows"])
     lines = machine_lines(results) + [""]
     promised = verdicts(results)
     if promised:
@@ -203,6 +216,7 @@ def markdown(results):
             suites.append(row["suite"])
     for suite in suites:
         lines += suite_table(suite, [row for row in results["rows"] if row["suite"] == suite]) + [""]
+        lines += picture_lines(suite, pictures)
     errors = [f"- {row['suite']}, {row['label']}, {name}: {error}"
               for row in results["rows"] for name, error in row["errors"].items()]
     if errors:
@@ -218,8 +232,10 @@ def update_text(old, text):
     return old[:begin + len(BEGIN)] + "\n" + text + old[end:]
 
 
-def update_file(path, text):
+def update_file(path, results):
+    """The report between the marks of a file, and its pictures beside it."""
     with open(path, encoding="utf-8") as file:
-        old = file.read()
+        text = update_text(file.read(), markdown(results))
+    plot.write(results["rows"], os.path.join(os.path.dirname(path), PLOTS))
     with open(path, "w", encoding="utf-8") as file:
-        file.write(update_text(old, text))
+        file.write(text)

@@ -14,7 +14,7 @@ Contestants:
   reference  our tool on the reference's library
   ref. tool  the reference's own ucx_perftest on the reference's library
 
-Needs Python's standard library alone. Results: a table on stdout, results.json and report.md.
+Needs Python's standard library alone. Results: a table on stdout, results.json, report.md and plots/*.svg.
 Exit status: 0, or 1 when a measurement of our library failed, 2 for wrong use, 77 when this machine cannot do it.
 """
 
@@ -31,11 +31,13 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import plot  # noqa: E402
 import report  # noqa: E402
 
 SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "wakeup", "connect",
           "guarded", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
+LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 65536, 1048576]
 LIST_PARTS = [64, 1024, 16384]
@@ -296,10 +298,12 @@ def startup_source(settings, tool, key, options=(), transport=None, runs=3, prog
 
 def latency_rows(settings, tools):
     for transport, program in (("shm", "bare_shm"), ("tcp", "bare_tcp")):
-        sources = {"bare": bare_source(settings, program)}
-        for tool in tools:
-            sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", 8, "p50_us")
-        yield Row("latency", f"{transport}, 8 B, median", "usec", "less", sources)
+        for size in LATENCY_SIZES:
+            sources = {"bare": bare_source(settings, program, ["-s", str(size)])}
+            for tool in tools:
+                sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", size, "p50_us")
+            if size <= settings.largest:
+                yield Row("latency", f"{transport}, {report.size_text(size)}, median", "usec", "less", sources)
 
 
 def rate_rows(settings, tools):
@@ -537,13 +541,14 @@ def parse(arguments):
     parser.add_argument("--suites", default=",".join(SUITES), help="of " + ", ".join(SUITES))
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=0.5, help="about how long one run measures")
-    parser.add_argument("--largest", type=int, default=64 << 20, help="the largest message of bandwidth, in bytes")
+    parser.add_argument("--largest", type=int, default=64 << 20, help="the largest message, in bytes")
     parser.add_argument("--endpoints", type=int, default=10000)
     parser.add_argument("--cpus", help="server's and client's processor, such as 0,1")
     parser.add_argument("--reference", help="folder of the reference's libucp.so.0")
     parser.add_argument("--reference-tool", help="the reference's own ucx_perftest")
-    parser.add_argument("--out", help="folder for results.json and report.md (BINDIR/../bench-report)")
-    parser.add_argument("--update", help="a Markdown file whose part between the bench marks is replaced")
+    parser.add_argument("--out", help="folder for results.json, report.md and plots (BINDIR/../bench-report)")
+    parser.add_argument("--update", help="a Markdown file whose part between the bench marks is replaced "
+                        "(pictures: plots beside it)")
     parser.add_argument("--quick", action="store_true", help="a trial: short and too inexact to be quoted")
     settings = parser.parse_args(arguments)
     settings.suites = settings.suites.split(",")
@@ -591,12 +596,27 @@ def measure_all(settings, tools):
     return [row.as_dict() for row in rows]
 
 
+def check_outputs(settings):
+    """What can be known before hours of measuring."""
+    os.makedirs(settings.out, exist_ok=True)
+    with open(os.path.join(settings.out, "report.md"), "a", encoding="utf-8"):
+        pass
+    if settings.update:
+        with open(settings.update, "r+", encoding="utf-8") as file:
+            report.update_text(file.read(), "")
+
+
 def main(arguments):
     settings = parse(arguments)
     if len(settings.cpus) != 2 or len(os.sched_getaffinity(0)) < 2:
         print("run.py: two processors are needed", file=sys.stderr)
         return 77
     load = os.getloadavg()[0]
+    try:
+        check_outputs(settings)
+    except (OSError, ValueError) as error:
+        print(f"run.py: the report cannot be written: {error}", file=sys.stderr)
+        return 2
     try:
         tools, versions = find_contestants(settings)
     except Failure as failure:
@@ -607,15 +627,15 @@ def main(arguments):
         "repetitions": settings.repetitions, "seconds": settings.seconds, "cpus": settings.cpus,
         "date": time.strftime("%Y-%m-%d", time.gmtime()), "rows": measure_all(settings, tools),
     }
-    os.makedirs(settings.out, exist_ok=True)
     with open(os.path.join(settings.out, "results.json"), "w", encoding="utf-8") as file:
         json.dump(results, file, indent=1)
         file.write("\n")
     text = report.markdown(results)
     with open(os.path.join(settings.out, "report.md"), "w", encoding="utf-8") as file:
         file.write(text)
+    plot.write(results["rows"], os.path.join(settings.out, report.PLOTS))
     if settings.update:
-        report.update_file(settings.update, text)
+        report.update_file(settings.update, results)
     print(text)
     return 1 if any("causeway" in row["errors"] for row in results["rows"]) else 0
 

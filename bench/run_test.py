@@ -4,9 +4,12 @@
 
 import os
 import sys
+import tempfile
 import unittest
+import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import plot  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
 
@@ -93,6 +96,16 @@ class Suites(unittest.TestCase):
         for label in ("tcp, put, 4 KiB", "shm, get, user memory, 16 MiB"):
             self.assertIn(label, labels)
 
+    def test_latency_is_swept_over_the_sizes_that_the_promises_name(self):
+        rows = list(run.latency_rows(self.settings(), self.tools()))
+        labels = [row.label for row in rows]
+        for label in ("shm, 8 B, median", "shm, 1 KiB, median", "shm, 8 KiB, median", "tcp, 64 KiB, median"):
+            self.assertEqual(labels.count(label), 1, label)
+        for suite, start, *_ in report.TARGETS:
+            if suite == "latency":
+                self.assertEqual(len([label for label in labels if label.startswith(start)]), 1, start)
+        self.assertTrue(all("bare" in row.sources for row in rows))
+
     def test_only_our_tool_is_asked_for_user_memory(self):
         for row in run.rma_rows(self.settings(), self.tools()):
             self.assertEqual("ref. tool" in row.sources, "user memory" not in row.label and "flush" not in row.label)
@@ -114,6 +127,74 @@ class Suites(unittest.TestCase):
         rows = list(run.ROWS["am"](self.settings(), self.tools()))
         self.assertIn("tcp, list of 4 x 1 KiB", [row.label for row in rows])
         self.assertFalse([row for row in run.ROWS["stream"](self.settings(), self.tools()) if "list" in row.label])
+
+
+def curve_rows(suite="bandwidth", label="{place}, {size}"):
+    """Two places, three contestants, sizes to 64 MiB."""
+    rows = []
+    for place in ("shm", "tcp"):
+        for power in range(27):
+            samples = {name: [2.0 ** power * factor, 3.0 ** power * factor]
+                       for name, factor in (("causeway", 1), ("reference", 0.5), ("bare", 2))}
+            rows.append(result_row(suite, label.format(place=place, size=report.size_text(1 << power)), samples))
+    return rows
+
+
+class Pictures(unittest.TestCase):
+    SVG = "{http://www.w3.org/2000/svg}"
+
+    def parts(self, svg):
+        root = xml.etree.ElementTree.fromstring(svg)
+        return root, [group for group in root.iter(self.SVG + "g") if len(group) > 2]
+
+    def test_curves_are_told_apart_without_colour_and_stay_on_the_page(self):
+        root, curves = self.parts(plot.pictures(curve_rows())["bandwidth-tag.svg"][2])
+        self.assertEqual(len(curves), 6)
+        looks = [(curve[0].get("stroke-dasharray"), curve[2].tag, curve[2].get("class")) for curve in curves]
+        self.assertEqual(len(set(looks)), 3)
+        _, _, width, height = map(float, root.get("viewBox").split())
+        for text in root.iter(self.SVG + "text"):
+            self.assertTrue(0 <= float(text.get("x")) <= width and 0 <= float(text.get("y")) <= height)
+        for bar in root.iter(self.SVG + "line"):
+            for name, most in (("x1", width), ("x2", width), ("y1", height), ("y2", height)):
+                self.assertTrue(0 <= float(bar.get(name)) <= most)
+        words = {"".join(text.itertext()) for text in root.iter(self.SVG + "text")}
+        for word in ("Bandwidth of tag messages: shm (MiB/s)", "message size (bytes)", "reference", "1 Mi"):
+            self.assertIn(word, words)
+
+    def test_each_kind_of_row_has_its_picture(self):
+        sizes = (("latency", "{place}, {size}, median", "latency.svg"), ("am", "{place}, {size}", "bandwidth-am.svg"),
+                 ("stream", "{place}, {size}", "bandwidth-stream.svg"),
+                 ("rma", "{place}, put, {size}", "bandwidth-put.svg"),
+                 ("rma", "{place}, get, user memory, {size}", "bandwidth-get.svg"))
+        for suite, label, name in sizes:
+            self.assertEqual(list(plot.pictures(curve_rows(suite, label))), [name])
+        self.assertEqual(plot.pictures(curve_rows("rma", "{place}, put, {size}, rate")), {})
+        self.assertEqual(plot.pictures(curve_rows("startup", "{place}, {size}")), {})
+
+    def test_no_curve_of_one_point_and_nothing_of_what_failed(self):
+        rows = [result_row("latency", "shm, 8 B, median", {"causeway": [1.0], "reference": []})]
+        self.assertEqual(plot.pictures(rows), {})
+        rows.append(result_row("latency", "shm, 16 B, median", {"causeway": [0.0], "reference": [2.0]}))
+        rows.append(result_row("latency", "shm, 32 B, median", {"causeway": [5.0], "reference": []}))
+        _, curves = self.parts(plot.pictures(rows)["latency.svg"][2])
+        self.assertEqual([len(curve) - 1 for curve in curves], [2])
+
+    def test_any_numbers(self):
+        curve = plot.Curve("a & <b>", [(0, 1), (100000, 2, 0.5, 3)], 4)
+        svg = plot.draw("t", [plot.Panel("p", "(s)", "workers", [curve], bytes_x=False),
+                              plot.Panel("empty", "", "", [plot.Curve("c", [], 0)])])
+        root, curves = self.parts(svg)
+        self.assertEqual(len(curves), 1)
+        words = {"".join(text.itertext()) for text in root.iter(self.SVG + "text")}
+        self.assertLessEqual({"a & <b>", "0", "1", "100,000", "workers"}, words)
+        self.assertNotIn("empty", svg)
+        self.assertEqual(plot.draw("t", []), "")
+
+    def test_program(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(plot.main([folder]), 2)
+            self.assertEqual(plot.main([os.path.join(folder, "missing.json"), folder]), 1)
 
 
 class Report(unittest.TestCase):
@@ -186,6 +267,24 @@ class Report(unittest.TestCase):
         self.assertEqual(report.update_text(old, "new\n"), f"before\n{report.BEGIN}\nnew\n{report.END}\nafter\n")
         with self.assertRaises(ValueError):
             report.update_text("no marks", "new")
+
+    def test_the_file_to_update_is_looked_at_before_anything_is_measured(self):
+        with tempfile.TemporaryDirectory() as folder:
+            page = os.path.join(folder, "page.md")
+            settings = run.parse(["bindir", "libdir", "--out", os.path.join(folder, "out"), "--update", page])
+            with self.assertRaises(OSError):
+                run.check_outputs(settings)
+            with open(page, "w", encoding="utf-8") as file:
+                file.write("no marks")
+            with self.assertRaises(ValueError):
+                run.check_outputs(settings)
+            with open(page, "w", encoding="utf-8") as file:
+                file.write(f"before\n{report.BEGIN}\n{report.END}\n")
+            run.check_outputs(settings)
+            report.update_file(page, results(curve_rows()))
+            with open(page, encoding="utf-8") as file:
+                self.assertIn("![Bandwidth of tag messages](plots/bandwidth-tag.svg)", file.read())
+            self.assertTrue(os.path.exists(os.path.join(folder, "plots", "bandwidth-tag.svg")))
 
     def test_machine_names_neither_paths_nor_hosts(self):
         self.assertEqual(set(run.machine()), {"processor", "architecture", "processors", "memory_gib", "kernel",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bare limit of TCP over the loopback interface: 8 bytes with non-blocking send() and recv(), TCP_NODELAY. Spins on
- * recv(); with -S it sleeps in poll() before each recv().
+ * Bare limit of TCP over the loopback interface: messages of 8 bytes or more (-s) with non-blocking send() and recv(),
+ * TCP_NODELAY. Spins on recv(); with -S it sleeps in poll() before each recv().
  */
 #define _GNU_SOURCE
 #include "bare.h"
@@ -13,6 +13,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -20,12 +22,24 @@ static int listener;
 static int connection;
 static struct sockaddr_in address = {.sin_family = AF_INET};
 static bool asleep;
+static size_t message = sizeof(uint64_t);
+static char *buffer; /* a message: the number of its trip, then anything */
+
+static void set_size(uint64_t size)
+{
+    message = size > sizeof(uint64_t) ? size : sizeof(uint64_t);
+}
 
 static void open_listener(bool sleeps)
 {
     socklen_t length = sizeof(address);
 
     asleep = sleeps;
+    buffer = malloc(message);
+    if (buffer == NULL) {
+        cw_bare_die("memory");
+    }
+    memset(buffer, 1, message);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     listener = socket(AF_INET, SOCK_STREAM, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
@@ -58,34 +72,32 @@ static void start(bool is_ping)
 
 static void put(uint64_t trip)
 {
-    ssize_t sent;
-
-    do {
-        sent = send(connection, &trip, sizeof(trip), MSG_NOSIGNAL);
-    } while (sent < 0 && (errno == EAGAIN || errno == EINTR));
-    if (sent != (ssize_t)sizeof(trip)) {
-        cw_bare_die("send");
+    memcpy(buffer, &trip, sizeof(trip));
+    for (size_t done = 0; done < message;) {
+        ssize_t sent = send(connection, buffer + done, message - done, MSG_NOSIGNAL);
+        if (sent > 0) {
+            done += (size_t)sent;
+        } else if (sent == 0 || (errno != EAGAIN && errno != EINTR)) {
+            cw_bare_die("send");
+        }
     }
 }
 
 static void get(uint64_t trip)
 {
-    uint64_t value = 0;
-    size_t have = 0;
-
-    while (have < sizeof(value)) {
+    for (size_t have = 0; have < message;) {
         if (asleep) {
             struct pollfd item = {.fd = connection, .events = POLLIN};
             poll(&item, 1, -1);
         }
-        ssize_t got = recv(connection, (char *)&value + have, sizeof(value) - have, 0);
+        ssize_t got = recv(connection, buffer + have, message - have, 0);
         if (got > 0) {
             have += (size_t)got;
         } else if (got == 0 || (errno != EAGAIN && errno != EINTR)) {
             cw_bare_die("recv");
         }
     }
-    if (value != trip) {
+    if (memcmp(buffer, &trip, sizeof(trip)) != 0) {
         errno = EPROTO;
         cw_bare_die("the order of messages");
     }
@@ -112,6 +124,7 @@ int main(int argc, char **argv)
         .start = start,
         .ping = ping,
         .pong = pong,
+        .set_size = set_size,
     };
 
     return cw_bare_main(&bare, argc, argv);
