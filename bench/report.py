@@ -19,6 +19,14 @@ TARGETS = [
     ("startup", "init + worker", "ucp_init and ucp_worker_create: less than 1 ms", "value", 1000.0),
     ("startup", "resident memory added", "and less than 2 MiB of resident memory", "value", 2048.0),
     ("endpoints", "resident memory of an endpoint", "an endpoint that has not talked: at most 512 B", "value", 512.0),
+    ("memory", "shm, process", "shared memory, process with a worker and a peer: at most 0.2", "reference", 0.2),
+    ("memory", "tcp, process", "TCP, process with a worker and a peer: at most 0.2", "reference", 0.2),
+    ("memory", "shm, each further connected idle peer, where it was",
+     "shared memory, each further idle peer: at most 16 KiB where it was dialled", "value", 16384.0),
+    ("memory", "shm, each further connected idle peer, where the", "and at the other side", "value", 16384.0),
+    ("memory", "tcp, each further connected idle peer, where it was",
+     "TCP, each further idle peer: at most 4 KiB where it was dialled", "value", 4096.0),
+    ("memory", "tcp, each further connected idle peer, where the", "and at the other side", "value", 4096.0),
     ("rma", "shm, put, 8 B, median", "shared memory, put 8 B: at most the reference's time", "reference", 1.0),
     ("rma", "shm, put, 8 B, median", "and at most 1.2 times the bare cache-line ping-pong", "bare", 1.2),
     ("rma", "shm, get, 8 B", "shared memory, get 8 B: at most 0.7 of the reference", "reference", 0.7),
@@ -160,6 +168,24 @@ def evenness(results):
     return [f"| TCP, put and get of 1 MiB within 10 % of each other: put / get | {ratio_text(values)} | {verdict} |"]
 
 
+FLAT = 2.0
+
+
+def flatness(results):
+    """What a queue of 100,000 adds to a message."""
+    found = {row["label"]: row["samples"] for row in results["rows"] if row["suite"] == "matching"}
+    lines = []
+    for kind in ("posted, exact", "posted, any source", "unexpected, exact", "unexpected, any source"):
+        ends = [found.get(f"{kind}, {depth} queued", {}) for depth in ("0", "100,000")]
+        for name in ("causeway", "reference"):
+            values = [long / short for short, long in zip(*[end.get(name, []) for end in ends]) if short > 0]
+            if values:
+                verdict = "-" if name != "causeway" else "met" if median(values) <= FLAT else "MISSED"
+                lines.append(f"| matching, {kind}, {name}: 100,000 queued cost at most twice what an empty queue costs "
+                             f"| {ratio_text(values)} | {verdict} |")
+    return lines
+
+
 def verdicts(results):
     lines = []
     for suite, label, promise, kind, bound in TARGETS:
@@ -173,7 +199,7 @@ def verdicts(results):
             text = range_text(values) + " " + row["unit"] if kind == "value" else ratio_text(values)
             met = median(values) >= bound if row["better"] == "more" else median(values) <= bound
             lines.append(f"| {promise} | {text} | {'met' if met else 'MISSED'} |")
-    lines += evenness(results) + cliffs(results)
+    lines += evenness(results) + flatness(results) + cliffs(results)
     return ["| promise | measured | |", "|---|---|---|"] + lines if lines else []
 
 

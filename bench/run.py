@@ -34,14 +34,15 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import plot  # noqa: E402
 import report  # noqa: E402
 
-SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "wakeup", "connect",
-          "guarded", "mpi_init"]
+SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "memory", "wakeup",
+          "connect", "matching", "guarded", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 65536, 1048576]
 LIST_PARTS = [64, 1024, 16384]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
+DEPTHS = [0] + [10 ** power for power in range(6)]
 RUN_SECONDS_MAX = 120
 
 
@@ -461,6 +462,34 @@ def endpoints_rows(settings, tools):
                   {tool.name: startup_source(settings, tool, key, options, runs=1) for tool in libraries})
 
 
+def memory_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    further = "each further connected idle peer"
+    for transport in TRANSPORTS:
+        for key, label, unit, options in (
+                ("one_peer_kib", "process with one worker and one peer", "KiB", []),
+                ("peer_bytes", f"{further}, where it was dialled from", "B", []),
+                ("peer_bytes", f"{further}, where the dial came in", "B", ["-a"])):
+            yield Row("memory", f"{transport}, {label}", unit, "less",
+                      {tool.name: startup_source(settings, tool, key, options, transport, 1, "bench_memory")
+                       for tool in libraries})
+
+
+def matching_rows(settings, tools):
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    time = ["-t", str(max(1, round(settings.seconds * 1000 / 2)))]
+    for kind in ("posted", "unexpected"):
+        for name, mask, order in (("exact", "exact", "hot"), ("any source", "any", "hot"),
+                                  ("exact, random order", "exact", "spread")):
+            for depth in DEPTHS:
+                if depth == 0 and order == "spread":
+                    continue
+                options = ["-k", kind, "-m", mask, "-o", order, "-q", str(depth)] + time
+                yield Row("matching", f"{kind}, {name}, {depth:,} queued", "nsec", "less",
+                          {tool.name: startup_source(settings, tool, "operation_ns", options, "self", 1, "bench_match")
+                           for tool in libraries})
+
+
 def wakeup_rows(settings, tools):
     for transport, program, options in (("shm", "bare_wakeup", []), ("tcp", "bare_tcp", ["-S"])):
         sources = {"bare": bare_source(settings, program, options)}
@@ -502,7 +531,7 @@ def guarded_rows(settings, tools):
 
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
-        "connect": connect_rows, "guarded": guarded_rows,
+        "connect": connect_rows, "guarded": guarded_rows, "memory": memory_rows, "matching": matching_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 

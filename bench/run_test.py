@@ -106,6 +106,19 @@ class Suites(unittest.TestCase):
                 self.assertEqual(len([label for label in labels if label.startswith(start)]), 1, start)
         self.assertTrue(all("bare" in row.sources for row in rows))
 
+    def test_memory_and_matching_rows_are_those_that_the_promises_name(self):
+        for suite in ("memory", "matching"):
+            rows = list(run.ROWS[suite](self.settings(), self.tools()))
+            labels = [row.label for row in rows]
+            self.assertEqual(len(labels), len(set(labels)))
+            for of, start, *_ in report.TARGETS:
+                if of == suite:
+                    self.assertEqual(len([label for label in labels if label.startswith(start)]), 1, start)
+            self.assertTrue(all(set(row.sources) == {"causeway", "reference"} for row in rows))
+        self.assertIn("unexpected, any source, 100,000 queued", labels)
+        drawn = plot.pictures([row.as_dict() | {"samples": {"causeway": [1.0], "reference": [2.0]}} for row in rows])
+        self.assertEqual(drawn["matching.svg"][2].count('class="curve"'), 6 * 2 * 2)
+
     def test_only_our_tool_is_asked_for_user_memory(self):
         for row in run.rma_rows(self.settings(), self.tools()):
             self.assertEqual("ref. tool" in row.sources, "user memory" not in row.label and "flush" not in row.label)
@@ -237,6 +250,16 @@ class Report(unittest.TestCase):
         self.assertIn("| MISSED |", verdict(80.0, 100.0)[0])
         self.assertIn("| MISSED |", verdict(100.0, 80.0)[0])
         self.assertEqual(report.evenness(results([])), [])
+
+    def test_flatness(self):
+        def verdict(empty, full):
+            return report.markdown(results([
+                result_row("matching", f"posted, exact, {depth} queued", {"causeway": [value], "reference": [value]})
+                for depth, value in (("0", empty), ("100,000", full))]))
+
+        self.assertIn("1.90 (1.90 to 1.90) | met |", verdict(100.0, 190.0))
+        self.assertIn("2.10 (2.10 to 2.10) | MISSED |", verdict(100.0, 210.0))
+        self.assertEqual(report.flatness(results([])), [])
 
     def test_cliffs(self):
         def curve(values):

@@ -2,11 +2,48 @@
 /*
  * The functions of side.h.
  */
+#define _GNU_SOURCE
 #include "side.h"
 
 #include "say.h"
 
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+
+static long heap_in_use(void)
+{
+#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+    struct mallinfo2 info = mallinfo2();
+    return (long)(info.uordblks + info.hblkhd);
+#else
+    return -1;
+#endif
+}
+
+struct cw_side_memory cw_side_memory_now(void)
+{
+    struct cw_side_memory memory = {.malloc_bytes = heap_in_use()};
+    char line[256];
+    FILE *file = fopen("/proc/self/smaps_rollup", "re");
+    long kib;
+
+    if (file == NULL) {
+        cw_say_error("cannot read the process's memory map: %s", strerror(errno));
+        exit(1);
+    }
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "Rss: %ld", &kib) == 1) {
+            memory.resident_kib = kib;
+        } else if (sscanf(line, "Private_Dirty: %ld", &kib) == 1) {
+            memory.dirty_kib = kib;
+        }
+    }
+    fclose(file);
+    return memory;
+}
 
 void cw_side_check(const char *what, ucs_status_t status)
 {
@@ -20,10 +57,6 @@ void cw_side_open(struct cw_side *side, uint64_t features)
 {
     unsigned major, minor, release;
     ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
-    ucp_worker_params_t worker_params = {
-        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
 
     ucp_get_version(&major, &minor, &release);
     if (major != UCP_API_MAJOR || minor > UCP_API_MINOR) {
@@ -31,7 +64,17 @@ void cw_side_open(struct cw_side *side, uint64_t features)
         minor = UCP_API_MINOR;
     }
     cw_side_check("ucp_init", ucp_init_version(major, minor, &params, NULL, &side->context));
-    cw_side_check("ucp_worker_create", ucp_worker_create(side->context, &worker_params, &side->worker));
+    cw_side_open_worker(side);
+}
+
+void cw_side_open_worker(struct cw_side *side)
+{
+    ucp_worker_params_t params = {
+        .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+
+    cw_side_check("ucp_worker_create", ucp_worker_create(side->context, &params, &side->worker));
 }
 
 ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other)

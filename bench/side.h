@@ -14,11 +14,21 @@ struct cw_side {
     ucp_worker_h worker;
 };
 
+/* Of this process; malloc_bytes is -1 where it cannot be known. */
+struct cw_side_memory {
+    long resident_kib;
+    long dirty_kib;
+    long malloc_bytes;
+};
+
+struct cw_side_memory cw_side_memory_now(void);
+
 /* Ends the program with a sentence unless the status is UCS_OK. */
 void cw_side_check(const char *what, ucs_status_t status);
 
-/* A context and a worker in SINGLE mode, of whatever version of the library is there. */
+/* A context and a worker in SINGLE mode, of whatever version of the library is there; and a further worker. */
 void cw_side_open(struct cw_side *side, uint64_t features);
+void cw_side_open_worker(struct cw_side *side);
 
 /* Waits for what a call returned, with these workers (the second may be NULL) in progress, and frees it. */
 ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other);

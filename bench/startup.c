@@ -9,10 +9,10 @@
  */
 #define _GNU_SOURCE
 #include "say.h"
+#include "side.h"
 #include "ticks.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -26,48 +26,10 @@
 
 #define MOST_PEERS 64
 
-struct memory {
-    long resident_kib;
-    long dirty_kib;
-    long malloc_bytes;
-};
-
 static void die(const char *what, ucs_status_t status)
 {
     cw_say_error("%s failed: %s", what, ucs_status_string(status));
     exit(1);
-}
-
-static long heap_in_use(void)
-{
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
-    struct mallinfo2 info = mallinfo2();
-    return (long)(info.uordblks + info.hblkhd);
-#else
-    return -1;
-#endif
-}
-
-static struct memory memory_now(void)
-{
-    struct memory memory = {.malloc_bytes = heap_in_use()};
-    char line[256];
-    FILE *file = fopen("/proc/self/smaps_rollup", "re");
-    long kib;
-
-    if (file == NULL) {
-        cw_say_error("cannot read the process's memory map: %s", strerror(errno));
-        exit(1);
-    }
-    while (fgets(line, sizeof(line), file) != NULL) {
-        if (sscanf(line, "Rss: %ld", &kib) == 1) {
-            memory.resident_kib = kib;
-        } else if (sscanf(line, "Private_Dirty: %ld", &kib) == 1) {
-            memory.dirty_kib = kib;
-        }
-    }
-    fclose(file);
-    return memory;
 }
 
 static ucp_context_h make_context(void)
@@ -190,7 +152,7 @@ static void measure_endpoints(ucp_worker_h worker, unsigned endpoints, unsigned 
     }
     /* The array's pages are this program's, not the library's: made resident before the first look. */
     memset(handles, 1, endpoints * sizeof(ucp_ep_h));
-    struct memory before = memory_now();
+    struct cw_side_memory before = cw_side_memory_now();
     uint64_t start_ns = cw_clock_ns();
     for (unsigned i = 0; i < endpoints; i++) {
         ucp_ep_params_t params = {
@@ -203,7 +165,7 @@ static void measure_endpoints(ucp_worker_h worker, unsigned endpoints, unsigned 
         }
     }
     uint64_t end_ns = cw_clock_ns();
-    struct memory after = memory_now();
+    struct cw_side_memory after = cw_side_memory_now();
 
     printf("endpoints %u\n", endpoints);
     printf("endpoint_ns %.1f\n", (double)(end_ns - start_ns) / endpoints);
@@ -242,14 +204,14 @@ int main(int argc, char **argv)
     }
 
     /* The first look takes memory of its own for reading the map; the second one counts. */
-    memory_now();
-    struct memory before = memory_now();
+    cw_side_memory_now();
+    struct cw_side_memory before = cw_side_memory_now();
     uint64_t start_ns = cw_clock_ns();
     ucp_context_h context = make_context();
     uint64_t context_ns = cw_clock_ns();
     ucp_worker_h worker = make_worker(context);
     uint64_t worker_ns = cw_clock_ns();
-    struct memory after = memory_now();
+    struct cw_side_memory after = cw_side_memory_now();
 
     printf("version %s\n", ucp_get_version_string());
     printf("init_us %.1f\n", (double)(context_ns - start_ns) / 1e3);
