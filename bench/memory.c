@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bench_memory: resident memory of a process with one worker and one peer, and of each further peer that is connected
- * and idle, of which each is a worker of its own in another process.
+ * and idle, of which each is a worker of its own in another process; and the time from the creation of an endpoint to
+ * the peer's first reply.
  *
  * Usage: bench_memory [-n peers] [-a] [-i milliseconds]
  * This side dials, with -a the peers dial. Each pair exchanges a message each way; then nothing happens for a while
@@ -17,12 +18,14 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, TAG = 5, MOST_PEERS = 10000 };
+enum { SECONDS = 60, TAG = 5, MOST_PEERS = 10000, PERIOD = 64 };
 
 /* One end of the talk between a worker of the peers' process and the worker here. */
 struct talk {
@@ -34,6 +37,7 @@ struct talk {
 
 static const ucp_request_param_t none;
 static int line; /* to the other process: addresses, then numbers of peers that shall dial */
+static _Atomic unsigned *current; /* the peer whose turn it is: the others are looked after now and then */
 
 static void quit(const char *what)
 {
@@ -131,6 +135,14 @@ static bool has_received(struct talk *talk)
     return true;
 }
 
+static void answer(struct talk *talk, const void *address)
+{
+    if (has_received(talk) && talk->ep == NULL) {
+        make_ep(talk, address);
+        say(talk);
+    }
+}
+
 static void be_peers(unsigned count)
 {
     struct talk *talks = calloc(count, sizeof(*talks));
@@ -154,17 +166,18 @@ static void be_peers(unsigned count)
     }
     address = hear_address();
     fcntl(line, F_SETFL, O_NONBLOCK);
-    for (;;) {
+    for (unsigned long round = 0;; round++) {
+        answer(&talks[*current], address);
+        if (round % PERIOD != 0) {
+            continue;
+        }
         cw_watchdog_beat(); /* this process ends with the other */
+        for (unsigned i = 0; i < count; i++) {
+            answer(&talks[i], address);
+        }
         if (read(line, &next, sizeof(next)) == (ssize_t)sizeof(next)) {
             make_ep(&talks[next], address);
             say(&talks[next]);
-        }
-        for (unsigned i = 0; i < count; i++) {
-            if (has_received(&talks[i]) && talks[i].ep == NULL) {
-                make_ep(&talks[i], address);
-                say(&talks[i]);
-            }
         }
     }
 }
@@ -177,11 +190,15 @@ static void await_receive(struct talk *talk)
     cw_watchdog_beat();
 }
 
-static void meet(ucp_worker_h worker, unsigned peer, const void *address, bool peer_dials)
+/* Nanoseconds that it took. */
+static double meet(ucp_worker_h worker, unsigned peer, const void *address, bool peer_dials)
 {
     struct talk talk = {.worker = worker};
+    uint64_t start;
 
+    *current = peer;
     start_receive(&talk);
+    start = cw_clock_ns();
     if (peer_dials) {
         if (write(line, &peer, sizeof(peer)) != (ssize_t)sizeof(peer)) {
             quit("the peers are gone");
@@ -193,6 +210,14 @@ static void meet(ucp_worker_h worker, unsigned peer, const void *address, bool p
     if (!peer_dials) {
         await_receive(&talk);
     }
+    return (double)(cw_clock_ns() - start);
+}
+
+static int by_value(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+
+    return a < b ? -1 : a > b;
 }
 
 static void idle(ucp_worker_h worker, unsigned long milliseconds)
@@ -207,9 +232,14 @@ static void idle(ucp_worker_h worker, unsigned long milliseconds)
 
 static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds, void **addresses)
 {
+    double *times = calloc(peers, sizeof(*times));
     struct cw_side_memory before, one, all;
     struct cw_side side;
 
+    if (times == NULL) {
+        quit("no memory for the times");
+    }
+    memset(times, 1, peers * sizeof(*times)); /* resident before the first look */
     cw_side_memory_now(); /* the first look takes memory of its own */
     before = cw_side_memory_now();
     cw_side_open(&side, UCP_FEATURE_TAG);
@@ -218,7 +248,7 @@ static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds,
     idle(side.worker, milliseconds);
     one = cw_side_memory_now();
     for (unsigned i = 1; i < peers; i++) {
-        meet(side.worker, i, addresses[i], peers_dial);
+        times[i] = meet(side.worker, i, addresses[i], peers_dial);
     }
     idle(side.worker, milliseconds);
     all = cw_side_memory_now();
@@ -226,6 +256,8 @@ static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds,
     printf("version %s\n", ucp_get_version_string());
     printf("one_peer_kib %ld\n", one.resident_kib - before.resident_kib);
     printf("peer_bytes %.0f\n", (double)(all.resident_kib - one.resident_kib) * 1024 / (peers - 1));
+    qsort(times + 1, peers - 1, sizeof(*times), by_value);
+    printf("first_reply_usec %.2f\n", times[1 + (peers - 1) / 2] / 1e3);
     printf("peer_dirty_bytes %.0f\n", (double)(all.dirty_kib - one.dirty_kib) * 1024 / (peers - 1));
 }
 
@@ -267,16 +299,20 @@ int main(int argc, char **argv)
     cw_watchdog_start(SECONDS, 1);
     raise_limit();
     addresses = calloc(peers, sizeof(*addresses));
-    if (addresses == NULL || socketpair(AF_UNIX, SOCK_STREAM, 0, lines) != 0 || (child = fork()) < 0) {
+    current   = mmap(NULL, sizeof(*current), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (addresses == NULL || current == MAP_FAILED || socketpair(AF_UNIX, SOCK_STREAM, 0, lines) != 0 ||
+        (child = fork()) < 0) {
         quit("no second process");
         return 1;
     }
     line = lines[child == 0];
     close(lines[child != 0]);
     if (child == 0) {
+        cw_cpu_bind_nth(0);
         cw_watchdog_start(SECONDS, 1);
         be_peers((unsigned)peers);
     }
+    cw_cpu_bind_nth(1);
     for (unsigned i = 0; i < peers; i++) {
         addresses[i] = hear_address();
     }

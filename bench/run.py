@@ -507,6 +507,16 @@ def connect_rows(settings, tools):
             yield Row("connect", f"{transport}, {label}", unit, better,
                       {tool.name: startup_source(settings, tool, key, (), transport, 1, "bench_connect")
                        for tool in libraries})
+    yield from address_rows(settings, tools)
+
+
+def address_rows(settings, tools):
+    """Of 200 peers, one after the other, by the addresses of their workers."""
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for transport in TRANSPORTS:
+        yield Row("connect", f"{transport}, endpoint by worker address to first reply", "usec", "less",
+                  {tool.name: startup_source(settings, tool, "first_reply_usec", ["-n", "201", "-i", "1"], transport, 1,
+                                             "bench_memory") for tool in libraries})
 
 
 def guarded_rows(settings, tools):

@@ -106,8 +106,8 @@ class Suites(unittest.TestCase):
                 self.assertEqual(len([label for label in labels if label.startswith(start)]), 1, start)
         self.assertTrue(all("bare" in row.sources for row in rows))
 
-    def test_memory_and_matching_rows_are_those_that_the_promises_name(self):
-        for suite in ("memory", "matching"):
+    def test_rows_of_libraries_are_those_that_the_promises_name(self):
+        for suite in ("connect", "endpoints", "memory", "matching"):
             rows = list(run.ROWS[suite](self.settings(), self.tools()))
             labels = [row.label for row in rows]
             self.assertEqual(len(labels), len(set(labels)))
