@@ -3,7 +3,8 @@
  * A network that damages what it carries: a proxy between a client and a server, each a process, cuts, delays, splits,
  * doubles, drops or flips at a random place of one direction. Counted is what became of the talk. Never a crash,
  * whatever was done; never wrong data or silence where nothing but time and the cut of packets was changed; never wrong
- * data at all with a checksum (UCX_TCP_CHECKSUM). -n: talks of each kind; STORM_TALK=<seed,kind> repeats one.
+ * data at all with a guard (UCX_TCP_CHECKSUM or UCX_AUTH_TLS), nor silence. -n: talks of each kind;
+ * STORM_TALK=<seed,kind> repeats one.
  */
 #define _GNU_SOURCE
 #include "talk.h"
@@ -326,11 +327,11 @@ static void all_talks(enum damage damage, long number, uint64_t seed, bool verbo
     }
 }
 
-static bool checksum_is_on(void)
+static bool is_guarded(void)
 {
     const char *value = getenv("UCX_TCP_CHECKSUM");
 
-    return value != NULL && value[0] == 'y';
+    return (value != NULL && value[0] == 'y') || getenv("UCX_AUTH_TLS") != NULL;
 }
 
 static bool is_right(enum damage damage)
@@ -344,7 +345,7 @@ static bool is_right(enum damage damage)
     if (damage <= HALF) {
         return right && count[TALK_SILENT] + count[TALK_WRONG] == 0;
     }
-    return right && (count[TALK_WRONG] == 0 || !checksum_is_on());
+    return right && (count[TALK_SILENT] + count[TALK_WRONG] == 0 || !is_guarded());
 }
 
 int main(int argc, char **argv)
@@ -368,7 +369,7 @@ int main(int argc, char **argv)
         printf("%s: %s\n", names[damage], outcomes[one_talk(seed, (enum damage)damage)]);
         return 0;
     }
-    printf("%-28s", checksum_is_on() ? "with checksum, the proxy" : "the proxy");
+    printf("%-28s", is_guarded() ? "guarded, the proxy" : "the proxy");
     for (int k = 0; k < TALK_OUTCOMES; k++) {
         printf(" %10s", outcomes[k]);
     }

@@ -32,6 +32,7 @@ static void side_init(struct side *side, int fd, int dialled)
     assert_non_null(side->conn.guard);
     side->conn.guard->conn = &side->conn;
     cw_list_init(&side->conn.guard->unread);
+    cw_list_init(&side->conn.guard->mark.link);
 }
 
 static void sides_begin(void)

@@ -166,6 +166,8 @@ struct cw_tcp_iface {
     struct cw_list pending;       /* something is to be told from progress */
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* guards that hold received bytes */
+    struct cw_list spoke;         /* guards that will send a mark, tcp_mark.h */
+    struct cw_alarm mark_due;
     struct cw_tcp_guarding *guarding;
     struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any */
     struct cw_alarm look;

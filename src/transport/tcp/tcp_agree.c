@@ -207,6 +207,7 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     }
     conn->guard->conn = conn;
     cw_list_init(&conn->guard->unread);
+    cw_list_init(&conn->guard->mark.link);
     return (guarding->tls != NULL) ? shake_hands(conn) : NULL;
 }
 

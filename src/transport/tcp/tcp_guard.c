@@ -11,15 +11,19 @@
 
 ssize_t cw_tcp_guard_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
 {
-    return conn->guard->ops->sendv(conn->guard, iov, count);
+    const ssize_t sent = conn->guard->ops->sendv(conn->guard, iov, count);
+
+    if (sent > 0) {
+        cw_tcp_mark_spoke(conn);
+    }
+    return sent;
 }
 
 ssize_t cw_tcp_guard_send(struct cw_tcp_conn *conn, const void *data, size_t length)
 {
     const struct iovec iov = {(void *)(uintptr_t)data, length};
 
-    return (conn->guard != NULL) ? conn->guard->ops->sendv(conn->guard, &iov, 1) :
-           cw_net_send(conn->item.fd, data, length);
+    return (conn->guard != NULL) ? cw_tcp_guard_sendv(conn, &iov, 1) : cw_net_send(conn->item.fd, data, length);
 }
 
 ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
@@ -47,6 +51,7 @@ void cw_tcp_guard_free(struct cw_tcp_conn *conn)
     struct cw_tcp_guard *guard = conn->guard;
 
     if (guard != NULL) {
+        cw_tcp_mark_leave(conn);
         conn->guard = NULL;
         cw_list_remove(&guard->unread);
         guard->ops->free(guard);
@@ -56,6 +61,7 @@ void cw_tcp_guard_free(struct cw_tcp_conn *conn)
 void cw_tcp_guard_leave(struct cw_tcp_conn *conn)
 {
     if (conn->guard != NULL) {
+        cw_tcp_mark_leave(conn);
         cw_list_remove(&conn->guard->unread);
     }
 }

@@ -12,6 +12,7 @@
 
 #include "base/compiler.h"
 #include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_mark.h"
 
 enum cw_tcp_protection { /* bits, on the wire */
     CW_TCP_PLAIN    = 0,
@@ -25,6 +26,7 @@ struct cw_tcp_guard {
     const struct cw_tcp_guard_ops *ops;
     struct cw_tcp_conn *conn;
     struct cw_list unread;        /* iface->unread, or alone */
+    struct cw_tcp_mark mark;
     const char *why;              /* what an error was, as the end of a sentence about the peer; NULL: see errno */
     uint8_t has_unread;           /* receive again although the descriptor may be silent */
 };

@@ -167,6 +167,17 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     return CW_TCP_PLACED_HEADER + length;
 }
 
+/* A whole frame that is no placed packet. 0: it is wrong. */
+static int whole(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, uint8_t *body, unsigned *events)
+{
+    if (cw_unlikely(header->kind == CW_TCP_MARK)) {
+        return cw_tcp_mark_arrived(conn, body, header->length);
+    }
+    conn->super.iface->upcalls->packet(&conn->super, header->id, body, header->length);
+    (*events)++;
+    return 1;
+}
+
 /* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
@@ -182,7 +193,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             return 0;
         }
         size = CW_TCP_FRAME_HEADER + header.length;
-        if (cw_unlikely(conn->first != NULL && header.kind != CW_TCP_PLACED)) {
+        if (cw_unlikely(conn->first != NULL && header.kind == CW_TCP_PACKET)) {
             return 0;
         }
         if (header.kind == CW_TCP_PLACED) {
@@ -194,11 +205,13 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
                 return conn->state != CW_TCP_OPEN; /* abandoned instead of a place */
             }
         } else if (length < size) {
+            if (header.kind == CW_TCP_MARK && conn->guard == NULL) {
+                return 0;
+            }
             save_frame(conn, at, length, size);
             return 1;
-        } else {
-            conn->super.iface->upcalls->packet(&conn->super, header.id, at + CW_TCP_FRAME_HEADER, header.length);
-            (*events)++;
+        } else if (!whole(conn, &header, at + CW_TCP_FRAME_HEADER, events)) {
+            return 0;
         }
         at += size;
         length -= size;
@@ -214,6 +227,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     const size_t missing = conn->rx_size - conn->rx_have;
     uint8_t *frame       = conn->rx_frame;
     struct cw_tcp_frame_header header;
+    int right;
 
     if (got < missing) {
         conn->rx_have += got;
@@ -222,10 +236,9 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
-    conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER, header.length);
-    (*events)++;
+    right          = whole(conn, &header, frame + CW_TCP_FRAME_HEADER, events);
     free(frame);
-    return (got == missing) || parse(conn, got - missing, events);
+    return right && ((got == missing) || parse(conn, got - missing, events));
 }
 
 /* The same for a place. */

@@ -333,6 +333,26 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
     keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
 }
 
+static void nobody_waits(struct cw_completion *self, ucs_status_t status)
+{
+    (void)self;
+    (void)status;
+}
+
+ucs_status_t cw_tcp_send_mark(struct cw_tcp_conn *conn, const struct cw_tcp_mark_body *body, const void *padding,
+                              size_t length, unsigned count)
+{
+    static struct cw_completion nobody = {nobody_waits};
+    struct iovec iov[CW_TCP_MAX_IOV];
+    unsigned i;
+
+    assert(conn->tx == NULL && count <= CW_TCP_MAX_IOV);
+    for (i = 0; i < count; i++) {
+        iov[i] = (struct iovec){(void *)(uintptr_t)padding, length};
+    }
+    return send_user(conn, CW_TCP_MARK, 0, body, sizeof(*body), iov, count, count * length, &nobody);
+}
+
 /* Gives the buffer back first: the callbacks may send. */
 static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
 {

@@ -36,6 +36,7 @@
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
+#define CW_TCP_MARK_MAX         65536u
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
 
 enum cw_tcp_greeting_kind {
@@ -47,7 +48,8 @@ enum cw_tcp_greeting_kind {
     CW_TCP_JOIN          = 6,
     CW_TCP_JOINED        = 7
 };
-enum cw_tcp_frame_kind { CW_TCP_PACKET = 0, CW_TCP_PLACED = 1 };
+enum cw_tcp_frame_kind { CW_TCP_PACKET = 0, CW_TCP_PLACED = 1, CW_TCP_MARK = 2 /* of guarded connections */ };
+enum cw_tcp_mark_kind { CW_TCP_MARK_ASKS = 1, CW_TCP_MARK_ANSWERS = 2 };
 
 struct cw_tcp_greeting_header {
     uint32_t magic;
@@ -65,8 +67,16 @@ struct cw_tcp_frame_header {
     uint16_t reserved;
 };
 
+/* Behind it anything may come, which means nothing. */
+struct cw_tcp_mark_body {
+    uint32_t number;              /* of the question */
+    uint8_t kind;                 /* enum cw_tcp_mark_kind */
+    uint8_t reserved[3];
+};
+
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
 
 static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
 {
@@ -121,6 +131,10 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     }
     if (header->kind == CW_TCP_PACKET) {
         return header->length <= CW_TCP_PACKET_MAX;
+    }
+    if (header->kind == CW_TCP_MARK) {
+        return header->length >= sizeof(struct cw_tcp_mark_body) &&
+               header->length <= sizeof(struct cw_tcp_mark_body) + CW_TCP_MARK_MAX;
     }
     return header->kind == CW_TCP_PLACED && header->length > CW_PLACE_HEADER &&
            header->length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
