@@ -167,17 +167,13 @@ static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
 
-    if (desc->state == CW_AM_DESC_PIECES) {
-        memcpy((char *)cw_am_desc_data(desc) + incoming->received, data, length);
-    }
-    return UCS_OK;
+    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_add(incoming->ep->worker, desc, data, length) : UCS_OK;
 }
 
 static void complete(struct cw_incoming *incoming)
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
     struct message message  = {.ep            = incoming->ep,
-                               .header        = (char *)cw_am_desc_data(desc) + incoming->total,
                                .header_length = desc->header_length,
                                .id            = desc->handler,
                                .flags         = desc->flags,
@@ -185,6 +181,8 @@ static void complete(struct cw_incoming *incoming)
     const struct cw_am_handler *handler;
 
     cw_incoming_detach(incoming);
+    desc           = cw_am_pieces_end(message.ep->worker, desc);
+    message.header = (char *)cw_am_desc_data(desc) + message.length;
     handler = (desc->state == CW_AM_DESC_DISCARDED || message.ep->closed) ? NULL : find_handler(&message);
     if (handler == NULL) {
         cw_am_desc_free(desc);
@@ -230,9 +228,14 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     if (ep->closed) {
         desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_DISCARDED);
     } else {
-        desc = cw_am_desc_new(ep->worker, total, message.header_length, CW_AM_DESC_PIECES);
+        desc = cw_am_pieces_new(ep->worker, total, message.header, message.header_length);
     }
     if (desc == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (desc->state == CW_AM_DESC_PIECES &&
+        cw_am_pieces_add(ep->worker, desc, message.data, message.length) != UCS_OK) {
+        cw_am_desc_free(desc);
         return UCS_ERR_NO_MEMORY;
     }
     desc->in.kind      = &am_kind;
@@ -242,11 +245,6 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.in_pieces = 1;
     desc->handler      = message.id;
     desc->flags        = message.flags;
-    if (desc->state == CW_AM_DESC_PIECES) {
-        desc->header_length = message.header_length;
-        memcpy((char *)cw_am_desc_data(desc) + total, message.header, message.header_length);
-        memcpy(cw_am_desc_data(desc), message.data, message.length);
-    }
     cw_incoming_add(&desc->in, ep);
     return UCS_OK;
 }

@@ -32,12 +32,15 @@ enum cw_am_desc_state {
 };
 
 #define CW_AM_DESC_MAGIC 0x416d4463u
+#define CW_AM_AT_ONCE    (UINT64_C(1) << 20) /* what a peer's word gets of memory for a message */
 
 struct cw_am_desc {
     alignas(16) struct cw_incoming in;
     uint64_t send_id;           /* announced */
     uint64_t address;
     void *memory;               /* what to free */
+    char *growing;              /* PIECES of a long message: its memory as far as it came; NULL: behind this */
+    uint64_t room;              /* for data in it */
     uint32_t header_length;
     ucs_status_t status;        /* LOST: why */
     uint32_t magic;
@@ -63,6 +66,15 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
 void cw_am_desc_free(struct cw_am_desc *desc);
 /* The program is through with it: frees it, or leaves that to the end of its handler. It is on no list any more. */
 void cw_am_desc_use(struct cw_am_desc *desc);
+
+/* am_pieces.c. A message that comes in pieces, PIECES, and bytes of it; in.received does not count them yet. NULL and
+ * UCS_ERR_NO_MEMORY: no memory. */
+struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t total, const void *header,
+                                    uint32_t header_length);
+ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc *desc, const void *data,
+                              size_t length);
+/* All of it came, and the descriptor is on no list. Answers the one that has the data and the header behind it. */
+struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_am_desc *desc);
 
 struct cw_am_recv_state {
     struct cw_dt_cursor cursor;

@@ -39,6 +39,7 @@ struct cw_am_desc *cw_am_desc_new(const struct ucp_worker *worker, uint64_t data
 void cw_am_desc_free(struct cw_am_desc *desc)
 {
     desc->magic = 0;
+    free(desc->growing);
     free(desc->memory);
 }
 

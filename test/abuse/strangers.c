@@ -4,7 +4,9 @@
 #include "strangers.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "op/credit.h"
 #include "wire/address.h"
@@ -295,6 +297,42 @@ void cw_strangers_unfinished(const struct cw_visitor *visitor)
     for (i = 100; i < 200; i++) {
         cw_check(in[i] == 0x55);
     }
+    cw_visit_is_over(1);
+}
+
+static size_t address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t pages;
+
+    cw_check(file != NULL && fscanf(file, "%zu", &pages) == 1);
+    (void)fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* As many as may be unfinished, 2^38 bytes each: nothing of the server's is given on their word. */
+void cw_strangers_made_up_lengths(const struct cw_visitor *visitor)
+{
+    struct cw_wire_am_first header = {.total = htole64(UINT64_C(1) << 38)};
+    struct packet packet           = {.id = CW_PACKET_AM_FIRST, .length = sizeof(header) + 100};
+    struct cw_visit *visit;
+    size_t before;
+    uint32_t i;
+
+    cw_visit_begins();
+    visit  = visitor->open();
+    before = address_space();
+    for (i = 0; i < 64; i++) {
+        header.message = htole32(i);
+        memcpy(packet.data, &header, sizeof(header));
+        give(visitor, visit, packet);
+        rest(1);
+    }
+    give(visitor, visit, next_of(63, 100, 200)); /* known, and not too much */
+    rest(2);
+    cw_check(!visitor->ended(visit));
+    cw_check(address_space() <= before + ((size_t)1 << 30));
+    visitor->leave(visit);
     cw_visit_is_over(1);
 }
 

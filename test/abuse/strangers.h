@@ -47,6 +47,8 @@ struct cw_hello cw_stranger_hello(void);
 /* Each kind of broken packet on a connection of its own; forged acknowledgements; broken receives; random packets. */
 void cw_strangers_bad_packets(const struct cw_visitor *visitor);
 void cw_strangers_unfinished(const struct cw_visitor *visitor);
+/* Active messages that claim to be as long as may be. */
+void cw_strangers_made_up_lengths(const struct cw_visitor *visitor);
 void cw_strangers_forged_ack(const struct cw_visitor *visitor);
 void cw_strangers_random_packets(const struct cw_visitor *visitor, unsigned rounds);
 

@@ -5,12 +5,15 @@
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "core/ep.h"
+#include "op/am_desc.h"
 #include "op/incoming.h"
 #include "op/op.h"
 #include "wire/packet.h"
@@ -234,6 +237,63 @@ static void test_pieces(void **state)
     is_lost();
 }
 
+static size_t address_space(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    size_t pages;
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%zu", &pages), 1);
+    fclose(file);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Longer than what is given on the peer's word, with any alignment: whole, where it was kept, its header behind it. */
+static void test_long_message(void **state)
+{
+    static const size_t alignments[] = {0, 64, 65536};
+    const size_t total = 5000000, part = 60000;
+    size_t at;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(alignments) / sizeof(alignments[0]); i++) {
+        worker->am_alignment = alignments[i];
+        calls                = 0;
+        feed_first(KEEPER, 5, total, 1, 5, (i == 1) ? 0 : part);
+        for (at = (i == 1) ? 0 : part; at < total; at += part) {
+            assert_int_equal(calls, 0);
+            feed_next(1, at, (part < total - at) ? part : total - at);
+        }
+        assert_int_equal(calls, 1);
+        assert_int_equal(last_length, total);
+        assert_int_equal(last_header_length, 5);
+        assert_int_equal((uintptr_t)kept % (alignments[i] + (alignments[i] == 0)), 0);
+        for (at = 0; at < total; at++) {
+            if (((const char *)kept)[at] != 0x64) {
+                fail();
+            }
+        }
+        assert_memory_equal((const char *)kept + total, "hhhhh", 5);
+        ucp_am_data_release(worker, kept);
+    }
+    feed_first(KEEPER, 5, total, 1, 5, part); /* the rest never comes */
+}
+
+/* What a peer says it will send is given no memory before it comes. */
+static void test_made_up_lengths(void **state)
+{
+    const size_t before = address_space();
+
+    (void)state;
+    for (uint32_t i = 0; i < CW_MAX_UNFINISHED; i++) {
+        feed_first(ID, 0, UINT64_C(1) << 38, i, 0, 10);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+    }
+    assert_in_range(address_space() - before, 0, 4 * CW_MAX_UNFINISHED * CW_AM_AT_ONCE);
+    feed_next(0, 10, 60000);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
 static void test_wrong_pieces(void **state)
 {
     static const struct {
@@ -330,6 +390,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_eager_headers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_first_headers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_long_message, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_made_up_lengths, setup, teardown),
         cmocka_unit_test_setup_teardown(test_wrong_pieces, setup, teardown),
         cmocka_unit_test_setup_teardown(test_too_many_unfinished, setup, teardown),
         cmocka_unit_test_setup_teardown(test_rts_headers, setup, teardown),

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of active messages that come in pieces. A handler gets its data in one piece of memory, right behind the
+ * descriptor, but the length of the whole is a peer's word. So a short message gets its memory at once; a long one
+ * begins in a buffer beside its descriptor, which grows to twice what came, and the descriptor moves in front of the
+ * data at the end. Where the alignment is an ordinary one the system moves pages instead of copying them.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "op/am_desc.h"
+
+static size_t alignment(const struct ucp_worker *worker)
+{
+    return (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment : alignof(struct cw_am_desc);
+}
+
+/* What lies before the data. */
+static size_t front_of(size_t align)
+{
+    return (sizeof(struct cw_am_desc) + align - 1) & ~(align - 1);
+}
+
+struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t total, const void *header,
+                                    uint32_t header_length)
+{
+    const uint64_t at_once  = (total <= CW_AM_AT_ONCE) ? total : 0;
+    struct cw_am_desc *desc = cw_am_desc_new(worker, at_once, header_length, CW_AM_DESC_PIECES);
+
+    if (desc != NULL) {
+        desc->header_length = header_length;
+        desc->in.total      = total;
+        memcpy((char *)cw_am_desc_data(desc) + at_once, header, header_length);
+    }
+    return desc;
+}
+
+/* 0: no memory. */
+static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64_t least)
+{
+    const size_t align = alignment(worker), front = front_of(align);
+    uint64_t room      = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
+    size_t size;
+    char *data;
+
+    room = (room < desc->in.total) ? room : desc->in.total;
+    if (align > PTRDIFF_MAX / 4) {
+        return 0;
+    }
+    size = front + (size_t)room + desc->header_length;
+    if (align <= alignof(max_align_t)) {
+        data = realloc(desc->growing, size);
+    } else {
+        data = aligned_alloc(align, (size + align - 1) & ~(align - 1));
+        if (data != NULL && desc->growing != NULL) {
+            memcpy(data + front, desc->growing + front, (size_t)desc->in.received);
+            free(desc->growing);
+        }
+    }
+    if (data == NULL) {
+        return 0;
+    }
+    desc->growing = data;
+    desc->room    = room;
+    return 1;
+}
+
+ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc *desc, const void *data,
+                              size_t length)
+{
+    const uint64_t at = desc->in.received;
+    char *to;
+
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (desc->in.total <= CW_AM_AT_ONCE) {
+        to = cw_am_desc_data(desc);
+    } else if (at + length > desc->room && !grow(worker, desc, at + length)) {
+        return UCS_ERR_NO_MEMORY;
+    } else {
+        to = desc->growing + front_of(alignment(worker));
+    }
+    memcpy(to + at, data, length);
+    return UCS_OK;
+}
+
+struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_am_desc *desc)
+{
+    struct cw_am_desc *whole;
+    char *data;
+
+    if (desc->growing == NULL) {
+        return desc;
+    }
+    data  = desc->growing + front_of(alignment(worker));
+    whole = cw_am_desc_of(data);
+    memcpy(data + desc->in.total, cw_am_desc_data(desc), desc->header_length);
+    *whole         = *desc;
+    whole->memory  = desc->growing;
+    whole->growing = NULL;
+    cw_list_init(&whole->in.link);
+    desc->growing = NULL;
+    cw_am_desc_free(desc);
+    return whole;
+}
