@@ -14,6 +14,7 @@ for OpenSHMEM; or an installed program.
     --launch WORD      one more argument of mpirun
     --osc COMPONENT    what does one-sided MPI in Open MPI, instead of what the program's name asks for
     --input FILE       a file that the program wants in its working directory
+    --need FILE        the test is skipped where that is not installed
     --expect REGEX     must match a line of the output (or of --output FILE); can be given several times
     --refuse REGEX     must match none of its lines
     --output FILE      what the program writes in its working directory
@@ -248,7 +249,7 @@ def parse_arguments():
         parser.add_argument(name, required=True)
     for name in ("--set", "--launch", "--expect", "--refuse"):
         parser.add_argument(name, action="append", default=[])
-    for name in ("--input", "--output", "--osc"):
+    for name in ("--input", "--output", "--osc", "--need"):
         parser.add_argument(name)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("mpi", choices=sorted(LAUNCH))
@@ -263,6 +264,8 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
+    if options.need is not None and not os.path.exists(options.need):
+        skip("there is no %s on this machine" % options.need)
     if options.source:
         program = compiled(options.mpi, os.path.join(HERE, options.program), options.work)
         options.expect.append("^%s: passed" % os.path.basename(program))
