@@ -134,9 +134,10 @@ static inline uint64_t *find_plain(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
 ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                    uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    uint64_t *word = find_plain(ep, opcode, buffer, count, remote_addr, rkey, param);
-    uint64_t operand, swap;
+    uint64_t operand, swap, *word;
 
+    CW_PROBE(atomic, ep, opcode, remote_addr);
+    word = find_plain(ep, opcode, buffer, count, remote_addr, rkey, param);
     if (cw_likely(word != NULL)) {
         cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         memcpy(&operand, buffer, sizeof(operand));

@@ -13,7 +13,9 @@
 #include <string.h>
 
 #include "base/compiler.h"
+#include "base/probe.h"
 
+#define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
 #define MAX_SHORT       1024u
 #define MAX_BCOPY       (32u << 10)
@@ -250,7 +252,7 @@ static ucs_status_t can_send(struct self_conn *conn, struct self_iface *iface)
     return (iface->queued_bytes >= QUEUE_MAX_BYTES) ? again(conn, iface) : UCS_OK;
 }
 
-static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+static ucs_status_t queue_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     struct self_conn *conn   = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
@@ -270,20 +272,29 @@ static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t ma
     return UCS_OK;
 }
 
+static ucs_status_t self_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    ucs_status_t status = queue_packed(super, id, max, pack, arg);
+
+    CW_PROBE(send_bcopy, SELF_WIRE_ID, max, (int)status);
+    return status;
+}
+
 static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
                                     size_t length)
 {
     struct self_conn *conn   = self_conn_of(super);
     struct self_iface *iface = iface_of(super);
     ucs_status_t status      = can_send(conn, iface);
-    struct event *event;
+    struct event *event      = NULL;
 
+    if (status == UCS_OK) {
+        event  = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
+        status = (event != NULL) ? UCS_OK : again(conn, iface);
+    }
+    CW_PROBE(send_short, SELF_WIRE_ID, sizeof(header) + length, (int)status);
     if (status != UCS_OK) {
         return status;
-    }
-    event = event_new(iface, conn->peer, EVENT_PACKET, sizeof(header) + length);
-    if (event == NULL) {
-        return again(conn, iface);
     }
     event->id     = id;
     event->length = sizeof(header) + length;
@@ -428,7 +439,7 @@ static ucs_status_t self_arm(struct cw_iface *super)
 
 const struct cw_transport cw_self_transport = {
     .name          = "self",
-    .wire_id       = 1,
+    .wire_id       = SELF_WIRE_ID,
     .device_class  = CW_DEVICE_SELF,
     .query_devices = self_query_devices,
     .open          = self_open,

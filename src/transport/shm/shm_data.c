@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/probe.h"
 #include "os/unix_socket.h"
 
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
@@ -41,12 +42,16 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
 static CW_APART ucs_status_t send_longer(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
                                          size_t length)
 {
+    ucs_status_t status;
     char *data;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
                     !shm_has_room(&conn->tx, sizeof(header) + length))) {
-        return no_room(conn);
+        status = no_room(conn);
+        CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, (int)status);
+        return status;
     }
+    CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK);
     data = shm_reserve(&conn->tx, sizeof(header) + length);
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_short(data + sizeof(header), payload, length);
@@ -69,6 +74,7 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     data = conn->tx.cell->data;
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_short(data + sizeof(header), payload, length);
+    CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* its length is at hand here */
     shm_publish_cell(&conn->tx, sizeof(header) + length, id);
     if (conn->peer_sleeps) {
         ring_doorbell(conn);
@@ -80,10 +86,13 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
 {
     struct shm_conn *conn = shm_conn_of(super);
     char *data, *place;
+    ucs_status_t status;
     size_t length;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !shm_has_room(&conn->tx, max))) {
-        return no_room(conn);
+        status = no_room(conn);
+        CW_PROBE(send_bcopy, SHM_WIRE_ID, max, (int)status);
+        return status;
     }
     data   = shm_reserve(&conn->tx, max);
     length = pack(data, max, arg);
@@ -91,6 +100,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     if (cw_unlikely(place != data)) {
         memmove(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
     }
+    CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
     if (conn->peer_sleeps) {
         ring_doorbell(conn);

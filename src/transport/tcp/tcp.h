@@ -28,6 +28,8 @@
 #include "transport/tcp/tcp_wire.h"
 #include "transport/transport.h"
 
+#define CW_TCP_WIRE_ID 3u
+
 #define CW_TCP_MAX_IOV            16u
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
 #define CW_TCP_MAX_HOT            8u

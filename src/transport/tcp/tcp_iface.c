@@ -243,7 +243,7 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
 
 const struct cw_transport cw_tcp_transport = {
     .name          = "tcp",
-    .wire_id       = 3,
+    .wire_id       = CW_TCP_WIRE_ID,
     .device_class  = CW_DEVICE_NET,
     .query_devices = cw_tcp_query_devices,
     .open          = tcp_open,

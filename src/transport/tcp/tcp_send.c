@@ -16,6 +16,7 @@
 
 #include "base/compiler.h"
 #include "base/log.h"
+#include "base/probe.h"
 
 int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
 {
@@ -116,8 +117,8 @@ static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
     cw_tcp_tx_update_interest(conn);
 }
 
-/* A frame of `size` bytes was built behind tx->length. */
-static ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, size_t size)
+/* A frame of `size` bytes was built behind tx->length. Inline, so that the probes behind it cost no call. */
+static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, size_t size)
 {
     ssize_t sent;
 
@@ -149,6 +150,7 @@ ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     assert(length <= super->iface->limits.max_short);
     status = frame_begin(conn, CW_TCP_FRAME_HEADER + packet, &tx);
     if (cw_unlikely(status != UCS_OK)) {
+        CW_PROBE(send_short, CW_TCP_WIRE_ID, packet, (int)status);
         return status;
     }
     to = tx->bytes + tx->length;
@@ -157,7 +159,9 @@ ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     if (length > 0) {
         memcpy(to + CW_TCP_FRAME_HEADER + sizeof(header), payload, length);
     }
-    return frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+    status = frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+    CW_PROBE(send_short, CW_TCP_WIRE_ID, packet, (int)status);
+    return status;
 }
 
 ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
@@ -171,13 +175,16 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     assert(max <= super->iface->limits.max_bcopy);
     status = frame_begin(conn, CW_TCP_FRAME_HEADER + max, &tx);
     if (cw_unlikely(status != UCS_OK)) {
+        CW_PROBE(send_bcopy, CW_TCP_WIRE_ID, max, (int)status);
         return status;
     }
     to     = tx->bytes + tx->length;
     packet = pack(to + CW_TCP_FRAME_HEADER, max, arg);
     assert(packet <= max);
     cw_tcp_frame_encode(to, CW_TCP_PACKET, id, packet);
-    return frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+    status = frame_end(conn, tx, CW_TCP_FRAME_HEADER + packet);
+    CW_PROBE(send_bcopy, CW_TCP_WIRE_ID, packet, (int)status);
+    return status;
 }
 
 /* Takes n bytes from the front. True when nothing is left. */
@@ -256,13 +263,15 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
 {
     const size_t payload     = cw_tcp_iov_length(iov, iov_count);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    ucs_status_t status;
 
     assert(header_length + payload <= super->iface->limits.max_zcopy &&
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
-    if (conn->tx != NULL) {
-        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
-    }
-    return send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion);
+    status = (conn->tx == NULL) ? send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload,
+                                            completion) :
+             (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    CW_PROBE(send_zcopy, CW_TCP_WIRE_ID, header_length + payload, (int)status);
+    return status;
 }
 
 ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
@@ -270,6 +279,7 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
 {
     const size_t payload      = cw_tcp_iov_length(iov, iov_count);
     struct cw_tcp_conn *first = cw_tcp_conn_of(super), *conn;
+    ucs_status_t status;
 
     assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
     if (first->broken != UCS_OK) {
@@ -279,10 +289,10 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
         cw_tcp_rails_want(first);
     }
     conn = cw_tcp_rails_choose(first);
-    if (conn == NULL) {
-        return again(first);
-    }
-    return send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
+    status = (conn == NULL) ? again(first) :
+             send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
+    CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
+    return status;
 }
 
 ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
