@@ -22,7 +22,7 @@ for OpenSHMEM; or an installed program.
 
 Status: 0, 77 when a package is missing here, 1 for anything else. A run that hangs is a failure: what the processes do
 is printed (if gdb is there) and all of them are killed. Our library must have been used: the sources look at
-themselves (CW_APPS_LIB); the maps of every process that mpirun started are looked at while it runs.
+themselves (CW_APPS_LIB), and the loader writes down what each process loads (LD_DEBUG).
 """
 
 import argparse
@@ -38,7 +38,7 @@ import time
 SKIP = 77
 HERE = os.path.dirname(os.path.abspath(__file__))
 PR_SET_CHILD_SUBREAPER = 36
-LIBRARY = re.compile(r"\s(/\S*/libuc[pstm]\.so[^\s]*)")
+LIBRARY = re.compile(r"calling init: (/\S*/libuc[pstm]\.so[^\s]*)")
 BACKTRACE_LINES = 150
 
 # docs/APPS.md tells what each is for.
@@ -131,15 +131,16 @@ def kill_all():
         time.sleep(0.05)
 
 
-def used_libraries(program, into):
-    """Adds which libraries of ours or of the system the running processes of the program have mapped."""
-    for pid in descendants():
-        try:
-            if os.path.realpath(os.readlink("/proc/%d/exe" % pid)) != program:
-                continue
-        except OSError:
-            continue
-        into.update(LIBRARY.findall(read("/proc/%d/maps" % pid)))
+def used_libraries(program, directory):
+    """Which libraries of ours or of the system the processes of the program loaded, as the loader wrote it down."""
+    found = set()
+    started = "transferring control: "
+    for name in os.listdir(directory):
+        text = read(os.path.join(directory, name)) if name.startswith("loader.") else ""
+        names = [line.split(started, 1)[1] for line in text.split("\n") if started in line]
+        if any(os.path.basename(other) == os.path.basename(program) for other in names):
+            found.update(LIBRARY.findall(text))
+    return found
 
 
 def tell_what_hangs(program):
@@ -188,7 +189,7 @@ def one_sided(program):
 
 
 def run(options, program, env, names):
-    """(status, output, mapped libraries); status None: it hung."""
+    """(status, output, loaded libraries); status None: it hung."""
     launcher = shutil.which(LAUNCHER[options.mpi])
     if launcher is None:
         skip("there is no %s (Debian: %s)" % (LAUNCHER[options.mpi], PACKAGES[options.mpi]))
@@ -201,15 +202,14 @@ def run(options, program, env, names):
     settings = " ".join("%s=%s" % (name, env[name]) for name in names if name != "CW_APPS_LIB")
     print("running: %s %s" % (settings, " ".join(command)), flush=True)
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libraries = set()
+    env = dict(env, LD_DEBUG="libs", LD_DEBUG_OUTPUT=os.path.join(options.directory, "loader"))
     log = os.path.join(options.directory, "output")
     with open(log, "w", encoding="utf-8") as output:
         process = subprocess.Popen(command, cwd=options.directory, env=env, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT)
         end = time.monotonic() + options.seconds
         while process.poll() is None and time.monotonic() < end:
-            used_libraries(program, libraries)
-            time.sleep(0.2 if libraries else 0.03)
+            time.sleep(0.03)
     status = process.poll()
     if status is None:
         print(read(log))
@@ -217,7 +217,7 @@ def run(options, program, env, names):
               options.seconds)
         tell_what_hangs(program)
     kill_all()
-    return status, read(log), libraries
+    return status, read(log), used_libraries(program, options.directory)
 
 
 def judge(options, status, output, libraries):
@@ -230,9 +230,9 @@ def judge(options, status, output, libraries):
         complaints.append("mpirun ended with status %d" % status)
     strange = sorted(path for path in libraries if os.path.dirname(path) != options.lib)
     if strange:
-        complaints.append("the processes had other libraries mapped: " + ", ".join(strange))
+        complaints.append("the processes loaded other libraries: " + ", ".join(strange))
     if not options.source and not any("/libucp.so" in path for path in libraries):
-        complaints.append("no process was seen with our libucp mapped")
+        complaints.append("no process loaded our libucp")
     for pattern in options.expect:
         if re.search(pattern, text, re.MULTILINE) is None:
             complaints.append("no line of the output matches " + pattern)
