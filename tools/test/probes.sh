@@ -14,6 +14,7 @@ diff "$work/written" "$work/there" || fail "docs/OBSERVE.md has other probes tha
 
 # Stops at the first packet of the kind: transport, size (8 bytes of tag, 8 of data), status.
 seen() {
+    # shellcheck disable=SC2016 # gdb's variables
     UCX_TLS=$1 timeout -s KILL 60 gdb -nx -batch -ex 'set confirm off' -ex 'set debuginfod enabled off' -ex start \
         -ex "break -probe-stap causeway:$3" -ex continue \
         -ex 'printf "seen %d %d %d\n", $_probe_arg0, $_probe_arg1, $_probe_arg2' -ex kill \
