@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poller of os/poll.h on epoll, eventfd and timerfd. The eventfd is registered with a NULL pointer so that a
- * dispatch can tell it from items. Items removed in the middle of a dispatch are struck out of the batch that is being
+ * dispatch can tell it from items. Without a signal the epoll instance is made for the first descriptor: a worker whose
+ * transports have none costs none. Items removed in the middle of a dispatch are struck out of the batch that is being
  * worked through. The timer is set to the earliest alarm or, after that was cancelled, earlier; alarms are fired by the
  * clock, so that they need no timer while the program spins.
  */
@@ -53,6 +54,14 @@ static unsigned timer_ready(struct cw_poll_item *item, unsigned events)
     return 0;
 }
 
+static int make_set(struct cw_poller *poller)
+{
+    if (poller->epoll_fd < 0) {
+        poller->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    }
+    return poller->epoll_fd;
+}
+
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
@@ -63,13 +72,10 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     }
     poller->signal_fd = -1;
     poller->timer.fd  = -1;
-    poller->epoll_fd  = epoll_create1(EPOLL_CLOEXEC);
-    if (poller->epoll_fd < 0) {
-        goto fail;
-    }
+    poller->epoll_fd  = -1;
     if (signal) {
         poller->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (poller->signal_fd < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
+        if (make_set(poller) < 0 || poller->signal_fd < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
             goto fail;
         }
         poller->timer.ready = timer_ready;
@@ -105,9 +111,9 @@ void cw_poller_free(struct cw_poller *poller)
     free(poller);
 }
 
-int cw_poller_fd(const struct cw_poller *poller)
+int cw_poller_fd(struct cw_poller *poller)
 {
-    return poller->epoll_fd;
+    return make_set(poller);
 }
 
 int cw_poller_signal_fd(const struct cw_poller *poller)
@@ -121,7 +127,7 @@ ucs_status_t cw_poller_add(struct cw_poller *poller, struct cw_poll_item *item, 
     static struct cw_log_limit limit;
 
     item->events = events;
-    if (epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, item->fd, &event) < 0) {
+    if (make_set(poller) < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, item->fd, &event) < 0) {
         cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot watch descriptor %d: %m%s", item->fd,
                            (errno == ENOSPC) ? "; raise fs.epoll.max_user_watches" : "");
         return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;
@@ -210,7 +216,7 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
     uint32_t events;
     int count;
 
-    count               = epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
+    count               = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, poller->batch, BATCH, 0);
     poller->batch_count = (count < 0) ? 0 : count;
     poller->batch_next  = 0;
     while (poller->batch_next < poller->batch_count) {
@@ -234,7 +240,7 @@ int cw_poller_check(struct cw_poller *poller)
     uint64_t value;
 
     set_timer(poller);
-    count     = epoll_wait(poller->epoll_fd, events, BATCH, 0);
+    count     = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, events, BATCH, 0);
     signalled = count == BATCH && poller->signal_fd >= 0; /* it may be behind those that had a place */
     for (i = 0; i < count; i++) {
         signalled |= events[i].data.ptr == NULL;
@@ -283,7 +289,7 @@ ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = user_data};
 
-    if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
+    if (make_set(poller) < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
         cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll "
                  "descriptor", epoll_fd);
         return (errno == ENOMEM || errno == ENOSPC) ? UCS_ERR_NO_MEMORY : UCS_ERR_IO_ERROR;

@@ -28,13 +28,14 @@ struct cw_poll_item {
 
 struct cw_poller;
 
-/* The epoll instance and, with `signal`, for somebody who sleeps, an eventfd for cw_poller_signal and a timer: made at
- * once, because the alarms that matter are set when descriptors run out. All are close-on-exec. */
+/* With `signal`, for somebody who sleeps: an epoll instance, an eventfd for cw_poller_signal and a timer, made at once,
+ * because the alarms that matter are set when descriptors run out. Without, the epoll instance is made when the first
+ * descriptor is added. All are close-on-exec. */
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p);
 void cw_poller_free(struct cw_poller *poller);
 
-/* The descriptor that becomes readable when any registered one is ready or a signal is pending. */
-int cw_poller_fd(const struct cw_poller *poller);
+/* The descriptor that becomes readable when any registered one is ready or a signal is pending; -1: none to be had. */
+int cw_poller_fd(struct cw_poller *poller);
 /* The eventfd behind cw_poller_signal, to be handed to local peers as a doorbell; -1 without `signal`. */
 int cw_poller_signal_fd(const struct cw_poller *poller);
 

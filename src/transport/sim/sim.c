@@ -76,9 +76,14 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
                                  .overhead_ns   = (double)world->knobs.step_ns}},
         .world  = world,
         .poller = params->poller,
-        .number = world->num_ifaces++,
     };
-    cw_list_add_tail(&world->ifaces, &iface->link);
+    cw_list_init(&iface->links[0]);
+    cw_list_init(&iface->links[1]);
+    if (cw_sim_world_add(world, iface) < 0) {
+        cw_error("cannot open the simulated network: out of memory");
+        free(iface);
+        return UCS_ERR_NO_MEMORY;
+    }
     *iface_p = &iface->iface;
     return UCS_OK;
 }
@@ -86,16 +91,18 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
 static void iface_close(struct cw_iface *base)
 {
     struct cw_sim_iface *iface = sim_iface(base);
-    struct cw_sim_link *link;
+    struct cw_list *link;
+    unsigned side;
 
     cw_sim_must(!iface->upcall, "an interface is closed inside its own progress");
     cw_sim_must(iface->num_conns == 0, "an interface is closed before its connections");
     cw_sim_drop_events(iface, UCS_ERR_UNREACHABLE, cw_sim_delay_ns(iface->world));
-    cw_list_for_each(link, &iface->world->links, struct cw_sim_link, link) {
-        link->ifaces[0] = (link->ifaces[0] == iface) ? NULL : link->ifaces[0];
-        link->ifaces[1] = (link->ifaces[1] == iface) ? NULL : link->ifaces[1];
+    for (side = 0; side < 2; side++) {
+        while ((link = cw_list_pop_head(&iface->links[side])) != NULL) {
+            cw_container_of(link, struct cw_sim_link, by_iface[side])->ifaces[side] = NULL;
+        }
     }
-    cw_list_remove(&iface->link);
+    cw_sim_world_remove(iface);
     free(iface);
 }
 
@@ -166,18 +173,6 @@ static void conn_free(struct cw_sim_conn *conn)
     free(conn);
 }
 
-static struct cw_sim_iface *find_listener(struct cw_sim_world *world, const struct address *address)
-{
-    struct cw_sim_iface *iface;
-
-    cw_list_for_each(iface, &world->ifaces, struct cw_sim_iface, link) {
-        if (iface->number == address->number) {
-            return iface;
-        }
-    }
-    return NULL;
-}
-
 /* Sends the hello on its way, or lets the dial fail later. */
 static void start_dial(struct cw_sim_world *world, struct cw_sim_link *link)
 {
@@ -210,7 +205,7 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
         return UCS_ERR_INVALID_ADDR;
     }
     memcpy(&address, bytes, ADDRESS_LENGTH);
-    link = cw_sim_link_new(world);
+    link = cw_sim_link_new(world, hello, hello_length);
     if (link == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -220,10 +215,8 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
         return UCS_ERR_NO_MEMORY;
     }
     conn->conn.user    = user;
-    link->ifaces[0]    = iface;
-    link->ifaces[1]    = find_listener(world, &address);
-    link->hello_length = hello_length;
-    memcpy(link->hello_data, hello, hello_length);
+    cw_sim_link_join(link, 0, iface);
+    cw_sim_link_join(link, 1, cw_sim_world_find(world, address.number));
     start_dial(world, link);
     *conn_p = &conn->conn;
     return UCS_OK;
@@ -534,8 +527,10 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
 /* Somebody dials: makes this end, asks the core and sends the answer back. */
 static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
 {
-    struct cw_sim_conn *conn = conn_new(iface, link, 1);
-    size_t reply_length      = CW_HELLO_MAX;
+    struct cw_sim_stats *stats = &iface->world->stats;
+    struct cw_sim_conn *conn   = conn_new(iface, link, 1);
+    size_t reply_length        = CW_HELLO_MAX;
+    char reply[CW_HELLO_MAX];
     ucs_status_t status;
 
     if (conn == NULL) {
@@ -544,9 +539,11 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
         return 0;
     }
     status = iface->iface.upcalls->accept(iface->iface.owner, &conn->conn, link->hello_data, link->hello_length,
-                                          link->reply_data, &reply_length);
+                                          reply, &reply_length);
     cw_sim_must(reply_length <= CW_HELLO_MAX, "a reply is too long");
-    link->reply_length  = reply_length;
+    cw_sim_must(cw_sim_link_reply(link, reply, reply_length), "there is no memory for a reply");
+    stats->hellos      += 2;
+    stats->hello_bytes += link->hello_length + reply_length;
     link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
     cw_sim_launch(&link->opened);
     if (status != UCS_OK) {
@@ -598,6 +595,7 @@ static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, 
         return 0;
     }
     world->stats.packets++;
+    world->stats.bytes += packet->length;
     iface->iface.upcalls->packet(&conn->conn, packet->id, packet->data, packet->length);
     return 1;
 }

@@ -63,6 +63,9 @@ enum cw_sim_death {
 struct cw_sim_stats {
     uint64_t events;
     uint64_t packets;               /* handed up */
+    uint64_t bytes;                 /* in them */
+    uint64_t hellos;                /* that arrived, and their answers */
+    uint64_t hello_bytes;
     uint64_t again;                 /* answers CW_AGAIN */
     uint64_t pieces;                /* steps of packets that left piece by piece */
     uint64_t placed;                /* packets of send_placed that arrived whole */
@@ -90,6 +93,11 @@ void cw_sim_get_stats(const struct cw_sim_world *world, struct cw_sim_stats *sta
 
 /* Interfaces are numbered in the order in which they were opened, from 0. How many there were: */
 unsigned cw_sim_num_ifaces(const struct cw_sim_world *world);
+/* The number of the interface whose event is the next one, or -1 when nothing is under way: with many of them, whoever
+ * drives the workers need not ask each in turn. */
+int64_t cw_sim_next(const struct cw_sim_world *world);
+/* Bytes that the network itself holds, beside packets under way. */
+size_t cw_sim_memory(const struct cw_sim_world *world);
 /* From now on progress() of that interface does nothing; its owner can still close everything. Not from inside an
  * upcall. */
 void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death death);

@@ -4,6 +4,7 @@
  * All ends live in one process, so a copy is a plain one; a core that copies from memory which its peer has given up is
  * found by a sanitizer. Copies end with the peer's connection, and by the faults NO_COPIES and COPY.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -108,9 +109,16 @@ ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, u
 struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)
 {
     struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_link *link = conn->link;
+    const size_t size        = 2 * CW_BOARDS * sizeof(struct cw_board);
 
     cw_sim_must(index < CW_BOARDS, "a board is asked for that does not exist");
-    return &conn->link->boards[(ours ? conn->side : 1 - conn->side) * CW_BOARDS + index];
+    if (link->boards == NULL) {
+        link->boards = aligned_alloc(_Alignof(struct cw_board), size);
+        cw_sim_must(link->boards != NULL, "there is no memory for boards");
+        memset(link->boards, 0, size);
+    }
+    return &link->boards[(ours ? conn->side : 1 - conn->side) * CW_BOARDS + index];
 }
 
 static size_t payload_of(const struct cw_sim_event *event)

@@ -95,6 +95,94 @@ static struct cw_sim_event *meld(struct cw_sim_event *one, struct cw_sim_event *
     return one;
 }
 
+/* ---- the interfaces ---- */
+
+static void busy_set(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+{
+    world->busy[at] = iface;
+    iface->place    = at + 1;
+}
+
+static void sift_up(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+{
+    while (at > 0 && comes_before(iface->heap, world->busy[(at - 1) / 2]->heap)) {
+        busy_set(world, at, world->busy[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+    busy_set(world, at, iface);
+}
+
+static void sift_down(struct cw_sim_world *world, unsigned at, struct cw_sim_iface *iface)
+{
+    unsigned child;
+
+    while ((child = 2 * at + 1) < world->num_busy) {
+        child += child + 1 < world->num_busy &&
+                 comes_before(world->busy[child + 1]->heap, world->busy[child]->heap);
+        if (!comes_before(world->busy[child]->heap, iface->heap)) {
+            break;
+        }
+        busy_set(world, at, world->busy[child]);
+        at = child;
+    }
+    sift_up(world, at, iface);
+}
+
+void cw_sim_reorder(struct cw_sim_iface *iface)
+{
+    struct cw_sim_world *world = iface->world;
+    const unsigned place       = iface->place;
+    struct cw_sim_iface *last;
+
+    if (iface->heap != NULL && !iface->death) {
+        if (place == 0) {
+            sift_up(world, world->num_busy++, iface);
+        } else {
+            sift_down(world, place - 1, iface);
+        }
+    } else if (place > 0) {
+        last         = world->busy[--world->num_busy];
+        iface->place = 0;
+        if (last != iface) {
+            sift_down(world, place - 1, last);
+        }
+    }
+}
+
+int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface)
+{
+    const unsigned max = (world->max_ifaces == 0) ? 16 : world->max_ifaces * 2;
+    struct cw_sim_iface **ifaces, **busy;
+
+    if (world->num_ifaces == world->max_ifaces) {
+        ifaces        = realloc(world->ifaces, max * sizeof(struct cw_sim_iface *));
+        world->ifaces = (ifaces != NULL) ? ifaces : world->ifaces;
+        busy          = realloc(world->busy, max * sizeof(struct cw_sim_iface *));
+        world->busy   = (busy != NULL) ? busy : world->busy;
+        if (ifaces == NULL || busy == NULL) {
+            return -1;
+        }
+        world->max_ifaces = max;
+    }
+    iface->number                = world->num_ifaces++;
+    world->ifaces[iface->number] = iface;
+    world->num_open++;
+    return 0;
+}
+
+void cw_sim_world_remove(struct cw_sim_iface *iface)
+{
+    iface->world->ifaces[iface->number] = NULL;
+    iface->world->num_open--;
+}
+
+struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigned number)
+{
+    return (number < world->num_ifaces) ? world->ifaces[number] : NULL;
+}
+
+/* ---- events ---- */
+
 /* The usual two passes over the children of the old root; without recursion, because a heap can be one long chain. */
 static struct cw_sim_event *pop(struct cw_sim_event **heap)
 {
@@ -156,6 +244,9 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns)
     event->child   = NULL;
     event->sibling = NULL;
     iface->heap    = meld(iface->heap, event);
+    if (iface->heap == event) {
+        cw_sim_reorder(iface);
+    }
     if (iface->armed) {
         iface->armed = 0;
         (void)cw_poller_signal(iface->poller);
@@ -200,6 +291,7 @@ struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface)
         return NULL;
     }
     pop(&iface->heap);
+    cw_sim_reorder(iface);
     world->stats.events++;
     world->stats.digest = cw_hash_mix(world->stats.digest ^ event->time_ns) ^ ((uint64_t)event->kind << 48) ^
                           ((uint64_t)iface->number << 32) ^ event->length;
@@ -209,31 +301,34 @@ struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface)
 void cw_sim_tick(struct cw_sim_iface *iface)
 {
     struct cw_sim_world *world = iface->world;
-    struct cw_sim_event *first = NULL;
-    struct cw_sim_iface *other;
 
     world->now_ns += world->knobs.step_ns;
-    cw_list_for_each(other, &world->ifaces, struct cw_sim_iface, link) {
-        if (!other->death && other->heap != NULL && (first == NULL || comes_before(other->heap, first))) {
-            first = other->heap;
-        }
+    if (world->num_busy > 0 && world->busy[0]->heap->time_ns > world->now_ns) {
+        world->now_ns = world->busy[0]->heap->time_ns;
     }
-    if (first != NULL && first->time_ns > world->now_ns) {
-        world->now_ns = first->time_ns;
-    }
+}
+
+int64_t cw_sim_next(const struct cw_sim_world *world)
+{
+    return (world->num_busy == 0) ? -1 : (int64_t)world->busy[0]->number;
 }
 
 void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns)
 {
-    struct cw_sim_event *event;
+    struct cw_sim_event *event, *heap;
 
-    while (iface->heap != NULL) {
-        event = pop(&iface->heap);
-        if (event->kind == CW_SIM_EVENT_HELLO) {
-            event->link->opened.status = status;
-            cw_sim_schedule(&event->link->opened, iface->world->now_ns + delay_ns);
+    while (iface->heap != NULL) { /* again: it may have dialled itself */
+        heap        = iface->heap;
+        iface->heap = NULL;
+        cw_sim_reorder(iface);
+        while (heap != NULL) {
+            event = pop(&heap);
+            if (event->kind == CW_SIM_EVENT_HELLO) {
+                event->link->opened.status = status;
+                cw_sim_schedule(&event->link->opened, iface->world->now_ns + delay_ns);
+            }
+            cw_sim_event_put(event);
         }
-        cw_sim_event_put(event);
     }
 }
 
@@ -242,27 +337,47 @@ static void event_init(struct cw_sim_event *event, struct cw_sim_link *link, uns
     *event = (struct cw_sim_event){.link = link, .side = (uint8_t)side, .kind = (uint8_t)kind};
 }
 
-struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world)
+struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length)
 {
-    const size_t align       = _Alignof(struct cw_board);
-    struct cw_sim_link *link = calloc(1, sizeof(*link) + align - 1 + 2 * CW_BOARDS * sizeof(struct cw_board));
+    struct cw_sim_link *link = calloc(1, sizeof(*link) + hello_length);
     unsigned side;
 
     if (link == NULL) {
         return NULL;
     }
-    link->boards     = (struct cw_board *)(((uintptr_t)(link + 1) + align - 1) & ~(uintptr_t)(align - 1));
-    link->references = 1;
+    link->references   = 1;
+    link->hello_length = hello_length;
+    memcpy(link->hello_data, hello, hello_length);
     event_init(&link->hello, link, 1, CW_SIM_EVENT_HELLO);
     event_init(&link->opened, link, 0, CW_SIM_EVENT_OPENED);
     for (side = 0; side < 2; side++) {
+        cw_list_init(&link->by_iface[side]);
         cw_list_init(&link->channels[side].queue);
         event_init(&link->closed[side], link, side, CW_SIM_EVENT_CLOSED);
         event_init(&link->channels[side].pump, link, side, CW_SIM_EVENT_PUMP);
         event_init(&link->channels[side].room, link, side, CW_SIM_EVENT_ROOM);
     }
-    cw_list_add_tail(&world->links, &link->link);
+    world->num_links++;
     return link;
+}
+
+void cw_sim_link_join(struct cw_sim_link *link, unsigned side, struct cw_sim_iface *iface)
+{
+    link->ifaces[side] = iface;
+    if (iface != NULL) {
+        cw_list_add_tail(&iface->links[side], &link->by_iface[side]);
+    }
+}
+
+int cw_sim_link_reply(struct cw_sim_link *link, const void *reply, size_t length)
+{
+    link->reply_data = (length == 0) ? NULL : malloc(length);
+    if (link->reply_data == NULL) {
+        return length == 0;
+    }
+    memcpy(link->reply_data, reply, length);
+    link->reply_length = length;
+    return 1;
 }
 
 void cw_sim_link_get(struct cw_sim_link *link)
@@ -274,7 +389,11 @@ void cw_sim_link_put(struct cw_sim_link *link)
 {
     cw_sim_must(link->references > 0, "a link is given back too often");
     if (--link->references == 0) {
-        cw_list_remove(&link->link);
+        the_world->num_links--;
+        cw_list_remove(&link->by_iface[0]);
+        cw_list_remove(&link->by_iface[1]);
+        free(link->boards);
+        free(link->reply_data);
         free(link);
     }
 }
@@ -346,8 +465,6 @@ struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *
     for (i = 0; i < 4; i++) {
         world->random[i] = spread(&state);
     }
-    cw_list_init(&world->ifaces);
-    cw_list_init(&world->links);
     if (knobs != NULL) {
         world->knobs = *knobs;
     } else {
@@ -362,9 +479,11 @@ struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *
 
 void cw_sim_world_free(struct cw_sim_world *world)
 {
-    cw_sim_must(world == the_world && cw_list_empty(&world->ifaces) && cw_list_empty(&world->links),
+    cw_sim_must(world == the_world && world->num_open == 0 && world->num_links == 0,
                 "an interface or connection is left");
     the_world = NULL;
+    free(world->ifaces);
+    free(world->busy);
     free(world);
 }
 
@@ -393,21 +512,21 @@ void cw_sim_get_stats(const struct cw_sim_world *world, struct cw_sim_stats *sta
     *stats = world->stats;
 }
 
+size_t cw_sim_memory(const struct cw_sim_world *world)
+{
+    size_t conns = 0;
+    unsigned i;
+
+    for (i = 0; i < world->num_ifaces; i++) {
+        conns += (world->ifaces[i] != NULL) ? world->ifaces[i]->num_conns : 0;
+    }
+    return world->num_links * sizeof(struct cw_sim_link) + conns * sizeof(struct cw_sim_conn) +
+           world->num_open * sizeof(struct cw_sim_iface) + world->max_ifaces * 2 * sizeof(struct cw_sim_iface *);
+}
+
 unsigned cw_sim_num_ifaces(const struct cw_sim_world *world)
 {
     return world->num_ifaces;
-}
-
-static struct cw_sim_iface *find(struct cw_sim_world *world, unsigned number)
-{
-    struct cw_sim_iface *iface;
-
-    cw_list_for_each(iface, &world->ifaces, struct cw_sim_iface, link) {
-        if (iface->number == number) {
-            return iface;
-        }
-    }
-    return NULL;
 }
 
 /* Calls the peers of an interface, and with `both` the interface itself, off. */
@@ -416,9 +535,9 @@ static void end_all(struct cw_sim_iface *iface, int both)
     struct cw_sim_link *link;
     unsigned side;
 
-    cw_list_for_each(link, &iface->world->links, struct cw_sim_link, link) {
-        for (side = 0; side < 2; side++) {
-            if (link->ifaces[side] == iface && (link->ends[side] != NULL || link->hello.queued)) {
+    for (side = 0; side < 2; side++) {
+        cw_list_for_each(link, &iface->links[side], struct cw_sim_link, by_iface[side]) {
+            if (link->ends[side] != NULL || link->hello.queued) {
                 cw_sim_link_end(link, 1 - side, UCS_ERR_CONNECTION_RESET);
                 if (both) {
                     cw_sim_link_end(link, side, UCS_ERR_CONNECTION_RESET);
@@ -430,7 +549,7 @@ static void end_all(struct cw_sim_iface *iface, int both)
 
 void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death death)
 {
-    struct cw_sim_iface *iface = find(world, number);
+    struct cw_sim_iface *iface = cw_sim_world_find(world, number);
 
     if (iface == NULL || iface->death) {
         return;
@@ -443,11 +562,12 @@ void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death 
         cw_sim_drop_events(iface, UCS_ERR_TIMED_OUT, world->knobs.dial_timeout_ns);
     }
     iface->death = (uint8_t)death;
+    cw_sim_reorder(iface);
 }
 
 void cw_sim_reset_all(struct cw_sim_world *world, unsigned number)
 {
-    struct cw_sim_iface *iface = find(world, number);
+    struct cw_sim_iface *iface = cw_sim_world_find(world, number);
 
     if (iface != NULL && !iface->death) {
         cw_sim_must(!iface->upcall, "an interface is reset inside its own upcall");

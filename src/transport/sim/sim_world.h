@@ -4,8 +4,10 @@
  * peer's memory) and sim_world.c (clock, events, chance).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
- * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age.
- * Events hold a reference on their link; all but packets are embedded in it, so that bad news never needs memory.
+ * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age, and
+ * the world keeps those interfaces that have any in a heap of their own. Events hold a reference on their link; all but
+ * packets are embedded in it, so that bad news never needs memory. Nothing here grows faster than the number of
+ * interfaces and connections: bench/scale runs 100,000 of them.
  */
 #ifndef CW_TRANSPORT_SIM_WORLD_H
 #define CW_TRANSPORT_SIM_WORLD_H
@@ -79,7 +81,7 @@ struct cw_sim_conn;
 struct cw_sim_iface;
 
 struct cw_sim_link {
-    struct cw_list link;                /* world->links */
+    struct cw_list by_iface[2];         /* ifaces[side]->links[side] while that is not NULL */
     unsigned references;                /* ends and queued events */
     struct cw_sim_iface *ifaces[2];     /* NULL once closed */
     struct cw_sim_conn *ends[2];        /* 0: the dialler; NULL before accept and after close */
@@ -87,11 +89,11 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
-    struct cw_board *boards;            /* CW_BOARDS of the dialler, as many of the acceptor; same allocation */
+    struct cw_board *boards;            /* CW_BOARDS of the dialler, as many of the acceptor; made at first use */
     size_t hello_length;
     size_t reply_length;
-    char hello_data[CW_HELLO_MAX];
-    char reply_data[CW_HELLO_MAX];
+    char *reply_data;                   /* NULL: none */
+    char hello_data[];
 };
 
 enum cw_sim_conn_state { CW_SIM_DIALING, CW_SIM_ACCEPTING, CW_SIM_OPEN, CW_SIM_BROKEN };
@@ -107,11 +109,12 @@ struct cw_sim_conn {
 
 struct cw_sim_iface {
     struct cw_iface iface;
-    struct cw_list link;                /* world->ifaces */
     struct cw_sim_world *world;
     struct cw_poller *poller;
     struct cw_sim_event *heap;
+    struct cw_list links[2];            /* dialled and accepted ones, struct cw_sim_link */
     unsigned number;
+    unsigned place;                     /* in world->busy, from 1; 0: not there */
     unsigned num_conns;
     uint8_t armed;
     uint8_t upcall;                     /* inside progress() */
@@ -125,9 +128,13 @@ struct cw_sim_world {
     uint64_t peer_draws;
     uint64_t now_ns;
     uint64_t next_age;
-    unsigned num_ifaces;
-    struct cw_list ifaces;
-    struct cw_list links;
+    unsigned num_ifaces;                /* ever */
+    unsigned max_ifaces;
+    unsigned num_open;
+    unsigned num_busy;
+    size_t num_links;
+    struct cw_sim_iface **ifaces;       /* by number; NULL: closed */
+    struct cw_sim_iface **busy;         /* a heap of those with events, the earliest first; room for max_ifaces */
     struct cw_sim_stats stats;
 };
 
@@ -151,6 +158,13 @@ void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
 void cw_sim_launch(struct cw_sim_event *event);
 /* As cw_sim_launch for a PLACED event: in no order with anything but the end of the connection. */
 void cw_sim_launch_placed(struct cw_sim_event *event);
+/* Puts an interface where the head of its own heap, or its death, demands. */
+void cw_sim_reorder(struct cw_sim_iface *iface);
+/* A number and a place for a new interface, or -1: no memory. */
+int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface);
+void cw_sim_world_remove(struct cw_sim_iface *iface);
+/* The interface of that number, or NULL. */
+struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigned number);
 /* The next event of that interface that is due, taken out; NULL: none. The caller gives it back with
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
@@ -174,7 +188,11 @@ struct cw_board *cw_sim_board(struct cw_conn *conn, int ours, unsigned index);
  * upcalls there were; *over_p: no more steps, or -1 when the packet broke the protocol. */
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);
 
-struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world);
+struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length);
+/* Joins a link to the interface of that side. */
+void cw_sim_link_join(struct cw_sim_link *link, unsigned side, struct cw_sim_iface *iface);
+/* Takes a copy of the answer to a hello. 0: no memory. */
+int cw_sim_link_reply(struct cw_sim_link *link, const void *reply, size_t length);
 void cw_sim_link_get(struct cw_sim_link *link);
 void cw_sim_link_put(struct cw_sim_link *link);
 /* The end at `side` learns that the connection is over, after all that is under way to it. */
