@@ -75,7 +75,8 @@ ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p)
     poller->epoll_fd  = -1;
     if (signal) {
         poller->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        if (make_set(poller) < 0 || poller->signal_fd < 0 || epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
+        if (make_set(poller) < 0 || poller->signal_fd < 0 ||
+            epoll_ctl(poller->epoll_fd, EPOLL_CTL_ADD, poller->signal_fd, &event) < 0) {
             goto fail;
         }
         poller->timer.ready = timer_ready;
