@@ -7,14 +7,13 @@
 #include "connect/connect.h"
 #include "connect/meet.h"
 #include "core/mem.h"
-#include "op/fetch.h"
 #include "op/op.h"
 #include "op/rma.h"
 
 static const struct cw_upcalls upcalls = {
     .packet    = cw_op_packet,
-    .place     = cw_fetch_place,
-    .placed    = cw_fetch_placed,
+    .place     = cw_op_place,
+    .placed    = cw_op_placed,
     .accept    = cw_wireup_accept,
     .opened    = cw_wireup_opened,
     .room      = cw_wireup_room,

@@ -56,7 +56,7 @@
     CW_COUNTER(POSTED, "posted", G, "tag receives that wait for a message")                                           \
     CW_COUNTER(UNEXPECTED, "unexpected", G, "tag messages that wait for a receive")                                   \
     CW_COUNTER(UNEXPECTED_BYTES, "unexpected_bytes", G, "bytes of those, with what is only announced")                \
-    CW_COUNTER(WAITING, "waiting", G, "operations that wait for a connection, for room or for the peer's credit")     \
+    CW_COUNTER(WAITING, "waiting", G, "operations that wait for connection, room, credit or to leave together")        \
     CW_COUNTER(WAITED, "waited", C, "operations that had to wait for one of these")                                   \
     CW_COUNTER(RETRIES, "retries", C, "attempts of waiting operations that found no room")                            \
     CW_COUNTER(REQUESTS, "requests", G, "requests of the library's own memory that the program has not given back")   \

@@ -154,7 +154,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
     return UCS_OK;
 }
 
-void cw_ep_drain(struct ucp_ep *ep)
+static void drain(struct ucp_ep *ep)
 {
     struct cw_request *request;
     ucs_status_t status;
@@ -178,6 +178,22 @@ void cw_ep_drain(struct ucp_ep *ep)
             cw_request_complete(request, status);
         }
     }
+}
+
+void cw_ep_drain(struct ucp_ep *ep)
+{
+    struct cw_conn *conn = ep->conn;
+
+    if (ep->state != CW_EP_OPEN || cw_list_empty(&ep->pending)) {
+        return;
+    }
+    if (conn->iface->transport->batch == NULL || ep->pending.next == ep->pending.prev) {
+        drain(ep);
+        return;
+    }
+    conn->iface->transport->batch(conn, 1);
+    drain(ep);
+    conn->iface->transport->batch(conn, 0);
 }
 
 void cw_ep_release_held(struct ucp_ep *ep)

@@ -61,6 +61,7 @@ struct ucp_ep {
     uint8_t close_sent;
     uint8_t error_reported;
     uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
+    uint8_t placing_is_ours;            /* op/incoming: and we have to free it */
     uint8_t tried_ifaces;               /* bit i: worker->ifaces[i] was dialled */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
@@ -83,11 +84,13 @@ struct ucp_ep {
     struct cw_hash_link index_link;     /* worker->ep_index */
     struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
     struct cw_list stored;              /* ... and what is complete, but was not received by the program */
+    uint64_t sent_round;                /* worker->round of the last small send that went out alone */
     uint64_t eager_sent;                /* op/credit.h, all since the beginning: sent, and let go of by the peer */
     uint64_t eager_acked;
     uint64_t eager_received;            /* arrived, let go of here, and what the peer was told of that */
     uint64_t eager_consumed;
     uint64_t eager_told;
+    char *placing;                      /* op/incoming: where the transport writes the next bytes of a message */
     struct cw_stream *stream;           /* op/: made at first use */
     struct cw_rma *rma;                 /* likewise */
     struct cw_reach *reach;             /* likewise */
@@ -157,6 +160,24 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
     return ep->state == CW_EP_OPEN && cw_list_empty(&ep->pending);
 }
 
+/* Puts the endpoint on the worker's list of those to be looked after by progress. */
+void cw_ep_reap_later(struct ucp_ep *ep);
+
+/* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in
+ * one call (docs/decisions/tcp-rate.md). Of open endpoints. */
+static inline int cw_ep_collects(const struct ucp_ep *ep)
+{
+    return ep->sent_round == ep->worker->round;
+}
+
+/* A small send went out alone. */
+static inline void cw_ep_sent_alone(struct ucp_ep *ep)
+{
+    if (ep->conn->iface->transport->batch != NULL) {
+        ep->sent_round = ep->worker->round;
+    }
+}
+
 /* Runs pending requests as far as the transport takes them. */
 void cw_ep_drain(struct ucp_ep *ep);
 
@@ -181,8 +202,6 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 /* The current connection attempt is over: its connection is closed by the next reap. Safe in upcalls. */
 void cw_ep_drop_conn(struct ucp_ep *ep);
 
-/* Puts the endpoint on the worker's list of those to be looked after by progress. */
-void cw_ep_reap_later(struct ucp_ep *ep);
 /* Closes failed or abandoned connections, frees endpoints that nobody needs. Called by progress, outside of upcalls.
  * Returns work done. */
 unsigned cw_ep_reap_all(struct ucp_worker *worker);

@@ -141,6 +141,16 @@ static ucs_status_t trace_send_placed(struct cw_conn *conn, uint8_t id, const vo
     return status;
 }
 
+static ucs_status_t trace_send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                        unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t length = CW_PLACE_HEADER + length_of(iov, iov_count);
+    ucs_status_t status = real_of(conn->iface)->send_in_place(conn, id, header, iov, iov_count, completion);
+
+    note_packet(conn, CW_TRACE_OUT, id, 0, length, status);
+    return status;
+}
+
 static unsigned trace_progress(struct cw_iface *iface)
 {
     static const struct cw_trace_event event = {.kind = CW_TRACE_WAKE};
@@ -225,6 +235,9 @@ void cw_trace_iface(struct ucp_worker *worker, unsigned index)
     }
     if (traced->table.send_placed != NULL) {
         traced->table.send_placed = trace_send_placed;
+    }
+    if (traced->table.send_in_place != NULL) {
+        traced->table.send_in_place = trace_send_in_place;
     }
     iface->transport = &traced->table;
 }

@@ -186,6 +186,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     worker->uid         = cw_random_u64();
     worker->redial.fire = cw_ep_redial_waiting;
+    worker->round       = 1;
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->retired);
@@ -220,6 +221,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 
 static void say_goodbye(struct ucp_ep *ep)
 {
+    cw_ep_drain(ep);
     if (ep->state == CW_EP_OPEN) {
         (void)ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);
     }
@@ -289,6 +291,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
         return 0;
     }
     worker->progress_depth = 1;
+    worker->round++;
     for (i = 0; i < worker->num_ifaces; i++) {
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }

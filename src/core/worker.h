@@ -69,6 +69,7 @@ struct ucp_worker {
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
     unsigned num_ifaces;
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
+    uint64_t round;                     /* of progress */
     uint64_t last_poll_ticks;
     uint64_t busy_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */

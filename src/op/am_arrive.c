@@ -163,6 +163,13 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
+static char *place(struct cw_incoming *incoming, size_t length)
+{
+    struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
+
+    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(incoming->ep->worker, desc, length) : NULL;
+}
+
 static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
@@ -207,7 +214,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 /* Nobody sends so much without asking; what is more is not even tried to be kept. */
 #define MAX_EAGER (UINT64_C(1) << 38)
 
-static const struct cw_incoming_kind am_kind = {.piece = piece, .complete = complete, .lost = lost};
+static const struct cw_incoming_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
 
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
 {

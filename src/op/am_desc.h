@@ -73,6 +73,8 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
                                     uint32_t header_length);
 ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc *desc, const void *data,
                               size_t length);
+/* Where the next bytes belong; an addition from there copies nothing. NULL: no memory. */
+char *cw_am_pieces_room(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length);
 /* All of it came, and the descriptor is on no list. Answers the one that has the data and the header behind it. */
 struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_am_desc *desc);
 

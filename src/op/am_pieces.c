@@ -66,23 +66,34 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
     return 1;
 }
 
+char *cw_am_pieces_room(const struct ucp_worker *worker, struct cw_am_desc *desc, size_t length)
+{
+    const uint64_t at = desc->in.received;
+
+    if (desc->in.total <= CW_AM_AT_ONCE) {
+        return (char *)cw_am_desc_data(desc) + at;
+    }
+    if (at + length > desc->room && !grow(worker, desc, at + length)) {
+        return NULL;
+    }
+    return desc->growing + front_of(alignment(worker)) + at;
+}
+
 ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc *desc, const void *data,
                               size_t length)
 {
-    const uint64_t at = desc->in.received;
     char *to;
 
     if (length == 0) {
         return UCS_OK;
     }
-    if (desc->in.total <= CW_AM_AT_ONCE) {
-        to = cw_am_desc_data(desc);
-    } else if (at + length > desc->room && !grow(worker, desc, at + length)) {
+    to = cw_am_pieces_room(worker, desc, length);
+    if (to == NULL) {
         return UCS_ERR_NO_MEMORY;
-    } else {
-        to = desc->growing + front_of(alignment(worker));
     }
-    memcpy(to + at, data, length);
+    if (to != data) {
+        memcpy(to, data, length);
+    }
     return UCS_OK;
 }
 

@@ -151,8 +151,10 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
         }
-        status = send_short(ep, id, header, header_length, buffer, length, flags);
+        status = cw_unlikely(cw_ep_collects(ep)) ? CW_AGAIN :
+                 send_short(ep, id, header, header_length, buffer, length, flags);
         if (cw_likely(status == UCS_OK)) {
+            cw_ep_sent_alone(ep);
             cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
             return NULL;
         }

@@ -419,25 +419,17 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
     return UCS_OK;
 }
 
-unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
 {
-    struct ucp_ep *ep = conn->user;
     struct cw_wire_rndv_data data;
     struct cw_fetch *fetch;
     uint64_t offset;
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
-    if (ep->state == CW_EP_FAILED) { /* given up already: not the peer's fault, and to be closed soon */
-        conn->iface->transport->abandon(conn);
-        return 0;
-    }
-    if (id != CW_PACKET_RNDV_DATA || ep->state != CW_EP_OPEN) {
-        return 0;
-    }
     memcpy(&data, header, sizeof(data));
     offset = le64toh(data.offset);
     fetch  = find(ep, le64toh(data.receive_id));
-    if (length == 0 || !expects(fetch, offset, length) || fetch->cursor->class_id != UCP_DATATYPE_CONTIG) {
+    if (!expects(fetch, offset, length) || fetch->cursor->class_id != UCP_DATATYPE_CONTIG) {
         return 0;
     }
     fetch->reserved += length;
@@ -445,13 +437,11 @@ unsigned cw_fetch_place(struct cw_conn *conn, uint8_t id, const void *header, si
     return 1;
 }
 
-void cw_fetch_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
-    struct ucp_ep *ep = conn->user;
     struct cw_wire_rndv_data data;
     struct cw_fetch *fetch;
 
-    (void)id;
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
     if (fetch != NULL && fetch->reserved >= length) { /* else its endpoint failed meanwhile */

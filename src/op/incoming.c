@@ -5,6 +5,8 @@
  */
 #include "op/incoming.h"
 
+#include <stdlib.h>
+
 #include "wire/packet.h"
 
 /* The newest comes first: an honest sender has no other one open. NULL, and how many there are, if it is not known. */
@@ -33,25 +35,23 @@ int cw_incoming_may_begin(const struct ucp_ep *ep, uint32_t number)
     return find(ep, number, &unfinished) == NULL && unfinished < CW_MAX_UNFINISHED;
 }
 
-ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t length)
+/* The message to which these bytes belong, if they are the next ones. NULL: they break the protocol. */
+static struct cw_incoming *expecting(const struct ucp_ep *ep, const void *data, size_t length)
 {
-    const char *payload = (const char *)data + sizeof(struct cw_wire_next);
     struct cw_incoming *incoming;
     struct cw_wire_next header;
-    ucs_status_t status;
     unsigned unfinished;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
-    length  -= sizeof(header);
     incoming = find(ep, le32toh(header.message), &unfinished);
-    if (incoming == NULL || le64toh(header.offset) != incoming->received ||
-        length > incoming->total - incoming->received) {
-        return UCS_ERR_IO_ERROR;
-    }
-    status = incoming->kind->piece(incoming, payload, length);
+    return (incoming != NULL && le64toh(header.offset) == incoming->received &&
+            length <= incoming->total - incoming->received) ? incoming : NULL;
+}
+
+static ucs_status_t arrived(struct cw_incoming *incoming, const void *data, size_t length)
+{
+    ucs_status_t status = incoming->kind->piece(incoming, data, length);
+
     if (status != UCS_OK) {
         return status;
     }
@@ -61,6 +61,59 @@ ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t len
         incoming->kind->complete(incoming);
     }
     return UCS_OK;
+}
+
+ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const size_t header = sizeof(struct cw_wire_next);
+    struct cw_incoming *incoming;
+
+    incoming = (length <= header) ? NULL : expecting(ep, data, length - header);
+    return (incoming == NULL || incoming->placing) ? UCS_ERR_IO_ERROR :
+           arrived(incoming, (const char *)data + header, length - header);
+}
+
+unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
+{
+    struct cw_incoming *incoming = expecting(ep, header, length);
+
+    _Static_assert(sizeof(struct cw_wire_next) == CW_PLACE_HEADER, "the header of packets that are placed");
+    if (incoming == NULL || ep->placing != NULL) {
+        return 0;
+    }
+    ep->placing         = incoming->kind->place(incoming, length);
+    ep->placing_is_ours = ep->placing == NULL;
+    if (ep->placing_is_ours) {
+        ep->placing = malloc(length);
+    }
+    if (ep->placing == NULL) {
+        return 0;
+    }
+    incoming->placing = 1;
+    *iov              = (struct iovec){.iov_base = ep->placing, .iov_len = length};
+    return 1;
+}
+
+void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length)
+{
+    struct cw_incoming *incoming = expecting(ep, header, length);
+    char *data                   = ep->placing;
+    const int ours               = ep->placing_is_ours;
+    ucs_status_t status;
+
+    if (incoming == NULL || !incoming->placing) {
+        return; /* its endpoint failed meanwhile */
+    }
+    ep->placing         = NULL;
+    ep->placing_is_ours = 0;
+    incoming->placing   = 0;
+    status              = arrived(incoming, data, length);
+    if (status != UCS_OK) {
+        cw_ep_fail(ep, status);
+    }
+    if (ours) {
+        free(data);
+    }
 }
 
 static void lose(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
@@ -79,4 +132,9 @@ void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     lose(ep, &ep->stored, status);
     lose(ep, &ep->receiving, status);
+    if (ep->placing_is_ours) {
+        free(ep->placing);
+    }
+    ep->placing         = NULL;
+    ep->placing_is_ours = 0;
 }

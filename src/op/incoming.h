@@ -20,6 +20,8 @@ struct cw_incoming_kind {
     /* The next bytes of a message that came in several packets; `received` does not count them yet. NULL: does not take
      * any. UCS_ERR_NO_MEMORY costs the connection. */
     ucs_status_t (*piece)(struct cw_incoming *incoming, const void *data, size_t length);
+    /* Where the next bytes would go to; `piece` follows when they are there, with that address. NULL: anywhere. */
+    char *(*place)(struct cw_incoming *incoming, size_t length);
     /* All of it came. */
     void (*complete)(struct cw_incoming *incoming);
     /* Its endpoint `ep` is lost; it was taken off the list, incoming->ep is NULL. */
@@ -34,6 +36,7 @@ struct cw_incoming {
     uint64_t received;
     uint32_t number;                     /* of a message in several packets */
     uint8_t in_pieces;                   /* NEXT packets are expected */
+    uint8_t placing;                     /* one is being received in place */
 };
 
 static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *ep)
@@ -67,6 +70,9 @@ static inline void cw_incoming_store(struct cw_incoming *incoming)
 int cw_incoming_may_begin(const struct ucp_ep *ep, uint32_t number);
 /* The packet NEXT. */
 ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t length);
+/* The same when it comes in place: the upcalls `place` and `placed` for it. */
+unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
+void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length);
 void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 
 #endif

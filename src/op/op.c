@@ -115,6 +115,30 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     }
 }
 
+unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
+{
+    struct ucp_ep *ep = conn->user;
+
+    if (ep->state == CW_EP_FAILED) { /* given up already: not the peer's fault, and to be closed soon */
+        conn->iface->transport->abandon(conn);
+        return 0;
+    }
+    if (ep->state != CW_EP_OPEN || length == 0) {
+        return 0;
+    }
+    return (id == CW_PACKET_RNDV_DATA) ? cw_fetch_place(ep, header, length, iov) :
+           (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) : 0;
+}
+
+void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    if (id == CW_PACKET_NEXT) {
+        cw_incoming_placed(conn->user, header, length);
+    } else {
+        cw_fetch_placed(conn->user, header, length);
+    }
+}
+
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
 {
     struct cw_op_state *state = calloc(1, sizeof(*state));

@@ -149,7 +149,8 @@ static ucs_status_t send_piece(struct cw_request *request)
         return send_short(conn, send);
     }
     if (left >= conn->iface->plan->zcopy_min && send->force != CW_SEND_EAGER) {
-        return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header), 0);
+        return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
+                              CW_SEND_ZCOPY);
     }
     return conn->iface->transport->send_bcopy(conn, CW_PACKET_PUT, (left < limits->max_bcopy - sizeof(header)) ?
                                               sizeof(header) + left : limits->max_bcopy, pack_piece, send);

@@ -6,6 +6,9 @@
 
 #include "op/credit.h"
 
+/* Of a message that is received in place, with its header. A line of memory, so that the rest is aligned as before. */
+#define FIRST_BYTES 64u
+
 static size_t pack_whole(void *dest, size_t max, void *arg)
 {
     struct cw_send *send = arg;
@@ -84,7 +87,7 @@ void cw_send_finish(struct cw_request *request, ucs_status_t status)
 }
 
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
-                            size_t max, int placed)
+                            size_t max, enum cw_send_slot slot)
 {
     struct cw_send *send                 = cw_request_state(request);
     struct cw_conn *conn                 = request->ep->conn;
@@ -96,7 +99,8 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
     size_t length;
 
     count  = cw_dt_window(&send->cursor, max, iov, (max_iov < CW_PLACE_MAX_IOV) ? max_iov : CW_PLACE_MAX_IOV, &length);
-    status = placed ? transport->send_placed(conn, id, header, iov, count, &send->completion) :
+    status = (slot == CW_SEND_PLACED) ? transport->send_placed(conn, id, header, iov, count, &send->completion) :
+             (slot == CW_SEND_IN_PLACE) ? transport->send_in_place(conn, id, header, iov, count, &send->completion) :
              transport->send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         cw_dt_skip(&send->cursor, length);
@@ -111,7 +115,12 @@ static ucs_status_t send_zcopy(struct cw_request *request, uint8_t id, const voi
 {
     size_t max = request->ep->conn->iface->limits.max_zcopy - header_length;
 
-    return cw_send_memory(request, id, header, header_length, max, 0);
+    return cw_send_memory(request, id, header, header_length, max, CW_SEND_ZCOPY);
+}
+
+static int goes_in_place(const struct cw_conn *conn)
+{
+    return conn->iface->transport->send_in_place != NULL && conn->iface->limits.max_placed > 0;
 }
 
 static ucs_status_t send_next(struct cw_request *request)
@@ -123,10 +132,22 @@ static ucs_status_t send_next(struct cw_request *request)
     size_t max                 = conn->iface->limits.max_bcopy;
 
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
-        return send_zcopy(request, CW_PACKET_NEXT, &header, sizeof(header));
+        return goes_in_place(conn) ? cw_send_memory(request, CW_PACKET_NEXT, &header, sizeof(header),
+                                                    conn->iface->limits.max_placed, CW_SEND_IN_PLACE) :
+               send_zcopy(request, CW_PACKET_NEXT, &header, sizeof(header));
     }
     left += sizeof(header);
     return conn->iface->transport->send_bcopy(conn, CW_PACKET_NEXT, (left < max) ? left : max, pack_next, send);
+}
+
+/* What will be received in place needs no copy here; an announcement of it is enough. */
+static size_t first_length(const struct cw_send *send, const struct cw_conn *conn)
+{
+    const size_t max = conn->iface->limits.max_bcopy;
+    size_t least     = send->kind->header(send, CW_SEND_FIRST, NULL) + FIRST_BYTES;
+
+    return (goes_in_place(conn) && cw_dt_is_memory(&send->cursor) && least < max &&
+            send->cursor.length >= conn->iface->plan->zcopy_min + FIRST_BYTES) ? least : max;
 }
 
 static ucs_status_t send_pieces(struct cw_request *request)
@@ -138,7 +159,7 @@ static ucs_status_t send_pieces(struct cw_request *request)
     if (send->phase == CW_SEND_QUEUED) {
         send->message = request->ep->next_message_id;
         status        = conn->iface->transport->send_bcopy(conn, send->kind->ids[CW_SEND_FIRST],
-                                                           conn->iface->limits.max_bcopy, pack_first, send);
+                                                           first_length(send, conn), pack_first, send);
         if (status != UCS_OK) {
             return status;
         }
@@ -156,6 +177,21 @@ static ucs_status_t send_pieces(struct cw_request *request)
         }
     }
     return sent(request);
+}
+
+/* The pieces of a message share a system call where they can. */
+static ucs_status_t send_in_pieces(struct cw_request *request)
+{
+    struct cw_conn *conn = request->ep->conn;
+    ucs_status_t status;
+
+    if (conn->iface->transport->batch == NULL) {
+        return send_pieces(request);
+    }
+    conn->iface->transport->batch(conn, 1);
+    status = send_pieces(request);
+    conn->iface->transport->batch(conn, 0);
+    return status;
 }
 
 static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
@@ -232,7 +268,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
         }
         cw_dt_pack_ahead(&send->cursor);
     }
-    return send_pieces(request);
+    return send_in_pieces(request);
 }
 
 static void release(struct cw_request *request)
@@ -326,6 +362,13 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     return cw_request_handle(request);
 }
 
+/* Whether it may be collected with others (cw_ep_collects). */
+static int may_wait(const struct ucp_ep *ep, const struct cw_send *send, uint32_t attr_mask)
+{
+    return send->extra + send->cursor.length < ep->conn->iface->plan->short_end && !send->kind->acknowledged &&
+           !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+}
+
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -338,7 +381,11 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
         return give_up(request, UCS_ERR_NO_RESOURCE);
     }
     if (cw_ep_ready(ep)) {
-        status = cw_send_attempt(request);
+        if (cw_ep_collects(ep) && may_wait(ep, send, attr_mask)) {
+            cw_ep_reap_later(ep); /* where the queue is drained */
+        } else {
+            status = cw_send_attempt(request);
+        }
     }
     switch (status) {
     case UCS_OK:

@@ -114,10 +114,11 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
 /* request->send of these requests. */
 ucs_status_t cw_send_attempt(struct cw_request *request);
-/* The next bytes straight out of the user's memory, at most `max`, by send_placed or send_zcopy; the completion is
+/* The next bytes straight out of the user's memory, at most `max`, by that slot of the transport; the completion is
  * counted and the cursor moves. UCS_OK: taken. */
+enum cw_send_slot { CW_SEND_ZCOPY, CW_SEND_PLACED, CW_SEND_IN_PLACE };
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
-                            size_t max, int placed);
+                            size_t max, enum cw_send_slot slot);
 /* The sender's end is over, with the request on any list. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
 /* The length of the message, 0 for requests of other operations. */

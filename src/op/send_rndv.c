@@ -76,14 +76,15 @@ static size_t smaller(size_t a, size_t b)
 }
 
 /* The next piece, straight out of the user's memory. */
-static ucs_status_t send_piece_zcopy(struct cw_request *request, int placed)
+static ucs_status_t send_piece_zcopy(struct cw_request *request, enum cw_send_slot slot)
 {
     const struct cw_send *send            = cw_request_state(request);
     const struct cw_limits *limits        = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    size_t max                            = placed ? limits->max_placed : limits->max_zcopy - sizeof(header);
+    const size_t max                      = (slot == CW_SEND_PLACED) ? limits->max_placed :
+                                            limits->max_zcopy - sizeof(header);
 
-    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece), placed);
+    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece), slot);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -95,10 +96,10 @@ static ucs_status_t send_piece(struct cw_request *request)
 
     if (cw_dt_is_memory(&send->cursor)) {
         if (limits->max_placed > 0 && send->piece > limits->max_bcopy) {
-            return send_piece_zcopy(request, 1);
+            return send_piece_zcopy(request, CW_SEND_PLACED);
         }
         if (left >= conn->iface->plan->zcopy_min) {
-            return send_piece_zcopy(request, 0);
+            return send_piece_zcopy(request, CW_SEND_ZCOPY);
         }
     }
     left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);

@@ -150,6 +150,13 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
     return cw_request_handle(request);
 }
 
+/* Whether it may be collected with others (cw_ep_collects). */
+static int may_wait(const struct ucp_ep *ep, size_t length, uint32_t attr_mask)
+{
+    return length < ep->conn->iface->plan->short_end &&
+           !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+}
+
 /* The first attempt, or the place in a queue. */
 static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
 {
@@ -161,7 +168,11 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
         return give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
     }
     if (status != UCS_OK && cw_ep_ready(ep)) {
-        status = stream_send(request);
+        if (cw_ep_collects(ep) && may_wait(ep, state->cursor.length, attr_mask)) {
+            cw_ep_reap_later(ep); /* where the queue is drained */
+        } else {
+            status = stream_send(request);
+        }
     }
     switch (status) {
     case UCS_OK:
@@ -237,10 +248,12 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
         }
         conn = ep->conn;
-        if (length - 1 < conn->iface->limits.max_short && length <= window_left(stream)) {
+        if (length - 1 < conn->iface->limits.max_short && length <= window_left(stream) &&
+            cw_likely(!cw_ep_collects(ep))) {
             status = conn->iface->transport->send_short(conn, CW_PACKET_STREAM_DATA, htole64(stream->sent), buffer,
                                                         length);
             if (cw_likely(status != CW_AGAIN)) {
+                cw_ep_sent_alone(ep);
                 stream->sent += length;
                 cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
                 return UCS_STATUS_PTR(status); /* NULL for UCS_OK */

@@ -85,14 +85,32 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
     return status;
 }
 
+static char *place(struct cw_incoming *incoming, size_t length)
+{
+    struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
+    const struct cw_tag_recv_state *state;
+
+    (void)length;
+    if (desc->request == NULL) {
+        return desc->data + incoming->received;
+    }
+    state = cw_request_state(desc->request);
+    return (state->status == UCS_OK && state->cursor.class_id == UCP_DATATYPE_CONTIG) ?
+           state->cursor.contig + state->cursor.offset : NULL;
+}
+
 static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
 {
     struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
 
-    if (desc->request != NULL) {
-        cw_tag_store(desc->request, data, length);
+    if (desc->request == NULL) {
+        if (data != desc->data + incoming->received) {
+            memcpy(desc->data + incoming->received, data, length);
+        }
+    } else if (data == place(incoming, length)) {
+        cw_dt_skip(cw_tag_cursor(desc->request), length);
     } else {
-        memcpy(desc->data + incoming->received, data, length);
+        cw_tag_store(desc->request, data, length);
     }
     return UCS_OK;
 }
@@ -135,7 +153,8 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     }
 }
 
-static const struct cw_incoming_kind message_kind = {.piece = piece, .complete = complete, .lost = lost};
+static const struct cw_incoming_kind message_kind = {
+    .piece = piece, .place = place, .complete = complete, .lost = lost};
 
 /* A message that cannot be finished at once, with room for `room` bytes of it. */
 static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)

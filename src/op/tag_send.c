@@ -93,9 +93,11 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
         }
         conn = ep->conn;
-        if (length < conn->iface->plan->short_end && cw_likely(cw_credit_has(ep, length))) {
+        if (length < conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep)) &&
+            cw_likely(cw_credit_has(ep, length))) {
             status = conn->iface->transport->send_short(conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
             if (cw_likely(status == UCS_OK)) {
+                cw_ep_sent_alone(ep);
                 cw_credit_sent(ep, length);
                 cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
                 return NULL;

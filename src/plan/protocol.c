@@ -6,7 +6,7 @@
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_PLACED (64u << 10)
+#define RNDV_AUTO_PLACED (256u << 10)
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10)
 

@@ -165,6 +165,13 @@ struct cw_transport {
      * any other packet: the transport may use further channels for them. */
     ucs_status_t (*send_placed)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion);
+    /* As send_placed, in order with all other packets. NULL: no. */
+    ucs_status_t (*send_in_place)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion);
+    /* Between batch(conn, 1) and batch(conn, 0), which may be nested and return before the caller does, packets may be
+     * kept and then handed over together. Never with a packet of another connection between them. NULL: a packet costs
+     * the same alone. */
+    void (*batch)(struct cw_conn *conn, int begins);
     /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
      * too many wait already, `room` follows. NULL: always UCS_OK. With completion NULL it is a question only, which
      * UCS_OK or UCS_INPROGRESS answers. */

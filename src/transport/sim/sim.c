@@ -474,9 +474,9 @@ static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
     return submit(conn, packet, header_length, iov, iov_count, completion);
 }
 
-/* Leaves in order with the others, piece by piece, and then arrives in no order. */
-static ucs_status_t send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion)
+/* Leaves in order with the others, piece by piece. */
+static ucs_status_t place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                          unsigned iov_count, struct cw_completion *completion, int in_order)
 {
     struct cw_sim_conn *conn = sim_conn(base);
     size_t length            = 0;
@@ -493,8 +493,22 @@ static ucs_status_t send_placed(struct cw_conn *base, uint8_t id, const void *he
     if (packet == NULL) {
         return status;
     }
+    packet->target->in_order = (uint8_t)in_order;
     memcpy(packet->data, header, CW_PLACE_HEADER);
     return submit(conn, packet, CW_PLACE_HEADER, iov, iov_count, completion);
+}
+
+/* Arrives in no order. */
+static ucs_status_t send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion)
+{
+    return place(base, id, header, iov, iov_count, completion, 0);
+}
+
+static ucs_status_t send_in_place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    return place(base, id, header, iov, iov_count, completion, 1);
 }
 
 static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion)
@@ -727,6 +741,7 @@ const struct cw_transport cw_sim_transport = {
     .send_bcopy    = send_bcopy,
     .send_zcopy    = send_zcopy,
     .send_placed   = send_placed,
+    .send_in_place = send_in_place,
     .flush         = flush,
     .peer_ready    = cw_sim_peer_ready,
     .peer_read     = cw_sim_peer_read,

@@ -275,7 +275,13 @@ void cw_sim_launch_placed(struct cw_sim_event *event)
     struct cw_sim_channel *channel = &event->link->channels[1 - event->side];
     uint64_t time_ns               = world->now_ns + cw_sim_delay_ns(world);
 
+    if (event->target->in_order && time_ns <= channel->last_arrival_ns) {
+        time_ns = channel->last_arrival_ns + 1;
+    }
     event->target->end_ns = time_ns + cw_sim_delay_ns(world);
+    if (event->target->in_order) {
+        channel->last_arrival_ns = event->target->end_ns + 1;
+    }
     if (channel->last_placed_ns < event->target->end_ns) {
         channel->last_placed_ns = event->target->end_ns;
     }

@@ -49,6 +49,7 @@ struct cw_sim_target {
     uint64_t end_ns;                    /* of the last step */
     size_t done;                        /* bytes of the payload that are there */
     uint8_t begun;                      /* `place` was called */
+    uint8_t in_order;                   /* nothing overtakes it */
     unsigned count;
     struct iovec iov[CW_PLACE_MAX_IOV];
 };

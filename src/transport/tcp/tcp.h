@@ -148,6 +148,7 @@ struct cw_tcp_conn {
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
     uint8_t failed;               /* a send failed here */
+    uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
     uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
 };
@@ -272,26 +273,6 @@ void cw_tcp_hot_add(struct cw_tcp_conn *conn);
 void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
-
-/* tcp_send.c: the slots, and what the poller calls when there is room. */
-ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
-ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
-ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
-                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
-ucs_status_t cw_tcp_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion);
-ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
-/* Makes sure of iface->spare_tx. 0: no memory. */
-int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
-/* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx
- * not. */
-void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
-/* Sends what is left, then tells completions and `room`. Returns events. From progress, unless LINGERING. */
-unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
-/* Calls the completions that wait on the connection and frees what was not sent. Keeps plain bytes if asked to. */
-void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
-/* Asks the poller for what the state of sending needs. */
-void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
 
 /* tcp_recv.c. Receives at most max_polls times and hands packets up. Adds to *events. */
 enum cw_tcp_recv_result { CW_TCP_RECV_DRY, CW_TCP_RECV_MORE, CW_TCP_RECV_ENDED };

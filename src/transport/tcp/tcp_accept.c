@@ -8,6 +8,7 @@
 #include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
 #include <errno.h>

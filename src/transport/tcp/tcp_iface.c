@@ -12,6 +12,7 @@
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -261,6 +262,8 @@ const struct cw_transport cw_tcp_transport = {
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,
     .send_placed   = cw_tcp_send_placed,
+    .send_in_place = cw_tcp_send_in_place,
+    .batch         = cw_tcp_batch,
     .flush         = cw_tcp_flush,
     .listen        = cw_tcp_meet_listen,
     .listen_end    = cw_tcp_meet_listen_end,

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_send.h"
 
 #define WAIT_NS UINT64_C(1000000000)
 #define PARTS   8u

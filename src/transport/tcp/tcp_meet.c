@@ -11,6 +11,7 @@
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_send.h"
 
 #define MAX_REFUSE_ROUNDS 256
 

@@ -18,6 +18,7 @@
 #include "os/random.h"
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_send.h"
 
 size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)
 {
@@ -164,7 +165,7 @@ struct cw_tcp_conn *cw_tcp_rails_choose(struct cw_tcp_conn *conn)
             return candidate;
         }
     }
-    return (conn->tx == NULL) ? conn : NULL;
+    return (conn->tx == NULL || conn->collected) ? conn : NULL;
 }
 
 static unsigned slot_of(const struct cw_tcp_conn *conn)

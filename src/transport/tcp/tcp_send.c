@@ -7,6 +7,7 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
 #include <assert.h>
@@ -81,6 +82,87 @@ static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
     return first->broken;
 }
 
+/* Takes n bytes from the front. True when nothing is left. */
+static int advance(struct cw_tcp_tx *tx, size_t n)
+{
+    struct iovec *iov;
+    size_t part = tx->length - tx->head;
+
+    part = (n < part) ? n : part;
+    tx->head += part;
+    n -= part;
+    while (tx->iov_first < tx->iov_count) {
+        iov  = &tx->iov[tx->iov_first];
+        part = (n < iov->iov_len) ? n : iov->iov_len;
+        if (part < iov->iov_len) {
+            iov->iov_base = (char *)iov->iov_base + part;
+            iov->iov_len -= part;
+            break;
+        }
+        n -= part;
+        tx->iov_first++;
+    }
+    return tx->head == tx->length && tx->iov_first == tx->iov_count;
+}
+
+/* One attempt. Bytes taken, or -errno. */
+static ssize_t send_once(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
+{
+    struct iovec iov[1 + CW_TCP_MAX_IOV];
+    const unsigned count = tx->iov_count - tx->iov_first;
+
+    if (count == 0) {
+        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
+    }
+    iov[0].iov_base = tx->bytes + tx->head;
+    iov[0].iov_len  = tx->length - tx->head;
+    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
+    return (conn->guard == NULL) ? cw_net_sendv(conn->item.fd, iov, 1 + count) :
+           cw_tcp_guard_sendv(conn, iov, 1 + count);
+}
+
+/* Nothing of it is left, the spare tx or that of a batch. */
+static void drop_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
+{
+    if (tx == conn->tx) {
+        conn->tx        = NULL;
+        conn->collected = 0;
+        release_tx(cw_tcp_iface_of(&conn->super), tx);
+    } else {
+        memset(tx, 0, sizeof(*tx));
+    }
+}
+
+/* Offers a batch to the kernel. What it does not take waits as usual. */
+static void push(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+    const ssize_t sent   = send_once(conn, tx);
+
+    conn->collected = 0;
+    if (sent >= 0 && advance(tx, (size_t)sent)) {
+        drop_tx(conn, tx);
+    } else if (sent < 0 && sent != -EAGAIN) {
+        (void)send_failed(conn, sent);
+    } else {
+        cw_tcp_tx_update_interest(conn);
+    }
+}
+
+void cw_tcp_batch(struct cw_conn *super, int begins)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+
+    if (begins) {
+        conn->batches++;
+        return;
+    }
+    conn->batches--;
+    if (conn->batches == 0 && conn->collected) {
+        push(conn);
+    }
+}
+
 /* Finds a buffer with room for a frame of `size` bytes. */
 static ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
@@ -92,6 +174,13 @@ static ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw
     }
     if (cw_unlikely(conn->quiet)) {
         cw_tcp_watch_sends(conn);
+    }
+    if (cw_unlikely(tx != NULL) && conn->collected && iface->tx_capacity - tx->length < size) {
+        push(conn);
+        tx = conn->tx;
+        if (conn->broken != UCS_OK) {
+            return conn->broken;
+        }
     }
     if (cw_unlikely(tx != NULL)) {
         if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
@@ -124,6 +213,13 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
 
     if (cw_unlikely(tx == conn->tx)) {
         tx->length += size;
+        return UCS_OK;
+    }
+    if (cw_unlikely(conn->batches > 0)) {
+        tx->length                              = size;
+        conn->tx                                = tx;
+        conn->collected                         = 1;
+        cw_tcp_iface_of(&conn->super)->spare_tx = NULL;
         return UCS_OK;
     }
     sent = cw_likely(conn->guard == NULL) ? cw_net_send(conn->item.fd, tx->bytes, size) :
@@ -187,45 +283,6 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return status;
 }
 
-/* Takes n bytes from the front. True when nothing is left. */
-static int advance(struct cw_tcp_tx *tx, size_t n)
-{
-    struct iovec *iov;
-    size_t part = tx->length - tx->head;
-
-    part = (n < part) ? n : part;
-    tx->head += part;
-    n -= part;
-    while (tx->iov_first < tx->iov_count) {
-        iov  = &tx->iov[tx->iov_first];
-        part = (n < iov->iov_len) ? n : iov->iov_len;
-        if (part < iov->iov_len) {
-            iov->iov_base = (char *)iov->iov_base + part;
-            iov->iov_len -= part;
-            break;
-        }
-        n -= part;
-        tx->iov_first++;
-    }
-    return tx->head == tx->length && tx->iov_first == tx->iov_count;
-}
-
-/* One attempt. Bytes taken, or -errno. */
-static ssize_t send_once(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
-{
-    struct iovec iov[1 + CW_TCP_MAX_IOV];
-    const unsigned count = tx->iov_count - tx->iov_first;
-
-    if (count == 0) {
-        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
-    }
-    iov[0].iov_base = tx->bytes + tx->head;
-    iov[0].iov_len  = tx->length - tx->head;
-    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
-    return (conn->guard == NULL) ? cw_net_sendv(conn->item.fd, iov, 1 + count) :
-           cw_tcp_guard_sendv(conn, iov, 1 + count);
-}
-
 /* One frame that ends in user memory. */
 static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, uint8_t id, const void *header,
                               size_t header_length, const struct iovec *iov, unsigned iov_count, size_t payload,
@@ -234,27 +291,34 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     struct cw_tcp_tx *tx;
     ucs_status_t status;
     ssize_t sent;
+    uint8_t *to;
 
     status = frame_begin(conn, CW_TCP_FRAME_HEADER + header_length, &tx);
     if (status != UCS_OK) {
         return status;
     }
-    cw_tcp_frame_encode(tx->bytes, kind, id, header_length + payload);
+    to = tx->bytes + tx->length;
+    cw_tcp_frame_encode(to, kind, id, header_length + payload);
     if (header_length > 0) {
-        memcpy(tx->bytes + CW_TCP_FRAME_HEADER, header, header_length);
+        memcpy(to + CW_TCP_FRAME_HEADER, header, header_length);
     }
     if (iov_count > 0) {
         memcpy(tx->iov, iov, iov_count * sizeof(*iov));
     }
-    tx->length    = CW_TCP_FRAME_HEADER + header_length;
+    tx->length += CW_TCP_FRAME_HEADER + header_length;
     tx->iov_count = iov_count;
     sent          = send_once(conn, tx);
     if ((sent >= 0 && advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
-        memset(tx, 0, sizeof(*tx));
+        drop_tx(conn, tx);
         return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
     }
     tx->zcopy = completion;
-    keep_rest(conn, tx->head);
+    if (tx != conn->tx) {
+        keep_rest(conn, tx->head);
+    } else {
+        conn->collected = 0;
+        cw_tcp_tx_update_interest(conn);
+    }
     return UCS_INPROGRESS;
 }
 
@@ -267,8 +331,8 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
 
     assert(header_length + payload <= super->iface->limits.max_zcopy &&
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
-    status = (conn->tx == NULL) ? send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload,
-                                            completion) :
+    status = (conn->tx == NULL || conn->collected) ?
+             send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion) :
              (conn->broken != UCS_OK) ? conn->broken : again(conn);
     CW_PROBE(send_zcopy, CW_TCP_WIRE_ID, header_length + payload, (int)status);
     return status;
@@ -295,12 +359,31 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
     return status;
 }
 
+ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    const size_t payload     = cw_tcp_iov_length(iov, iov_count);
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    ucs_status_t status;
+
+    assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
+    status = (conn->tx == NULL || conn->collected) ?
+             send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
+             (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
+    return status;
+}
+
 ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     const unsigned further   = cw_tcp_rails_busy(conn);
-    struct cw_tcp_tx *tx     = conn->tx;
+    struct cw_tcp_tx *tx;
 
+    if (conn->collected && completion != NULL) {
+        push(conn);
+    }
+    tx = conn->tx;
     if (conn->broken != UCS_OK) {
         return conn->broken;
     }
