@@ -181,17 +181,12 @@ static void make_doc(struct cw_text *doc)
 
 static char *read_committed(void)
 {
-    char path[4096] = __FILE__;
-    char *tail      = strstr(path, "test/unit/test_config_doc.c");
-    char *text      = NULL;
+    char *text = NULL;
     size_t length;
-    FILE *file;
     FILE *stream;
+    FILE *file = fopen(CW_SOURCE_DIR "/docs/CONFIG.md", "r");
     int byte;
 
-    assert_non_null(tail);
-    (void)snprintf(tail, sizeof(path) - (size_t)(tail - path), "docs/CONFIG.md");
-    file = fopen(path, "r");
     if (file == NULL) {
         return NULL;
     }
