@@ -3,13 +3,19 @@
  * The memory that others read a worker's counters in (core/counters.h): made with the worker, written when progress
  * looks at descriptors anyway, and gone with the descriptor. A worker works without it.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/string.h"
 #include "core/ep.h"
 #include "core/worker.h"
+#include "os/env.h"
 #include "os/memory.h"
 #include "os/shm.h"
+
+enum { MOST_FILES = 1000 };
 
 static size_t round_up(size_t length)
 {
@@ -64,8 +70,49 @@ void cw_counters_ready(struct ucp_worker *worker)
     }
 }
 
+/* A name that nobody has: the pattern's, or with the first number that is free. */
+static int create_file(char *path, size_t size, const char *pattern)
+{
+    size_t length;
+    int fd, i;
+
+    cw_string_expand(path, size, pattern);
+    length = strlen(path);
+    fd     = cw_file_create(path);
+    for (i = 1; fd < 0 && errno == EEXIST && i < MOST_FILES; i++) {
+        (void)snprintf(path + length, size - length, ".%d", i);
+        fd = cw_file_create(path);
+    }
+    return fd;
+}
+
+/* The same bytes that others can read while the worker lives. */
+static void keep_events(const struct ucp_worker *worker)
+{
+    const char *pattern = worker->context->config->trace_file;
+    struct cw_write_signals signals;
+    char path[512];
+    int fd, failed;
+
+    if (worker->trace == NULL || worker->page->magic == 0 || pattern[0] == '\0') {
+        return;
+    }
+    cw_write_signals_hold(&signals);
+    fd     = create_file(path, sizeof(path), pattern);
+    failed = fd < 0 || cw_file_write_all(fd, worker->page, worker->page_length) != 0;
+    if (failed) {
+        cw_warn("the events of worker %s cannot be written to '%s': %s; check UCX_TRACE_FILE", worker->name, path,
+                strerror(errno));
+    }
+    if (fd >= 0) {
+        cw_file_close(fd);
+    }
+    cw_write_signals_release(&signals);
+}
+
 void cw_counters_close(struct ucp_worker *worker)
 {
+    keep_events(worker);
     cw_trace_close(worker);
     if (worker->page != NULL) {
         cw_shm_hide(worker->page_fd, worker->page, worker->page_length);

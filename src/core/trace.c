@@ -183,8 +183,9 @@ static void trace_placed(struct cw_conn *conn, uint8_t id, const void *header, s
 
 uint64_t cw_trace_num_events(const struct ucp_worker *worker)
 {
-    const uint64_t wanted = worker->context->config->trace;
-    uint64_t events       = 64;
+    const struct cw_config *config = worker->context->config;
+    const uint64_t wanted          = (config->trace == 0 && config->trace_file[0] != '\0') ? 4096 : config->trace;
+    uint64_t events                = 64;
 
     while (events < wanted && events < CW_TRACE_MAX_EVENTS) {
         events *= 2;

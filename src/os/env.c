@@ -198,6 +198,11 @@ int cw_file_open_append(const char *path, uint64_t *size_p)
     return fd;
 }
 
+int cw_file_create(const char *path)
+{
+    return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+}
+
 int cw_file_write_all(int fd, const void *data, size_t length)
 {
     const char *position = data;

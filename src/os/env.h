@@ -46,6 +46,8 @@ int cw_file_is_same(const char *left, const char *right);
 /* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
 int cw_file_open_append(const char *path, uint64_t *size_p);
 /* As often as needed, EINTR included (ABU-28). 0, or -1 and errno. */
+/* -1, with errno, for a name that is taken, too. Nobody else of this machine may read the file. */
+int cw_file_create(const char *path);
 int cw_file_write_all(int fd, const void *data, size_t length);
 int cw_file_truncate(int fd);
 int cw_file_rename(const char *from, const char *to);

@@ -168,22 +168,33 @@ static void read_command(unsigned pid, char *dest, size_t size)
     clean_text(dest, size, text, sizeof(text));
 }
 
+/* Only what has bytes at places: nothing that answers, blocks or never ends. */
+static int open_regular(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat st;
+
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        errno = EINVAL;
+        fd    = -1;
+    }
+    return fd;
+}
+
 int cw_watch_open(const struct cw_watch_worker *worker)
 {
     char path[64], text[sizeof(LINK_TEXT) + 1];
-    struct stat st;
 
+    if (worker->file != NULL) {
+        return open_regular(worker->file);
+    }
     snprintf(path, sizeof(path), "/proc/%u/fd/%u", worker->pid, worker->fd);
     ssize_t length = readlink(path, text, sizeof(text));
     if (length != (ssize_t)strlen(LINK_TEXT) || memcmp(text, LINK_TEXT, (size_t)length) != 0) {
         return -1;
     }
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
-        close(fd);
-        fd = -1;
-    }
-    return fd;
+    return open_regular(path);
 }
 
 /* Says a sentence about a descriptor once, not each second. */
@@ -334,6 +345,30 @@ bool cw_watch_find(unsigned pid, struct cw_watch_list *list)
         qsort(list->workers, list->count, sizeof(list->workers[0]), compare);
     }
     return true;
+}
+
+bool cw_watch_read_file(const char *path, struct cw_watch_list *list)
+{
+    struct cw_watch_worker worker = {.file = path};
+    union bytes bytes;
+    int fd = open_regular(path);
+
+    list->count = 0;
+    if (fd < 0) {
+        cw_say_error("cannot read %s: %s", path, strerror(errno));
+        return false;
+    }
+    ssize_t length      = read_page(fd, &bytes);
+    const char *problem = cw_watch_decode(&bytes, length < 0 ? 0 : (size_t)length, &worker);
+    close(fd);
+    if (problem != NULL) {
+        cw_say_error("%s is not what a worker writes: %s", path,
+                     problem[0] == '\0' ? "it was never finished" : problem);
+        return false;
+    }
+    worker.pid     = (unsigned)bytes.page.pid;
+    worker.read_ns = now_ns();
+    return add(list, &worker);
 }
 
 void cw_watch_free(struct cw_watch_list *list)

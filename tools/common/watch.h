@@ -26,6 +26,7 @@ struct cw_watch_transport {
 struct cw_watch_worker {
     unsigned pid;
     unsigned fd;                        /* of that process */
+    const char *file;                   /* what it left behind; NULL: it is to be found there */
     char command[64];
     char name[32];
     uint64_t uid;
@@ -52,6 +53,8 @@ const char *cw_watch_decode(const void *bytes, size_t length, struct cw_watch_wo
  * cannot be a worker's is passed over with one sentence on stderr. false: a sentence was said. The list is reused.
  */
 bool cw_watch_find(unsigned pid, struct cw_watch_list *list);
+/* The worker that wrote this file when it was destroyed. `path` is kept. */
+bool cw_watch_read_file(const char *path, struct cw_watch_list *list);
 void cw_watch_free(struct cw_watch_list *list);
 
 /* Opens the memory of a worker for reading: a descriptor, or -1 when it is gone. */

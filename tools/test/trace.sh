@@ -68,6 +68,34 @@ grep -q 'in TAG_EAGER, 16 bytes' "$work/out" || { fail "there are no packets"; c
 exec 3>&-
 wait "$watched"
 
+# What a worker leaves behind when it is destroyed: the same, told from a file; nothing that is there is overwritten.
+echo mine >"$work/left.taken"
+UCX_TLS=tcp UCX_TRACE_FILE=$work/left.%p watched 3 3000000
+exec 3>&-
+wait "$watched" || fail "the watched program ends badly"
+left=$work/left.$watched
+[ "$(stat -c %a "$left")" = 600 ] || fail "there is no file that is ours alone: $(ls -l "$work")"
+expect_status 0 "$trace" "$left"
+[ "$(grep -c ' tag send .* 3000000 .* 0$' "$work/out")" = 3 ] || { fail "not three sends in a file"; cat "$work/out"; }
+expect_status 0 "$trace" --chrome "$work/left.json" "$left"
+python3 -c 'import json, sys; json.load(open(sys.argv[1]))' "$work/left.json" || fail "no file for Perfetto"
+expect_status 1 "$trace" --follow "$left"
+grep -q 'nothing to follow' "$work/err" || fail "no sentence about following a file"
+UCX_TLS=self UCX_TRACE_FILE=$work/left.taken watched 1 8
+exec 3>&-
+wait "$watched"
+[ "$(cat "$work/left.taken")" = mine ] || fail "a file was overwritten"
+expect_status 0 "$trace" "$work/left.taken.1"
+UCX_TLS=self UCX_TRACE_FILE=$work/missing/left watched 1 8
+exec 3>&-
+wait "$watched"
+grep -q "cannot be written to '$work/missing/left'" "$work/watched" || fail "no sentence about a folder that is missing"
+head -c 5000 "$left" >"$work/cut"
+for wrong in "$work/cut" "$work/left.taken" "$work/missing/left" "$work" /dev/zero; do
+    expect_status 1 "$trace" "$wrong"
+    [ -s "$work/err" ] || fail "no sentence about $wrong"
+done
+
 # Nobody keeps events; nobody is there; a ring that lies.
 UCX_TLS=self watched 1 8
 expect_status 1 "$trace" "$watched"

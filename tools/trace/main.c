@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_trace: the last events of the workers of a process that was started with UCX_TRACE. See docs/OBSERVE.md.
+ * ucx_trace: the last events of the workers of a process that was started with UCX_TRACE, or of one that has written
+ * them to UCX_TRACE_FILE. See docs/OBSERVE.md.
  *
  * It only reads what workers show, from outside. Exit status: 0 success, 1 failure.
  */
@@ -22,11 +23,12 @@ struct options {
     uint64_t request;           /* 0: none */
     const char *chrome;
     unsigned pid;
+    const char *file;           /* NULL: a process */
 };
 
 static void print_usage(void)
 {
-    printf("\nUsage: ucx_trace [options] <pid>\n\n"
+    printf("\nUsage: ucx_trace [options] <pid or file>\n\n"
            "  -e, --events      each event, instead of the table of requests\n"
            "  -f, --follow      each event, and those to come\n"
            "  -r, --request <n>  one request from its call to its completion\n"
@@ -85,8 +87,15 @@ static bool parse(struct options *options, int argc, char **argv, int *status)
         }
     }
     if (argc - optind != 1) {
-        cw_say_error("which process? ucx_trace --help tells more");
+        cw_say_error("which process, or which file? ucx_trace --help tells more");
         return false;
+    }
+    if (argv[optind][strspn(argv[optind], "0123456789")] != '\0' || argv[optind][0] == '\0') {
+        options->file = argv[optind];
+        if (options->follow) {
+            cw_say_error("there is nothing to follow in a file");
+        }
+        return !options->follow;
     }
     if (!parse_number(argv[optind], "a process", INT32_MAX, &pid)) {
         return false;
@@ -169,11 +178,11 @@ static bool follow(const struct cw_watch_worker *worker)
 }
 
 /* Leaves the workers that keep events. */
-static bool find(unsigned pid, struct cw_watch_list *list)
+static bool find(const struct options *options, struct cw_watch_list *list)
 {
     size_t kept = 0;
 
-    if (!cw_watch_find(pid, list)) {
+    if (!(options->file != NULL ? cw_watch_read_file(options->file, list) : cw_watch_find(options->pid, list))) {
         return false;
     }
     for (size_t i = 0; i < list->count; i++) {
@@ -182,8 +191,11 @@ static bool find(unsigned pid, struct cw_watch_list *list)
         }
     }
     list->count = kept;
-    if (kept == 0) {
-        cw_say_error("no worker of process %u keeps events; start the program with UCX_TRACE=4096, for instance", pid);
+    if (kept == 0 && options->file != NULL) {
+        cw_say_error("%s holds no events", options->file);
+    } else if (kept == 0) {
+        cw_say_error("no worker of process %u keeps events; start the program with UCX_TRACE=4096, for instance",
+                     options->pid);
     }
     return kept > 0;
 }
@@ -212,7 +224,7 @@ static bool write_chrome(const struct options *options, const struct cw_watch_li
 
 static bool run(const struct options *options, struct cw_watch_list *list)
 {
-    bool done = find(options->pid, list);
+    bool done = find(options, list);
 
     if (!done || options->chrome != NULL) {
         return done && write_chrome(options, list);
