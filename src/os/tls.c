@@ -4,6 +4,8 @@
  *
  * Its own socket object writes with write(2), which may raise SIGPIPE. Ours writes with send(2) and leaves the rest to
  * it. Where the kernel encrypts, some of what is written needs that object; then the signal is held back around it.
+ *
+ * The secrets that our own records need come by the callback for logs of keys, the only way to them.
  */
 #include "os/tls.h"
 
@@ -18,9 +20,10 @@
 
 #include "os/openssl.h"
 #include "os/secret.h"
+#include "os/tls_record.h"
+#include "os/tls_stream.h"
 
 #define CTRL_MODE             33
-#define CTRL_READ_AHEAD       41
 #define CTRL_MIN_VERSION      123
 #define MODES                 (1 | 2 | 16)  /* partial writes, moving buffers, buffers freed when empty */
 #define OP_KTLS               (UINT64_C(1) << 3)
@@ -39,6 +42,7 @@
 #define BIO_SET_FD            104
 #define BIO_GET_FD            105
 #define BIO_GET_KTLS_SEND     73
+#define BIO_GET_KTLS_RECV     76
 #define BIO_FLAGS_RETRY_ALL   0x0f
 #define BIO_FLAGS_RETRY_WRITE 0x0a
 #define READ_BUFFER           (66u << 10) /* some records at a time */
@@ -48,11 +52,23 @@ struct cw_tls_context {
     const struct cw_openssl *openssl;
     void *context;
     int by_key;
+    int openssl_records;
+    uint64_t rekey;
     uint8_t key[CW_TLS_KEY_SIZE];
+};
+
+/* What only a handshake needs. */
+struct handshake {
+    const struct cw_tls_context *context;
+    size_t lengths[2];            /* of the traffic secrets, the dialler's and the acceptor's; 0: not there yet */
+    uint8_t secrets[2][CW_TLS_SECRET_MAX];
+    int dialled;
 };
 
 struct cw_tls {
     const struct cw_openssl *openssl;
+    struct handshake *handshake;  /* NULL: it is over */
+    struct cw_tls_stream *stream; /* takes the place of ssl */
     void *ssl;
     const char *why;
     uint64_t written;             /* since the last new key */
@@ -145,12 +161,13 @@ static int make_method(const struct cw_openssl *openssl)
 static void *make_session(void *ssl)
 {
     static const unsigned char aes_128_gcm_sha256[] = {0x13, 0x01};
-    const struct cw_tls_context *context            = the_openssl->SSL_get_ex_data(ssl, 0);
+    const struct handshake *handshake               = the_openssl->SSL_get_ex_data(ssl, 0);
+    const uint8_t *key                              = handshake->context->key;
     void *session                                   = the_openssl->SSL_SESSION_new();
     const void *cipher                              = the_openssl->SSL_CIPHER_find(ssl, aes_128_gcm_sha256);
 
     if (session == NULL || cipher == NULL ||
-        !the_openssl->SSL_SESSION_set1_master_key(session, context->key, sizeof(context->key)) ||
+        !the_openssl->SSL_SESSION_set1_master_key(session, key, CW_TLS_KEY_SIZE) ||
         !the_openssl->SSL_SESSION_set_cipher(session, cipher) ||
         !the_openssl->SSL_SESSION_set_protocol_version(session, TLS_1_3)) {
         the_openssl->SSL_SESSION_free(session);
@@ -176,6 +193,34 @@ static int find_key(void *ssl, const unsigned char *id, size_t length, void **se
         return *session != NULL;
     }
     return 1;
+}
+
+static unsigned nibble(char digit)
+{
+    return (digit >= 'a') ? (unsigned)(digit - 'a' + 10) : (digit >= 'A') ? (unsigned)(digit - 'A' + 10) :
+           (unsigned)(digit - '0');
+}
+
+/* Lines are: name, random number of the dialler, secret; the latter two as hexadecimal digits. */
+static void note_secret(const void *ssl, const char *line)
+{
+    static const char *const names[2] = {"CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "};
+    struct handshake *handshake       = the_openssl->SSL_get_ex_data(ssl, 0);
+    const char *digits                = strrchr(line, ' ');
+    size_t length, at;
+    unsigned i;
+
+    for (i = 0; i < 2 && handshake != NULL && digits != NULL; i++) {
+        length = strlen(digits + 1) / 2;
+        if (strncmp(line, names[i], strlen(names[i])) != 0 || length > CW_TLS_SECRET_MAX) {
+            continue;
+        }
+        for (at = 0; at < length; at++) {
+            handshake->secrets[i][at] =
+                (uint8_t)(nibble(digits[1 + 2 * at]) << 4 | nibble(digits[2 + 2 * at]));
+        }
+        handshake->lengths[i] = length;
+    }
 }
 
 static const char *last_error(const struct cw_openssl *openssl)
@@ -213,8 +258,7 @@ static const char *set_up(const struct cw_openssl *openssl, void *context, const
     }
     openssl->SSL_CTX_set_options(context, OP_KTLS | OP_IGNORE_EOF | OP_NO_TICKET | OP_NO_COMPRESSION);
     openssl->SSL_CTX_ctrl(context, CTRL_MODE, MODES, NULL);
-    openssl->SSL_CTX_ctrl(context, CTRL_READ_AHEAD, 1, NULL);
-    openssl->SSL_CTX_set_default_read_buffer_len(context, READ_BUFFER);
+    openssl->SSL_CTX_set_keylog_callback(context, note_secret);
     openssl->SSL_CTX_set_quiet_shutdown(context, 1);
     if (settings->key == NULL) {
         return use_files(openssl, context, settings);
@@ -243,7 +287,9 @@ struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings
         cw_tls_context_free(tls);
         return NULL;
     }
-    tls->by_key = settings->key != NULL;
+    tls->by_key          = settings->key != NULL;
+    tls->openssl_records = settings->openssl_records;
+    tls->rekey           = settings->rekey;
     if (tls->by_key) {
         memcpy(tls->key, settings->key, sizeof(tls->key));
     }
@@ -260,18 +306,30 @@ void cw_tls_context_free(struct cw_tls_context *context)
     }
 }
 
+static void handshake_free(struct cw_tls *tls)
+{
+    if (tls->handshake != NULL) {
+        cw_secret_wipe(tls->handshake, sizeof(*tls->handshake));
+        free(tls->handshake);
+        tls->handshake = NULL;
+    }
+}
+
 struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
 {
     const struct cw_openssl *openssl = context->openssl;
     struct cw_tls *tls               = calloc(1, sizeof(*tls));
+    struct handshake *handshake      = calloc(1, sizeof(*handshake));
     void *bio                        = openssl->BIO_new(the_method);
     void *ssl                        = openssl->SSL_new(context->context);
 
-    if (tls == NULL || bio == NULL || ssl == NULL || openssl->SSL_set_ex_data(ssl, 0, context) != 1) {
+    if (tls == NULL || handshake == NULL || bio == NULL || ssl == NULL ||
+        openssl->SSL_set_ex_data(ssl, 0, handshake) != 1) {
         if (bio != NULL && ssl != NULL) {
             openssl->SSL_set_bio(ssl, bio, bio);
         }
         openssl->SSL_free(ssl); /* a bio alone is lost: there was no memory for 100 bytes more */
+        free(handshake);
         free(tls);
         openssl->ERR_clear_error();
         return NULL;
@@ -283,14 +341,21 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
     } else {
         openssl->SSL_set_accept_state(ssl);
     }
-    *tls = (struct cw_tls){.openssl = openssl, .ssl = ssl, .by_key = (uint8_t)context->by_key};
+    handshake->context = context;
+    handshake->dialled = dialled;
+    *tls = (struct cw_tls){
+        .openssl = openssl, .handshake = handshake, .ssl = ssl, .by_key = (uint8_t)context->by_key};
     return tls;
 }
 
 void cw_tls_free(struct cw_tls *tls)
 {
+    if (tls->stream != NULL) {
+        cw_tls_stream_free(tls->stream);
+    }
     tls->openssl->SSL_free(tls->ssl);
     tls->openssl->ERR_clear_error();
+    handshake_free(tls);
     free(tls);
 }
 
@@ -320,6 +385,35 @@ static int outcome(struct cw_tls *tls, int ret)
     }
 }
 
+/* The handshake is over: our own records take the place of OpenSSL's, of which none was read ahead. Where they cannot,
+ * OpenSSL goes on; its records are the same on the wire. */
+static void leave_openssl(struct cw_tls *tls)
+{
+    const struct handshake *handshake = tls->handshake;
+    const int mine                    = handshake->dialled ? 0 : 1;
+    const struct cw_tls_stream_keys keys = {
+        .suite  = tls->openssl->SSL_CIPHER_get_protocol_id(tls->openssl->SSL_get_current_cipher(tls->ssl)),
+        .out    = handshake->secrets[mine],
+        .in     = handshake->secrets[1 - mine],
+        .length = handshake->lengths[0],
+        .rekey  = handshake->context->rekey};
+
+    if (!cw_tls_in_kernel(tls) && !handshake->context->openssl_records && keys.length > 0 &&
+        keys.length == handshake->lengths[1] && !tls->openssl->SSL_has_pending(tls->ssl)) {
+        tls->stream = cw_tls_stream_new(tls->openssl, &keys);
+    }
+    if (tls->stream != NULL) {
+        tls->openssl->SSL_free(tls->ssl);
+        tls->ssl = NULL;
+    } else {
+        tls->openssl->SSL_set_read_ahead(tls->ssl, 1);
+        tls->openssl->SSL_set_default_read_buffer_len(tls->ssl, READ_BUFFER);
+        (void)tls->openssl->SSL_set_ex_data(tls->ssl, 0, NULL);
+    }
+    tls->openssl->ERR_clear_error();
+    handshake_free(tls);
+}
+
 int cw_tls_handshake(struct cw_tls *tls)
 {
     int ret;
@@ -332,6 +426,7 @@ int cw_tls_handshake(struct cw_tls *tls)
             tls->why = "it did not use the shared key";
             return -EPROTO;
         }
+        leave_openssl(tls);
         return 1;
     }
     ret = outcome(tls, ret);
@@ -343,7 +438,8 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
     size_t done = 0;
     int ret;
 
-    if (tls->written >= REKEY_BYTES && !tls->in_write && !cw_tls_in_kernel(tls)) {
+    if (tls->written >= REKEY_BYTES && !tls->in_write &&
+        !is_in_kernel(tls->openssl->SSL_get_wbio(tls->ssl))) {
         tls->written = 0;
         (void)tls->openssl->SSL_key_update(tls->ssl, 0); /* goes out with the next bytes */
     }
@@ -378,12 +474,19 @@ int cw_tls_pending(const struct cw_tls *tls)
     return tls->openssl->SSL_has_pending(tls->ssl);
 }
 
+struct cw_tls_stream *cw_tls_stream_of(const struct cw_tls *tls)
+{
+    return tls->stream;
+}
+
 const char *cw_tls_why(const struct cw_tls *tls)
 {
-    return tls->why;
+    return (tls->stream != NULL) ? cw_tls_stream_why(tls->stream) : tls->why;
 }
 
 int cw_tls_in_kernel(const struct cw_tls *tls)
 {
-    return is_in_kernel(tls->openssl->SSL_get_wbio(tls->ssl));
+    void *bio = (tls->ssl != NULL) ? tls->openssl->SSL_get_wbio(tls->ssl) : NULL;
+
+    return bio != NULL && (is_in_kernel(bio) || tls->openssl->BIO_ctrl(bio, BIO_GET_KTLS_RECV, 0, NULL) > 0);
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove themselves: by a key that they share, or
- * by certificates of an authority that both trust. The kernel encrypts if it can. No call waits, raises SIGPIPE or
- * leaves anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of it.
+ * by certificates of an authority that both trust. The kernel encrypts if it can; otherwise records are ours as soon as
+ * OpenSSL's handshake is over (os/tls_stream.h), and nothing of OpenSSL's session stays. No call waits, raises SIGPIPE
+ * or leaves anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of
+ * it; sessions after their handshake are free of it.
  */
 #ifndef CW_OS_TLS_H
 #define CW_OS_TLS_H
@@ -18,10 +20,13 @@ struct cw_tls_settings {
     const char *cert_file;
     const char *cert_key_file;
     const char *ca_file;
+    int openssl_records;   /* leave records to OpenSSL, as where the kernel encrypts: for tests */
+    uint64_t rekey;        /* of struct cw_tls_stream_keys */
 };
 
 struct cw_tls_context;
 struct cw_tls;
+struct cw_tls_stream;
 
 /* NULL: `why` says why, as the end of a sentence. */
 struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size);
@@ -34,6 +39,8 @@ void cw_tls_free(struct cw_tls *tls);
 /* 1: both are who they claim to be; 0: goes on when the descriptor can be read; -EINPROGRESS: written; -EPROTO: failed;
  * other errors: the connection ended. */
 int cw_tls_handshake(struct cw_tls *tls);
+/* After the handshake: what sends and receives. NULL: the next three do. */
+struct cw_tls_stream *cw_tls_stream_of(const struct cw_tls *tls);
 /* Bytes moved, or -errno; -EBADMSG: not the peer's bytes. 0 from read: the peer's end. After -EAGAIN a write has to be
  * repeated with the same bytes, and perhaps more behind them. */
 ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length);

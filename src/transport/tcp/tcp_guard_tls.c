@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard against whoever reads or changes what travels: TLS over the connection's descriptor (os/tls.h).
+ * The guard against whoever reads or changes what travels: TLS over the connection's descriptor (os/tls.h). By our own
+ * records (os/tls_stream.h); or, where the kernel encrypts, by OpenSSL's functions, one record at a time.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "os/tls.h"
+#include "os/tls_stream.h"
 #include "transport/tcp/tcp_guard.h"
 
 #define RECORD 16384u /* what TLS encrypts at a time */
@@ -20,6 +22,11 @@ struct tls_guard {
 static struct cw_tls *tls_of(struct cw_tcp_guard *guard)
 {
     return cw_container_of(guard, struct tls_guard, super)->tls;
+}
+
+static struct cw_tls_spare *spare_of(const struct cw_tcp_guard *guard)
+{
+    return &cw_tcp_iface_of(&guard->conn->super)->guard_spare;
 }
 
 static int tls_handshake(struct cw_tcp_guard *guard)
@@ -55,7 +62,7 @@ static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned 
     return buffer;
 }
 
-static ssize_t tls_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+static ssize_t openssl_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, length;
     char buffer[RECORD];
@@ -80,7 +87,7 @@ static ssize_t tls_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     }
 }
 
-static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+static ssize_t openssl_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
 {
     struct cw_tls *tls = tls_of(guard);
     size_t total       = 0, offset = 0;
@@ -112,6 +119,29 @@ static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     }
     guard->has_unread = total > 0 && ((got <= 0 && got != -EAGAIN) || (at == count && cw_tls_pending(tls)));
     return (total > 0) ? (ssize_t)total : got;
+}
+
+static ssize_t tls_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+{
+    struct cw_tls_stream *stream = cw_tls_stream_of(tls_of(guard));
+
+    return (stream != NULL) ? cw_tls_stream_sendv(stream, guard->conn->item.fd, iov, count, spare_of(guard)) :
+           openssl_sendv(guard, iov, count);
+}
+
+static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+{
+    struct cw_tls_stream *stream = cw_tls_stream_of(tls_of(guard));
+    ssize_t got;
+
+    if (stream == NULL) {
+        return openssl_recvv(guard, iov, count);
+    }
+    got = cw_tls_stream_recvv(stream, guard->conn->item.fd, iov, count, spare_of(guard), &guard->has_unread);
+    if (got == -EBADMSG) {
+        guard->why = cw_tls_stream_why(stream);
+    }
+    return got;
 }
 
 static void tls_free(struct cw_tcp_guard *guard)
