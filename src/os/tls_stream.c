@@ -5,6 +5,7 @@
  */
 #include "os/tls_stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -209,6 +210,7 @@ ssize_t cw_tls_stream_sendv(struct cw_tls_stream *stream, int fd, const struct i
 
     if (stream->out_bytes != NULL) {
         ret = send_batch(stream, fd, &taken, spare);
+        assert(taken <= offered); /* they are the bytes that were not taken before */
         skip_bytes(&walk, taken);
     }
     while (ret == 1 && taken < offered) {

@@ -48,8 +48,6 @@ static void sides_end(void)
 {
     cw_tcp_guard_free(&left.conn);
     cw_tcp_guard_free(&right.conn);
-    free(left.iface.guard_spare.bytes);
-    free(right.iface.guard_spare.bytes);
     close(left.conn.item.fd);
     close(right.conn.item.fd);
 }

@@ -163,13 +163,13 @@ static void test_the_published_example(void **state)
 static void pass(struct side *from, struct side *to, size_t step)
 {
     uint8_t *bytes = make_bytes(LARGE), *in = test_malloc(LARGE);
-    size_t sent = 0, have = 0, rounds = 0, part;
+    size_t sent = 0, offered = 0, have = 0, rounds = 0, part;
     ssize_t ret;
 
     while (have < LARGE) {
-        part = 1 + (rounds * 7919) % step;
-        part = (part < LARGE - sent) ? part : LARGE - sent;
-        ret  = put(from, bytes + sent, part);
+        part    = sent + 1 + (rounds * 7919) % step;
+        offered = (part > LARGE) ? LARGE : (part > offered) ? part : offered;
+        ret     = put(from, bytes + sent, offered - sent);
         assert_true(ret >= 0 || ret == -EAGAIN);
         sent += (ret > 0) ? (size_t)ret : 0;
         part = 1 + (rounds++ * 977) % step;

@@ -23,7 +23,6 @@
 #include "base/log.h"
 #include "base/string.h"
 #include "os/net.h"
-#include "os/tls_stream.h"
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_settings.h"
 #include "transport/tcp/tcp_wire.h"
@@ -173,7 +172,6 @@ struct cw_tcp_iface {
     struct cw_list spoke;         /* guards that will send a mark, tcp_mark.h */
     struct cw_alarm mark_due;
     struct cw_tcp_guarding *guarding;
-    struct cw_tls_spare guard_spare;
     struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any */
     struct cw_alarm look;
     uint64_t looked_ns;           /* the last look */

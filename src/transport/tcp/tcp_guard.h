@@ -11,6 +11,7 @@
 #define CW_TRANSPORT_TCP_TCP_GUARD_H
 
 #include "base/compiler.h"
+#include "os/tls_stream.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_mark.h"
 
@@ -62,6 +63,7 @@ struct cw_tcp_guarding {
     struct cw_tls_context *tls;   /* likewise */
     uint8_t secret[32];           /* made of the key */
     char why[320];                /* a sentence that was put together */
+    struct cw_tls_spare spare;    /* of all its connections */
 };
 
 /* What it was that went wrong on the connection, as the end of a sentence about the peer. */

@@ -26,7 +26,7 @@ static struct cw_tls *tls_of(struct cw_tcp_guard *guard)
 
 static struct cw_tls_spare *spare_of(const struct cw_tcp_guard *guard)
 {
-    return &cw_tcp_iface_of(&guard->conn->super)->guard_spare;
+    return &cw_tcp_iface_of(&guard->conn->super)->guarding->spare;
 }
 
 static int tls_handshake(struct cw_tcp_guard *guard)

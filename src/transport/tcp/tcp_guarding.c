@@ -128,6 +128,7 @@ void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
 {
     if (guarding != NULL) {
         cw_tls_context_free(guarding->tls);
+        free(guarding->spare.bytes);
         cw_secret_wipe(guarding->secret, sizeof(guarding->secret));
         free(guarding);
     }

@@ -127,7 +127,6 @@ static void tcp_close(struct cw_iface *super)
     free(iface->staging);
     free(iface->spare_tx);
     free(iface->spare_place);
-    free(iface->guard_spare.bytes);
     cw_tcp_guarding_free(iface->guarding);
     free(iface);
 }
