@@ -69,15 +69,16 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
                  header_length, cw_am_max_header(worker));
         return UCS_ERR_INVALID_PARAM;
     }
-    if (cw_unlikely((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & both) == both)) {
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && cw_unlikely((param->flags & both) == both)) {
         cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV exclude each other");
         return UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
 }
 
-ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
-                                 const void *buffer, size_t count, const ucp_request_param_t *param)
+/* Apart, so that the commonest call keeps nothing over the one behind it. */
+static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                              const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_t status = check_send(worker, header_length, buffer, count, param);
@@ -91,6 +92,20 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
     result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
     cw_worker_leave(worker);
     return result;
+}
+
+ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                 const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    const uint32_t checked = CW_DOOR_CHECKED | UCP_OP_ATTR_FIELD_FLAGS;
+    ucp_worker_h worker    = ep->worker;
+
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM) || header_length > 0 || (param->op_attr_mask & checked) ||
+                    worker->mt)) {
+        return send_checked(ep, id, header, header_length, buffer, count, param);
+    }
+    CW_PROBE(am_send, ep, id, count);
+    return cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,

@@ -41,18 +41,27 @@ ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info)
     return status;
 }
 
-static void release(void *request, int keep_callback)
+static CW_APART void release_locked(struct cw_request *req, int keep_callback)
+{
+    ucp_worker_h worker = req->worker;
+
+    cw_worker_enter(worker);
+    cw_request_release(req, keep_callback);
+    cw_worker_leave(worker);
+}
+
+static CW_INLINE void release(void *request, int keep_callback)
 {
     struct cw_request *req = cw_request_of(request);
-    ucp_worker_h worker;
 
     if (req->flags & CW_REQUEST_USER_MEMORY) {
         return; /* the program's own; it may even be on its way out of use (ABU-20) */
     }
-    worker = req->worker;
-    cw_worker_enter(worker);
-    cw_request_release(req, keep_callback);
-    cw_worker_leave(worker);
+    if (cw_likely(!req->worker->mt)) {
+        cw_request_release(req, keep_callback);
+    } else {
+        release_locked(req, keep_callback);
+    }
 }
 
 void ucp_request_free(void *request)

@@ -5,11 +5,23 @@
 #include "abi/door.h"
 #include "op/tag.h"
 
+/* Apart, so that without a lock the door keeps nothing over the call behind it. */
+static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                             const ucp_request_param_t *param, int sync)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    cw_worker_enter(worker);
+    result = cw_tag_send(ep, buffer, count, tag, param, sync);
+    cw_worker_leave(worker);
+    return result;
+}
+
 static CW_INLINE ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                            const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
     ucs_status_t status;
 
     CW_PROBE(tag_send, ep, count, tag);
@@ -20,10 +32,8 @@ static CW_INLINE ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_tag_send(ep, buffer, count, tag, param, sync);
-    cw_worker_leave(worker);
-    return result;
+    return cw_likely(!worker->mt) ? cw_tag_send(ep, buffer, count, tag, param, sync) :
+           send_locked(ep, buffer, count, tag, param, sync);
 }
 
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -47,10 +57,20 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
     return cw_door_check_param(param, buffer, count);
 }
 
+static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                             ucp_tag_t tag_mask, const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t result;
+
+    cw_worker_enter(worker);
+    result = cw_tag_recv(worker, buffer, count, tag, tag_mask, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
 {
-    ucs_status_ptr_t result;
     ucs_status_t status;
 
     CW_PROBE(tag_recv, worker, count, tag);
@@ -58,10 +78,8 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_tag_recv(worker, buffer, count, tag, tag_mask, param);
-    cw_worker_leave(worker);
-    return result;
+    return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
+           recv_locked(worker, buffer, count, tag, tag_mask, param);
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,

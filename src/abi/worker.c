@@ -103,17 +103,19 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     return status;
 }
 
-unsigned ucp_worker_progress(ucp_worker_h worker)
+static CW_APART unsigned progress_locked(ucp_worker_h worker)
 {
     unsigned count;
 
-    if (cw_unlikely(worker->mt)) {
-        cw_lock_enter_spinning(&worker->lock);
-        count = cw_worker_progress(worker);
-        cw_lock_leave(&worker->lock);
-        return count;
-    }
-    return cw_worker_progress(worker);
+    cw_lock_enter_spinning(&worker->lock);
+    count = cw_worker_progress(worker);
+    cw_lock_leave(&worker->lock);
+    return count;
+}
+
+unsigned ucp_worker_progress(ucp_worker_h worker)
+{
+    return cw_likely(!worker->mt) ? cw_worker_progress(worker) : progress_locked(worker);
 }
 
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)

@@ -81,47 +81,32 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
     return 1;
 }
 
-struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
-                                  enum cw_request_kind kind)
+CW_APART struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
-    uint32_t mask = (param == NULL) ? 0 : param->op_attr_mask;
     struct cw_request *request;
 
-    if (mask & UCP_OP_ATTR_FIELD_REQUEST) {
+    if (param != NULL && (param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST)) {
         request         = cw_request_of(param->request);
         request->worker = worker;
         request->flags  = CW_REQUEST_USER_MEMORY;
-    } else {
-        if (cw_unlikely(worker->requests.free == NULL) && !pool_grow(worker)) {
-            return NULL;
-        }
-        request               = worker->requests.free;
-        worker->requests.free = (struct cw_request *)(void *)request->link.next;
-        worker->requests.in_use++;
-        request->flags = 0;
+        return request;
     }
-    cw_list_init(&request->link);
-    request->ep      = NULL;
-    request->send    = NULL;
-    request->release = NULL;
-    request->status  = UCS_INPROGRESS;
-    request->outstanding = 0;
-    request->kind    = (uint8_t)kind;
-    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
-        request->flags  |= CW_REQUEST_CALLBACK;
-        request->cb.send = param->cb.send;
-    }
-    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
-    return request;
+    return pool_grow(worker) ? cw_request_pool_take(worker) : NULL;
 }
 
-/* One of the pool. */
-static inline void put_back(struct cw_request *request)
+struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
+                                  enum cw_request_kind kind)
+{
+    return cw_request_get_inline(worker, param, kind);
+}
+
+/* One of the pool; its flags as far as they stay. */
+static inline void put_back(struct cw_request *request, unsigned flags)
 {
     struct cw_request_pool *pool = &request->worker->requests;
 
     assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
-    request->flags    |= CW_REQUEST_IN_POOL;
+    request->flags     = (uint16_t)(flags | CW_REQUEST_IN_POOL);
     request->link.next = (void *)pool->free;
     pool->free         = request;
     pool->in_use--;
@@ -133,7 +118,7 @@ void cw_request_put(struct cw_request *request)
         cw_trace_request(request, CW_TRACE_END, 0, 0, 0, UCS_OK); /* its operation ended in the call */
     }
     if (!(request->flags & CW_REQUEST_USER_MEMORY)) {
-        put_back(request);
+        put_back(request, request->flags);
     }
 }
 
@@ -141,10 +126,10 @@ static inline void run_callback(struct cw_request *request, ucs_status_t status)
 {
     void *handle = cw_request_handle(request);
 
-    if (cw_likely(request->kind == CW_REQUEST_SEND)) {
-        request->cb.send(handle, status, request->user_data);
-    } else if (cw_likely(request->kind == CW_REQUEST_TAG_RECV)) {
+    if (cw_likely(request->kind == CW_REQUEST_TAG_RECV)) {
         request->cb.tag_recv(handle, status, &request->info, request->user_data);
+    } else if (cw_likely(request->kind == CW_REQUEST_SEND)) {
+        request->cb.send(handle, status, request->user_data);
     } else if (request->kind == CW_REQUEST_STREAM_RECV) {
         request->cb.stream_recv(handle, status, request->info.length, request->user_data);
     } else {
@@ -153,8 +138,16 @@ static inline void run_callback(struct cw_request *request, ucs_status_t status)
     }
 }
 
+/* Another thread may poll the status without the lock (ucp_request_check_status): results first. */
+static inline void set_status(struct cw_request *request, ucs_status_t status)
+{
+    __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
+}
+
 void cw_request_complete(struct cw_request *request, ucs_status_t status)
 {
+    unsigned flags;
+
     assert(!(request->flags & (CW_REQUEST_COMPLETED | CW_REQUEST_IN_POOL)));
     assert(request->outstanding == 0);
     if (cw_unlikely(request->worker->trace != NULL)) {
@@ -166,20 +159,23 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
     if (request->ep != NULL) {
         cw_ep_unused(request->ep); /* it may have been the last thing that a closed endpoint waited for */
     }
-    request->flags |= CW_REQUEST_COMPLETED;
-    /* another thread may poll the status without the lock (ucp_request_check_status): results first */
-    __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
-    if (request->flags & CW_REQUEST_CALLBACK) {
-        if (request->flags & CW_REQUEST_USER_MEMORY) {
+    flags = request->flags | CW_REQUEST_COMPLETED;
+    if (cw_likely((flags & (CW_REQUEST_CALLBACK | CW_REQUEST_USER_MEMORY)) == CW_REQUEST_CALLBACK)) {
+        request->flags = (uint16_t)(flags | CW_REQUEST_IN_CALLBACK);
+        set_status(request, status);
+        run_callback(request, status);
+        flags          = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
+        request->flags = (uint16_t)flags;
+    } else {
+        request->flags = (uint16_t)flags;
+        set_status(request, status);
+        if (flags & CW_REQUEST_CALLBACK) {
             run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
             return;
         }
-        request->flags |= CW_REQUEST_IN_CALLBACK;
-        run_callback(request, status);
-        request->flags &= (uint16_t)~CW_REQUEST_IN_CALLBACK;
     }
-    if (request->flags & CW_REQUEST_RELEASED) {
-        put_back(request);
+    if (flags & CW_REQUEST_RELEASED) {
+        put_back(request, flags);
     }
 }
 
@@ -192,6 +188,6 @@ void cw_request_release(struct cw_request *request, int keep_callback)
     if (!(request->flags & CW_REQUEST_COMPLETED)) {
         request->flags &= (uint16_t)(keep_callback ? ~0 : ~CW_REQUEST_CALLBACK);
     } else if (!(request->flags & CW_REQUEST_IN_CALLBACK)) {
-        put_back(request);
+        put_back(request, request->flags);
     }
 }

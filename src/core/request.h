@@ -99,6 +99,8 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
  * NULL: no memory. */
 struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
                                   enum cw_request_kind kind);
+/* For cw_request_get_inline of core/worker.h: memory of the user, or a pool that is empty. */
+struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param);
 
 /* Takes back a request of which the user was never told. */
 void cw_request_put(struct cw_request *request);

@@ -187,6 +187,47 @@ static inline void cw_counters_publish(struct ucp_worker *worker)
     }
 }
 
+/* The next one of a pool that is not empty. */
+static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
+{
+    struct cw_request *request = worker->requests.free;
+
+    worker->requests.free = (struct cw_request *)(void *)request->link.next;
+    worker->requests.in_use++;
+    request->flags = 0;
+    return request;
+}
+
+/* cw_request_get where it is worth its place. */
+static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *worker, const ucp_request_param_t *param,
+                                                          enum cw_request_kind kind)
+{
+    const uint32_t mask = (param == NULL) ? 0 : param->op_attr_mask;
+    struct cw_request *request;
+
+    if (cw_likely(!(mask & UCP_OP_ATTR_FIELD_REQUEST) && worker->requests.free != NULL)) {
+        request = cw_request_pool_take(worker);
+    } else {
+        request = cw_request_get_other(worker, param);
+        if (request == NULL) {
+            return NULL;
+        }
+    }
+    cw_list_init(&request->link);
+    request->ep          = NULL;
+    request->send        = NULL;
+    request->release     = NULL;
+    request->outstanding = 0;
+    request->status      = UCS_INPROGRESS;
+    request->kind        = (uint8_t)kind;
+    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+        request->flags  |= CW_REQUEST_CALLBACK;
+        request->cb.send = param->cb.send;
+    }
+    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
+    return request;
+}
+
 static inline void cw_worker_enter(struct ucp_worker *worker)
 {
     if (cw_unlikely(worker->mt)) {

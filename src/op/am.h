@@ -47,8 +47,16 @@ void cw_am_cleanup(struct cw_am_state *state);
 /* am_handler.c. UCS_ERR_NO_MEMORY. A handler that is not set removes what was there. */
 ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const struct cw_am_handler *handler);
 void cw_am_handlers_free(struct cw_am_state *state);
+const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, uint16_t id);
+
 /* NULL: none. Valid until a handler is set. */
-const struct cw_am_handler *cw_am_find_handler(const struct cw_am_state *state, uint16_t id);
+static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_state *state, uint16_t id)
+{
+    if (cw_likely(id < state->num_dense)) {
+        return state->dense[id].is_set ? &state->dense[id] : NULL;
+    }
+    return cw_am_find_sparse(state, id);
+}
 
 /* am_send.c. Results as the *_nbx calls define them (REQ-1). */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,

@@ -26,7 +26,7 @@ struct message {
     size_t length;
 };
 
-static ucs_status_t call(const struct cw_am_handler *handler, const struct message *message)
+static CW_INLINE ucs_status_t call(const struct cw_am_handler *handler, const struct message *message)
 {
     struct ucp_ep *reply_ep   = (message->flags & CW_WIRE_AM_REPLY) ? message->ep : NULL;
     ucp_am_recv_param_t param = {.recv_attr = message->attr, .reply_ep = reply_ep};
@@ -44,16 +44,12 @@ static ucs_status_t call(const struct cw_am_handler *handler, const struct messa
                          &param);
 }
 
-/* The handler that can take the message, or NULL and a warning (AMR-6, AMD-4). */
-static const struct cw_am_handler *find_handler(const struct message *message)
+static CW_COLD const struct cw_am_handler *find_unusual(const struct message *message,
+                                                        const struct cw_am_handler *handler)
 {
     static struct cw_log_limit limit;
-    const struct cw_am_handler *handler = cw_am_find_handler(&cw_op_state(message->ep->worker)->am, message->id);
     const char *why;
 
-    if (cw_likely(handler != NULL && !handler->is_old)) {
-        return handler;
-    }
     if (handler == NULL) {
         why = "no handler is set for that id";
     } else if (message->attr & UCP_AM_RECV_ATTR_FLAG_RNDV) {
@@ -66,6 +62,14 @@ static const struct cw_am_handler *find_handler(const struct message *message)
     cw_log_ratelimited(&limit, CW_LOG_WARN, "active message with id %u from worker %016llx was dropped: %s",
                        message->id, (unsigned long long)cw_ep_peer_uid(message->ep), why);
     return NULL;
+}
+
+/* The handler that can take the message, or NULL and a warning (AMR-6, AMD-4). */
+static CW_INLINE const struct cw_am_handler *find_handler(const struct message *message)
+{
+    const struct cw_am_handler *handler = cw_am_find_handler(&cw_op_state(message->ep->worker)->am, message->id);
+
+    return cw_likely(handler != NULL && !handler->is_old) ? handler : find_unusual(message, handler);
 }
 
 /* AMR-23: what came for an endpoint that the program has closed here. */
@@ -115,7 +119,7 @@ static void deliver_desc(const struct cw_am_handler *handler, struct message *me
     }
 }
 
-static int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size_t packet_header, const void *data,
+static CW_INLINE int decode(struct ucp_ep *ep, const struct cw_wire_am *am, size_t packet_header, const void *data,
                   size_t length, struct message *message)
 {
     *message = (struct message){.ep            = ep,

@@ -28,14 +28,10 @@ static struct sparse_handler *find_sparse(const struct cw_am_state *state, uint1
     return (link == NULL) ? NULL : cw_container_of(link, struct sparse_handler, link);
 }
 
-const struct cw_am_handler *cw_am_find_handler(const struct cw_am_state *state, uint16_t id)
+const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, uint16_t id)
 {
-    struct sparse_handler *sparse;
+    const struct sparse_handler *sparse = find_sparse(state, id);
 
-    if (cw_likely(id < state->num_dense)) {
-        return state->dense[id].is_set ? &state->dense[id] : NULL;
-    }
-    sparse = find_sparse(state, id);
     return (sparse == NULL) ? NULL : &sparse->handler;
 }
 

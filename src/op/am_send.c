@@ -12,7 +12,7 @@
 
 #define SHORT_BYTES 256u /* header and data that are put together on the stack */
 
-static struct cw_wire_am wire_header(uint16_t id, uint32_t flags, size_t header_length)
+static CW_INLINE struct cw_wire_am wire_header(uint16_t id, uint32_t flags, size_t header_length)
 {
     return (struct cw_wire_am){.handler       = htole16(id),
                                .flags         = (flags & UCP_AM_SEND_FLAG_REPLY) ? CW_WIRE_AM_REPLY : 0,
@@ -113,20 +113,12 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
-static ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
-                               const void *buffer, size_t length, uint32_t flags)
+/* With a header of the program's own. */
+static CW_APART ucs_status_t send_gathered(struct cw_conn *conn, uint64_t first, const void *header,
+                                           size_t header_length, const void *buffer, size_t length)
 {
-    const struct cw_wire_am am = wire_header(id, flags, header_length);
-    struct cw_conn *conn       = ep->conn;
     char bytes[SHORT_BYTES];
-    uint64_t first;
 
-    memcpy(&first, &am, sizeof(first));
-    if (header_length == 0) {
-        return (length < conn->iface->plan->short_end) ?
-               conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
-    }
     if (header_length >= SHORT_BYTES || length > SHORT_BYTES - header_length ||
         header_length + length >= conn->iface->plan->short_end) {
         return CW_AGAIN;
@@ -136,6 +128,22 @@ static ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *heade
         memcpy(bytes + header_length, buffer, length);
     }
     return conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+}
+
+/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
+static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+                                         const void *buffer, size_t length, uint32_t flags)
+{
+    const struct cw_wire_am am = wire_header(id, flags, header_length);
+    struct cw_conn *conn       = ep->conn;
+    uint64_t first;
+
+    memcpy(&first, &am, sizeof(first));
+    if (header_length > 0) {
+        return send_gathered(conn, first, header, header_length, buffer, length);
+    }
+    return (length < conn->iface->plan->short_end) ?
+           conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
 }
 
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,

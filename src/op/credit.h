@@ -14,9 +14,8 @@
 /* Sender: whether a message of this length may go eagerly. */
 static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
 {
-    uint64_t used = ep->eager_sent - ep->eager_acked + CW_CREDIT_MESSAGE;
-
-    return used <= CW_CREDIT_WINDOW && length <= CW_CREDIT_WINDOW - used;
+    return length <= CW_CREDIT_WINDOW &&
+           ep->eager_sent - ep->eager_acked + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
 }
 
 static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
@@ -27,12 +26,12 @@ static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
 /* Receiver: a message came; false when the peer exceeds its window. */
 static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 {
-    uint64_t kept = ep->eager_received - ep->eager_consumed + CW_CREDIT_MESSAGE;
+    const uint64_t received = ep->eager_received + length + CW_CREDIT_MESSAGE;
 
-    if (cw_unlikely(kept > CW_CREDIT_WINDOW || length > CW_CREDIT_WINDOW - kept)) {
+    if (cw_unlikely(length > CW_CREDIT_WINDOW || received - ep->eager_consumed > CW_CREDIT_WINDOW)) {
         return 0;
     }
-    ep->eager_received += length + CW_CREDIT_MESSAGE;
+    ep->eager_received = received;
     return 1;
 }
 

@@ -416,23 +416,19 @@ void cw_tag_matcher_unindex_message(struct cw_tag_matcher *matcher, struct cw_ta
  * then hashing costs more than the rest of the match. */
 #define FEW_RECEIVES 32u
 
-void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag, uint64_t mask)
+/* Not in the list of few, or not any more. */
+void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag)
 {
-    bool few                   = matcher->busy == 0 && matcher->num_posted < matcher->few_limit;
-    struct cw_tag_class *class = few ? NULL : class_get(matcher, mask);
+    struct cw_tag_class *class = class_get(matcher, recv->mask);
 
-    if (cw_unlikely(!few)) { /* without memory, not again at once */
-        matcher->few_limit = (class != NULL) ? FEW_RECEIVES : 2 * matcher->num_posted;
-    }
-    recv->mask     = mask;
-    recv->sequence = ++matcher->sequence;
-    matcher->num_posted++;
     if (class != NULL) {
-        matcher->busy |= class_bit(class);
-        cw_tag_table_add(&class->posted, matcher->seed, &recv->node, tag & mask);
+        matcher->few_limit  = FEW_RECEIVES;
+        matcher->busy      |= class_bit(class);
+        cw_tag_table_add(&class->posted, matcher->seed, &recv->node, tag & recv->mask);
     } else {
-        recv->node.key   = tag & mask;
-        recv->node.chain = &recv->node;
+        matcher->few_limit = 2 * matcher->num_posted; /* without memory, not again at once */
+        recv->node.key     = tag & recv->mask;
+        recv->node.chain   = &recv->node;
         cw_list_add_tail(&matcher->leftover, &recv->node.ring);
     }
 }

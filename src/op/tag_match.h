@@ -92,8 +92,7 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
 /* Slow parts of the inline functions below. */
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
-void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
-                                              uint64_t mask);
+void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag);
 void                   cw_tag_matcher_index_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 void                   cw_tag_matcher_unindex_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 
@@ -142,7 +141,16 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
             return message;
         }
     }
-    cw_tag_matcher_enqueue(matcher, recv, tag, mask);
+    recv->mask     = mask;
+    recv->sequence = ++matcher->sequence;
+    if (cw_likely(matcher->busy == 0 && matcher->num_posted < matcher->few_limit)) {
+        recv->node.key   = tag & mask;
+        recv->node.chain = &recv->node;
+        cw_list_add_tail(&matcher->leftover, &recv->node.ring);
+    } else {
+        cw_tag_matcher_enqueue(matcher, recv, tag);
+    }
+    matcher->num_posted++;
     return NULL;
 }
 

@@ -15,40 +15,49 @@ static void tag_recv_release(struct cw_request *request)
     cw_dt_finish(&state->cursor);
 }
 
-static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t count, const ucp_request_param_t *param,
-                                struct cw_request **request_p)
+static CW_APART ucs_status_t start_other(struct cw_request *request, ucp_datatype_t datatype, void *buffer,
+                                         size_t count)
 {
-    ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
-                              ucp_dt_make_contig(1);
-    struct cw_tag_recv_state *state;
-    struct cw_request *request;
-    ucs_status_t status;
+    struct cw_dt_cursor *cursor = cw_tag_cursor(request);
+    ucs_status_t status         = cw_dt_start(cursor, datatype, buffer, count, CW_DT_RECV);
 
-    request = cw_request_get(worker, param, CW_REQUEST_TAG_RECV);
-    if (request == NULL) {
-        return UCS_ERR_NO_MEMORY;
-    }
-    state            = cw_request_state(request);
-    state->status    = UCS_OK;
-    request->info    = (ucp_tag_recv_info_t){0};
-    cw_tag_recv_init(&state->match);
-    *request_p = request;
-    if (cw_likely(cw_dt_is_contig(datatype))) {
-        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count)); /* nothing to release */
-        return UCS_OK;
-    }
     request->release = tag_recv_release;
-    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
-    if (status != UCS_OK) {
-        cw_request_put(request);
-        return status;
+    if (status == UCS_OK) {
+        status = cw_dt_keep(cursor);
+        if (status != UCS_OK) {
+            cw_dt_finish(cursor);
+        }
     }
-    status = cw_dt_keep(&state->cursor);
     if (status != UCS_OK) {
-        cw_dt_finish(&state->cursor);
         cw_request_put(request);
     }
     return status;
+}
+
+/* *status_p tells what failed when the answer is NULL. */
+static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void *buffer, size_t count,
+                                                const ucp_request_param_t *param, ucs_status_t *status_p)
+{
+    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                                    ucp_dt_make_contig(1);
+    struct cw_request *request    = cw_request_get_inline(worker, param, CW_REQUEST_TAG_RECV);
+    struct cw_tag_recv_state *state;
+
+    if (cw_unlikely(request == NULL)) {
+        *status_p = UCS_ERR_NO_MEMORY;
+        return NULL;
+    }
+    state                    = cw_request_state(request);
+    state->status            = UCS_OK;
+    request->info.sender_tag = 0;
+    request->info.length     = 0;
+    cw_tag_recv_init(&state->match);
+    if (cw_likely(cw_dt_is_contig(datatype))) { /* nothing to release */
+        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
+        return request;
+    }
+    *status_p = start_other(request, datatype, buffer, count);
+    return (*status_p == UCS_OK) ? request : NULL;
 }
 
 static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
@@ -128,8 +137,8 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
     struct cw_request *request;
     ucs_status_t status;
 
-    status = new_receive(worker, buffer, count, param, &request);
-    if (status != UCS_OK) {
+    request = new_receive(worker, buffer, count, param, &status);
+    if (cw_unlikely(request == NULL)) {
         return UCS_STATUS_PTR(status);
     }
     state = cw_request_state(request);
@@ -153,8 +162,8 @@ ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, si
     struct cw_request *request;
     ucs_status_t status;
 
-    status = new_receive(worker, buffer, count, param, &request);
-    if (status != UCS_OK) {
+    request = new_receive(worker, buffer, count, param, &status);
+    if (cw_unlikely(request == NULL)) {
         return UCS_STATUS_PTR(status);
     }
     return take_message(request, message, param);

@@ -47,6 +47,7 @@ struct shm_producer {
     uint64_t stamp;                 /* its lap, where a control word has it */
     uint64_t cell_count;            /* cells taken so far */
     uint64_t cell_limit;            /* cells before this one are free, as far as we know */
+    uint64_t fetch_from;            /* from this one on cells are fetched ahead */
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
     uint64_t bytes_done;            /* last seen of the consumer */
     char *bytes;
@@ -90,19 +91,13 @@ static inline void shm_producer_init(struct shm_producer *producer, struct shm_c
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
-    const uint64_t num_cells = UINT64_C(1) << cell_shift;
-
     *producer = (struct shm_producer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
                                       .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE,
-                                      .cell_count = cell_count,
-                                      .cell_limit = cell_count + num_cells,
-                                      .byte_count = byte_count,
-                                      .bytes_done = byte_count,
-                                      .bytes      = bytes,
-                                      .num_bytes  = num_bytes,
-                                      .cell_shift = cell_shift,
-                                      .cells      = cells,
-                                      .cells_end  = cells + num_cells,
+                                      .cell_count = cell_count, .fetch_from = cell_count,
+                                      .cell_limit = cell_count + (UINT64_C(1) << cell_shift),
+                                      .byte_count = byte_count, .bytes_done = byte_count,
+                                      .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
+                                      .cells      = cells, .cells_end = cells + (UINT64_C(1) << cell_shift),
                                       .control    = control};
 }
 
@@ -110,19 +105,13 @@ static inline void shm_consumer_init(struct shm_consumer *consumer, struct shm_c
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
-    const uint64_t num_cells = UINT64_C(1) << cell_shift;
-
     *consumer = (struct shm_consumer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
                                       .stamp      = shm_lap(cell_count, cell_shift) * SHM_LAP_ONE,
                                       .cell_count = cell_count,
-                                      .tell_at    = cell_count + num_cells / 4,
-                                      .byte_count = byte_count,
-                                      .bytes_told = byte_count,
-                                      .bytes      = bytes,
-                                      .num_bytes  = num_bytes,
-                                      .cell_shift = cell_shift,
-                                      .cells      = cells,
-                                      .cells_end  = cells + num_cells,
+                                      .tell_at    = cell_count + (UINT64_C(1) << cell_shift) / 4,
+                                      .byte_count = byte_count, .bytes_told = byte_count,
+                                      .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
+                                      .cells      = cells, .cells_end = cells + (UINT64_C(1) << cell_shift),
                                       .control    = control};
 }
 
@@ -206,29 +195,33 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
  * must wait for each of them in turn is what limits the rate of small packets. */
 #define SHM_CELLS_AHEAD 4u
 
-static inline void shm_fetch_ahead(const struct shm_producer *producer)
-{
-    struct shm_cell *ahead = producer->cell + SHM_CELLS_AHEAD;
+/* Who answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next cell as soon
+ * as it has read one, and would have to get back what was fetched (docs/decisions/short-messages.md). */
+#define SHM_CELLS_CALM 2u
 
-    if (producer->cell_limit - producer->cell_count > SHM_CELLS_AHEAD) { /* else the consumer may still need it */
-        cw_prefetch_write((ahead < producer->cells_end) ? ahead : producer->cells);
-    }
+/* A packet came from the peer: the next ones to it may be answers. */
+static inline void shm_answering(struct shm_producer *producer)
+{
+    producer->fetch_from = producer->cell_count + SHM_CELLS_CALM;
 }
 
 /* Publishes the next cell, with what was written to it or to the byte area. */
 static inline void shm_publish_cell(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
-    struct shm_cell *cell = producer->cell;
+    struct shm_cell *cell = producer->cell, *next = cell + 1, *ahead = cell + 1 + SHM_CELLS_AHEAD;
     const uint64_t word   = producer->stamp | shm_control_word(0, (uint32_t)length, id);
+    const uint64_t count  = producer->cell_count + 1;
 
-    producer->cell_count++;
-    producer->cell = cell + 1;
-    if (cw_unlikely(producer->cell == producer->cells_end)) {
-        producer->cell   = producer->cells;
+    if (cw_unlikely(next == producer->cells_end)) {
+        next             = producer->cells;
         producer->stamp += SHM_LAP_ONE; /* after the last lap comes the first: the carry is lost */
     }
+    producer->cell_count = count;
+    producer->cell       = next;
     __atomic_store_n(&cell->control, word, __ATOMIC_RELEASE); /* pairs with the acquire in shm_peek */
-    shm_fetch_ahead(producer);
+    if (count >= producer->fetch_from && producer->cell_limit - count > SHM_CELLS_AHEAD) { /* else it may be needed */
+        cw_prefetch_write((ahead < producer->cells_end) ? ahead : producer->cells);
+    }
 }
 
 /* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
@@ -246,7 +239,7 @@ static inline uint64_t shm_peek(const struct shm_consumer *consumer)
 {
     const uint64_t word = __atomic_load_n(&consumer->cell->control, __ATOMIC_ACQUIRE);
 
-    return ((word ^ consumer->stamp) < SHM_LAP_ONE) ? word : 0;
+    return ((word ^ consumer->stamp) >> 48 == 0) ? word : 0;
 }
 
 static inline uint32_t shm_word_length(uint64_t word)
@@ -268,11 +261,8 @@ static inline const void *shm_data(const struct shm_consumer *consumer, uint32_t
     return consumer->bytes + shm_bytes_place(consumer->byte_count, length, consumer->num_bytes);
 }
 
-static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
+static inline void shm_advance_cell(struct shm_consumer *consumer)
 {
-    if (length > SHM_CELL_DATA) {
-        consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
-    }
     consumer->cell_count++;
     consumer->cell++;
     if (cw_unlikely(consumer->cell == consumer->cells_end)) {
@@ -281,12 +271,22 @@ static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
     }
 }
 
-/* After a packet of this length: a quarter of the ring was read since the producer was told last. Told that rarely, the
- * line with the counters seldom travels. */
-static inline int shm_should_tell(const struct shm_consumer *consumer, uint32_t length)
+static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
 {
-    return consumer->cell_count >= consumer->tell_at ||
-           (length > SHM_CELL_DATA && consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4);
+    if (length > SHM_CELL_DATA) {
+        consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
+        if (consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4) {
+            consumer->tell_at = consumer->cell_count;
+        }
+    }
+    shm_advance_cell(consumer);
+}
+
+/* After a packet: a quarter of the ring was read since the producer was told last. Told that rarely, the line with the
+ * counters seldom travels. */
+static inline int shm_should_tell(const struct shm_consumer *consumer)
+{
+    return consumer->cell_count >= consumer->tell_at;
 }
 
 static inline void shm_tell(struct shm_consumer *consumer)
