@@ -107,7 +107,9 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 {
     unsigned count;
 
-    cw_lock_enter_spinning(&worker->lock);
+    if (!cw_lock_offer(&worker->lock)) {
+        return 0; /* somebody else is inside, or comes first */
+    }
     count = cw_worker_progress(worker);
     cw_lock_leave(&worker->lock);
     return count;

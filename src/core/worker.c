@@ -158,7 +158,6 @@ static void release(struct ucp_worker *worker)
     cw_request_pool_cleanup(&worker->requests, worker->context);
     cw_poller_free(worker->poller);
     cw_counters_close(worker);
-    cw_lock_cleanup(&worker->lock);
     free(worker);
 }
 
@@ -177,9 +176,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->features = context->features;
     worker->handlers = handlers;
     status           = set_params(worker, params);
-    if (status == UCS_OK) {
-        status = cw_lock_init(&worker->lock);
-    }
+    cw_lock_init(&worker->lock);
     if (status != UCS_OK) {
         free(worker);
         return status;

@@ -84,9 +84,9 @@ struct ucp_worker {
     unsigned num_retired;
     struct cw_list jobs;
     int mt;                             /* the door takes the lock */
-    struct cw_lock lock;
+    _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
 
-    const struct cw_worker_handlers *handlers;
+    _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
     void *op_state;                     /* owned by op/ through worker_init and worker_cleanup */
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
