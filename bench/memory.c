@@ -146,7 +146,7 @@ static void answer(struct talk *talk, const void *address)
 static void be_peers(unsigned count)
 {
     struct talk *talks = calloc(count, sizeof(*talks));
-    struct cw_side side;
+    struct cw_side side = {0};
     void *address;
     unsigned next;
 
@@ -234,7 +234,7 @@ static void measure(unsigned peers, bool peers_dial, unsigned long milliseconds,
 {
     double *times = calloc(peers, sizeof(*times));
     struct cw_side_memory before, one, all;
-    struct cw_side side;
+    struct cw_side side = {0};
 
     if (times == NULL) {
         quit("no memory for the times");

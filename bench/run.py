@@ -35,7 +35,7 @@ import plot  # noqa: E402
 import report  # noqa: E402
 
 SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "memory", "wakeup",
-          "connect", "matching", "guarded", "mpi_init"]
+          "connect", "matching", "guarded", "threads", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
@@ -519,6 +519,28 @@ def address_rows(settings, tools):
                                              "bench_memory") for tool in libraries})
 
 
+def threads_ratio_source(settings, tool):
+    def measure():
+        found = key_values(run([os.path.join(settings.bindir, "bench_threads")], tool.env("shm")))
+        return found["two_rate"] / found["one_rate"]
+    return measure
+
+
+def threads_rows(settings, tools):
+    """Threads that share a worker. Nothing is bound: there may be more threads than processors."""
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for key, label, unit, better in (("single_rate", "SINGLE, one thread sends and progresses", "msg/s", "more"),
+                                     ("alone_rate", "MULTI, one thread sends and progresses", "msg/s", "more"),
+                                     ("one_rate", "MULTI, one sends, one progresses", "msg/s", "more"),
+                                     ("two_rate", "MULTI, two send, one progresses", "msg/s", "more"),
+                                     ("longest_us", "longest send beside one that progresses", "usec", "less")):
+        yield Row("threads", f"shm, {label}", unit, better,
+                  {tool.name: startup_source(settings, tool, key, (), "shm", 1, "bench_threads")
+                   for tool in libraries})
+    yield Row("threads", "shm, MULTI, two threads against one", "times", "more",
+              {tool.name: threads_ratio_source(settings, tool) for tool in libraries})
+
+
 def guarded_rows(settings, tools):
     """Our library with protection, beside the same without ("bare")."""
     folder = tempfile.TemporaryDirectory()
@@ -542,6 +564,7 @@ def guarded_rows(settings, tools):
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
         "connect": connect_rows, "guarded": guarded_rows, "memory": memory_rows, "matching": matching_rows,
+        "threads": threads_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 

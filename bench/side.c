@@ -71,7 +71,7 @@ void cw_side_open_worker(struct cw_side *side)
 {
     ucp_worker_params_t params = {
         .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
+        .thread_mode = side->mode,
     };
 
     cw_side_check("ucp_worker_create", ucp_worker_create(side->context, &params, &side->worker));

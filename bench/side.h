@@ -12,6 +12,7 @@
 struct cw_side {
     ucp_context_h context;
     ucp_worker_h worker;
+    ucs_thread_mode_t mode; /* of workers that are opened; 0 is SINGLE */
 };
 
 /* Of this process; malloc_bytes is -1 where it cannot be known. */
@@ -26,7 +27,7 @@ struct cw_side_memory cw_side_memory_now(void);
 /* Ends the program with a sentence unless the status is UCS_OK. */
 void cw_side_check(const char *what, ucs_status_t status);
 
-/* A context and a worker in SINGLE mode, of whatever version of the library is there; and a further worker. */
+/* A context and a worker, of whatever version of the library is there; and a further worker. */
 void cw_side_open(struct cw_side *side, uint64_t features);
 void cw_side_open_worker(struct cw_side *side);
 
