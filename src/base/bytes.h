@@ -1,12 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies of a few bytes. Callers: one-sided operations, between memory that several processes see; short messages.
+ * Copies of bytes. Callers: everything that moves payload: one-sided operations, between memory that several processes
+ * see; messages, between the program's memory and a transport's.
  */
 #ifndef CW_BASE_BYTES_H
 #define CW_BASE_BYTES_H
 
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
+
+#include "base/compiler.h"
+
+/* From this length on libc and the system may copy by `rep movsb`. Where the destination begins less than a line behind
+ * the source, as addresses in a page count, some processors (AMD Zen 3 and 4) then take 25 times as long. */
+#define CW_BYTES_LONG 1024u
+
+static inline int cw_bytes_are_near(uint64_t to, uint64_t from)
+{
+    return ((to - from - 1) & 4095) < 63;
+}
+
+/* As memcpy, for memory of which that is true. */
+void cw_bytes_copy_near(void *to, const void *from, size_t length);
+
+/* As memcpy, wherever both lie. */
+static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
+{
+    if (cw_unlikely(length > CW_BYTES_LONG && cw_bytes_are_near((uintptr_t)to, (uintptr_t)from))) {
+        cw_bytes_copy_near(to, from, length);
+    } else {
+        memcpy(to, from, length);
+    }
+}
 
 /* The lengths of numbers go by one store, so that whoever waits for a number sees all of it or nothing. */
 static inline void cw_bytes_copy(void *to, const void *from, size_t length)
@@ -20,7 +46,7 @@ static inline void cw_bytes_copy(void *to, const void *from, size_t length)
     } else if (length == 1) {
         *(char *)to = *(const char *)from;
     } else {
-        memcpy(to, from, length);
+        cw_bytes_copy_any(to, from, length);
     }
 }
 
@@ -30,7 +56,7 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
     if (length == 8) {
         memcpy(to, from, 8);
     } else if (length > 0) {
-        memcpy(to, from, length);
+        cw_bytes_copy_any(to, from, length);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "op/am_desc.h"
 #include "op/op.h"
@@ -161,7 +162,7 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memcpy(cw_am_desc_data(desc), message.data, message.length);
+    cw_bytes_copy_any(cw_am_desc_data(desc), message.data, message.length);
     desc->in.total = message.length;
     deliver_desc(handler, &message, desc);
     return UCS_OK;

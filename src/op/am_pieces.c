@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "op/am_desc.h"
 
 static size_t alignment(const struct ucp_worker *worker)
@@ -92,7 +93,7 @@ ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc
         return UCS_ERR_NO_MEMORY;
     }
     if (to != data) {
-        memcpy(to, data, length);
+        cw_bytes_copy_any(to, data, length);
     }
     return UCS_OK;
 }

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
+
 #define CLASS_DONE 0xff /* finished cursor */
 
 /* Generic messages up to this are packed and unpacked in one call even when they travel in pieces: packers of some MPI
@@ -109,7 +111,7 @@ static void copy_iov(struct cw_dt_cursor *cursor, char *flat, size_t length, int
         part = (part < length) ? part : length;
         if (part > 0) {
             place = (char *)iov->buffer + cursor->vec.entry_offset;
-            memcpy(to_iov ? place : flat, to_iov ? flat : place, part);
+            cw_bytes_copy_any(to_iov ? place : flat, to_iov ? flat : place, part);
         }
         flat                     += part;
         length                   -= part;
@@ -147,7 +149,7 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
         return 0;
     }
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
-        memcpy(dest, cursor->contig + cursor->offset, max);
+        cw_bytes_copy_any(dest, cursor->contig + cursor->offset, max);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
         copy_iov(cursor, dest, max, 0);
     } else {
@@ -191,7 +193,7 @@ static ucs_status_t unpack_generic(struct cw_dt_cursor *cursor, const void *src,
     if (cursor->generic.collected == NULL) {
         return ops->unpack(cursor->generic.state, cursor->offset, src, length);
     }
-    memcpy(cursor->generic.collected + cursor->offset, src, length);
+    cw_bytes_copy_any(cursor->generic.collected + cursor->offset, src, length);
     if (cursor->offset + length < cursor->length) {
         return UCS_OK;
     }
@@ -278,7 +280,7 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
         return UCS_OK;
     }
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
-        memcpy(cursor->contig + cursor->offset, src, length);
+        cw_bytes_copy_any(cursor->contig + cursor->offset, src, length);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
         copy_iov(cursor, (char *)src, length, 1);
     } else {

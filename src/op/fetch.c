@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "op/board.h"
 #include "op/incoming.h"
@@ -411,7 +412,7 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
         return UCS_ERR_IO_ERROR;
     }
     if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG) {
-        memcpy(fetch->cursor->contig + offset, payload, length);
+        cw_bytes_copy_any(fetch->cursor->contig + offset, payload, length);
     } else if (fetch->status == UCS_OK) {
         fetch->status = cw_dt_unpack(fetch->cursor, payload, length);
     }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "core/rkey.h"
 #include "wire/packet.h"
@@ -116,7 +117,7 @@ ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned c
         return ep->conn->iface->transport->peer_read(ep->conn, to, count, from, NULL);
     }
     for (i = 0; i < count; i++) {
-        memcpy(to[i].iov_base, source, to[i].iov_len);
+        cw_bytes_copy_any(to[i].iov_base, source, to[i].iov_len);
         source += to[i].iov_len;
     }
     return UCS_OK;
@@ -131,7 +132,7 @@ ucs_status_t cw_reach_write(struct ucp_ep *ep, const struct iovec *from, unsigne
         return ep->conn->iface->transport->peer_write(ep->conn, from, count, to, NULL);
     }
     for (i = 0; i < count; i++) {
-        memcpy(dest, from[i].iov_base, from[i].iov_len);
+        cw_bytes_copy_any(dest, from[i].iov_base, from[i].iov_len);
         dest += from[i].iov_len;
     }
     return UCS_OK;

@@ -202,10 +202,12 @@ static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
 static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol_plan *plan = ep->conn->iface->plan;
+    const size_t length                 = send->extra + send->cursor.length;
 
     return send->force == CW_SEND_RNDV ||
            (send->force == CW_SEND_BY_PLAN &&
-            (send->extra + send->cursor.length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) ||
+            ((length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) &&
+              (send->cursor.class_id != UCP_DATATYPE_IOV || length >= plan->rndv_list_min)) ||
              (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
 }
 

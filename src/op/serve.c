@@ -159,7 +159,7 @@ static size_t pack_whole(void *dest, size_t max, void *arg)
 
     (void)max;
     memcpy(dest, &whole->header, sizeof(whole->header));
-    memcpy((char *)dest + sizeof(whole->header), whole->from, whole->length);
+    cw_bytes_copy_any((char *)dest + sizeof(whole->header), whole->from, whole->length);
     return sizeof(whole->header) + whole->length;
 }
 

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "op/op.h"
 #include "wire/packet.h"
 
@@ -84,7 +85,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
     segment->next   = NULL;
     segment->length = length;
     segment->taken  = 0;
-    memcpy(segment->data, data, length);
+    cw_bytes_copy_any(segment->data, data, length);
     if (stream->first == NULL) {
         stream->first = segment;
     } else {

@@ -84,6 +84,7 @@ static ucs_status_t send_piece(struct cw_request *request)
         return CW_HOLD;
     }
     max             = (max < window) ? max : window;
+    max             = (max > CW_CACHE_LINE) ? max & ~(size_t)(CW_CACHE_LINE - 1) : max; /* the next begins like this */
     state->piece    = (left < max) ? left : max;
     state->position = stream->sent;
     status          = zcopy ? send_zcopy(request) :

@@ -105,7 +105,7 @@ static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t
 
     if (desc->request == NULL) {
         if (data != desc->data + incoming->received) {
-            memcpy(desc->data + incoming->received, data, length);
+            cw_bytes_copy_any(desc->data + incoming->received, data, length);
         }
     } else if (data == place(incoming, length)) {
         cw_dt_skip(cw_tag_cursor(desc->request), length);
@@ -184,7 +184,7 @@ static CW_COLD ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memcpy(desc->data, data, length);
+    cw_bytes_copy_any(desc->data, data, length);
     desc->in.received = length;
     if (sync_id == 0) {
         cw_incoming_store(&desc->in);
@@ -273,7 +273,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.in_pieces = 1;
     desc->in.received  = length;
     if (match == NULL) {
-        memcpy(desc->data, payload, length);
+        cw_bytes_copy_any(desc->data, payload, length);
         enqueue(ep->worker, desc, tag);
         return UCS_OK;
     }

@@ -2,15 +2,20 @@
 /*
  * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). They take a limited number of entries, so each copy
  * is a loop over windows of the caller's entries; a read that brings less than asked for met memory that is not there.
+ * The system copies by `rep movsb`, so what lies badly for that goes by way of memory that lies well (base/bytes.h).
  */
 #include "os/peer_memory.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 
-#define WINDOW 64u
+#define WINDOW       64u
+#define DETOUR_BYTES (64u << 10)
+#define DETOUR_MIN   4096u /* shorter ones are over before the detour pays */
 
 /* What is left of a copy. */
 struct rest {
@@ -65,8 +70,7 @@ static ucs_status_t refused(const struct cw_peer_process *peer, const char *what
 
 /* The probe is read last: a peer that has let go of the memory meanwhile, perhaps for another use of it, has cleared it
  * before. */
-ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,
-                                 uint64_t from)
+static ucs_status_t read_into(const struct cw_peer_process *peer, const struct iovec *to, unsigned count, uint64_t from)
 {
     struct rest rest = {.iov = to, .count = count, .address = from};
     struct iovec ours[WINDOW + 1], theirs[2];
@@ -91,8 +95,8 @@ ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struc
     return UCS_OK;
 }
 
-ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
-                                  uint64_t to)
+static ucs_status_t write_from(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
+                               uint64_t to)
 {
     struct iovec probe_ours, probe_theirs = {address_of(peer->probe_address), sizeof(uint64_t)}, ours[WINDOW], theirs;
     struct rest rest = {.iov = from, .count = count, .address = to};
@@ -117,4 +121,94 @@ ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const stru
         advance(&rest, (size_t)done);
     }
     return UCS_OK;
+}
+
+/* Whether the system would copy one of these entries slowly. */
+static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
+{
+    uint64_t ours;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        ours = (uintptr_t)iov[i].iov_base;
+        if (cw_unlikely(iov[i].iov_len >= DETOUR_MIN &&
+                        (reads ? cw_bytes_are_near(ours, address) : cw_bytes_are_near(address, ours)))) {
+            return 1;
+        }
+        address += iov[i].iov_len;
+    }
+    return 0;
+}
+
+/* Between our entries and flat memory, at most `max` bytes; returns how many. */
+static size_t copy_rest(struct rest *rest, char *flat, size_t max, int to_ours)
+{
+    size_t done = 0, part;
+    char *ours;
+
+    while (rest->count > 0 && done < max) {
+        ours = (char *)rest->iov[0].iov_base + rest->skip;
+        part = rest->iov[0].iov_len - rest->skip;
+        part = (part < max - done) ? part : max - done;
+        cw_bytes_copy_any(to_ours ? ours : flat + done, to_ours ? flat + done : ours, part);
+        done += part;
+        advance(rest, part);
+    }
+    return done;
+}
+
+/* `bytes` begins like a cache line, and has room for DETOUR_BYTES behind the offset in a line that the peer's memory
+ * has: both then lie alike. */
+static ucs_status_t detour(const struct cw_peer_process *peer, char *bytes, const struct iovec *iov, unsigned count,
+                           uint64_t address, int reads)
+{
+    struct rest rest    = {.iov = iov, .count = count, .address = address};
+    struct iovec flat   = {.iov_base = bytes + address % CW_CACHE_LINE};
+    ucs_status_t status = UCS_OK;
+    size_t left         = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        left += iov[i].iov_len;
+    }
+    for (advance(&rest, 0); left > 0 && status == UCS_OK; left -= flat.iov_len) {
+        address = rest.address;
+        if (reads) {
+            flat.iov_len = (left < DETOUR_BYTES) ? left : DETOUR_BYTES;
+            status       = read_into(peer, &flat, 1, address);
+            if (status == UCS_OK) {
+                copy_rest(&rest, flat.iov_base, flat.iov_len, 1);
+            }
+        } else {
+            flat.iov_len = copy_rest(&rest, flat.iov_base, DETOUR_BYTES, 0);
+            status       = write_from(peer, &flat, 1, address);
+        }
+    }
+    return status;
+}
+
+static CW_COLD ucs_status_t try_detour(const struct cw_peer_process *peer, const struct iovec *iov, unsigned count,
+                                       uint64_t address, int reads)
+{
+    char *bytes = aligned_alloc(CW_CACHE_LINE, DETOUR_BYTES + CW_CACHE_LINE);
+    ucs_status_t status;
+
+    if (bytes == NULL) { /* slowly, then */
+        return reads ? read_into(peer, iov, count, address) : write_from(peer, iov, count, address);
+    }
+    status = detour(peer, bytes, iov, count, address, reads);
+    free(bytes);
+    return status;
+}
+
+ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struct iovec *to, unsigned count,
+                                 uint64_t from)
+{
+    return lies_badly(to, count, from, 1) ? try_detour(peer, to, count, from, 1) : read_into(peer, to, count, from);
+}
+
+ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
+                                  uint64_t to)
+{
+    return lies_badly(from, count, to, 0) ? try_detour(peer, from, count, to, 0) : write_from(peer, from, count, to);
 }

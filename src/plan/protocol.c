@@ -5,7 +5,8 @@
 #include "plan/protocol.h"
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
-#define RNDV_AUTO_MEMORY (64u << 10)
+#define RNDV_AUTO_MEMORY (128u << 10)
+#define RNDV_AUTO_LIST   (512u << 10) /* likewise, copied by the sender alone */
 #define RNDV_AUTO_PLACED (256u << 10)
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10)
@@ -27,6 +28,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_min      = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
     plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
                           plan->rndv_min : input->rndv_fast_thresh;
+    plan->rndv_list_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LIST;
     plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ? ZCOPY_AUTO : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;

@@ -34,7 +34,8 @@ struct cw_visit {
 
 static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    size_t size = sizeof(struct shm_shared) + 2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
+    size_t size = sizeof(struct shm_shared) + SHM_BYTES_LEAD +
+                  2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
 
     return (size + 4095) & ~(size_t)4095;
 }
@@ -142,8 +143,8 @@ static struct cw_visit *open_visit(void)
     visit.memory_fd = memory;
     control  = ((struct shm_shared *)visit.memory)->rings;
     cells    = (struct shm_cell *)((struct shm_shared *)visit.memory + 1);
-    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)(cells + ((size_t)2 << CELL_SHIFT)), NUM_BYTES, control, 0,
-                      0);
+    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)(cells + ((size_t)2 << CELL_SHIFT)) + SHM_BYTES_LEAD,
+                      NUM_BYTES, control, 0, 0);
     cw_server_until(has_reply, &visit.fd);
     cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &visit;

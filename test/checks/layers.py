@@ -31,7 +31,7 @@ BELOW = {
     "ucm": ["ucm"],
 }
 PUBLIC = ("ucp/", "ucs/", "uct/", "ucm/")
-OS_MAY_USE = {"base/log.h", "base/hash.h", "base/compiler.h", "base/list.h"}
+OS_MAY_USE = {"base/log.h", "base/hash.h", "base/compiler.h", "base/list.h", "base/bytes.h"}
 SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.h"},
                   "connect": {"transport/transport.h"},
                   "core": {"transport/transport.h", "transport/registry.h"}}

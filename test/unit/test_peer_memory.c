@@ -128,6 +128,47 @@ static void many_entries_are_copied(void **state)
     assert_int_equal(local[length + 1], byte_at(length + 1));
 }
 
+/* Where both sides lie so that the system would be slow, all the same arrives, by way of other memory: in one piece, in
+ * several entries. */
+static void memory_that_lies_badly_is_copied(void **state)
+{
+    static const size_t lengths[] = {4096, 65536, 65537, 300001};
+    const size_t from = 64 + 9, to = (((uintptr_t)area + from - (uintptr_t)local) & 4095) + 8;
+    struct iovec iov[3];
+    size_t length, i, k;
+
+    (void)state;
+    need_copies();
+    for (k = 0; k < 2 * sizeof(lengths) / sizeof(lengths[0]); k++) {
+        length = lengths[k / 2];
+        iov[0] = (struct iovec){.iov_base = local + to, .iov_len = (k % 2) ? length : 1000};
+        iov[1] = (struct iovec){.iov_base = NULL, .iov_len = 0};
+        iov[2] = (struct iovec){.iov_base = local + to + 1000, .iov_len = length};
+        length = (k % 2) ? length : length + 1000;
+        memset(local, 0, sizeof(local));
+        assert_int_equal(cw_peer_memory_read(&child, iov, (k % 2) ? 1 : 3, (uintptr_t)area + from), UCS_OK);
+        for (i = 0; i < length; i++) {
+            assert_int_equal(local[to + i], byte_at(from + i));
+        }
+        assert_int_equal(local[to - 1], 0);
+        assert_int_equal(local[to + length], 0);
+        for (i = 0; i < length; i++) {
+            local[to + i] = (uint8_t)~byte_at(i);
+        }
+        assert_int_equal(cw_peer_memory_write(&child, iov, (k % 2) ? 1 : 3, (uintptr_t)area + from + 16), UCS_OK);
+        assert_int_equal(read_flat(area + from, length + 17), UCS_OK);
+        assert_int_equal(local[15], byte_at(from + 15));
+        for (i = 0; i < length; i++) {
+            assert_int_equal(local[16 + i], (uint8_t)~byte_at(i));
+        }
+        assert_int_equal(local[16 + length], byte_at(from + 16 + length));
+        for (i = 0; i < length; i++) {
+            local[i] = byte_at(from + 16 + i);
+        }
+        assert_int_equal(write_flat(area + from + 16, length), UCS_OK);
+    }
+}
+
 static void nothing_is_always_copied(void **state)
 {
     struct iovec iov = {.iov_base = NULL, .iov_len = 0};
@@ -137,11 +178,11 @@ static void nothing_is_always_copied(void **state)
     assert_int_equal(cw_peer_memory_write(&child, &iov, 1, 0), UCS_OK);
 }
 
-/* The other process has all of it, we lack a page of ours. */
+/* The other process has all of it, we lack a page of ours. Too short for more than the system's own copies. */
 static void holes_of_ours_fail(void **state)
 {
     uint8_t *pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    struct iovec iov[2] = {{pages + 5, 10}, {pages + PAGE + 5, PAGE}};
+    struct iovec iov[2] = {{pages + 5, 10}, {pages + PAGE + 5, PAGE / 2}};
 
     (void)state;
     need_copies();
@@ -195,6 +236,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(many_entries_are_copied, child_starts, child_ends),
+        cmocka_unit_test_setup_teardown(memory_that_lies_badly_is_copied, child_starts, child_ends),
         cmocka_unit_test_setup_teardown(nothing_is_always_copied, child_starts, child_ends),
         cmocka_unit_test_setup_teardown(holes_of_ours_fail, child_starts, child_ends),
         cmocka_unit_test_setup_teardown(another_process_is_noticed, child_starts, child_ends),

@@ -115,7 +115,7 @@ fi
 
 # ---- a peer in a file ----
 expect_status 0 "$info" --address "$work/address"
-why --to "$work/address" --size 70000
+why --to "$work/address" --size 300000
 verdict posix CHOSEN
 has "whose address is in $work/address"
 has "shows when they are connected"

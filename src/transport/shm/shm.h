@@ -7,8 +7,8 @@
  * only. The socket stays: its end tells that the peer is gone. A worker that may sleep hands its eventfd to the peer,
  * which signals it when the ring says that the consumer sleeps.
  *
- * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
- * acceptor.
+ * Memory: struct shm_shared, then the cells of both rings, SHM_BYTES_LEAD bytes of nothing, then the byte areas of
+ * both; first the dialler's ring to the acceptor.
  *
  * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
  * one to be written, by which the other side proves that the system lets it copy.
@@ -25,6 +25,7 @@
 #define SHM_MAX_CELL_SHIFT 16u
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
+#define SHM_BYTES_LEAD     56u      /* what follows the 8 bytes of the commonest headers begins a cache line */
 
 enum shm_conn_state {
     SHM_CONN_WAITING,   /* dialled; the listener's queue was full, to be tried again */
@@ -117,7 +118,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 2u
+#define SHM_VERSION 3u
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {

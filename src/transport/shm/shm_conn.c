@@ -28,7 +28,8 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
 static size_t memory_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    size_t size = sizeof(struct shm_shared) + 2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
+    size_t size = sizeof(struct shm_shared) + SHM_BYTES_LEAD +
+                  2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
 
     return (size + PAGE_SIZE_MULTIPLE - 1) & ~(size_t)(PAGE_SIZE_MULTIPLE - 1);
 }
@@ -39,7 +40,7 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
     struct shm_cell *cells           = (struct shm_cell *)(shared + 1);
-    char *bytes                      = (char *)(cells + ((size_t)2 << cell_shift));
+    char *bytes                      = (char *)(cells + ((size_t)2 << cell_shift)) + SHM_BYTES_LEAD;
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
     conn->is_dialler = (uint8_t)dialler;

@@ -13,6 +13,8 @@
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
 
+#define BYTES_AHEAD (16u << 10) /* half of a processor's first cache */
+
 /* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
  * between both steps on both sides, at least one of us sees the other. */
 static CW_COLD void ring_doorbell(struct shm_conn *conn)
@@ -23,6 +25,22 @@ static CW_COLD void ring_doorbell(struct shm_conn *conn)
     if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
         __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
         cw_event_signal(conn->event_fd);
+    }
+}
+
+/* After a packet in the byte area: the next one is likely to be as long, and the consumer has its lines in its cache
+ * since the last lap. They are fetched while we wait anyway (docs/decisions/shared-memory.md). */
+static void fetch_ahead(const struct shm_producer *producer, uint64_t length)
+{
+    uint64_t at;
+    char *place;
+
+    if (length > SHM_CELL_DATA && shm_bytes_free(producer, length)) { /* else the consumer may still need them */
+        place  = producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
+        length = (length < BYTES_AHEAD) ? length : BYTES_AHEAD;
+        for (at = 0; at < length; at += CW_CACHE_LINE) {
+            cw_prefetch_write(place + at);
+        }
     }
 }
 
@@ -56,6 +74,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_short(data + sizeof(header), payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
+    fetch_ahead(&conn->tx, sizeof(header) + length);
     if (conn->peer_sleeps) {
         ring_doorbell(conn);
     }
@@ -105,6 +124,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
+    fetch_ahead(&conn->tx, length);
     if (conn->peer_sleeps) {
         ring_doorbell(conn);
     }
