@@ -147,7 +147,7 @@ struct cw_tcp_conn {
     uint8_t wants_room;           /* a send was told CW_AGAIN */
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
-    uint8_t failed;               /* a send failed here */
+    uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
     uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
     uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */

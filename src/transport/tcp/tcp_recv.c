@@ -17,6 +17,10 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
+/* Behind a placed packet of so many bytes another one is likely: only its headers are to come to the staging buffer. */
+#define BULK_MIN  (32u << 10)
+#define BULK_PEEK 256u
+
 /* What is needed to take any bytes whatever. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
@@ -158,6 +162,7 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     }
     iface->spare_place = NULL;
     conn->place        = place;
+    conn->bulk         = place->length >= BULK_MIN;
     place->missing     = place->length;
     length             = (come < place->length) ? come : place->length;
     place_advance(place, from + CW_TCP_PLACED_HEADER, length);
@@ -280,7 +285,7 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
             return -EAGAIN;
         }
         memcpy(iface->staging, conn->rx_head, conn->rx_have);
-        *room_p = iface->staging_size - conn->rx_have;
+        *room_p = (cw_unlikely(conn->bulk) ? BULK_PEEK : iface->staging_size) - conn->rx_have;
         return cw_likely(conn->guard == NULL) ?
                cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p) :
                cw_tcp_guard_recv(conn, iface->staging + conn->rx_have, *room_p);
@@ -295,9 +300,9 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         *room_p         = iov[0].iov_len;
     }
     if (staging) {
-        iov[count].iov_base  = iface->staging;
-        iov[count++].iov_len = iface->staging_size;
-        *room_p += iface->staging_size;
+        iov[count].iov_base = iface->staging;
+        iov[count].iov_len  = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
+        *room_p += iov[count++].iov_len;
     }
     return (conn->guard == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_guard_recvv(conn, iov, count);
 }
@@ -315,6 +320,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if (got <= 0) {
             return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
+        conn->bulk = conn->bulk && conn->place != NULL;
         if (!arrived(conn, (size_t)got, events)) {
             return malformed(conn, events);
         }
@@ -323,6 +329,9 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         }
         if ((size_t)got < room) {
             return CW_TCP_RECV_DRY;
+        }
+        if (max_polls == 0 && room <= BULK_PEEK && conn->place != NULL) {
+            max_polls = 1;
         }
     }
     return CW_TCP_RECV_MORE;
