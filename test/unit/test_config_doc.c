@@ -209,6 +209,7 @@ static void test_documentation_is_up_to_date(void **state)
     (void)state;
     if (committed == NULL) {
         skip(); /* the test runs away from its source */
+        return;
     }
     make_doc(&doc);
     is_same = strcmp(committed, cw_text_get(&doc)) == 0;
