@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/protocol.h. The constants were measured (docs/decisions/rendezvous.md).
+ * The choice of plan/protocol.h. The constants were measured (docs/decisions/rendezvous.md,
+ * shared-memory.md).
  */
 #include "plan/protocol.h"
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
-#define RNDV_AUTO_MEMORY (128u << 10)
-#define RNDV_AUTO_LIST   (512u << 10) /* likewise, copied by the sender alone */
+#define RNDV_AUTO_MEMORY (64u << 10)
+#define RNDV_AUTO_LIST   (256u << 10) /* likewise, copied by the sender alone */
 #define RNDV_AUTO_PLACED (256u << 10)
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10)
