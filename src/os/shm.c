@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,13 +38,33 @@ static int is_beyond_limit(size_t size)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
 }
 
-/* 0 or an error number. */
-static int reserve(int fd, size_t size)
+/* Whether the system may have no page when one is touched. Read once; threads that meet here find the same. */
+static int pages_may_lack(void)
 {
-    return (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)size);
+    static _Atomic int known; /* 1: no, 2: yes */
+    int answer = atomic_load_explicit(&known, memory_order_relaxed);
+    char mode  = '2';
+    int fd;
+
+    if (answer == 0) {
+        fd = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            mode = (read(fd, &mode, 1) == 1) ? mode : '2';
+            close(fd);
+        }
+        answer = (mode == '0' || mode == '1') ? 1 : 2;
+        atomic_store_explicit(&known, answer, memory_order_relaxed);
+    }
+    return answer == 2;
 }
 
-ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
+/* 0 or an error number. */
+static int reserve(int fd, size_t size, size_t now)
+{
+    return (ftruncate(fd, (off_t)size) < 0) ? errno : posix_fallocate(fd, 0, (off_t)now);
+}
+
+ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
 {
     int fd = memfd_create("causeway", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     int error;
@@ -55,7 +77,7 @@ ucs_status_t cw_shm_create(size_t size, int *fd_p, void **ptr_p)
         cw_error("cannot reserve %zu bytes of shared memory: the limit of file sizes is lower (ulimit -f)", size);
         goto fail;
     }
-    error = reserve(fd, size);
+    error = reserve(fd, size, pages_may_lack() ? size : now);
     if (error != 0) {
         errno = error;
         cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and "
@@ -81,7 +103,7 @@ fail:
 ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
 {
     int fd    = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size);
+    int error = (fd < 0) ? errno : is_beyond_limit(size) ? EFBIG : reserve(fd, size, size);
 
     if (error == 0 && (fchmod(fd, S_IRUSR) < 0 || map(fd, size, ptr_p) != UCS_OK)) {
         error = errno;
@@ -108,7 +130,7 @@ void cw_shm_hide(int fd, void *ptr, size_t size)
     close(fd);
 }
 
-ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)
+ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
 {
     struct stat st;
     struct statfs system;
@@ -121,8 +143,20 @@ ucs_status_t cw_shm_attach(int fd, size_t size, void **ptr_p)
     if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
         return UCS_ERR_INVALID_PARAM;
     }
-    /* a peer that left holes must not make us fault on them */
-    return (posix_fallocate(fd, 0, (off_t)size) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
+    /* holes that a peer left must not be our end where the system may have no page for them */
+    now = pages_may_lack() ? size : now;
+    return (posix_fallocate(fd, 0, (off_t)now) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
+}
+
+void cw_shm_give_back(void *ptr, size_t size)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    const uintptr_t from = ((uintptr_t)ptr + page - 1) & ~(page - 1);
+    const uintptr_t to   = ((uintptr_t)ptr + size) & ~(page - 1);
+
+    if (from < to && !pages_may_lack()) {
+        (void)madvise((void *)from, to - from, MADV_REMOVE);
+    }
 }
 
 void cw_shm_unmap(void *ptr, size_t size)

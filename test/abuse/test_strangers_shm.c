@@ -32,12 +32,11 @@ struct cw_visit {
     struct shm_producer tx;
 };
 
+#define CELLS_SIZE shm_whole_pages(sizeof(struct shm_cell) << CELL_SHIFT)
+
 static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    size_t size = sizeof(struct shm_shared) + SHM_BYTES_LEAD +
-                  2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
-
-    return (size + 4095) & ~(size_t)4095;
+    return shm_memory_size(cell_shift, num_bytes);
 }
 
 static int call(void)
@@ -142,9 +141,9 @@ static struct cw_visit *open_visit(void)
     send_fds(visit.fd, &first, sizeof(first), &memory, 1);
     visit.memory_fd = memory;
     control  = ((struct shm_shared *)visit.memory)->rings;
-    cells    = (struct shm_cell *)((struct shm_shared *)visit.memory + 1);
-    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)(cells + ((size_t)2 << CELL_SHIFT)) + SHM_BYTES_LEAD,
-                      NUM_BYTES, control, 0, 0);
+    cells    = (struct shm_cell *)(void *)((char *)visit.memory + shm_whole_pages(sizeof(struct shm_shared)));
+    shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)cells + 2 * CELLS_SIZE + SHM_BYTES_LEAD, NUM_BYTES,
+                      control, 0, 0);
     cw_server_until(has_reply, &visit.fd);
     cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &visit;

@@ -7,8 +7,9 @@
  * only. The socket stays: its end tells that the peer is gone. A worker that may sleep hands its eventfd to the peer,
  * which signals it when the ring says that the consumer sleeps.
  *
- * Memory: struct shm_shared, then the cells of both rings, SHM_BYTES_LEAD bytes of nothing, then the byte areas of
- * both; first the dialler's ring to the acceptor.
+ * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
+ * acceptor. Each part begins on a page of its own, so that pages of a ring that rests can be given back (shm_trim.c);
+ * a byte area is preceded by SHM_BYTES_LEAD bytes of nothing.
  *
  * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
  * one to be written, by which the other side proves that the system lets it copy.
@@ -47,6 +48,19 @@ struct shm_shared {
 _Static_assert(sizeof(struct cw_board) == 2 * CW_CACHE_LINE, "layout shared with the peer");
 _Static_assert(sizeof(struct shm_shared) == (4 + 4 * CW_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
 
+#define SHM_PAGE 4096u
+
+static inline size_t shm_whole_pages(size_t size)
+{
+    return (size + SHM_PAGE - 1) & ~(size_t)(SHM_PAGE - 1);
+}
+
+static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes)
+{
+    return shm_whole_pages(sizeof(struct shm_shared)) +
+           2 * (shm_whole_pages(sizeof(struct shm_cell) << cell_shift) + num_bytes + SHM_PAGE);
+}
+
 struct shm_conn {
     struct cw_conn super;
     struct shm_producer tx;
@@ -66,6 +80,8 @@ struct shm_conn {
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word that we may write in the peer's process */
     uint64_t deadline_ns;           /* of a GREETING */
+    uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
+    uint8_t trim_looks;             /* 0: nothing to give back */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection is over */
     size_t hello_length;            /* WAITING: what is to be sent ... */
     uint64_t token;                 /* ... and to whom */
@@ -90,6 +106,7 @@ struct shm_iface {
     struct cw_alarm dial_again;
     uint64_t dial_delay_ns;         /* how long the WAITING wait now */
     struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
+    struct cw_alarm trim;           /* set while a connection has trim_looks */
     int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
@@ -118,7 +135,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 3u
+#define SHM_VERSION 4u
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {
@@ -161,7 +178,17 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, u
                                const struct cw_beacon *beacon);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 
+/* shm_trim.c */
+/* Marks both rings as small, in a new connection. */
+void cw_shm_trim_begin(struct shm_conn *conn);
+/* A good deal went through a ring: its pages are to be given back when it rests. */
+void cw_shm_trim_later(struct shm_conn *conn);
+/* `fire` of iface->trim. */
+unsigned cw_shm_trim(struct cw_alarm *alarm);
+
 /* shm_data.c */
+/* Tells the producer how far we are; wakes it if it sleeps until there is room. */
+void cw_shm_tell(struct shm_conn *conn);
 unsigned shm_progress(struct cw_iface *iface);
 ucs_status_t shm_arm(struct cw_iface *iface);
 ucs_status_t shm_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);

@@ -14,7 +14,6 @@
 #include "os/shm.h"
 #include "os/unix_socket.h"
 
-#define PAGE_SIZE_MULTIPLE 4096u
 #define ACCEPT_PAUSE_NS    UINT64_C(100000000)
 #define DIAL_DELAY_MIN_NS  UINT64_C(1000000)
 #define DIAL_DELAY_MAX_NS  UINT64_C(64000000)
@@ -26,28 +25,23 @@ static struct cw_log_limit stranger_limit;
 
 static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
-static size_t memory_size(uint32_t cell_shift, uint32_t num_bytes)
-{
-    size_t size = sizeof(struct shm_shared) + SHM_BYTES_LEAD +
-                  2 * ((sizeof(struct shm_cell) << cell_shift) + num_bytes);
-
-    return (size + PAGE_SIZE_MULTIPLE - 1) & ~(size_t)(PAGE_SIZE_MULTIPLE - 1);
-}
-
 /* Points both views into the memory; `dialler` tells which of the two rings is ours to fill. */
 static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler)
 {
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
-    struct shm_cell *cells           = (struct shm_cell *)(shared + 1);
-    char *bytes                      = (char *)(cells + ((size_t)2 << cell_shift)) + SHM_BYTES_LEAD;
+    const size_t cells_size          = shm_whole_pages(sizeof(struct shm_cell) << cell_shift);
+    const size_t bytes_size          = (size_t)num_bytes + SHM_PAGE;
+    char *cells                      = (char *)conn->memory + shm_whole_pages(sizeof(*shared));
+    char *bytes                      = cells + 2 * cells_size + SHM_BYTES_LEAD;
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
     conn->is_dialler = (uint8_t)dialler;
-    shm_producer_init(&conn->tx, cells + ((size_t)tx << cell_shift), cell_shift, bytes + (size_t)tx * num_bytes,
-                      num_bytes, control + tx, 0, 0);
-    shm_consumer_init(&conn->rx, cells + ((size_t)rx << cell_shift), cell_shift, bytes + (size_t)rx * num_bytes,
-                      num_bytes, control + rx, 0, 0);
+    shm_producer_init(&conn->tx, (struct shm_cell *)(void *)(cells + tx * cells_size), cell_shift,
+                      bytes + tx * bytes_size, num_bytes, control + tx, 0, 0);
+    shm_consumer_init(&conn->rx, (struct shm_cell *)(void *)(cells + rx * cells_size), cell_shift,
+                      bytes + rx * bytes_size, num_bytes, control + rx, 0, 0);
+    cw_shm_trim_begin(conn);
 }
 
 static struct shm_conn *conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)
@@ -126,6 +120,9 @@ static void forget_alarms(struct shm_iface *iface)
     if (iface->num_greeting == 0) {
         cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
     }
+    if (iface->num_open == 0) {
+        cw_poller_alarm_cancel(iface->poller, &iface->trim);
+    }
 }
 
 void shm_dispose(struct shm_conn *conn)
@@ -192,8 +189,8 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         conn->item.fd = -1;
         return status;
     }
-    conn->memory_size = memory_size(iface->cell_shift, iface->num_bytes);
-    status            = cw_shm_create(conn->memory_size, &memory_fd, &conn->memory);
+    conn->memory_size = shm_memory_size(iface->cell_shift, iface->num_bytes);
+    status            = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
         lay_out(conn, iface->cell_shift, iface->num_bytes, 1);
         status = send_hello(iface, conn, memory_fd);
@@ -354,13 +351,13 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
         wrong = "its greeting contradicts itself";
     } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
                greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
-               greeting->memory_size != memory_size(greeting->cell_shift, greeting->num_bytes)) {
+               greeting->memory_size != shm_memory_size(greeting->cell_shift, greeting->num_bytes)) {
         wrong = "it wants a ring of an impossible size";
     } else if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
         wrong = "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
     } else if (greeting->sleeps && !cw_event_is_safe(fds[1])) {
         wrong = "the descriptor it wants to be woken by is no event counter";
-    } else if (cw_shm_attach(fds[0], greeting->memory_size, &conn->memory) != UCS_OK) {
+    } else if (cw_shm_attach(fds[0], greeting->memory_size, SHM_PAGE, &conn->memory) != UCS_OK) {
         wrong = "the memory it offers cannot be used safely";
     } else {
         conn->memory_size = greeting->memory_size;

@@ -56,6 +56,19 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
     return CW_AGAIN;
 }
 
+/* What the consumer told before does not do. That comes once in many packets, and shows that the ring is in use. */
+static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
+{
+    shm_look(&conn->tx);
+    cw_shm_trim_later(conn);
+    return shm_has_room_known(&conn->tx, length);
+}
+
+static inline int has_room(struct shm_conn *conn, size_t length)
+{
+    return cw_likely(shm_has_room_known(&conn->tx, length)) || look_for_room(conn, length);
+}
+
 /* A short send of any length, or one that cannot be made now. */
 static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
                                       size_t length)
@@ -64,7 +77,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     char *data;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !shm_has_room(&conn->tx, sizeof(header) + length))) {
+                    !has_room(conn, sizeof(header) + length))) {
         status = no_room(conn);
         CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, (int)status);
         return status;
@@ -111,7 +124,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     ucs_status_t status;
     size_t length;
 
-    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !shm_has_room(&conn->tx, max))) {
+    if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !has_room(conn, max))) {
         status = no_room(conn);
         CW_PROBE(send_bcopy, SHM_WIRE_ID, max, (int)status);
         return status;
@@ -131,8 +144,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     return UCS_OK;
 }
 
-/* Tells the producer how far we are; wakes it if it sleeps until there is room. */
-static CW_COLD void tell(struct shm_conn *conn)
+CW_COLD void cw_shm_tell(struct shm_conn *conn)
 {
     uint32_t *flag = &conn->rx.control->producer_waits;
 
@@ -176,7 +188,8 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
             break;
         }
         if (cw_unlikely(shm_should_tell(&conn->rx))) {
-            tell(conn);
+            cw_shm_tell(conn);
+            cw_shm_trim_later(conn);
         }
     } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
     return count;
@@ -269,7 +282,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
             __atomic_store_n(&conn->tx.control->producer_waits, 1, __ATOMIC_RELAXED);
         }
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and tell */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
     for (i = 0; i < iface->num_open; i++) {
         conn = iface->open[i];
         if (shm_peek(&conn->rx) != 0 || conn->hangup ||

@@ -165,21 +165,20 @@ static inline int shm_has_cell(const struct shm_producer *producer)
     return producer->cell_count != producer->cell_limit;
 }
 
+/* Whether a packet of this length has room, as far as we know. */
+static inline int shm_has_room_known(const struct shm_producer *producer, uint64_t length)
+{
+    return shm_has_cell(producer) && (length <= SHM_CELL_DATA || shm_bytes_free(producer, length));
+}
+
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
 static inline int shm_has_room(struct shm_producer *producer, uint64_t length)
 {
-    int attempt;
-
-    for (attempt = 0; attempt < 2; attempt++) {
-        if (cw_likely(shm_has_cell(producer) &&
-                      (length <= SHM_CELL_DATA || shm_bytes_free(producer, length)))) {
-            return 1;
-        }
-        if (attempt == 0) {
-            shm_look(producer);
-        }
+    if (cw_likely(shm_has_room_known(producer, length))) {
+        return 1;
     }
-    return 0;
+    shm_look(producer);
+    return shm_has_room_known(producer, length);
 }
 
 /* The memory for a packet that has room; at most `length` bytes of it. */

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Gives pages of rings that rest back to the system (docs/decisions/scale.md). A ring that took more than a little has
+ * walked through all of its pages; a worker with thousands of peers would keep them all.
+ *
+ * Nothing of this is on the way of a packet: both ends notice on their rare ways (the producer when it looks how far
+ * the consumer is, the consumer when it tells that) that a ring is in use, and set an alarm. The producer, the only one
+ * that writes to a ring, lets go of its pages when nothing went through for a while and the consumer has read all. A
+ * cell that became zeros is no packet for the consumer, whatever lap it waits for.
+ */
+#include "transport/shm/shm.h"
+
+#include "os/clock.h"
+#include "os/shm.h"
+
+#define REST_NS   UINT64_C(500000000)
+#define MOST_LOOKS 4u /* a consumer that does not come round in that time may keep its pages until the next packets */
+
+/* What a ring takes before it is taken for one in use: half a page of cells, a page of bytes. */
+#define SMALL_CELLS 32u
+#define SMALL_BYTES 4096u
+
+/* Lets the producer look at what the consumer told when it has sent little from now on: it knows less than it might. */
+static void look_early(struct shm_producer *producer)
+{
+    if (producer->cell_limit - producer->cell_count > SMALL_CELLS) {
+        producer->cell_limit = producer->cell_count + SMALL_CELLS;
+    }
+    if (producer->byte_count - producer->bytes_done + SMALL_BYTES < producer->num_bytes) {
+        producer->bytes_done = producer->byte_count - producer->num_bytes + SMALL_BYTES;
+    }
+}
+
+/* Likewise the consumer tells when it has read little from now on. */
+static void tell_early(struct shm_consumer *consumer)
+{
+    if (consumer->tell_at - consumer->cell_count > SMALL_CELLS) {
+        consumer->tell_at = consumer->cell_count + SMALL_CELLS;
+    }
+    if (consumer->byte_count - consumer->bytes_told + SMALL_BYTES < consumer->num_bytes / 4) {
+        consumer->bytes_told = consumer->byte_count - consumer->num_bytes / 4 + SMALL_BYTES;
+    }
+}
+
+/* The consumer has told that it read all. Its word is looked at. */
+static int is_drained(struct shm_producer *producer)
+{
+    shm_look(producer);
+    return producer->cell_limit - producer->cell_count == UINT64_C(1) << producer->cell_shift &&
+           producer->bytes_done == producer->byte_count;
+}
+
+void cw_shm_trim_begin(struct shm_conn *conn)
+{
+    look_early(&conn->tx);
+    tell_early(&conn->rx);
+}
+
+void cw_shm_trim_later(struct shm_conn *conn)
+{
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    conn->trim_looks = MOST_LOOKS;
+    if (!cw_alarm_is_set(&iface->trim)) {
+        cw_poller_alarm_set(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
+    }
+}
+
+/* All but the page of the next cell. */
+static void give_back(const struct shm_producer *ring)
+{
+    char *const cells = (char *)ring->cells, *const end = (char *)ring->cells_end;
+    char *const next  = cells + (((char *)ring->cell - cells) & ~(ptrdiff_t)(SHM_PAGE - 1));
+
+    cw_shm_give_back(cells, (size_t)(next - cells));
+    if (end - next > (ptrdiff_t)SHM_PAGE) {
+        cw_shm_give_back(next + SHM_PAGE, (size_t)(end - next) - SHM_PAGE);
+    }
+    cw_shm_give_back(ring->bytes - SHM_BYTES_LEAD, (size_t)ring->num_bytes + SHM_PAGE);
+}
+
+/* Whether to look again. */
+static int trim(struct shm_conn *conn)
+{
+    if (conn->seen[0] != conn->tx.cell_count || conn->seen[1] != conn->rx.cell_count) {
+        conn->seen[0]    = conn->tx.cell_count;
+        conn->seen[1]    = conn->rx.cell_count;
+        conn->trim_looks = MOST_LOOKS;
+        return 1;
+    }
+    cw_shm_tell(conn);
+    if (is_drained(&conn->tx)) {
+        give_back(&conn->tx);
+        conn->trim_looks = 0;
+    } else {
+        conn->trim_looks--;
+    }
+    if (conn->trim_looks == 0) {
+        cw_shm_trim_begin(conn);
+    }
+    return conn->trim_looks > 0;
+}
+
+unsigned cw_shm_trim(struct cw_alarm *alarm)
+{
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, trim);
+    int again               = 0;
+    unsigned i;
+
+    for (i = 0; i < iface->num_open; i++) {
+        again |= iface->open[i]->trim_looks > 0 && trim(iface->open[i]);
+    }
+    if (again) {
+        cw_poller_alarm_set(iface->poller, alarm, cw_clock_ns() + REST_NS);
+    }
+    return 0;
+}
