@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rings in shared memory take pages when they are used and give them back when they rest (shm_trim.c). The clock is the
+ * test's, so nobody waits.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "core/config.h"
+#include "os/poll.h"
+#include "transport/shm/shm.h"
+
+#define SECOND UINT64_C(1000000000)
+
+struct node {
+    struct cw_config config;
+    struct cw_poller *poller;
+    struct cw_iface *iface;
+    struct cw_conn *conn;
+    int opened;
+    uint64_t sent;
+    uint64_t received;
+    uint64_t wrong;             /* packets that came out of turn or damaged */
+};
+
+static uint64_t now_ns = SECOND;
+
+uint64_t cw_clock_ns(void)
+{
+    return now_ns;
+}
+
+static void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct node *node = conn->user;
+    uint64_t number;
+
+    (void)id;
+    memcpy(&number, data, sizeof(number));
+    node->wrong += number != node->received || ((const char *)data)[length - 1] != (char)(length > 8 ? length : 0);
+    node->received++;
+}
+
+static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
+                              size_t *reply_length)
+{
+    struct node *node = owner;
+
+    (void)hello;
+    (void)hello_length;
+    (void)reply;
+    node->conn    = conn;
+    conn->user    = node;
+    *reply_length = 0;
+    return UCS_OK;
+}
+
+static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    (void)reply;
+    (void)reply_length;
+    assert_int_equal(status, UCS_OK);
+    ((struct node *)conn->user)->opened = 1;
+}
+
+static void on_room(struct cw_conn *conn)
+{
+    (void)conn;
+}
+
+static void on_closed(struct cw_conn *conn, ucs_status_t status)
+{
+    fail_msg("connection %p ended: %d", (void *)conn, status);
+}
+
+static const struct cw_upcalls upcalls = {
+    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+
+static void node_new(struct node *node)
+{
+    static const struct cw_device device = {.name = "memory"};
+    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
+                                            .devices = &device, .num_devices = 1, .worker_uid = 1};
+
+    memset(node, 0, sizeof(*node));
+    node->config.posix_seg_size  = 8256;
+    node->config.posix_fifo_size = 256;
+    node->config.posix_bw_bps    = 1e10;
+    assert_int_equal(cw_poller_new(1, &node->poller), UCS_OK);
+    params.poller = node->poller;
+    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+}
+
+static void node_free(struct node *node)
+{
+    cw_shm_transport.close_conn(node->conn);
+    cw_shm_transport.close(node->iface);
+    cw_poller_free(node->poller);
+}
+
+static void both_progress(struct node *a, struct node *b)
+{
+    cw_poller_dispatch(a->poller);
+    cw_poller_dispatch(b->poller);
+    cw_shm_transport.progress(a->iface);
+    cw_shm_transport.progress(b->iface);
+}
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    memset(dest, 0, max);
+    memcpy(dest, arg, sizeof(uint64_t));
+    ((char *)dest)[max - 1] = (char)((max > 8) ? max : 0);
+    return max;
+}
+
+/* Packets of 8 bytes to the greatest, each in its turn; the last one has arrived in the end. */
+static void talk(struct node *from, struct node *to, unsigned count)
+{
+    const size_t most = from->iface->limits.max_bcopy;
+    unsigned i, rounds;
+    size_t length;
+
+    for (i = 0; i < count; i++) {
+        length = (from->sent % 3 == 0) ? 8 : 9 + (size_t)(from->sent * 7919 % (most - 9));
+        for (rounds = 0; cw_shm_transport.send_bcopy(from->conn, 1, length, pack, &from->sent) != UCS_OK; rounds++) {
+            assert_true(rounds < 100);
+            both_progress(from, to);
+        }
+        from->sent++;
+    }
+    for (rounds = 0; rounds < 1000 && to->received < from->sent; rounds++) {
+        both_progress(from, to);
+    }
+    assert_int_equal(to->received, from->sent);
+    assert_int_equal(to->wrong, 0);
+}
+
+static unsigned pages_of(const struct node *node)
+{
+    const struct shm_conn *conn = cw_container_of(node->conn, struct shm_conn, super);
+    const size_t page           = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t num            = conn->memory_size / page;
+    unsigned char *present      = calloc(num, 1);
+    unsigned count              = 0;
+    size_t i;
+
+    assert_int_equal(mincore(conn->memory, conn->memory_size, present), 0);
+    for (i = 0; i < num; i++) {
+        count += present[i] & 1;
+    }
+    free(present);
+    return count;
+}
+
+static void rest(struct node *a, struct node *b)
+{
+    unsigned i;
+
+    for (i = 0; i < 8; i++) {
+        now_ns += SECOND;
+        both_progress(a, b);
+    }
+}
+
+static int is_strict(void)
+{
+    FILE *file = fopen("/proc/sys/vm/overcommit_memory", "re");
+    int mode   = '2';
+
+    if (file != NULL) {
+        mode = fgetc(file);
+        fclose(file);
+    }
+    return mode == '2' || sysconf(_SC_PAGESIZE) != 4096;
+}
+
+static void connect_both(struct node *a, struct node *b)
+{
+    char address[64];
+    size_t length;
+    unsigned i;
+
+    node_new(a);
+    node_new(b);
+    length = cw_shm_transport.address(b->iface, address, sizeof(address));
+    assert_int_equal(cw_shm_transport.dial(a->iface, address, length, "hello", 5, a, &a->conn), UCS_OK);
+    for (i = 0; i < 1000 && !a->opened; i++) {
+        both_progress(a, b);
+    }
+    assert_true(a->opened);
+}
+
+static void an_idle_connection_has_four_pages(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+
+    (void)state;
+    if (is_strict()) {
+        print_message("here all memory is reserved at once, or pages are large: skipped\n");
+        skip();
+    }
+    connect_both(a, b);
+    talk(a, b, 1);
+    talk(b, a, 1);
+    assert_in_range(pages_of(a), 1, 4);
+    talk(a, b, 1000);
+    talk(b, a, 1000);
+    assert_in_range(pages_of(a), 30, 100);
+    rest(a, b);
+    assert_in_range(pages_of(a), 1, 4);
+    node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
+/* Also a ring that gave its pages back in the middle of a lap, and more than once. */
+static void nothing_is_lost_by_it(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+    unsigned i;
+
+    (void)state;
+    connect_both(a, b);
+    for (i = 0; i < 60; i++) {
+        talk(a, b, 1 + i * 37 % 300);
+        if (i % 3 == 0) {
+            talk(b, a, 1 + i * 53 % 300);
+        }
+        if (i % 2 == 0) {
+            rest(a, b);
+        }
+    }
+    node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
+/* Of a ring that the other side has not read nothing is taken away. */
+static void unread_packets_stay(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+    uint64_t number;
+    unsigned i;
+
+    (void)state;
+    connect_both(a, b);
+    talk(a, b, 500);
+    for (i = 0; i < 20; i++) {
+        number = a->sent++;
+        assert_int_equal(cw_shm_transport.send_bcopy(a->conn, 1, 1000, pack, &number), UCS_OK);
+    }
+    for (i = 0; i < 10; i++) {
+        now_ns += SECOND;
+        cw_poller_dispatch(a->poller); /* the peer is stopped */
+        cw_shm_transport.progress(a->iface);
+    }
+    for (i = 0; i < 1000 && b->received < a->sent; i++) {
+        both_progress(a, b);
+    }
+    assert_int_equal(b->received, a->sent);
+    assert_int_equal(b->wrong, 0);
+    talk(a, b, 500);
+    node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_idle_connection_has_four_pages),
+        cmocka_unit_test(nothing_is_lost_by_it),
+        cmocka_unit_test(unread_packets_stay),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
