@@ -61,7 +61,7 @@ void cw_shm_trim_later(struct shm_conn *conn)
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     conn->trim_looks = MOST_LOOKS;
-    if (!cw_alarm_is_set(&iface->trim)) {
+    if (!cw_alarm_is_set(&iface->trim) && !iface->wakeup) { /* who sleeps is not to be woken by it */
         cw_poller_alarm_set(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
     }
 }
