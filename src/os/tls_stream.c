@@ -78,22 +78,10 @@ void cw_tls_stream_free(struct cw_tls_stream *stream)
     free(stream);
 }
 
-static uint8_t *take_buffer(struct cw_tls_spare *spare)
+static void give_out_bytes(struct cw_tls_stream *stream, struct cw_tls_spare *spare)
 {
-    uint8_t *bytes = spare->bytes;
-
-    spare->bytes = NULL;
-    return (bytes != NULL) ? bytes : malloc(CW_TLS_BUFFER);
-}
-
-static void give_buffer(struct cw_tls_spare *spare, uint8_t **bytes_p)
-{
-    if (spare->bytes == NULL) {
-        spare->bytes = *bytes_p;
-    } else {
-        free(*bytes_p);
-    }
-    *bytes_p = NULL;
+    cw_tls_spare_give(spare, stream->out_bytes);
+    stream->out_bytes = NULL;
 }
 
 static size_t length_of(const struct iovec *iov, unsigned count)
@@ -136,7 +124,7 @@ static int begin_batch(struct cw_tls_stream *stream, struct cw_tls_walk *walk, s
     if (stream->fails) {
         return -EIO;
     }
-    stream->out_bytes = take_buffer(spare);
+    stream->out_bytes = cw_tls_spare_take(spare);
     if (stream->out_bytes == NULL) {
         return -EAGAIN;
     }
@@ -154,7 +142,7 @@ static int begin_batch(struct cw_tls_stream *stream, struct cw_tls_walk *walk, s
     }
     if (!good) {
         stream->fails = 1;
-        give_buffer(spare, &stream->out_bytes);
+        give_out_bytes(stream, spare);
         stream->openssl->ERR_clear_error();
         return -EIO;
     }
@@ -180,7 +168,7 @@ static int send_batch(struct cw_tls_stream *stream, int fd, size_t *taken_p, str
     if (stream->out_at < stream->out_have) {
         return -EAGAIN;
     }
-    give_buffer(spare, &stream->out_bytes);
+    give_out_bytes(stream, spare);
     return 1;
 }
 
@@ -319,7 +307,7 @@ static ssize_t fill(struct cw_tls_stream *stream, int fd, struct cw_tls_spare *s
     ssize_t got;
 
     if (stream->in_bytes == NULL) {
-        stream->in_bytes = take_buffer(spare);
+        stream->in_bytes = cw_tls_spare_take(spare);
         if (stream->in_bytes == NULL) {
             return -EAGAIN;
         }
@@ -370,7 +358,8 @@ ssize_t cw_tls_stream_recvv(struct cw_tls_stream *stream, int fd, const struct i
         send_alert(stream, fd);
     }
     if (stream->in_bytes != NULL && stream->in_at == stream->in_have) {
-        give_buffer(spare, &stream->in_bytes);
+        cw_tls_spare_give(spare, stream->in_bytes);
+        stream->in_bytes = NULL;
     }
     *unread_p = total > 0 && (stream->broken != 0 || (stream->in_bytes != NULL && total == length_of(iov, count)));
     if (total > 0) {

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/types.h>
 #include <sys/uio.h>
 
@@ -23,6 +24,24 @@
 struct cw_tls_spare {
     void *bytes;
 };
+
+/* NULL: no memory. */
+static inline void *cw_tls_spare_take(struct cw_tls_spare *spare)
+{
+    void *bytes = spare->bytes;
+
+    spare->bytes = NULL;
+    return (bytes != NULL) ? bytes : malloc(CW_TLS_BUFFER);
+}
+
+static inline void cw_tls_spare_give(struct cw_tls_spare *spare, void *bytes)
+{
+    if (spare->bytes == NULL) {
+        spare->bytes = bytes;
+    } else {
+        free(bytes);
+    }
+}
 
 struct cw_tls_stream;
 

@@ -63,11 +63,30 @@ static void test_ways_agree(void **state)
     }
 }
 
+/* Lengths around those of blocks that are cut in three. */
+static void test_long_ones_agree(void **state)
+{
+    static const unsigned lengths[] = {383, 384, 385, 768, 1151, 3071, 3072, 3073, 3456, 6143, 6144, 9999};
+    static uint8_t bytes[10000];
+    unsigned at, i;
+
+    (void)state;
+    for (i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)cw_hash_mix(i + 1);
+    }
+    for (at = 0; at < 2; at++) {
+        for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+            assert_int_equal(cw_crc32c(i, bytes + at, lengths[i]), cw_crc32c_portable(i, bytes + at, lengths[i]));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_known_vectors),
         cmocka_unit_test(test_ways_agree),
+        cmocka_unit_test(test_long_ones_agree),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ enum { STREAM = 700 };
 /* A connection of which only the guard and the descriptor are there. */
 struct side {
     struct cw_tcp_iface iface;
+    struct cw_tcp_guarding guarding;
     struct cw_tcp_conn conn;
 };
 
@@ -27,6 +28,7 @@ static void side_init(struct side *side, int fd, int dialled)
     memset(side, 0, sizeof(*side));
     cw_list_init(&side->iface.unread);
     side->conn.super.iface = &side->iface.super;
+    side->iface.guarding   = &side->guarding;
     side->conn.item.fd     = fd;
     side->conn.guard       = cw_tcp_guard_crc_new(dialled);
     assert_non_null(side->conn.guard);
@@ -48,6 +50,8 @@ static void sides_end(void)
 {
     cw_tcp_guard_free(&left.conn);
     cw_tcp_guard_free(&right.conn);
+    free(left.guarding.spare.bytes);
+    free(right.guarding.spare.bytes);
     close(left.conn.item.fd);
     close(right.conn.item.fd);
 }

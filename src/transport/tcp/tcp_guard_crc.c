@@ -15,7 +15,9 @@
 
 #define MAX_RECORDS 16u /* per system call */
 #define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
-#define IN_SIZE     (2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX))
+#define IN_SIZE     CW_TLS_BUFFER
+
+_Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
 
 struct crc_guard {
     struct cw_tcp_guard super;
@@ -45,6 +47,11 @@ struct plan {
 static struct crc_guard *crc_of(struct cw_tcp_guard *guard)
 {
     return cw_container_of(guard, struct crc_guard, super);
+}
+
+static struct cw_tls_spare *spare_of(const struct crc_guard *crc)
+{
+    return &cw_tcp_iface_of(&crc->super.conn->super)->guarding->spare;
 }
 
 static void put_part(struct plan *plan, const void *bytes, size_t length)
@@ -226,7 +233,7 @@ static ssize_t fill(struct crc_guard *crc)
     ssize_t got;
 
     if (crc->in == NULL) {
-        crc->in = malloc(IN_SIZE);
+        crc->in = cw_tls_spare_take(spare_of(crc));
         if (crc->in == NULL) {
             return -EAGAIN;
         }
@@ -260,7 +267,7 @@ static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
         }
     }
     if (crc->in != NULL && crc->in_at == crc->in_have) {
-        free(crc->in);
+        cw_tls_spare_give(spare_of(crc), crc->in);
         crc->in = NULL;
     }
     guard->has_unread = total > 0 && (total == room || crc->broken != 0);
