@@ -498,6 +498,11 @@ size_t cw_net_unacknowledged(int fd)
     return (ioctl(fd, SIOCOUTQ, &bytes) < 0 || bytes < 0) ? 0 : (size_t)bytes;
 }
 
+void cw_net_limit_unsent(int fd, unsigned bytes)
+{
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof(bytes));
+}
+
 void cw_net_wait_readable(int fd, int timeout_ms)
 {
     struct pollfd item = {.fd = fd, .events = POLLIN};

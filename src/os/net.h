@@ -108,6 +108,8 @@ void cw_net_finish(int fd);
 int cw_net_discard(int fd, size_t max);
 /* Bytes that the peer's system has not acknowledged yet. */
 size_t cw_net_unacknowledged(int fd);
+/* Takes no more bytes while so many were not sent to the network yet, where the system can do that. */
+void cw_net_limit_unsent(int fd, unsigned bytes);
 /* Sleeps until the descriptor can be read or timeout_ms passed. */
 void cw_net_wait_readable(int fd, int timeout_ms);
 void cw_net_close(int fd);

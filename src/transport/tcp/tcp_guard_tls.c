@@ -11,7 +11,8 @@
 #include "os/tls_stream.h"
 #include "transport/tcp/tcp_guard.h"
 
-#define RECORD 16384u /* what TLS encrypts at a time */
+#define RECORD     16384u        /* what TLS encrypts at a time */
+#define MAX_UNSENT (256u << 10) /* more would leave the caches before the network, or a slower peer, takes it */
 
 struct tls_guard {
     struct cw_tcp_guard super;
@@ -33,6 +34,9 @@ static int tls_handshake(struct cw_tcp_guard *guard)
 {
     const int ret = cw_tls_handshake(tls_of(guard));
 
+    if (ret == 1) {
+        cw_net_limit_unsent(guard->conn->item.fd, MAX_UNSENT);
+    }
     if (ret == -EPROTO) {
         guard->why = cw_tls_why(tls_of(guard));
     }
