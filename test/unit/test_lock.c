@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lock of os/lock.h (WRK-3, WRK-4): recursion, who is let in when, and that nobody is forgotten asleep.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <sched.h>
+
+#include "os/lock.h"
+
+enum { THREADS = 4, ROUNDS = 20000, PATIENCE = 16 };
+
+/* Another thread that has the lock from `in` on until `out` is set. */
+struct holder {
+    struct cw_lock *lock;
+    int in, out;
+};
+
+static void *hold(void *arg)
+{
+    struct holder *holder = arg;
+
+    cw_lock_enter(holder->lock);
+    __atomic_store_n(&holder->in, 1, __ATOMIC_RELEASE);
+    while (!__atomic_load_n(&holder->out, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    cw_lock_leave(holder->lock);
+    return NULL;
+}
+
+static void *try_once(void *arg)
+{
+    struct cw_lock *lock = arg;
+
+    if (!cw_lock_try_enter(lock)) {
+        return NULL;
+    }
+    cw_lock_leave(lock);
+    return lock;
+}
+
+/* Whether another thread could enter. */
+static int is_free(struct cw_lock *lock)
+{
+    pthread_t thread;
+    void *result;
+
+    assert_int_equal(pthread_create(&thread, NULL, try_once, lock), 0);
+    assert_int_equal(pthread_join(thread, &result), 0);
+    return result != NULL;
+}
+
+static void its_owner_comes_in_again(void **state)
+{
+    struct cw_lock lock;
+
+    (void)state;
+    cw_lock_init(&lock);
+    cw_lock_enter(&lock);
+    cw_lock_enter(&lock);
+    assert_true(cw_lock_try_enter(&lock));
+    assert_true(cw_lock_offer(&lock));
+    for (int i = 0; i < 4; i++) {
+        assert_false(is_free(&lock));
+        cw_lock_leave(&lock);
+    }
+    assert_true(is_free(&lock));
+}
+
+static void an_offer_is_refused_while_another_is_inside(void **state)
+{
+    struct cw_lock lock;
+    struct holder holder = {.lock = &lock};
+    pthread_t thread;
+
+    (void)state;
+    cw_lock_init(&lock);
+    assert_int_equal(pthread_create(&thread, NULL, hold, &holder), 0);
+    while (!__atomic_load_n(&holder.in, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    for (int i = 1; i < PATIENCE; i++) {
+        assert_false(cw_lock_offer(&lock));
+    }
+    __atomic_store_n(&holder.out, 1, __ATOMIC_RELEASE);
+    assert_true(cw_lock_offer(&lock)); /* waits */
+    cw_lock_leave(&lock);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
+static void an_offer_gives_way_to_who_waits_but_not_for_ever(void **state)
+{
+    struct cw_lock lock;
+
+    (void)state;
+    cw_lock_init(&lock);
+    lock.waiting = 1; /* as if somebody were about to sleep */
+    for (int round = 0; round < 3; round++) {
+        for (int i = 1; i < PATIENCE; i++) {
+            assert_false(cw_lock_offer(&lock));
+        }
+        assert_true(cw_lock_offer(&lock));
+        assert_true(cw_lock_offer(&lock)); /* who is inside gives way to nobody */
+        cw_lock_leave(&lock);
+        cw_lock_leave(&lock);
+    }
+    lock.waiting = 0;
+    assert_true(cw_lock_offer(&lock));
+    cw_lock_leave(&lock);
+}
+
+struct counting {
+    struct cw_lock lock;
+    uint64_t count;
+    int over;
+};
+
+static void *count(void *arg)
+{
+    struct counting *counting = arg;
+
+    for (int i = 0; i < ROUNDS; i++) {
+        cw_lock_enter(&counting->lock);
+        counting->count++;
+        if (i % 64 == 0) {
+            sched_yield(); /* so that others find it taken for long, and sleep */
+        }
+        cw_lock_leave(&counting->lock);
+    }
+    return NULL;
+}
+
+static void *offer(void *arg)
+{
+    struct counting *counting = arg;
+
+    while (!__atomic_load_n(&counting->over, __ATOMIC_ACQUIRE)) {
+        if (cw_lock_offer(&counting->lock)) {
+            counting->count += 2;
+            counting->count -= 2;
+            cw_lock_leave(&counting->lock);
+        }
+    }
+    return NULL;
+}
+
+/* A wake-up that is lost hangs here. */
+static void threads_count_beside_one_that_spins(void **state)
+{
+    struct counting counting = {.count = 0};
+    pthread_t threads[THREADS], spinning;
+
+    (void)state;
+    cw_lock_init(&counting.lock);
+    assert_int_equal(pthread_create(&spinning, NULL, offer, &counting), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, count, &counting), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    __atomic_store_n(&counting.over, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pthread_join(spinning, NULL), 0);
+    assert_int_equal(counting.count, (uint64_t)THREADS * ROUNDS);
+    assert_int_equal(counting.lock.waiting, 0);
+    assert_true(is_free(&counting.lock));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(its_owner_comes_in_again),
+        cmocka_unit_test(an_offer_is_refused_while_another_is_inside),
+        cmocka_unit_test(an_offer_gives_way_to_who_waits_but_not_for_ever),
+        cmocka_unit_test(threads_count_beside_one_that_spins),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
