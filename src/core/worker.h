@@ -7,6 +7,8 @@
 #ifndef CW_CORE_WORKER_H
 #define CW_CORE_WORKER_H
 
+#include <assert.h>
+
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/idmap.h"
@@ -192,6 +194,7 @@ static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
 {
     struct cw_request *request = worker->requests.free;
 
+    assert(request != NULL);
     worker->requests.free = (struct cw_request *)(void *)request->link.next;
     worker->requests.in_use++;
     request->flags = 0;
