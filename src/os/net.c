@@ -259,6 +259,16 @@ static void set_option(int fd, int level, int option, size_t value)
     (void)setsockopt(fd, level, option, &number, sizeof(number));
 }
 
+void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive)
+{
+    if (keepalive->idle_s != 0) {
+        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive->idle_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive->interval_s);
+        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive->count);
+        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    }
+}
+
 static void set_options(int fd, const struct cw_net_options *options)
 {
     if (options->nodelay) {
@@ -273,16 +283,7 @@ static void set_options(int fd, const struct cw_net_options *options)
     if (options->syn_retries != 0) {
         set_option(fd, IPPROTO_TCP, TCP_SYNCNT, options->syn_retries);
     }
-}
-
-void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive)
-{
-    if (keepalive->idle_s != 0) {
-        set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, keepalive->idle_s);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, keepalive->interval_s);
-        set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, keepalive->count);
-        set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
-    }
+    cw_net_keepalive(fd, &options->keepalive);
 }
 
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)
@@ -468,6 +469,13 @@ ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count)
         ret = recvmsg(fd, &message, 0);
     } while (ret < 0 && errno == EINTR);
     return answer(ret);
+}
+
+void cw_net_forget(int fd)
+{
+    const struct linger at_once = {.l_onoff = 1};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
 }
 
 void cw_net_finish(int fd)

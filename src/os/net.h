@@ -44,6 +44,7 @@ struct cw_net_options {
     size_t sndbuf;              /* bytes; 0: as the system chooses, here and below */
     size_t rcvbuf;
     unsigned syn_retries;
+    struct cw_net_keepalive keepalive;  /* also of the connections that a listener accepts */
     int backlog;                        /* of listeners; 0: the system's maximum */
     const struct cw_net_address *source; /* of connections; NULL: as the system chooses */
 };
@@ -102,6 +103,8 @@ void cw_net_set_user_timeout(int fd, uint64_t timeout_ms);
 /* Whether the peer's system owes an answer to something that was repeated more than once, and gave none to anything in
  * this time. */
 int cw_net_is_unanswered(int fd, uint64_t within_ms);
+/* Closing it will drop what the peer did not acknowledge, and reset the connection. */
+void cw_net_forget(int fd);
 /* No more will be sent. */
 void cw_net_finish(int fd);
 /* Throws away what can be received, at most `max` bytes. 1: the peer ended the connection; 0: it may send more. */

@@ -397,6 +397,39 @@ def link_goes_down(the_bed):
     uses(left, "10.1.0.2")
 
 
+def narrow(the_bed, **settings):
+    """Two hosts and a router that drops what is longer than 1280 bytes in silence."""
+    a, router, b = routed(the_bed)
+    router.ip("link set r1 mtu 1280")
+    router.firewall("icmp type destination-unreachable drop", hook="output")
+    left, right = a.peer(sleeps=True, **settings), b.peer(sleeps=True, **settings)
+    join(left, right)
+    ok(left.ask("send 1 8"), "short message")
+    return a, b, left, right
+
+
+@scenario
+def black_hole(the_bed):
+    """Long packets are dropped on the way and nobody is told: the sender's endpoint ends in time, with a sentence."""
+    _, _, left, right = narrow(the_bed, KEEPALIVE_INTERVAL="2s")
+    start = time.monotonic()
+    right.tell("echo 2")
+    left.tell("ping 2 1000000")
+    left.wait_event("failed", 60)
+    right.wait_event("failed", 60)
+    check(time.monotonic() - start < 30, "it took %g s" % (time.monotonic() - start))
+    check("tcp_mtu_probing" in left.told(), "the log does not tell what it may be: " + left.told())
+
+
+@scenario
+def black_hole_probed(the_bed):
+    """The same with systems that look for the size that passes: the message comes."""
+    a, b, left, right = narrow(the_bed)
+    for host in (a, b):
+        host.sysctl("ipv4/tcp_mtu_probing", 1)
+    talk(left, right, 60)
+
+
 @scenario
 def one_direction(the_bed):
     """a cannot dial b, and b can dial a: the first message of b connects both, whoever would win if both could."""

@@ -19,12 +19,12 @@
 #include "base/log.h"
 #include "core/config.h"
 #include "os/clock.h"
+#include "test_tcp_bytes.h"
 #include "transport/tcp/tcp.h"
 #include "transport/tcp/tcp_transport.h"
 
 #define TIMEOUT_NS  UINT64_C(20000000000)
 #define MAX_LINKS   16
-#define MAX_BYTES   (32u << 20)
 
 struct node;
 
@@ -82,21 +82,6 @@ static inline struct cw_tcp_iface *tcp_of(struct node *node)
 static inline struct cw_tcp_conn *tcp_conn(struct link *link)
 {
     return cw_container_of(link->conn, struct cw_tcp_conn, super);
-}
-
-/* How a packet is written down, for comparing. */
-static inline void put_packet(uint8_t **bytes, size_t *length, uint8_t id, const void *data, size_t data_length)
-{
-    const uint32_t size = (uint32_t)data_length;
-
-    if (*bytes == NULL) {
-        *bytes = test_malloc(MAX_BYTES);
-    }
-    assert_true(*length + 5 + data_length <= MAX_BYTES);
-    (*bytes)[(*length)++] = id;
-    memcpy(*bytes + *length, &size, sizeof(size));
-    memcpy(*bytes + *length + sizeof(size), data, data_length);
-    *length += sizeof(size) + data_length;
 }
 
 static inline void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)

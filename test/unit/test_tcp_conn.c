@@ -5,6 +5,7 @@
  * holds.
  */
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -263,27 +264,28 @@ static void test_close_delivers(void **state)
 static void test_lingering_ends(void **state)
 {
     static const uint8_t block[2000];
+    const int larger = 200000;
     struct node left, right;
     struct link *dialled, *accepted;
     struct cw_tcp_conn *conn;
-    unsigned unacknowledged = 0, sent = 0;
+    unsigned sent = 0;
 
     (void)state;
-    node_open(&left);
-    node_open(&right);
+    node_configure(&left);
+    node_configure(&right);
+    left.config.tcp_sndbuf  = TINY;
+    right.config.tcp_rcvbuf = TINY;
+    assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&right, NULL), UCS_OK);
     dialled = connect_nodes(&left, &right, &accepted);
     conn    = tcp_conn(dialled);
-    while (unacknowledged < 10) {
+    do { /* until the system takes no more, since the peer's has no room, either; then it is given room for the rest */
         assert_int_equal(tcp->send_short(dialled->conn, 1, 0, block, sizeof(block)), UCS_OK);
         sent++;
-        if (cw_net_unacknowledged(conn->item.fd) > 0) {
-            unacknowledged++;
-            usleep(1000); /* which acknowledgements take no longer than */
-        } else {
-            unacknowledged = 0;
-        }
-    }
-    assert_null(conn->tx);
+    } while (conn->tx == NULL);
+    assert_int_equal(setsockopt(conn->item.fd, SOL_SOCKET, SO_SNDBUF, &larger, sizeof(larger)), 0);
+    DRIVE_UNTIL(&left, &left, conn->tx == NULL);
+    assert_true(cw_net_unacknowledged(conn->item.fd) > 0);
     link_close(dialled);
     assert_int_equal(tcp_of(&left)->num_lingering, 1);
     assert_in_range(conn->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_LINGER_NS);
@@ -659,6 +661,46 @@ static void test_idle(void **state)
     node_close(&right);
 }
 
+static void assert_probed(struct link *link, int idle_s)
+{
+    const int fd     = tcp_conn(link)->item.fd;
+    socklen_t length = sizeof(int);
+    int value        = -1;
+
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &value, &length), 0);
+    assert_int_equal(value, idle_s > 0);
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &value, &length), 0);
+    assert_true(idle_s == 0 || value == idle_s);
+}
+
+/* A silent machine is noticed in the end although nobody watches, at both ends; not if the program wants no probes. */
+static void test_patience(void **state)
+{
+    struct node left, right;
+    struct link *dialled, *accepted;
+    int round;
+
+    (void)state;
+    for (round = 0; round < 3; round++) {
+        node_configure(&left);
+        node_configure(&right);
+        left.config.keepalive_interval_ns = (round == 1) ? CW_TIME_INF : TIMEOUT_NS;
+        left.config.tcp_keepidle_ns       = (round == 2) ? CW_TIME_INF : TIMEOUT_NS / 2;
+        right.config                      = left.config;
+        assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+        assert_int_equal(node_try_open(&right, NULL), UCS_OK);
+        dialled = connect_nodes(&left, &right, &accepted);
+        assert_probed(dialled, (round == 0) ? 300 : 0);
+        assert_probed(accepted, (round == 0) ? 300 : 0);
+        if (round == 0) {
+            tcp->watch(accepted->conn);
+            assert_probed(accepted, 10);
+        }
+        node_close(&left);
+        node_close(&right);
+    }
+}
+
 /* More active connections than the hot set holds, answering from inside the upcall. */
 static void test_many(void **state)
 {
@@ -715,6 +757,7 @@ int main(void)
         cmocka_unit_test(test_ipv6),
         cmocka_unit_test(test_loopback_only),
         cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_patience),
         cmocka_unit_test(test_many),
     };
 

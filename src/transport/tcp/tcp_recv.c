@@ -172,17 +172,6 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     return CW_TCP_PLACED_HEADER + length;
 }
 
-/* A whole frame that is no placed packet. 0: it is wrong. */
-static int whole(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, uint8_t *body, unsigned *events)
-{
-    if (cw_unlikely(header->kind == CW_TCP_MARK)) {
-        return cw_tcp_mark_arrived(conn, body, header->length);
-    }
-    conn->super.iface->upcalls->packet(&conn->super, header->id, body, header->length);
-    (*events)++;
-    return 1;
-}
-
 /* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
@@ -215,7 +204,10 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             }
             save_frame(conn, at, length, size);
             return 1;
-        } else if (!whole(conn, &header, at + CW_TCP_FRAME_HEADER, events)) {
+        } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
+            conn->super.iface->upcalls->packet(&conn->super, header.id, at + CW_TCP_FRAME_HEADER, header.length);
+            (*events)++;
+        } else if (!cw_tcp_mark_arrived(conn, at + CW_TCP_FRAME_HEADER, header.length)) {
             return 0;
         }
         at += size;
@@ -232,7 +224,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     const size_t missing = conn->rx_size - conn->rx_have;
     uint8_t *frame       = conn->rx_frame;
     struct cw_tcp_frame_header header;
-    int right;
+    int right = 1;
 
     if (got < missing) {
         conn->rx_have += got;
@@ -241,7 +233,12 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
-    right          = whole(conn, &header, frame + CW_TCP_FRAME_HEADER, events);
+    if (header.kind == CW_TCP_MARK) {
+        right = cw_tcp_mark_arrived(conn, frame + CW_TCP_FRAME_HEADER, header.length);
+    } else {
+        conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER, header.length);
+        (*events)++;
+    }
     free(frame);
     return right && ((got == missing) || parse(conn, got - missing, events));
 }

@@ -26,7 +26,7 @@ struct cw_tcp_settings {
     uint64_t connect_timeout_ns;  /* for all candidates; CW_TIME_INF */
     double bandwidth_bps;
     uint64_t silence_ns;          /* a watched peer that is silent for so long is dead; 0: nobody is watched */
-    struct cw_net_keepalive keepalive; /* of watched connections */
+    struct cw_net_keepalive keepalive; /* of watched connections; socket.keepalive is that of others */
     const struct cw_name_list *only_devices; /* of the configuration; NULL: all may be used */
     struct cw_net_options socket;
 };

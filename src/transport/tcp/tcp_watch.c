@@ -102,12 +102,30 @@ void cw_tcp_watch_pause(struct cw_tcp_conn *conn)
     }
 }
 
+/* What the system still has for a dead peer is not sent again and again. Should only that have got lost, the peer is told
+ * so at once. */
+static void forget(const struct cw_tcp_conn *first)
+{
+    unsigned i;
+
+    cw_net_forget(first->item.fd);
+    for (i = 0; first->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
+        if (first->rails->sockets[i] != NULL) {
+            cw_net_forget(first->rails->sockets[i]->item.fd);
+        }
+    }
+}
+
 static void dead(struct cw_tcp_conn *conn)
 {
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_diag("the machine of %s has acknowledged nothing for UCX_KEEPALIVE_INTERVAL: its connection ends", peer);
+    cw_diag("the machine of %s has acknowledged nothing for UCX_KEEPALIVE_INTERVAL: its connection ends; it is down or "
+            "cut off, or, if only long messages are lost, a router drops large packets (net.ipv4.tcp_mtu_probing=1 "
+            "helps)",
+            peer);
+    forget(cw_tcp_first(conn));
     if (conn->state == CW_TCP_OPEN) {
         cw_tcp_conn_lost(cw_tcp_first(conn), UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
