@@ -14,7 +14,7 @@
 
 #include <ucp/api/ucp.h>
 
-enum { CW_CHILD_S = 60, CW_CHILD_WRONG = 99, CW_CHILD_SKIP = 77 };
+enum { CW_CHILD_S = 240, CW_CHILD_WRONG = 99, CW_CHILD_SKIP = 77 };
 
 /* For the body of a child: tells where and ends it. */
 #define cw_check(condition)                                                                 \

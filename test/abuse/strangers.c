@@ -12,7 +12,7 @@
 #include "wire/address.h"
 #include "wire/packet.h"
 
-enum { WAIT_MS = 5000, MAX_GROWTH_KB = 8192 };
+enum { WAIT_MS = 60000, MAX_GROWTH_KB = 8192 };
 
 struct cw_party cw_server, cw_friend;
 

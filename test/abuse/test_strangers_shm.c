@@ -338,16 +338,18 @@ static void body_greetings(void *argument)
 static void body_silent(void *argument)
 {
     int silent[50];
+    uint64_t end;
     unsigned i;
 
     (void)argument;
     cw_strangers_begin();
     cw_visit_begins();
+    end = cw_now_ns() + CW_SILENCE_NS;
     for (i = 0; i < 50; i++) {
         silent[i] = call();
         cw_server_progress();
     }
-    for (i = 0; i < 100; i++) {
+    for (i = 0; i < 100 && cw_now_ns() < end; i++) {
         (void)close(call()); /* comes and goes */
         leave(open_visit());
         cw_server_progress();

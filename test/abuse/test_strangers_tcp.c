@@ -172,16 +172,18 @@ static void body_silent(void *argument)
     struct cw_visit *visit;
     int silent[50], fd;
     uint8_t good[HELLO_BYTES];
+    uint64_t end;
     unsigned i;
 
     (void)argument;
     cw_strangers_begin();
     cw_visit_begins();
+    end = cw_now_ns() + CW_SILENCE_NS;
     for (i = 0; i < 50; i++) {
         silent[i] = call();
         cw_server_progress();
     }
-    for (i = 0; i < 100; i++) {
+    for (i = 0; i < 100 && cw_now_ns() < end; i++) {
         hello_bytes(good);
         fd = call();
         (void)!send(fd, good, i % (HELLO_BYTES + 1), MSG_NOSIGNAL);
