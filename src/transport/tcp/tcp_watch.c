@@ -102,8 +102,8 @@ void cw_tcp_watch_pause(struct cw_tcp_conn *conn)
     }
 }
 
-/* What the system still has for a dead peer is not sent again and again. Should only that have got lost, the peer is told
- * so at once. */
+/* What the system still has for a dead peer is not sent again and again. Should only that have got lost, it is told so
+ * at once. */
 static void forget(const struct cw_tcp_conn *first)
 {
     unsigned i;
