@@ -246,6 +246,7 @@ int main(int argc, char **argv)
     set_up();
     for (i = 0; i < WARM_UP; i++) {
         step();
+        ucp_worker_progress(near.worker);
     }
     run(step, strtoul(argv[3], NULL, 10));
     return 0;
