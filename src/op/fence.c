@@ -21,7 +21,8 @@ static void draw_line(struct cw_rma *rma)
         rma->late_first = 0;
         rma->late_end   = UINT64_MAX;
     }
-    rma->fence_mark = rma->sent_mark;
+    rma->fence_mark  = rma->sent_mark;
+    rma->fence_count = rma->counted;
 }
 
 static ucs_status_t barrier_send(struct cw_request *request)
@@ -130,7 +131,8 @@ static void line_release(struct cw_request *request)
 
 static int is_under_way(const struct cw_rma *rma)
 {
-    return rma->async_puts > 0 || rma->replies > 0 || !cw_list_empty(&rma->queue) || rma->sent_mark != rma->acked_mark;
+    return rma->async_puts > 0 || rma->replies > 0 || !cw_list_empty(&rma->queue) ||
+           rma->sent_mark != rma->acked_mark || rma->counted != rma->carried;
 }
 
 /* NULL: nothing is under way, or no memory (*status_p). */

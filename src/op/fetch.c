@@ -14,6 +14,7 @@
 #include "op/incoming.h"
 #include "op/op.h"
 #include "op/reach.h"
+#include "op/rma.h"
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two, if there is nothing else to copy */
@@ -352,7 +353,7 @@ int cw_fetch_orphan(struct ucp_ep *ep, uint64_t id, void (*answered)(struct ucp_
     struct cw_fetch *fetch = find(ep, id);
     struct sink *sink      = NULL;
 
-    if (fetch != NULL && fetch->in.received == 0 && fetch->reserved == 0) {
+    if (fetch != NULL && fetch->reserved == 0) {
         sink = malloc(sizeof(*sink) + fetch->offer.length);
     }
     if (sink == NULL) {
@@ -389,6 +390,9 @@ static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t lengt
 static void received(struct cw_fetch *fetch, uint64_t length)
 {
     fetch->in.received += length;
+    if (fetch->unannounced && fetch->in.ep->rma != NULL) {
+        fetch->in.ep->rma->answers++;
+    }
     if (fetch->in.received == fetch->offer.length) {
         finish(fetch, fetch->in.ep, fetch->status);
     }

@@ -10,13 +10,11 @@
 #include "op/fetch.h"
 #include "op/rma.h"
 
-#define PATIENCE_NS UINT64_C(6000) /* some more than the system's copy takes, so that it costs twice that at worst */
+#define PACKETS_UNDER_WAY 4u /* of the greatest: quick ones that are asked for fit the transport's memory together */
 
 struct get {
     struct cw_dt_cursor cursor;
-    struct cw_job patience;         /* of a quick one that was asked for */
-    uint64_t since_ns;              /* it was asked for, or another one was answered */
-    uint32_t answers;
+    struct cw_list quick;           /* rma->quick, while it was asked for and could be copied */
     uint64_t fetch_id;
     const struct ucp_rkey *rkey;
     uint64_t address;
@@ -30,13 +28,25 @@ struct get {
 
 _Static_assert(sizeof(struct get) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
+/* It is not to be copied any more. */
+static void leave_quick(struct cw_rma *rma, struct get *get)
+{
+    if (!cw_list_empty(&get->quick)) {
+        cw_list_remove(&get->quick);
+        rma->num_quick--;
+        rma->quick_bytes -= get->cursor.length;
+    }
+}
+
 static void release(struct cw_request *request)
 {
     struct get *get    = cw_request_state(request);
     struct cw_rma *rma = request->ep->rma;
 
     cw_copy_cancel(get->copy);
-    cw_list_remove(&get->patience.link);
+    if (rma != NULL) {
+        leave_quick(rma, get);
+    }
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
         rma->replies--;
@@ -160,34 +170,25 @@ static void answered(struct ucp_ep *ep)
     if (ep->rma != NULL) {
         ep->rma->absent = 0;
         ep->rma->replies--;
+        ep->rma->num_orphans--;
         cw_rma_kick(ep->rma);
     }
 }
 
-/* Waits for the answer as long as a copy takes and no other get is answered, then copies. If that fails the answer
- * counts, whenever it comes. */
-static void be_patient(struct cw_job *job)
+/* If that fails the answer counts, whenever it comes. */
+void cw_get_copy_oldest(struct cw_rma *rma)
 {
-    struct get *get            = cw_container_of(job, struct get, patience);
+    struct get *get            = cw_list_head(&rma->quick, struct get, quick);
     struct cw_request *request = (struct cw_request *)(void *)get - 1;
-    struct ucp_ep *ep          = request->ep;
-    const uint64_t now_ns      = cw_clock_ns();
+    struct cw_dt_cursor cursor = get->cursor;
 
-    if (ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
-    }
-    if (get->answers != ep->rma->answers) {
-        get->answers  = ep->rma->answers;
-        get->since_ns = now_ns;
-    }
-    if (now_ns - get->since_ns < PATIENCE_NS) {
-        cw_worker_add_job(ep->worker, job);
-        return;
-    }
-    if (cw_copy_now(ep, &get->rkey->key, get->address, &get->cursor, CW_COPY_GET) == UCS_OK &&
-        cw_fetch_orphan(ep, get->fetch_id, answered)) {
-        get->asked      = 0;
-        ep->rma->absent = 1;
+    leave_quick(rma, get);
+    cursor.offset = 0;
+    if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK &&
+        cw_fetch_orphan(rma->ep, get->fetch_id, answered)) {
+        get->asked  = 0;
+        rma->absent = 1;
+        rma->num_orphans++;
         cw_request_complete(request, UCS_OK);
     }
 }
@@ -202,14 +203,20 @@ static int is_quick(const struct cw_request *request)
 
 static ucs_status_t ask_quickly(struct cw_request *request)
 {
-    struct get *get     = cw_request_state(request);
-    ucs_status_t status = ask(request);
+    struct get *get      = cw_request_state(request);
+    struct cw_rma *rma   = request->ep->rma;
+    const uint64_t bytes = PACKETS_UNDER_WAY * request->ep->conn->iface->limits.max_bcopy;
+    ucs_status_t status;
 
+    if (rma->quick_bytes > 0 && rma->quick_bytes + get->cursor.length > bytes) {
+        return CW_HOLD; /* answers come */
+    }
+    status = ask(request);
     if (status == CW_RMA_OWNED) {
-        get->patience.run = be_patient;
-        get->since_ns     = cw_clock_ns();
-        get->answers      = request->ep->rma->answers;
-        cw_worker_add_job(request->ep->worker, &get->patience);
+        cw_list_add_tail(&rma->quick, &get->quick);
+        rma->num_quick++;
+        rma->quick_bytes += get->cursor.length;
+        cw_patience_begin(rma);
     }
     return status;
 }
@@ -241,18 +248,19 @@ static ucs_status_t attempt(struct cw_request *request)
     const int copies  = from == NULL && !get->no_copies && cw_copy_is_possible(ep, &get->rkey->key);
     ucs_status_t status;
 
-    status = cw_rma_admit(ep->rma, get->address, get->cursor.length, 0, from == NULL && !copies);
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (from != NULL) {
-        return cw_dt_unpack(&get->cursor, from, get->cursor.length);
-    }
     if (copies && is_quick(request)) {
         status = ask_quickly(request);
         if (status != CW_AGAIN) {
             return status;
         }
+    }
+    status = copies ? cw_rma_admit_copy(ep->rma, get->address, get->cursor.length, 0) :
+             cw_rma_admit(ep->rma, get->address, get->cursor.length, 0, from == NULL);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (from != NULL) {
+        return cw_dt_unpack(&get->cursor, from, get->cursor.length);
     }
     status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
     return (status == UCS_ERR_UNSUPPORTED) ? ask(request) : status;
@@ -300,7 +308,7 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
     }
     get    = cw_request_state(request);
     *get   = (struct get){.rkey = rkey, .address = address};
-    cw_list_init(&get->patience.link);
+    cw_list_init(&get->quick);
     status = cw_dt_start(&get->cursor, datatype_of(param), buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {
         cw_request_put(request);

@@ -6,7 +6,7 @@
  */
 #include "base/bytes.h"
 #include "op/copy.h"
-#include "op/rma.h"
+#include "op/ledger.h"
 #include "op/send.h"
 
 #define SHORT_BYTES 256u         /* put together with the header on the stack */
@@ -177,6 +177,46 @@ static ucs_status_t send_pieces(struct cw_request *request)
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
 }
 
+/* In the ledger, where the system could copy as well. UCS_ERR_UNSUPPORTED: that is better now. */
+static ucs_status_t send_counted(struct cw_request *request)
+{
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_parcel parcel  = {.cursor = &send->cursor};
+    ucs_status_t status      = UCS_OK;
+    size_t left;
+
+    if (send->phase == CW_SEND_QUEUED && send->cursor.length > cw_ledger_max(request->ep)) {
+        status = cw_dt_keep(&send->cursor); /* once a piece is under way it must not fail any more */
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    while (send->cursor.offset < send->cursor.length) {
+        if (!cw_ledger_is_open(request->ep, send->put.rkey)) {
+            cw_dt_rewind(&send->cursor); /* a part that was sent is written once more: nothing newer can be there */
+            send->phase = CW_SEND_QUEUED;
+            return UCS_ERR_UNSUPPORTED;
+        }
+        left          = send->cursor.length - send->cursor.offset;
+        parcel.length = (left < cw_ledger_max(request->ep)) ? left : cw_ledger_max(request->ep);
+        status        = cw_ledger_send(request->ep, send->put.rkey, send->put.address + send->cursor.offset, &parcel);
+        if (status != UCS_OK) {
+            return status;
+        }
+        send->phase = CW_SEND_COUNTED;
+    }
+    send->phase = CW_SEND_SENT;
+    return UCS_OK;
+}
+
+/* Whether it goes there; decided again until the first packet is sent. */
+static int is_counted(struct cw_send *send, struct ucp_ep *ep)
+{
+    return send->phase == CW_SEND_COUNTED ||
+           (send->cursor.length <= CW_RMA_QUICK && cw_ledger_is_open(ep, send->put.rkey) &&
+            (send->force != CW_SEND_EAGER || send->cursor.length <= cw_ledger_max(ep)));
+}
+
 static ucs_status_t announce(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -219,21 +259,43 @@ static ucs_status_t send_packets(struct cw_request *request)
     return (status == UCS_OK) ? send_pieces(request) : status;
 }
 
+/* By the system or, as long as the owner makes progress, by packets. */
+static ucs_status_t attempt_copy(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct ucp_ep *ep    = request->ep;
+    ucs_status_t status;
+
+    if (is_counted(send, ep)) {
+        status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, 1);
+        status = (status == UCS_OK) ? send_counted(request) : status;
+        if (status != UCS_ERR_UNSUPPORTED) {
+            return status;
+        }
+    }
+    status = cw_rma_admit_copy(ep->rma, send->put.address, send->cursor.length, 1);
+    return (status == UCS_OK) ? copy(request) : status;
+}
+
 /* Chosen at each attempt, because a queued put meets its connection only later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct ucp_ep *ep    = request->ep;
     ucs_status_t status;
-    int copies;
     char *to;
 
     if (send->phase == CW_SEND_PIECES) {
         return send_pieces(request);
     }
-    to     = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
-    copies = to == NULL && !send->no_copies && cw_copy_is_possible(ep, &send->put.rkey->key);
-    status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, to == NULL && !copies);
+    to = cw_rkey_direct(send->put.rkey, send->put.address, CW_KEY_WRITE);
+    if (to == NULL && !send->no_copies && cw_copy_is_possible(ep, &send->put.rkey->key)) {
+        status = attempt_copy(request);
+        if (status != UCS_ERR_UNSUPPORTED) {
+            return status;
+        }
+    }
+    status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, to == NULL);
     if (status != UCS_OK) {
         return status;
     }
@@ -241,8 +303,11 @@ static ucs_status_t attempt(struct cw_request *request)
         (void)cw_dt_pack(&send->cursor, to, send->cursor.length);
         return UCS_OK;
     }
-    status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
-    return (status == UCS_ERR_UNSUPPORTED) ? send_packets(request) : status;
+    if (send->phase == CW_SEND_COUNTED) { /* copies are over */
+        send->phase = CW_SEND_QUEUED;
+        cw_dt_rewind(&send->cursor);
+    }
+    return send_packets(request);
 }
 
 static ucs_status_t keep(struct cw_request *request)
@@ -295,17 +360,25 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
            cw_rma_post(request, param->op_attr_mask, keep);
 }
 
-/* Whether the shortest way by packets is open: a short send, no request. */
-static int can_be_short(struct ucp_ep *ep, size_t length, uint64_t address, const struct ucp_rkey *rkey)
+/* Whether packets may go now, if there is a way for them that needs no request. */
+static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
-    const struct cw_rma *rma;
+    const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;
 
-    if (!cw_ep_ready(ep) || length > SHORT_BYTES || cw_copy_is_possible(ep, &rkey->key) ||
-        sizeof(address) + length > ep->conn->iface->limits.max_short) {
-        return 0;
-    }
-    rma = cw_rma_get(ep);
     return rma != NULL && !rma->running && cw_list_empty(&rma->queue) && !cw_rma_is_late(rma, address, length);
+}
+
+/* Whether one packet in the ledger is the way. */
+static int fits_ledger(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
+{
+    return length <= CW_RMA_QUICK && cw_ledger_is_open(ep, rkey) && length <= cw_ledger_max(ep);
+}
+
+/* Whether a short send is. */
+static int fits_short(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
+{
+    return length <= SHORT_BYTES && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short &&
+           !cw_copy_is_possible(ep, &rkey->key);
 }
 
 /* By stores, of any datatype; a request only if the program wants to see one. */
@@ -340,11 +413,12 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
 ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    const uint32_t attributes = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    const int plain           = cw_likely(!(param->op_attr_mask & attributes));
-    const uint64_t at         = htole64(address);
+    const uint32_t attributes     = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    const int plain               = cw_likely(!(param->op_attr_mask & attributes));
+    const struct cw_parcel parcel = {.from = buffer, .length = length};
+    const uint64_t at             = htole64(address);
     char bytes[sizeof(at) + SHORT_BYTES];
-    ucs_status_t status;
+    ucs_status_t status           = CW_AGAIN;
     char *to;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -359,19 +433,24 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
         return NULL;
     }
-    if (to == NULL && plain && can_be_short(ep, length, address, rkey)) {
+    if (to != NULL || !plain || !may_send(ep, length, address)) {
+        return put_request(ep, buffer, count, address, rkey, param);
+    }
+    if (fits_ledger(ep, length, rkey)) {
+        status = cw_ledger_send(ep, rkey, address, &parcel);
+    } else if (fits_short(ep, length, rkey)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
         status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
                                                         sizeof(at) + length);
-        if (status == UCS_OK) {
-            ep->rma->sent_mark++;
-            ep->rma_busy = 1;
-            cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
-        }
-        if (status != CW_AGAIN) {
-            return UCS_STATUS_PTR(status);
-        }
+        ep->rma->sent_mark += status == UCS_OK;
+        ep->rma_busy       |= status == UCS_OK;
     }
-    return put_request(ep, buffer, count, address, rkey, param);
+    if (status == CW_AGAIN || status == CW_HOLD) {
+        return put_request(ep, buffer, count, address, rkey, param);
+    }
+    if (status == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
+    }
+    return UCS_STATUS_PTR(status);
 }

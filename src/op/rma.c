@@ -10,15 +10,18 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "op/ledger.h"
 #include "op/op.h"
 
 /* Operations started before others of the worker get their turn. */
 #define TURN 64
 
 struct flush_op {
+    struct cw_list link;    /* rma->confirms, while it waits for the ledger and has no id */
     uint64_t id;
     uint32_t generation;
     uint32_t mark;
+    uint32_t count;
 };
 
 _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -27,7 +30,7 @@ _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the
 static void update(struct cw_rma *rma)
 {
     rma->ep->rma_busy = rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
-                        rma->error != UCS_OK;
+                        rma->counted != rma->carried || rma->error != UCS_OK;
 }
 
 void cw_rma_kick(struct cw_rma *rma)
@@ -291,6 +294,7 @@ static void flush_op_release(struct cw_request *request)
 {
     struct flush_op *op = cw_request_state(request);
 
+    cw_list_remove(&op->link);
     if (op->id != 0) {
         cw_idmap_remove(&request->worker->ids, op->id);
         if (request->ep->rma != NULL) {
@@ -298,6 +302,17 @@ static void flush_op_release(struct cw_request *request)
         }
     }
     cw_rma_end(request->ep, op->generation);
+}
+
+/* Counted puts need no packet. */
+static ucs_status_t wait_for_ledger(struct cw_rma *rma, struct flush_op *op)
+{
+    if (cw_ledger_is_settled(rma)) {
+        return UCS_OK;
+    }
+    cw_list_add_tail(&rma->confirms, &op->link);
+    cw_patience_begin(rma);
+    return UCS_INPROGRESS;
 }
 
 static ucs_status_t flush_op_send(struct cw_request *request)
@@ -308,6 +323,12 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     ucs_status_t status;
     uint64_t id;
 
+    cw_ledger_look(rma);
+    op->mark  = rma->sent_mark;
+    op->count = rma->counted;
+    if (rma->acked_mark == rma->sent_mark) {
+        return wait_for_ledger(rma, op);
+    }
     if (rma->replies >= CW_RMA_WINDOW) {
         return CW_HOLD;
     }
@@ -321,8 +342,8 @@ static ucs_status_t flush_op_send(struct cw_request *request)
         return status;
     }
     op->id          = id;
-    op->mark        = rma->sent_mark;
     rma->asked_mark = rma->sent_mark;
+    rma->must_ask   = 0;
     rma->replies++;
     return UCS_INPROGRESS;
 }
@@ -337,6 +358,7 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     }
     op               = cw_request_state(request);
     op->id           = 0;
+    cw_list_init(&op->link);
     op->generation   = cw_rma_begin(rma);
     request->ep      = rma->ep;
     request->send    = flush_op_send;
@@ -363,6 +385,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     }
     status = (ucs_status_t)told;
     ep->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
+    cw_ledger_confirmed(ep->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
                  "does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
@@ -371,6 +394,10 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     update(ep->rma);
     cw_list_remove(&request->link);
     cw_request_complete(request, UCS_OK);
+    cw_rma_end_confirms(ep->rma);
+    if (!cw_ledger_is_settled(ep->rma) || !cw_list_empty(&ep->rma->quick)) {
+        cw_patience_begin(ep->rma);
+    }
     return UCS_OK;
 }
 
@@ -407,8 +434,48 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
     if (packets || cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
+    cw_ledger_look(rma);
+    if (cw_rma_confirmed(rma)) {
+        return UCS_OK;
+    }
+    if (!cw_ledger_is_settled(rma)) {
+        cw_patience_begin(rma);
+    }
     status = confirm(rma);
     return (status == UCS_OK) ? CW_HOLD : status;
+}
+
+ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
+{
+    cw_ledger_look(rma);
+    if (cw_ledger_is_settled(rma)) {
+        return cw_rma_admit(rma, address, length, writes, 0);
+    }
+    cw_patience_begin(rma);
+    return CW_HOLD;
+}
+
+void cw_rma_end_confirms(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    struct flush_op *op;
+
+    while (!cw_list_empty(&rma->confirms)) {
+        op = cw_list_head(&rma->confirms, struct flush_op, link);
+        if ((int32_t)(rma->carried - op->count) < 0) {
+            break;
+        }
+        request = (struct cw_request *)(void *)op - 1;
+        cw_list_remove(&op->link);
+        cw_list_remove(&request->link);
+        if (rma->must_ask) { /* there is more to be told */
+            cw_list_add_head(&rma->queue, &request->link);
+            cw_rma_kick(rma);
+            break;
+        }
+        cw_request_complete(request, UCS_OK); /* has no callback */
+    }
+    update(rma);
 }
 
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
@@ -421,7 +488,9 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     if (rma == NULL) {
         return UCS_OK;
     }
-    if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark)) {
+    cw_ledger_look(rma);
+    if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark ||
+                            !cw_ledger_is_settled(rma))) {
         request = flush_op_new(rma);
         if (request == NULL) {
             return UCS_ERR_NO_MEMORY;
@@ -430,7 +499,9 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
         if (UCS_PTR_IS_ERR(result)) {
             return UCS_PTR_STATUS(result);
         }
-        cw_request_release(request, 0);
+        if (result != NULL) {
+            cw_request_release(request, 0);
+        }
     }
     if (rma->open == 0 && cw_list_empty(&rma->waits)) {
         status     = rma->error;
@@ -446,6 +517,27 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
         cw_rma_kick(rma); /* an older one may be about to end */
     }
     return UCS_INPROGRESS;
+}
+
+/* What waits for the ledger waits for FLUSHED then, too. */
+void cw_rma_ask(struct cw_rma *rma)
+{
+    struct cw_request *request;
+
+    if (rma->asked_mark != rma->acked_mark) {
+        return; /* it will be told */
+    }
+    request = flush_op_new(rma);
+    if (request == NULL) {
+        return; /* the next time */
+    }
+    rma->sent_mark += rma->asked_mark == rma->sent_mark;
+    if (flush_op_send(request) == UCS_INPROGRESS) {
+        put_inflight(request);
+        cw_request_release(request, 0);
+    } else {
+        (void)give_up(request, CW_AGAIN); /* no room: the next time, or everything is carried out meanwhile */
+    }
 }
 
 /* ---- the owner's side ---- */
@@ -547,6 +639,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);
+    cw_patience_init(rma);
     cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
     ep->rma = rma;
     return rma;
@@ -571,6 +664,8 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     ep->rma      = NULL;
     ep->rma_busy = 0;
+    cw_patience_end(rma);
+    cw_ledger_free(rma);
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);
     free(rma);

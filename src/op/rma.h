@@ -24,17 +24,35 @@ struct cw_rma {
     uint32_t generation;            /* of operations that begin now */
     uint32_t open;                  /* operations of this generation that did not end */
     uint32_t replies;               /* operations that the peer has to answer; at most CW_RMA_WINDOW */
-    uint32_t answers;               /* to gets, so far */
+    uint32_t answers;               /* to gets, packets so far */
     uint32_t async_puts;            /* puts under way that packets sent later may overtake */
     uint32_t sent_mark;             /* packets sent that only FLUSHED confirms, */
     uint32_t asked_mark;            /* those before the last FLUSH sent, */
     uint32_t acked_mark;            /* those confirmed, */
     uint32_t fence_mark;            /* and those before the last fence */
+    uint32_t counted;               /* puts of the ledger: packets sent, */
+    uint32_t carried;               /* those known to be carried out, */
+    uint32_t fence_count;           /* and those before the last fence */
     uint32_t num_late;              /* gets whose data is read later than the call: */
     uint64_t late_first;            /* the range that holds all of theirs */
     uint64_t late_end;
     uint32_t serving;               /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;                /* fences that were passed and that active messages do not know of yet */
+    struct cw_ledger *ledger;       /* the rest of it; NULL: nothing was counted yet */
+    struct cw_board *owner_board;   /* as owner: of the peer's ledger, once it is used, */
+    uint32_t counted_here;          /* and its packets that came */
+    uint32_t num_quick;             /* get.c: gets that the system could make as well, the oldest first, */
+    uint32_t num_orphans;           /* those that it made, while the answer is still to come, */
+    uint64_t quick_bytes;           /* and how much of them is asked for */
+    struct cw_list quick;
+    struct cw_list confirms;        /* flushes that wait for the ledger */
+    struct cw_job patience;         /* patience.c: on the worker's list if is_patient */
+    uint64_t patient_since;         /* nanoseconds: nothing moved; 0: not known yet */
+    uint32_t patient_seen;          /* what had moved by then */
+    uint32_t patient_rounds;
+    uint32_t told_carried;          /* what those that wait know of `carried` */
+    uint8_t is_patient;
+    uint8_t must_ask;               /* the ledger tells of a refusal: FLUSHED tells which */
     uint8_t running;
     uint8_t absent;                 /* get.c: the peer does not answer at once */
     uint8_t fencing;                /* fence.c: within the call */
@@ -42,9 +60,10 @@ struct cw_rma {
     ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */
 };
 
-/* Gets of up to so much may be asked for and then be copied by the system (get.c). So an owner whose answer has to wait
- * copies it: the asker may not wait for it any more, and then nobody would know that the memory is in use. */
-#define CW_RMA_QUICK 1024u
+/* Puts and gets of up to so much go by packets where the system could copy, too (ledger.h, get.c). So an owner whose
+ * answer to a get has to wait copies it: the asker may not wait for it any more, and then nobody would know that the
+ * memory is in use. */
+#define CW_RMA_QUICK 16384u
 
 /* NULL: no memory. */
 struct cw_rma *cw_rma_get(struct ucp_ep *ep);
@@ -75,7 +94,7 @@ void cw_rma_kick(struct cw_rma *rma);
 /* Whether the packets before the last fence are carried out. */
 static inline int cw_rma_confirmed(const struct cw_rma *rma)
 {
-    return (int32_t)(rma->acked_mark - rma->fence_mark) >= 0;
+    return (int32_t)(rma->acked_mark - rma->fence_mark) >= 0 && (int32_t)(rma->carried - rma->fence_count) >= 0;
 }
 
 /* Whether a write there would change what a get is still to read. */
@@ -111,6 +130,19 @@ static inline char *cw_rma_find_direct(const struct ucp_ep *ep, const struct ucp
  * it goes by packets, which are in order by themselves. */
 ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets);
 
+/* The same for a copy by the system: it must not pass counted puts, which may write to the same bytes. */
+ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
+
+/* patience.c: looks after what the system could do, as long as such things wait. */
+void cw_patience_init(struct cw_rma *rma);
+void cw_patience_begin(struct cw_rma *rma);
+void cw_patience_end(struct cw_rma *rma);
+/* The oldest quick get is copied by the system. */
+void cw_get_copy_oldest(struct cw_rma *rma);
+/* Ends the flushes that waited for what the ledger has by now; has the owner asked about the rest. */
+void cw_rma_end_confirms(struct cw_rma *rma);
+void cw_rma_ask(struct cw_rma *rma);
+
 /* handlers->ep_flush, and ucp_worker_fence. */
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
@@ -133,6 +165,8 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
 ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length);
+/* Carries out a PUT of more than its header; the refusal is noted. */
+ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length);
 /* The origin's: */
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);

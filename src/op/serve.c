@@ -14,26 +14,32 @@
 
 /* ---- put ---- */
 
-ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_put header;
     ucs_status_t status;
     void *to;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
-    }
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
     status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length, CW_KEY_WRITE,
                            &to);
     if (cw_unlikely(status != UCS_OK)) {
         cw_rma_refuse(ep, le64toh(header.address), length, status);
-        return UCS_OK;
+        return status;
     }
     cw_bytes_copy(to, (const char *)data + sizeof(header), length);
     cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, length);
     cw_mem_leave(ep->worker->context);
+    return UCS_OK;
+}
+
+ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length)
+{
+    if (length <= sizeof(struct cw_wire_put)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    (void)cw_serve_put(ep, data, length);
     return UCS_OK;
 }
 
@@ -147,61 +153,70 @@ struct get {
     uint32_t piece;
 };
 
-struct whole {
+/* One packet of the answer. */
+struct part {
     struct cw_wire_rndv_data header;
     const void *from;
     size_t length;
 };
 
-static size_t pack_whole(void *dest, size_t max, void *arg)
+static size_t pack_part(void *dest, size_t max, void *arg)
 {
-    const struct whole *whole = arg;
+    const struct part *part = arg;
 
     (void)max;
-    memcpy(dest, &whole->header, sizeof(whole->header));
-    cw_bytes_copy_any((char *)dest + sizeof(whole->header), whole->from, whole->length);
-    return sizeof(whole->header) + whole->length;
+    memcpy(dest, &part->header, sizeof(part->header));
+    cw_bytes_copy_any((char *)dest + sizeof(part->header), part->from, part->length);
+    return sizeof(part->header) + part->length;
 }
 
-static ucs_status_t send_whole(struct cw_conn *conn, struct whole *whole)
+static ucs_status_t send_part(struct cw_conn *conn, struct part *part)
 {
-    const size_t payload = sizeof(whole->header.offset) + whole->length;
-    char bytes[sizeof(whole->header.offset) + SHORT_BYTES];
+    const size_t payload = sizeof(part->header.offset) + part->length;
+    char bytes[sizeof(part->header.offset) + SHORT_BYTES];
 
-    if (whole->length > SHORT_BYTES || payload > conn->iface->limits.max_short) {
-        return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(whole->header) + whole->length,
-                                                  pack_whole, whole);
+    if (part->length > SHORT_BYTES || payload > conn->iface->limits.max_short) {
+        return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(part->header) + part->length,
+                                                  pack_part, part);
     }
-    memcpy(bytes, &whole->header.offset, sizeof(whole->header.offset));
-    cw_bytes_copy(bytes + sizeof(whole->header.offset), whole->from, whole->length);
-    return conn->iface->transport->send_short(conn, CW_PACKET_RNDV_DATA, whole->header.receive_id, bytes, payload);
+    memcpy(bytes, &part->header.offset, sizeof(part->header.offset));
+    cw_bytes_copy(bytes + sizeof(part->header.offset), part->from, part->length);
+    return conn->iface->transport->send_short(conn, CW_PACKET_RNDV_DATA, part->header.receive_id, bytes, payload);
 }
 
-/* Whether one copied packet, sent now, is the answer. */
-static int fits_whole(const struct ucp_ep *ep, const struct get *get)
+/* Whether copied packets, sent now, are the answer: one, or a few. */
+static int fits_now(const struct ucp_ep *ep, const struct get *get)
 {
+    const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
+
     return cw_ep_ready(ep) && get->length <= get->piece && get->length < ep->conn->iface->plan->zcopy_min &&
-           get->length <= ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
+           get->length <= (max > CW_RMA_QUICK ? max : CW_RMA_QUICK);
 }
 
-/* CW_AGAIN: not now. Other errors: refused. */
-static ucs_status_t answer_whole(struct ucp_ep *ep, const struct get *get)
+/* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */
+static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
-    struct whole whole  = {.header.receive_id = htole64(get->receive_id), .length = (size_t)get->length};
-    ucs_status_t status, sent;
+    const size_t max    = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
+    struct part part    = {.header.receive_id = htole64(get->receive_id)};
+    ucs_status_t status;
     void *from;
 
     status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, &from);
     if (status != UCS_OK) {
         return status;
     }
-    whole.from = from;
-    sent       = send_whole(ep->conn, &whole);
+    while (status == UCS_OK && *sent_p < get->length) {
+        part.length        = (get->length - *sent_p < max) ? (size_t)get->length - *sent_p : max;
+        part.from          = (char *)from + *sent_p;
+        part.header.offset = htole64(*sent_p);
+        status             = send_part(ep->conn, &part);
+        *sent_p           += (status == UCS_OK) ? part.length : 0;
+    }
     cw_mem_leave(ep->worker->context);
-    if (sent == UCS_OK) {
+    if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
     }
-    return (sent == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent, or the connection broke and `closed` follows */
+    return (status == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent, or the connection broke and `closed` follows */
 }
 
 static size_t no_header(const struct cw_send *send, enum cw_send_part part, void *dest)
@@ -229,12 +244,13 @@ static const struct cw_send_kind get_kind = {
 };
 
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
-                          const struct get *get)
+                          const struct get *get, size_t sent)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
     struct cw_send *send           = cw_request_state(request);
 
     (void)cw_send_init(request, ep, &get_kind, from, (size_t)get->length, &none); /* contiguous: cannot fail */
+    cw_dt_skip(&send->cursor, sent);
     send->phase      = CW_SEND_DATA;
     send->pin        = pin;
     send->receive_id = get->receive_id;
@@ -245,7 +261,7 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
 }
 
 /* Once cw_rma_serve_begin has counted it. */
-static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get)
+static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
     const size_t kept          = (get->length <= CW_RMA_QUICK) ? (size_t)get->length : 0;
     struct cw_mem_pin *pin     = calloc(1, sizeof(*pin) + kept);
@@ -264,7 +280,7 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get)
         status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
     }
     if (status == UCS_OK) {
-        start_sending(ep, request, pin, from, get);
+        start_sending(ep, request, pin, from, get, sent);
         return UCS_OK;
     }
     if (request != NULL) {
@@ -287,6 +303,7 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_get packet;
     ucs_status_t status = CW_AGAIN;
     struct get get;
+    size_t sent = 0;
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
@@ -300,15 +317,15 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
     if (get.length == 0 || get.piece == 0) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fits_whole(ep, &get)) {
-        status = answer_whole(ep, &get);
+    if (fits_now(ep, &get)) {
+        status = answer_now(ep, &get, &sent);
     }
     if (status == CW_AGAIN) {
         status = cw_rma_serve_begin(ep);
         if (status != UCS_OK) {
             return status;
         }
-        status = answer_pieces(ep, &get);
+        status = answer_pieces(ep, &get, sent);
         if (status != UCS_OK) {
             cw_rma_serve_end(ep);
         }

@@ -155,7 +155,8 @@ struct cw_transport {
     /* Sends. UCS_OK: taken, the buffer is free. CW_AGAIN: nothing taken. Other errors: the connection is broken,
      * `closed` follows or came. Packets of one conn arrive in the order in which they were taken, each exactly once. */
     ucs_status_t (*send_short)(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
-    /* `max`: upper bound of what pack will write, <= max_bcopy. */
+    /* `max`: upper bound of what pack will write, <= max_bcopy. Where there is a `board` and pack writes all of `max`,
+     * the bytes stay where pack wrote them until the peer has handled the packet, or this end is closed. */
     ucs_status_t (*send_bcopy)(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
     /* UCS_INPROGRESS: taken, the payload stays in use until `done`. The header and the iov array are free on return. */
     ucs_status_t (*send_zcopy)(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
@@ -207,8 +208,8 @@ struct cw_transport {
                               const struct cw_beacon *beacon);
     ucs_status_t (*peer_write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_beacon *beacon);
-    /* Two words that both ends see, index < CW_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer can
-     * write anything there at any time. */
+    /* Two words that both ends see, index < CW_ALL_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer
+     * can write anything there at any time. */
     struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);
 };
 
@@ -224,7 +225,9 @@ struct cw_board {
     _Alignas(64) uint64_t done;
 };
 
-#define CW_BOARDS        16u
+#define CW_BOARDS        16u              /* for shares of copies (op/board.h) */
+#define CW_LEDGER        CW_BOARDS        /* index of the one behind them (op/ledger.h) */
+#define CW_ALL_BOARDS    (CW_BOARDS + 1u)
 #define CW_PLACE_HEADER  16u
 #define CW_PLACE_MAX_IOV 16u
 

@@ -232,10 +232,10 @@ static void test_boards(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_rig_connect(rig, rig->b, rig->a, &third, &fourth);
     for (round = 0; round < 2; round++) {
-        for (i = 0; i < 2 * CW_BOARDS; i++) {
-            ours = i / CW_BOARDS;
-            near = cw_subject.transport->board(one->conn, (int)ours, i % CW_BOARDS);
-            far  = cw_subject.transport->board(other->conn, !ours, i % CW_BOARDS);
+        for (i = 0; i < 2 * CW_ALL_BOARDS; i++) {
+            ours = i / CW_ALL_BOARDS;
+            near = cw_subject.transport->board(one->conn, (int)ours, i % CW_ALL_BOARDS);
+            far  = cw_subject.transport->board(other->conn, !ours, i % CW_ALL_BOARDS);
             cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "board %u is not there", i);
             cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
                      __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
@@ -244,8 +244,8 @@ static void test_boards(void **state)
             __atomic_store_n(&far->done, 2000 * i, __ATOMIC_RELEASE);
             cw_check(__atomic_load_n(&far->claim, __ATOMIC_ACQUIRE) == 1000 * i &&
                      __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i, "board %u is not shared", i);
-            cw_check(cw_subject.transport->board(third->conn, (int)ours, i % CW_BOARDS)->claim == 0 &&
-                     cw_subject.transport->board(fourth->conn, (int)ours, i % CW_BOARDS)->claim == 0,
+            cw_check(cw_subject.transport->board(third->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0 &&
+                     cw_subject.transport->board(fourth->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0,
                      "two connections share a board");
         }
     }

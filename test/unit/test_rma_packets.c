@@ -53,7 +53,7 @@ struct range {
 
 /* Beside the region, at both ends, and around. */
 static const struct range outside[] = {{1, 0, 1},    {1, 0, 8},        {0, ROOM, 1}, {0, ROOM - 7, 8}, {0, 0, ROOM + 1},
-                                       {0, 4096, 4}, {1, 0, ROOM + 1}, {0, ROOM, 8}, {4096, 0, 100}};
+                                       {0, ROOM + 1000, 4}, {1, 0, ROOM + 1}, {0, ROOM, 8}, {4096, 0, 100}};
 enum { OUTSIDE = sizeof(outside) / sizeof(outside[0]) };
 
 static uint64_t address_of(const struct range *range)

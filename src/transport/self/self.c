@@ -24,7 +24,7 @@ enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
 /* Shared by both ends, ended by the last one. */
 struct boards {
-    struct cw_board boards[2][CW_BOARDS];   /* [0]: those that the dialler hands out */
+    struct cw_board boards[2][CW_ALL_BOARDS];   /* [0]: those that the dialler hands out */
     unsigned references;
 };
 
@@ -356,7 +356,7 @@ static struct cw_board *self_board(struct cw_conn *super, int ours, unsigned ind
 {
     struct self_conn *conn = self_conn_of(super);
 
-    assert(index < CW_BOARDS);
+    assert(index < CW_ALL_BOARDS);
     return &conn->boards->boards[(conn->is_dialler == !!ours) ? 0 : 1][index];
 }
 

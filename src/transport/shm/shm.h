@@ -42,11 +42,11 @@ enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 /* The beginning of the memory; index 0: of the ring to the acceptor, and the boards that the dialler hands out. */
 struct shm_shared {
     struct shm_ring_control rings[2];
-    struct cw_board boards[2][CW_BOARDS];
+    struct cw_board boards[2][CW_ALL_BOARDS];
 };
 
 _Static_assert(sizeof(struct cw_board) == 2 * CW_CACHE_LINE, "layout shared with the peer");
-_Static_assert(sizeof(struct shm_shared) == (4 + 4 * CW_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == (4 + 4 * CW_ALL_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
 
 #define SHM_PAGE 4096u
 

@@ -147,6 +147,6 @@ struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)
     struct shm_shared *shared = conn->memory;
     const unsigned side       = (conn->is_dialler == !!ours) ? 0 : 1;
 
-    assert(index < CW_BOARDS);
+    assert(index < CW_ALL_BOARDS);
     return &shared->boards[side][index];
 }

@@ -110,15 +110,15 @@ struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)
 {
     struct cw_sim_conn *conn = sim_conn(base);
     struct cw_sim_link *link = conn->link;
-    const size_t size        = 2 * CW_BOARDS * sizeof(struct cw_board);
+    const size_t size        = 2 * CW_ALL_BOARDS * sizeof(struct cw_board);
 
-    cw_sim_must(index < CW_BOARDS, "a board is asked for that does not exist");
+    cw_sim_must(index < CW_ALL_BOARDS, "a board is asked for that does not exist");
     if (link->boards == NULL) {
         link->boards = aligned_alloc(_Alignof(struct cw_board), size);
         cw_sim_must(link->boards != NULL, "there is no memory for boards");
         memset(link->boards, 0, size);
     }
-    return &link->boards[(ours ? conn->side : 1 - conn->side) * CW_BOARDS + index];
+    return &link->boards[(ours ? conn->side : 1 - conn->side) * CW_ALL_BOARDS + index];
 }
 
 static size_t payload_of(const struct cw_sim_event *event)

@@ -90,7 +90,7 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
-    struct cw_board *boards;            /* CW_BOARDS of the dialler, as many of the acceptor; made at first use */
+    struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, as many of the acceptor; made at first use */
     size_t hello_length;
     size_t reply_length;
     char *reply_data;                   /* NULL: none */

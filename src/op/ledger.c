@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op/ledger.h. Invariants: `done` changes under the claim only, and never falls; packet n is carried out by who holds
+ * the claim while `done` is n, so exactly once; the log has the packets from rma->carried to rma->counted, which lie
+ * where the transport keeps them until the owner has passed them. What the peer writes to the board can only end our
+ * waiting too early or make us pass over its own packets.
+ */
+#include "op/ledger.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "op/copy.h"
+#include "os/lock.h"
+
+#define REFUSED_ONE      (UINT64_C(1) << 32)
+#define RESCUE_PACKETS   16u                   /* at one go: the owner may be waiting for the claim */
+#define SPINS            2000u
+#define OWNER_WAIT_NS    UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
+
+struct log_entry {
+    const char *packet;         /* struct cw_wire_put, then the bytes */
+    struct cw_wire_put header;  /* the same, as long as the packet is there */
+    uint64_t beacon;
+    size_t length;
+};
+
+struct cw_ledger {
+    struct cw_board *board;
+    uint32_t refused;           /* of `done`, as last seen */
+    uint8_t away;               /* the origin carried out, and the owner was not seen since */
+    struct log_entry log[CW_LEDGER_PACKETS];
+};
+
+/* ---- the origin ---- */
+
+int cw_ledger_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
+{
+    const struct cw_rma *rma = ep->rma;
+
+    if (!cw_copy_is_possible(ep, &rkey->key) || rma == NULL || rma->absent) {
+        return 0;
+    }
+    if (cw_unlikely(rma->ledger != NULL && rma->ledger->away)) {
+        rma->ledger->away = __atomic_load_n(&rma->ledger->board->claim, __ATOMIC_RELAXED) == CW_LEDGER_AWAY;
+        return !rma->ledger->away && cw_ledger_is_settled(rma);
+    }
+    return 1;
+}
+
+static struct cw_ledger *ledger_new(struct ucp_ep *ep)
+{
+    struct cw_ledger *ledger = malloc(sizeof(*ledger));
+
+    if (ledger != NULL) {
+        ledger->board   = ep->conn->iface->transport->board(ep->conn, 1, CW_LEDGER);
+        ledger->refused = 0;
+        ledger->away    = 0;
+        ep->rma->ledger = ledger;
+    }
+    return ledger;
+}
+
+struct packing {
+    struct cw_wire_put header;
+    const struct cw_parcel *parcel;
+    const char *place;
+};
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    struct packing *packing        = arg;
+    const struct cw_parcel *parcel = packing->parcel;
+    char *payload                  = (char *)dest + sizeof(packing->header);
+
+    (void)max;
+    packing->place = dest;
+    memcpy(dest, &packing->header, sizeof(packing->header));
+    if (parcel->from != NULL) {
+        cw_bytes_copy(payload, parcel->from, parcel->length);
+    } else {
+        (void)cw_dt_pack(parcel->cursor, payload, parcel->length);
+    }
+    return sizeof(packing->header) + parcel->length;
+}
+
+ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+                            const struct cw_parcel *parcel)
+{
+    struct packing packing   = {.header = {.token = htole64(rkey->key.token), .address = htole64(address)},
+                                .parcel = parcel};
+    struct cw_rma *rma       = ep->rma;
+    struct cw_ledger *ledger = cw_likely(rma->ledger != NULL) ? rma->ledger : ledger_new(ep);
+    ucs_status_t status;
+
+    if (cw_unlikely(ledger == NULL)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (cw_unlikely(rma->counted - rma->carried >= CW_LEDGER_PACKETS)) {
+        cw_ledger_look(rma);
+        if (rma->counted - rma->carried >= CW_LEDGER_PACKETS) {
+            cw_patience_begin(rma);
+            return CW_HOLD;
+        }
+    }
+    status = ep->conn->iface->transport->send_bcopy(ep->conn, CW_PACKET_PUT_COUNTED,
+                                                    sizeof(packing.header) + parcel->length, pack, &packing);
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_patience_begin(rma);
+        return status;
+    }
+    ledger->log[rma->counted++ % CW_LEDGER_PACKETS] =
+        (struct log_entry){.packet = packing.place,
+                           .header = packing.header,
+                           .beacon = rkey->key.beacon,
+                           .length = parcel->length};
+    ep->rma_busy = 1;
+    return UCS_OK;
+}
+
+/* A peer that tells nonsense has all of them, for all we care. */
+static void take_count(struct cw_rma *rma, uint64_t done)
+{
+    const uint32_t ahead = (uint32_t)done - rma->carried;
+
+    rma->carried += (ahead <= rma->counted - rma->carried) ? ahead : rma->counted - rma->carried;
+    if (cw_unlikely((uint32_t)(done >> 32) != rma->ledger->refused)) {
+        rma->ledger->refused = (uint32_t)(done >> 32);
+        rma->must_ask        = 1;
+        rma->sent_mark++;
+    }
+}
+
+void cw_ledger_look(struct cw_rma *rma)
+{
+    if (!cw_ledger_is_settled(rma)) {
+        take_count(rma, __atomic_load_n(&rma->ledger->board->done, __ATOMIC_ACQUIRE)); /* pairs with on_put's release */
+    }
+}
+
+void cw_ledger_confirmed(struct cw_rma *rma, uint32_t number)
+{
+    if (number - rma->carried <= rma->counted - rma->carried) {
+        rma->carried = number;
+    }
+}
+
+/* An owner that gave the endpoint up may let a packet go without carrying it out: then something else lies there. */
+static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entry)
+{
+    const struct cw_beacon beacon = {.address = entry->beacon, .value = le64toh(entry->header.token)};
+    const size_t header_length    = sizeof(entry->header);
+    const struct iovec iov        = {.iov_base = (void *)(uintptr_t)(entry->packet + header_length),
+                                     .iov_len  = entry->length};
+
+    if (memcmp(entry->packet, &entry->header, header_length) != 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return ep->conn->iface->transport->peer_write(ep->conn, &iov, 1, le64toh(entry->header.address), &beacon);
+}
+
+static int claim(struct cw_board *board, enum cw_ledger_state who)
+{
+    uint64_t state = CW_LEDGER_FREE;
+
+    if (cw_likely(__atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0, __ATOMIC_ACQ_REL,
+                                              __ATOMIC_RELAXED))) {
+        return 1;
+    }
+    return state == CW_LEDGER_AWAY && __atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0,
+                                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+/* Nothing may be on its way to the owner that these puts must not pass. Gets may: a put that writes what one of them
+ * reads was not sent. */
+static int may_rescue(const struct cw_rma *rma)
+{
+    return rma->ep->state == CW_EP_OPEN && rma->sent_mark == rma->acked_mark &&
+           rma->replies == rma->num_quick + rma->num_orphans &&
+           rma->ep->conn->iface->transport->peer_ready(rma->ep->conn);
+}
+
+ucs_status_t cw_ledger_rescue(struct cw_rma *rma)
+{
+    struct cw_ledger *ledger = rma->ledger;
+    ucs_status_t status      = UCS_OK;
+    uint64_t done;
+    unsigned i;
+
+    if (!may_rescue(rma)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (!claim(ledger->board, CW_LEDGER_ORIGIN)) {
+        return CW_AGAIN;
+    }
+    done = __atomic_load_n(&ledger->board->done, __ATOMIC_RELAXED);
+    take_count(rma, done);
+    for (i = 0; i < RESCUE_PACKETS && !cw_ledger_is_settled(rma) && status == UCS_OK; i++) {
+        status = write_packet(rma->ep, &ledger->log[rma->carried % CW_LEDGER_PACKETS]);
+        if (status == UCS_OK) {
+            rma->carried++;
+            ledger->away = 1;
+        }
+    }
+    done = (done & ~(uint64_t)UINT32_MAX) | rma->carried;
+    __atomic_store_n(&ledger->board->done, done, __ATOMIC_RELEASE);
+    __atomic_store_n(&ledger->board->claim, ledger->away ? CW_LEDGER_AWAY : CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    return (status == UCS_OK) ? UCS_OK : UCS_ERR_UNSUPPORTED;
+}
+
+void cw_ledger_free(struct cw_rma *rma)
+{
+    free(rma->ledger);
+    rma->ledger = NULL;
+}
+
+/* ---- the owner ---- */
+
+/* The origin writes just now, in system calls. Packets behind this one must not be seen before it is through. */
+static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board)
+{
+    const uint64_t give_up_ns = cw_clock_ns() + OWNER_WAIT_NS;
+    unsigned spins;
+
+    for (spins = 0; !claim(board, CW_LEDGER_OWNER); spins++) {
+        if (spins < SPINS) {
+            cw_cpu_relax();
+            continue;
+        }
+        if (cw_clock_ns() > give_up_ns) {
+            cw_error("worker %016llx began to write to memory of this process and did not end within a second; its "
+                     "connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
+            return UCS_ERR_IO_ERROR;
+        }
+        cw_lock_yield();
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+{
+    const uint32_t number = ep->rma->counted_here++;
+    uint64_t done;
+
+    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER)) && wait_for_claim(ep, board) != UCS_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
+    if (cw_likely((uint32_t)done == number)) {
+        if (cw_unlikely(cw_serve_put(ep, data, length) != UCS_OK)) {
+            done += REFUSED_ONE;
+        }
+        done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)(number + 1);
+        __atomic_store_n(&board->done, done, __ATOMIC_RELEASE); /* pairs with cw_ledger_look's acquire */
+    }
+    __atomic_store_n(&board->claim, CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    return UCS_OK;
+}
+
+/* An endpoint to its own worker is both ends, and its packets come in at the other one. */
+static struct cw_board *peer_board(const struct ucp_ep *ep)
+{
+    struct cw_conn *conn = (cw_ep_peer_uid(ep) == ep->worker->uid && ep->loop_conn != NULL) ? ep->loop_conn : ep->conn;
+
+    return conn->iface->transport->board(conn, 0, CW_LEDGER);
+}
+
+ucs_status_t cw_ledger_on_put(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_rma *rma = cw_rma_get(ep);
+
+    if (cw_unlikely(rma == NULL)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (cw_unlikely(length <= sizeof(struct cw_wire_put) || ep->conn->iface->transport->board == NULL)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (cw_unlikely(rma->owner_board == NULL)) {
+        rma->owner_board = peer_board(ep);
+    }
+    return carry_out(ep, rma->owner_board, data, length);
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts by packets that the origin can take back (docs/RMA.md, "The ledger"): the owner carries them out in the order of
+ * the connection and counts them in a board that both see. Should it not come along, the origin lets the system write
+ * what is left, and the owner passes over those packets. Callers: put.c, rma.c, patience.c; op.c for the owner.
+ *
+ *   board->claim: who is carrying out now, enum cw_ledger_state
+ *   board->done:  packets carried out since the beginning 32 bits, and above how many of them were refused
+ */
+#ifndef CW_OP_LEDGER_H
+#define CW_OP_LEDGER_H
+
+#include "op/rma.h"
+
+enum cw_ledger_state {
+    CW_LEDGER_FREE   = 0,
+    CW_LEDGER_OWNER  = 1,
+    CW_LEDGER_ORIGIN = 2,
+    CW_LEDGER_AWAY   = 3    /* free; the owner has not looked since the origin carried out */
+};
+
+/* Packets that wait for the owner at most: a power of two. */
+#define CW_LEDGER_PACKETS 256u
+
+/* What one counted packet is to hold: bytes, or what is next in a cursor. */
+struct cw_parcel {
+    const void *from;               /* NULL: the cursor */
+    struct cw_dt_cursor *cursor;
+    size_t length;
+};
+
+/* Whether puts with this key may go that way now: the system could write as well, and the owner is not known to be
+ * away. */
+int cw_ledger_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey);
+/* The longest parcel. */
+static inline size_t cw_ledger_max(const struct ucp_ep *ep)
+{
+    return ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_put);
+}
+/* Sends one packet; ep->rma exists and the ledger is open. CW_AGAIN: no room; CW_HOLD: too many wait already. Both end
+ * without the owner's help. */
+ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+                            const struct cw_parcel *parcel);
+
+/* Looks how far the owner is. */
+void cw_ledger_look(struct cw_rma *rma);
+static inline int cw_ledger_is_settled(const struct cw_rma *rma)
+{
+    return rma->counted == rma->carried;
+}
+/* The owner has said by FLUSHED that it is so far. */
+void cw_ledger_confirmed(struct cw_rma *rma, uint32_t number);
+
+/* The origin carries out what is left, or some of it. UCS_OK: something is done; CW_AGAIN: the owner is at it just now;
+ * UCS_ERR_UNSUPPORTED: only the owner can. */
+ucs_status_t cw_ledger_rescue(struct cw_rma *rma);
+
+void cw_ledger_free(struct cw_rma *rma);
+
+/* The owner's packet. */
+ucs_status_t cw_ledger_on_put(struct ucp_ep *ep, const void *data, size_t length);
+
+#endif

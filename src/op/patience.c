@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is done when the owner of memory does not come along (docs/RMA.md, "The ledger"): a job of progress, which runs
+ * while something waits that the system could do as well. Invariant: it is on the worker's list while short gets or
+ * flushes of counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
+ */
+#include "op/copy.h"
+#include "op/ledger.h"
+
+#define PATIENCE_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */
+#define ROUNDS_PER_CLOCK 4u
+
+void cw_patience_begin(struct cw_rma *rma)
+{
+    if (!rma->is_patient) {
+        rma->is_patient     = 1;
+        rma->patient_rounds = 0;
+        rma->patient_since  = 0;
+        cw_worker_add_job(rma->ep->worker, &rma->patience);
+    }
+}
+
+/* Each time if few wait: looking takes the line from the owner. */
+static void look(struct cw_rma *rma)
+{
+    const uint32_t waiting = rma->counted - rma->carried;
+
+    if (waiting > 0 && rma->patient_rounds % (waiting / 4 + 1) == 0) {
+        cw_ledger_look(rma);
+    }
+}
+
+/* Whether nothing moved for long enough. Reading the clock is what costs most here. */
+static int is_over(struct cw_rma *rma)
+{
+    const uint32_t seen = rma->answers + rma->carried;
+    uint64_t now_ns;
+
+    if (rma->patient_rounds % ROUNDS_PER_CLOCK != 0) {
+        return 0;
+    }
+    now_ns = cw_clock_ns();
+    if (rma->patient_since == 0 || rma->patient_seen != seen) {
+        rma->patient_seen  = seen;
+        rma->patient_since = now_ns;
+    }
+    return now_ns - rma->patient_since >= PATIENCE_NS;
+}
+
+/* Something moved: goes on with what waited for it. */
+static void moved(struct cw_rma *rma)
+{
+    rma->told_carried = rma->carried;
+    cw_rma_end_confirms(rma);
+    if (!cw_list_empty(&rma->queue)) {
+        cw_rma_kick(rma);
+        cw_ep_reap_later(rma->ep); /* drains pending, where the pump may wait for room that is not needed any more */
+    }
+}
+
+static void lose(struct cw_rma *rma)
+{
+    ucs_status_t status;
+
+    if (!cw_ledger_is_settled(rma)) {
+        status = cw_ledger_rescue(rma);
+        if (status == UCS_ERR_UNSUPPORTED) {
+            cw_rma_ask(rma);
+        } else if (status == UCS_OK) {
+            moved(rma);
+        }
+        return; /* gets come behind the puts before them */
+    }
+    if (!cw_rma_confirmed(rma)) {
+        cw_rma_ask(rma); /* what comes behind a fence may go by packets only */
+    } else if (!cw_list_empty(&rma->quick)) {
+        cw_get_copy_oldest(rma);
+    }
+}
+
+static int waits(const struct cw_rma *rma)
+{
+    if (rma->asked_mark != rma->acked_mark && !(cw_ledger_is_settled(rma) && cw_rma_confirmed(rma))) {
+        return 0; /* FLUSHED begins it again */
+    }
+    return !cw_list_empty(&rma->quick) ||
+           (!cw_ledger_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue)));
+}
+
+static void run(struct cw_job *job)
+{
+    struct cw_rma *rma = cw_container_of(job, struct cw_rma, patience);
+
+    rma->is_patient = 0;
+    if (rma->ep->state != CW_EP_OPEN) {
+        return; /* about to be ended */
+    }
+    look(rma);
+    if (rma->carried != rma->told_carried) { /* seen just now, or by somebody else before */
+        moved(rma);
+    }
+    if (is_over(rma)) {
+        lose(rma);
+    }
+    rma->patient_rounds++;
+    if (waits(rma)) {
+        rma->is_patient = 1;
+        cw_worker_add_job(rma->ep->worker, job);
+    }
+}
+
+void cw_patience_init(struct cw_rma *rma)
+{
+    rma->patience.run = run;
+    cw_list_init(&rma->patience.link);
+    cw_list_init(&rma->quick);
+    cw_list_init(&rma->confirms);
+}
+
+void cw_patience_end(struct cw_rma *rma)
+{
+    cw_list_remove(&rma->patience.link);
+}
