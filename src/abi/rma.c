@@ -108,7 +108,7 @@ static CW_APART ucs_status_ptr_t transfer(ucp_ep_h ep, void *buffer, size_t coun
 
 /* Where bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
  * request for the program to see; else NULL. */
-static inline char *find_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+static CW_INLINE char *find_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;

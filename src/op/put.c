@@ -375,10 +375,9 @@ static int fits_ledger(struct ucp_ep *ep, size_t length, const struct ucp_rkey *
 }
 
 /* Whether a short send is. */
-static int fits_short(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
+static int fits_short(const struct ucp_ep *ep, size_t length)
 {
-    return length <= SHORT_BYTES && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short &&
-           !cw_copy_is_possible(ep, &rkey->key);
+    return length <= SHORT_BYTES && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short;
 }
 
 /* By stores, of any datatype; a request only if the program wants to see one. */
@@ -436,9 +435,9 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     if (to != NULL || !plain || !may_send(ep, length, address)) {
         return put_request(ep, buffer, count, address, rkey, param);
     }
-    if (fits_ledger(ep, length, rkey)) {
-        status = cw_ledger_send(ep, rkey, address, &parcel);
-    } else if (fits_short(ep, length, rkey)) {
+    if (cw_copy_is_possible(ep, &rkey->key)) {
+        status = fits_ledger(ep, length, rkey) ? cw_ledger_send(ep, rkey, address, &parcel) : CW_AGAIN;
+    } else if (fits_short(ep, length)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
         status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
