@@ -229,13 +229,13 @@ static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
     struct cw_sim_link *link   = conn->link;
 
     if (link->channels[conn->side].cut) {
-        free(packet);
+        cw_sim_packet_retire(link, packet);
     } else if (cw_sim_chance(world, CW_SIM_RESET)) {
-        free(packet);
+        cw_sim_packet_retire(link, packet);
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
         cw_sim_link_end(link, conn->side, UCS_ERR_CONNECTION_RESET);
     } else if (cw_sim_chance(world, CW_SIM_GARBAGE)) {
-        free(packet);
+        cw_sim_packet_retire(link, packet);
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_IO_ERROR);
     } else if (packet->kind == CW_SIM_EVENT_PLACED) {
         cw_sim_launch_placed(packet);
@@ -276,7 +276,7 @@ static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int 
     } else if (leaves) {
         depart(conn, send->packet);
     } else {
-        free(send->packet);
+        cw_sim_packet_retire(conn->link, send->packet);
     }
     if (completion != NULL) {
         completion->done(completion, status);

@@ -216,12 +216,22 @@ static struct cw_sim_event *pop(struct cw_sim_event **heap)
     return root;
 }
 
+void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet)
+{
+    if (link->boards == NULL) {
+        free(packet);
+        return;
+    }
+    packet->sibling = link->retired;
+    link->retired   = packet;
+}
+
 void cw_sim_event_put(struct cw_sim_event *event)
 {
     struct cw_sim_link *link = event->link;
 
     if (event->kind == CW_SIM_EVENT_PACKET || (event->kind == CW_SIM_EVENT_PLACED && !event->queued)) {
-        free(event);
+        cw_sim_packet_retire(link, event);
     }
     cw_sim_link_put(link);
 }
@@ -393,11 +403,17 @@ void cw_sim_link_get(struct cw_sim_link *link)
 
 void cw_sim_link_put(struct cw_sim_link *link)
 {
+    struct cw_sim_event *packet;
+
     cw_sim_must(link->references > 0, "a link is given back too often");
     if (--link->references == 0) {
         the_world->num_links--;
         cw_list_remove(&link->by_iface[0]);
         cw_list_remove(&link->by_iface[1]);
+        while ((packet = link->retired) != NULL) {
+            link->retired = packet->sibling;
+            free(packet);
+        }
         free(link->boards);
         free(link->reply_data);
         free(link);

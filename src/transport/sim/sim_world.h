@@ -93,6 +93,7 @@ struct cw_sim_link {
     struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, as many of the acceptor; made at first use */
     size_t hello_length;
     size_t reply_length;
+    struct cw_sim_event *retired;       /* packets that ended since there are boards, by `sibling` */
     char *reply_data;                   /* NULL: none */
     char hello_data[];
 };
@@ -170,6 +171,8 @@ struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigne
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
 void cw_sim_event_put(struct cw_sim_event *event);
+/* A packet that is in no queue ends. Who has boards may look at it until the link ends (`send_bcopy`). */
+void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet);
 /* Lets time pass for one progress() of that interface. */
 void cw_sim_tick(struct cw_sim_iface *iface);
 
