@@ -8,7 +8,6 @@
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
 #define RNDV_AUTO_LIST   (256u << 10) /* likewise, copied by the sender alone */
-#define RNDV_AUTO_PLACED (256u << 10)
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10)
 
@@ -19,7 +18,7 @@ static size_t smaller(size_t a, size_t b)
 
 static size_t rndv_auto(const struct cw_protocol_input *input)
 {
-    return input->memory ? RNDV_AUTO_MEMORY : (input->max_placed > 0) ? RNDV_AUTO_PLACED : RNDV_AUTO_OTHER;
+    return input->memory ? RNDV_AUTO_MEMORY : RNDV_AUTO_OTHER;
 }
 
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan)

@@ -111,12 +111,13 @@ struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)
     struct cw_sim_conn *conn = sim_conn(base);
     struct cw_sim_link *link = conn->link;
     const size_t size        = 2 * CW_ALL_BOARDS * sizeof(struct cw_board);
+    void *boards;
 
     cw_sim_must(index < CW_ALL_BOARDS, "a board is asked for that does not exist");
     if (link->boards == NULL) {
-        link->boards = aligned_alloc(_Alignof(struct cw_board), size);
-        cw_sim_must(link->boards != NULL, "there is no memory for boards");
-        memset(link->boards, 0, size);
+        boards = aligned_alloc(_Alignof(struct cw_board), size);
+        cw_sim_must(boards != NULL, "there is no memory for boards");
+        link->boards = (boards != NULL) ? memset(boards, 0, size) : NULL;
     }
     return &link->boards[(ours ? conn->side : 1 - conn->side) * CW_ALL_BOARDS + index];
 }
