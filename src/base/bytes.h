@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/uio.h>
 
 #include "base/compiler.h"
 
@@ -58,6 +59,16 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
     } else if (length > 0) {
         cw_bytes_copy_any(to, from, length);
     }
+}
+
+static inline size_t cw_bytes_in_iov(const struct iovec *iov, unsigned count)
+{
+    size_t length = 0;
+
+    while (count-- > 0) {
+        length += iov[count].iov_len;
+    }
+    return length;
 }
 
 #endif

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "core/ep.h"
 #include "core/worker.h"
@@ -110,21 +111,10 @@ static ucs_status_t trace_send_bcopy(struct cw_conn *conn, uint8_t id, size_t ma
     return status;
 }
 
-static size_t length_of(const struct iovec *iov, unsigned count)
-{
-    size_t length = 0;
-    unsigned i;
-
-    for (i = 0; i < count; i++) {
-        length += iov[i].iov_len;
-    }
-    return length;
-}
-
 static ucs_status_t trace_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                      const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t length = header_length + length_of(iov, iov_count);
+    const size_t length = header_length + cw_bytes_in_iov(iov, iov_count);
     ucs_status_t status = real_of(conn->iface)->send_zcopy(conn, id, header, header_length, iov, iov_count, completion);
 
     note_packet(conn, CW_TRACE_OUT, id, 0, length, status);
@@ -134,7 +124,7 @@ static ucs_status_t trace_send_zcopy(struct cw_conn *conn, uint8_t id, const voi
 static ucs_status_t trace_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                       unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t length = CW_PLACE_HEADER + length_of(iov, iov_count);
+    const size_t length = CW_PLACE_HEADER + cw_bytes_in_iov(iov, iov_count);
     ucs_status_t status = real_of(conn->iface)->send_placed(conn, id, header, iov, iov_count, completion);
 
     note_packet(conn, CW_TRACE_OUT, id, 0, length, status);
@@ -144,7 +134,7 @@ static ucs_status_t trace_send_placed(struct cw_conn *conn, uint8_t id, const vo
 static ucs_status_t trace_send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                         unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t length = CW_PLACE_HEADER + length_of(iov, iov_count);
+    const size_t length = CW_PLACE_HEADER + cw_bytes_in_iov(iov, iov_count);
     ucs_status_t status = real_of(conn->iface)->send_in_place(conn, id, header, iov, iov_count, completion);
 
     note_packet(conn, CW_TRACE_OUT, id, 0, length, status);

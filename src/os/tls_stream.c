@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "os/net.h"
 #include "os/tls_record.h"
 
@@ -82,16 +83,6 @@ static void give_out_bytes(struct cw_tls_stream *stream, struct cw_tls_spare *sp
 {
     cw_tls_spare_give(spare, stream->out_bytes);
     stream->out_bytes = NULL;
-}
-
-static size_t length_of(const struct iovec *iov, unsigned count)
-{
-    size_t length = 0;
-
-    while (count-- > 0) {
-        length += iov[count].iov_len;
-    }
-    return length;
 }
 
 static int seal_bytes(struct cw_tls_stream *stream, enum cw_tls_type type, uint8_t *bytes, size_t length, uint8_t *to)
@@ -191,7 +182,7 @@ static void skip_bytes(struct cw_tls_walk *walk, size_t length)
 ssize_t cw_tls_stream_sendv(struct cw_tls_stream *stream, int fd, const struct iovec *iov, unsigned count,
                             struct cw_tls_spare *spare)
 {
-    const size_t offered    = length_of(iov, count);
+    const size_t offered    = cw_bytes_in_iov(iov, count);
     struct cw_tls_walk walk = {.iov = iov, .count = count};
     size_t taken            = 0;
     int ret                 = 1;
@@ -361,7 +352,8 @@ ssize_t cw_tls_stream_recvv(struct cw_tls_stream *stream, int fd, const struct i
         cw_tls_spare_give(spare, stream->in_bytes);
         stream->in_bytes = NULL;
     }
-    *unread_p = total > 0 && (stream->broken != 0 || (stream->in_bytes != NULL && total == length_of(iov, count)));
+    *unread_p = total > 0 &&
+                (stream->broken != 0 || (stream->in_bytes != NULL && total == cw_bytes_in_iov(iov, count)));
     if (total > 0) {
         return (ssize_t)total;
     }

@@ -19,6 +19,7 @@
 
 #include <errno.h>
 
+#include "base/bytes.h"
 #include "base/idmap.h"
 #include "base/log.h"
 #include "base/string.h"
@@ -210,17 +211,6 @@ static inline ucs_status_t cw_tcp_end_status(ssize_t error)
 {
     return (error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH) ? UCS_ERR_ENDPOINT_TIMEOUT :
            UCS_ERR_CONNECTION_RESET;
-}
-
-static inline size_t cw_tcp_iov_length(const struct iovec *iov, unsigned count)
-{
-    size_t length = 0;
-    unsigned i;
-
-    for (i = 0; i < count; i++) {
-        length += iov[i].iov_len;
-    }
-    return length;
 }
 
 /* tcp_device.c: the usable addresses, the devices in order, and what is left of both after the configuration chose. */

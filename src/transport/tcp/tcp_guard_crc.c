@@ -254,7 +254,7 @@ static ssize_t fill(struct crc_guard *crc)
 /* Fewer bytes than there is room for: the descriptor tells when there are more. */
 static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
 {
-    const size_t room     = cw_tcp_iov_length(iov, count);
+    const size_t room     = cw_bytes_in_iov(iov, count);
     struct crc_guard *crc = crc_of(guard);
     size_t total          = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
     ssize_t got           = -EAGAIN;

@@ -156,7 +156,7 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     if (place->count == 0) {
         return 0;
     }
-    assert(place->count <= CW_PLACE_MAX_IOV && cw_tcp_iov_length(place->iov, place->count) == place->length);
+    assert(place->count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(place->iov, place->count) == place->length);
     if (place->length >= CW_TCP_RAILS_MIN) {
         cw_tcp_rails_want(cw_tcp_first(conn));
     }

@@ -325,7 +325,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload     = cw_tcp_iov_length(iov, iov_count);
+    const size_t payload     = cw_bytes_in_iov(iov, iov_count);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     ucs_status_t status;
 
@@ -341,7 +341,7 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
 ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload      = cw_tcp_iov_length(iov, iov_count);
+    const size_t payload      = cw_bytes_in_iov(iov, iov_count);
     struct cw_tcp_conn *first = cw_tcp_conn_of(super), *conn;
     ucs_status_t status;
 
@@ -362,7 +362,7 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)
 {
-    const size_t payload     = cw_tcp_iov_length(iov, iov_count);
+    const size_t payload     = cw_bytes_in_iov(iov, iov_count);
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     ucs_status_t status;
 
