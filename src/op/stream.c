@@ -33,6 +33,7 @@ struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
     struct cw_stream_segment *segment = stream->first;
 
     stream->unread -= segment->length - segment->taken;
+    stream->segments--;
     stream->first = segment->next;
     if (stream->first == NULL) {
         cw_list_remove(&stream->ready_link); /* drained before it was reported (STR-14) */

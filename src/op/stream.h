@@ -15,12 +15,16 @@
 #include "op/datatype.h"
 #include "wire/packet.h"
 
-/* What one packet left unread. `back` is the distance from the data handed to the program to the beginning of the
- * allocation; it stands directly below the data, also when their beginning was read by somebody else. */
+/* What a packet left unread, or, behind CW_STREAM_SEGMENTS others, several short ones. `back` is the distance from the
+ * data handed to the program to the beginning of the allocation; it stands directly below the data, also when their
+ * beginning was read by somebody else. */
+#define CW_STREAM_SEGMENTS 16
+
 struct cw_stream_segment {
     struct cw_stream_segment *next;
-    size_t length;                  /* of data[] */
-    size_t taken;                   /* of that, read already */
+    uint32_t length;                /* of data[], at most a window */
+    uint32_t taken;                 /* of that, read already */
+    uint32_t room;                  /* behind it, for packets to come */
     size_t back;
     char data[];
 };
@@ -35,6 +39,7 @@ struct cw_stream {
     uint64_t told;                  /* the last credit that we gave */
     struct cw_stream_segment *first;
     struct cw_stream_segment *last; /* of those that are unread ... */
+    size_t segments;                /* ... their number ... */
     size_t unread;                  /* ... and their bytes: arrived - consumed, outside of cw_stream_on_data */
     struct cw_list receives;        /* posted, in order */
     struct cw_list ready_link;      /* cw_op_state.streams */

@@ -13,6 +13,8 @@
 #include "op/op.h"
 #include "wire/packet.h"
 
+#define SHARED_SEGMENT 4096
+
 struct recv_state {
     struct cw_dt_cursor cursor;
     size_t granule;
@@ -74,26 +76,51 @@ static size_t feed(struct cw_stream *stream, const char *data, size_t length)
     return part;
 }
 
-static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
+static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
 {
-    struct cw_stream_segment *segment = malloc(sizeof(*segment) + length);
-    struct ucp_ep *ep                 = stream->ep;
+    struct cw_stream_segment *segment = malloc(sizeof(*segment) + size);
 
-    if (segment == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    if (cw_unlikely(segment == NULL)) {
+        return NULL;
     }
     segment->next   = NULL;
-    segment->length = length;
+    segment->length = 0;
     segment->taken  = 0;
-    cw_bytes_copy_any(segment->data, data, length);
+    segment->room   = (uint32_t)size;
     if (stream->first == NULL) {
         stream->first = segment;
     } else {
         stream->last->next = segment;
     }
-    stream->last    = segment;
-    stream->unread += length;
-    ep->unread      = 1;
+    stream->last = segment;
+    stream->segments++;
+    return segment;
+}
+
+/* A sender of single bytes shall not cost an allocation for each of them: behind a number of segments, which programs
+ * that read by segments get one by one, short ones share. */
+static CW_APART struct cw_stream_segment *append_shared(struct cw_stream *stream, size_t length)
+{
+    if (stream->last->room >= length) {
+        return stream->last;
+    }
+    return append(stream, (length > SHARED_SEGMENT) ? length : SHARED_SEGMENT);
+}
+
+static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
+{
+    struct cw_stream_segment *segment = cw_likely(stream->segments < CW_STREAM_SEGMENTS) ? append(stream, length) :
+                                                                                           append_shared(stream, length);
+    struct ucp_ep *ep                 = stream->ep;
+
+    if (segment == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_bytes_copy_any(segment->data + segment->length, data, length);
+    segment->length += (uint32_t)length;
+    segment->room   -= (uint32_t)length;
+    stream->unread  += length;
+    ep->unread       = 1;
     if (ep->user && cw_list_empty(&stream->ready_link)) {
         cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
     }

@@ -139,6 +139,57 @@ static void test_beyond_a_moved_window(void **state)
     must_cost(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW + sizeof(in), 8 + 1);
 }
 
+/* A sender of single bytes costs their number, not an allocation for each; what is in them stays in order. */
+static void test_flood_of_single_bytes(void **state)
+{
+    enum { BYTES = 100000 };
+    const struct cw_stream_segment *segment;
+    static unsigned char in[BYTES];
+    size_t segments = 0, memory = 0, length = 0;
+    uint8_t packet[9];
+    uint64_t header;
+
+    (void)state;
+    for (uint64_t offset = 0; offset < BYTES; offset++) {
+        header = htole64(offset);
+        memcpy(packet, &header, sizeof(header));
+        packet[8] = (uint8_t)(offset * 7);
+        cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, sizeof(packet));
+    }
+    for (segment = ep->stream->first; segment != NULL; segment = segment->next) {
+        segments++;
+        memory += sizeof(*segment) + segment->length + segment->room;
+    }
+    assert_int_equal(ep->stream->segments, segments);
+    assert_in_range(memory, BYTES, BYTES + BYTES / 8);
+    ep->stream->sent = BYTES; /* it gets the credit of what it did not send itself */
+    assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
+    assert_int_equal(length, BYTES);
+    for (size_t i = 0; i < BYTES; i++) {
+        assert_int_equal(in[i], (unsigned char)(i * 7));
+    }
+    assert_int_equal(ep->stream->segments, 0);
+}
+
+/* The first ones stay apart: who reads by segments sees packets as they came (STR-11). */
+static void test_few_packets_stay_apart(void **state)
+{
+    size_t length = 0;
+
+    (void)state;
+    for (uint64_t offset = 0; offset < CW_STREAM_SEGMENTS; offset++) {
+        feed(CW_PACKET_STREAM_DATA, offset, 8 + 1);
+    }
+    ep->stream->sent = CW_STREAM_SEGMENTS;
+    for (int i = 0; i < CW_STREAM_SEGMENTS; i++) {
+        ucs_status_ptr_t data = ucp_stream_recv_data_nb(ep, &length);
+
+        assert_int_equal(length, 1);
+        ucp_stream_data_release(ep, data);
+    }
+    assert_null(ucp_stream_recv_data_nb(ep, &length));
+}
+
 static void test_credit_without_a_stream(void **state)
 {
     (void)state;
@@ -190,6 +241,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_repeated, setup, teardown),
         cmocka_unit_test_setup_teardown(test_beyond_the_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_beyond_a_moved_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_flood_of_single_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_few_packets_stay_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_without_a_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_of_wrong_size, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_for_more_than_was_sent, setup, teardown),
