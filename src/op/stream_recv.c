@@ -109,10 +109,10 @@ static CW_APART struct cw_stream_segment *append_shared(struct cw_stream *stream
 
 static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
 {
-    struct cw_stream_segment *segment = cw_likely(stream->segments < CW_STREAM_SEGMENTS) ? append(stream, length) :
-                                                                                           append_shared(stream, length);
-    struct ucp_ep *ep                 = stream->ep;
+    struct ucp_ep *ep = stream->ep;
+    struct cw_stream_segment *segment;
 
+    segment = cw_likely(stream->segments < CW_STREAM_SEGMENTS) ? append(stream, length) : append_shared(stream, length);
     if (segment == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
