@@ -15,12 +15,14 @@
 
 static long heap_in_use(void)
 {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 33)
+#ifdef __GLIBC_PREREQ
+#if __GLIBC_PREREQ(2, 33)
     struct mallinfo2 info = mallinfo2();
+
     return (long)(info.uordblks + info.hblkhd);
-#else
-    return -1;
 #endif
+#endif
+    return -1;
 }
 
 struct cw_side_memory cw_side_memory_now(void)
