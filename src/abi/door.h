@@ -38,4 +38,15 @@ static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param,
     return cw_likely(!(param->op_attr_mask & CW_DOOR_CHECKED)) ? UCS_OK : cw_door_check_buffer(param, buffer, count);
 }
 
+/* Plain bytes, and nothing to check: none of `unusual` is asked for. */
+#define CW_DOOR_UNUSUAL (CW_DOOR_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)
+
+static CW_INLINE int cw_door_is_plain(const ucp_request_param_t *param, uint32_t unusual)
+{
+    const uint32_t mask = param->op_attr_mask;
+
+    return !(mask & (CW_DOOR_UNUSUAL | unusual)) &&
+           (!(mask & UCP_OP_ATTR_FIELD_DATATYPE) || param->datatype == ucp_dt_make_contig(1));
+}
+
 #endif

@@ -50,10 +50,8 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
     cw_worker_leave(worker);
 }
 
-static CW_INLINE void release(void *request, int keep_callback)
+static CW_APART void release_other(struct cw_request *req, int keep_callback)
 {
-    struct cw_request *req = cw_request_of(request);
-
     if (req->flags & CW_REQUEST_USER_MEMORY) {
         return; /* the program's own; it may even be on its way out of use (ABU-20) */
     }
@@ -61,6 +59,20 @@ static CW_INLINE void release(void *request, int keep_callback)
         cw_request_release(req, keep_callback);
     } else {
         release_locked(req, keep_callback);
+    }
+}
+
+/* Mostly the callback does it: then the request goes back when that has returned. */
+static CW_INLINE void release(void *request, int keep_callback)
+{
+    struct cw_request *req = cw_request_of(request);
+    const unsigned flags   = req->flags;
+
+    if (cw_likely(flags == (CW_REQUEST_COMPLETED | CW_REQUEST_CALLBACK | CW_REQUEST_IN_CALLBACK) &&
+                  !req->worker->mt)) {
+        req->flags = (uint16_t)(flags | CW_REQUEST_RELEASED);
+    } else {
+        release_other(req, keep_callback);
     }
 }
 

@@ -68,18 +68,26 @@ static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, 
     return result;
 }
 
-ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
-                                  const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                          ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
-    ucs_status_t status;
+    ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_recv_nbx");
 
-    CW_PROBE(tag_recv, worker, count, tag);
-    status = check_recv(worker, buffer, count, param, __func__);
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
            recv_locked(worker, buffer, count, tag, tag_mask, param);
+}
+
+ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
+                                  const ucp_request_param_t *param)
+{
+    CW_PROBE(tag_recv, worker, count, tag);
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) &&
+                     cw_door_is_plain(param, UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) ?
+           cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param) :
+           recv_any(worker, buffer, count, tag, tag_mask, param);
 }
 
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,

@@ -61,6 +61,35 @@ static inline void cw_bytes_copy_short(void *to, const void *from, size_t length
     }
 }
 
+#define CW_BYTES_FEW 48u
+
+/* At most CW_BYTES_FEW bytes, without a call: with vectors that may overlap. */
+static CW_INLINE void cw_bytes_copy_few(void *to, const void *from, size_t length)
+{
+    char *dest         = to;
+    const char *source = from;
+
+    if (cw_likely(length == 8)) {
+        memcpy(dest, source, 8);
+    } else if (length >= 16) {
+        if (length > 32) {
+            memcpy(dest + 16, source + 16, 16);
+        }
+        memcpy(dest, source, 16);
+        memcpy(dest + length - 16, source + length - 16, 16);
+    } else if (length > 8) {
+        memcpy(dest, source, 8);
+        memcpy(dest + length - 8, source + length - 8, 8);
+    } else if (length >= 4) {
+        memcpy(dest, source, 4);
+        memcpy(dest + length - 4, source + length - 4, 4);
+    } else if (length > 0) {
+        dest[0]          = source[0];
+        dest[length / 2] = source[length / 2];
+        dest[length - 1] = source[length - 1];
+    }
+}
+
 static inline size_t cw_bytes_in_iov(const struct iovec *iov, unsigned count)
 {
     size_t length = 0;

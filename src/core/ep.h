@@ -87,7 +87,7 @@ struct ucp_ep {
     uint64_t sent_round;                /* worker->round of the last small send that went out alone */
     uint64_t eager_sent;                /* op/credit.h, all since the beginning: sent, and let go of by the peer */
     uint64_t eager_acked;
-    uint64_t eager_received;            /* arrived, let go of here, and what the peer was told of that */
+    uint64_t eager_unread;              /* arrived and kept; let go of here, and what the peer was told of that */
     uint64_t eager_consumed;
     uint64_t eager_told;
     char *placing;                      /* op/incoming: where the transport writes the next bytes of a message */

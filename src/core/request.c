@@ -103,13 +103,7 @@ struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_p
 /* One of the pool; its flags as far as they stay. */
 static inline void put_back(struct cw_request *request, unsigned flags)
 {
-    struct cw_request_pool *pool = &request->worker->requests;
-
-    assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
-    request->flags     = (uint16_t)(flags | CW_REQUEST_IN_POOL);
-    request->link.next = (void *)pool->free;
-    pool->free         = request;
-    pool->in_use--;
+    cw_request_pool_put(&request->worker->requests, request, flags);
 }
 
 void cw_request_put(struct cw_request *request)

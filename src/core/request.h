@@ -12,9 +12,11 @@
 #ifndef CW_CORE_REQUEST_H
 #define CW_CORE_REQUEST_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/compiler.h"
 #include "base/list.h"
 #include "ucp/api/ucp.h"
 
@@ -107,6 +109,34 @@ void cw_request_put(struct cw_request *request);
 
 /* Ends an operation: status first, then the callback, then what the user released meanwhile (R3). */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);
+
+/* Back into the pool, with these flags. */
+static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_request *request, unsigned flags)
+{
+    assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
+    request->flags     = (uint16_t)(flags | CW_REQUEST_IN_POOL);
+    request->link.next = (void *)pool->free;
+    pool->free         = request;
+    pool->in_use--;
+}
+
+/* cw_request_complete for a tag receive of which all flags are CW_REQUEST_CALLBACK, and of which nothing is to be
+ * released or noted. */
+static CW_INLINE void cw_request_complete_plain(struct cw_request *request, struct cw_request_pool *pool)
+{
+    unsigned flags;
+
+    assert(request->flags == CW_REQUEST_CALLBACK && request->release == NULL && request->ep == NULL);
+    request->flags = CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK;
+    __atomic_store_n(&request->status, UCS_OK, __ATOMIC_RELEASE); /* as in cw_request_complete */
+    request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
+    flags = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
+    if (flags & CW_REQUEST_RELEASED) {
+        cw_request_pool_put(pool, request, flags);
+    } else {
+        request->flags = (uint16_t)flags;
+    }
+}
 
 /* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when
  * repeated (R5). */

@@ -210,6 +210,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         return status;
     }
     cw_counters_ready(worker);
+    worker->quick = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;

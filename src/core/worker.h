@@ -66,6 +66,7 @@ struct cw_job {
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
+    uint64_t quick;                     /* the same, or 0 if calls take a lock or are noted: then none is a plain one */
     struct cw_iface *ifaces[CW_MAX_IFACES];
     struct cw_protocol_plan plans[CW_MAX_IFACES];
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
@@ -201,6 +202,24 @@ static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
     return request;
 }
 
+/* Fills the head from the attributes that the mask names. */
+static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_request_param_t *param, uint32_t mask,
+                                       enum cw_request_kind kind)
+{
+    cw_list_init(&request->link);
+    request->ep          = NULL;
+    request->send        = NULL;
+    request->release     = NULL;
+    request->outstanding = 0;
+    request->status      = UCS_INPROGRESS;
+    request->kind        = (uint8_t)kind;
+    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+        request->flags  |= CW_REQUEST_CALLBACK;
+        request->cb.send = param->cb.send;
+    }
+    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
+}
+
 /* cw_request_get where it is worth its place. */
 static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *worker, const ucp_request_param_t *param,
                                                           enum cw_request_kind kind)
@@ -216,18 +235,7 @@ static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *wor
             return NULL;
         }
     }
-    cw_list_init(&request->link);
-    request->ep          = NULL;
-    request->send        = NULL;
-    request->release     = NULL;
-    request->outstanding = 0;
-    request->status      = UCS_INPROGRESS;
-    request->kind        = (uint8_t)kind;
-    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
-        request->flags  |= CW_REQUEST_CALLBACK;
-        request->cb.send = param->cb.send;
-    }
-    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
+    cw_request_start(request, param, mask, kind);
     return request;
 }
 

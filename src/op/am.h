@@ -21,6 +21,7 @@ struct cw_am_handler {
     uint8_t persistent;
     uint8_t is_old;
     uint8_t is_set;
+    uint8_t is_plain;                /* set, of the current interface, and not persistent; made from the others */
 };
 
 /* A message whose data lies in the transport's buffer while its handler runs. */
@@ -71,6 +72,8 @@ void cw_am_data_release(struct ucp_worker *worker, void *data);
 
 /* am_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length);
+/* The same for an open endpoint, quicker for a handler that keeps nothing, and without REPLY. */
+void cw_am_on_short(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 

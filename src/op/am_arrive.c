@@ -79,10 +79,10 @@ static int is_unwanted(const struct message *message)
     return message->ep->closed && (message->flags & CW_WIRE_AM_REPLY);
 }
 
-static void complain(const struct message *message)
+static CW_COLD void complain(unsigned id)
 {
     cw_error("the handler of active message %u returned UCS_INPROGRESS for data that may not be kept; only data with "
-             "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", message->id);
+             "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", id);
 }
 
 /* Data in the transport's buffer. */
@@ -97,7 +97,7 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
     status         = call(handler, message);
     state->current = earlier;
     if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
-        complain(message);
+        complain(message->id);
     }
 }
 
@@ -166,6 +166,39 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.total = message.length;
     deliver_desc(handler, &message, desc);
     return UCS_OK;
+}
+
+void cw_am_on_short(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_am_state *state = &cw_op_state(ep->worker)->am;
+    ucp_am_recv_param_t param = {.recv_attr = 0};
+    const struct cw_am_handler *handler;
+    struct cw_am_current current;
+    struct cw_wire_am am;
+    ucs_status_t status;
+    uint32_t header;
+
+    if (cw_likely(length >= sizeof(am))) {
+        memcpy(&am, data, sizeof(am));
+        header  = le32toh(am.header_length);
+        handler = state->dense + le16toh(am.handler);
+        if (cw_likely(le16toh(am.handler) < state->num_dense && handler->is_plain && am.flags == 0 &&
+                      header <= length - sizeof(am))) {
+            current.data   = (const char *)data + sizeof(am) + header;
+            current.length = length - sizeof(am) - header;
+            current.taken  = 0;
+            state->current = &current; /* there is no earlier one: handlers are called from progress alone */
+            cw_count_message(ep->worker, CW_COUNT_AM_RECEIVED, current.length);
+            status         = handler->recv(handler->arg, (const char *)data + sizeof(am), header,
+                                           (void *)(uintptr_t)current.data, current.length, &param);
+            state->current = NULL;
+            if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
+                complain(le16toh(am.handler));
+            }
+            return;
+        }
+    }
+    cw_op_handle(ep, CW_PACKET_AM_EAGER, data, length);
 }
 
 static char *place(struct cw_incoming *incoming, size_t length)

@@ -93,8 +93,10 @@ static ucs_status_t set_sparse(struct cw_am_state *state, uint16_t id, const str
 ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const struct cw_am_handler *handler)
 {
     struct cw_am_state *state = &cw_op_state(worker)->am;
+    struct cw_am_handler made = *handler;
 
-    return (id < MAX_DENSE) ? set_dense(state, id, handler) : set_sparse(state, id, handler);
+    made.is_plain = handler->is_set && !handler->is_old && !handler->persistent;
+    return (id < MAX_DENSE) ? set_dense(state, id, &made) : set_sparse(state, id, &made);
 }
 
 void cw_am_handlers_free(struct cw_am_state *state)

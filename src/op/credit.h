@@ -26,24 +26,33 @@ static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
 /* Receiver: a message came; false when the peer exceeds its window. */
 static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 {
-    const uint64_t received = ep->eager_received + length + CW_CREDIT_MESSAGE;
+    const uint64_t unread = ep->eager_unread + length + CW_CREDIT_MESSAGE;
 
-    if (cw_unlikely(length > CW_CREDIT_WINDOW || received - ep->eager_consumed > CW_CREDIT_WINDOW)) {
+    if (cw_unlikely(length > CW_CREDIT_WINDOW || unread > CW_CREDIT_WINDOW)) {
         return 0;
     }
-    ep->eager_received = received;
+    ep->eager_unread = unread;
     return 1;
 }
 
 void cw_credit_tell(struct ucp_ep *ep);
 
+/* Receiver: a message came and is let go of at once. It takes no room, so nobody exceeds a window by it. */
+static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
+{
+    const uint64_t consumed = ep->eager_consumed + length + CW_CREDIT_MESSAGE;
+
+    ep->eager_consumed = consumed;
+    if (cw_unlikely(consumed - ep->eager_told >= CW_CREDIT_WINDOW / 4)) {
+        cw_credit_tell(ep);
+    }
+}
+
 /* Receiver: a message that came was let go of. */
 static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
 {
-    ep->eager_consumed += length + CW_CREDIT_MESSAGE;
-    if (cw_unlikely(ep->eager_consumed - ep->eager_told >= CW_CREDIT_WINDOW / 4)) {
-        cw_credit_tell(ep);
-    }
+    ep->eager_unread -= length + CW_CREDIT_MESSAGE;
+    cw_credit_passed(ep, length);
 }
 
 ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t length);

@@ -96,12 +96,10 @@ static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_st
     cw_ep_fail(ep, status);
 }
 
-void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct ucp_ep *ep = conn->user;
     ucs_status_t status;
 
-    CW_PROBE(packet, ep, id, length);
     if (cw_unlikely(ep->state != CW_EP_OPEN)) {
         if (ep->state == CW_EP_FAILED) {
             return;
@@ -115,6 +113,25 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     if (cw_unlikely(status != UCS_OK)) {
         refused(ep, id, length, status);
     }
+}
+
+/* What is short and frequent goes without the table. */
+void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct ucp_ep *ep = conn->user;
+
+    CW_PROBE(packet, ep, id, length);
+    if (cw_likely(ep->state == CW_EP_OPEN)) {
+        if (id == CW_PACKET_TAG_EAGER) {
+            cw_tag_on_short(ep, data, length);
+            return;
+        }
+        if (id == CW_PACKET_AM_EAGER) {
+            cw_am_on_short(ep, data, length);
+            return;
+        }
+    }
+    cw_op_handle(ep, id, data, length);
 }
 
 unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)

@@ -35,6 +35,8 @@ void cw_op_ep_user_changed(struct ucp_ep *ep);
 /* The packet upcall: finds the handler of the packet's id. A malformed packet costs its connection, with one log
  * line. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
+/* A packet by its handler, whatever the state of the endpoint. */
+void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
 void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
 

@@ -34,6 +34,10 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 /* tag_recv.c */
 ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
                              const ucp_request_param_t *param);
+/* The same of `length` plain bytes, where only the message has to be waited for, with a request of the pool, and where
+ * nothing is noted. */
+ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                   ucp_tag_t mask, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param);
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,
@@ -43,6 +47,8 @@ void cw_tag_cancel(struct cw_request *request);
 
 /* tag_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
 ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length);
+/* The same for an open endpoint, quicker for a short message that the oldest of few receives waits for. */
+void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
@@ -56,6 +62,7 @@ struct cw_tag_recv_state {
     struct cw_tag_recv match;
     struct cw_dt_cursor cursor;
     ucs_status_t status;             /* of the transfer so far */
+    uint8_t plain;                   /* to contiguous memory, and nothing is noted of it */
 };
 
 _Static_assert(sizeof(struct cw_tag_recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");

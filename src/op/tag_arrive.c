@@ -228,6 +228,36 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
+void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct ucp_worker *worker      = ep->worker;
+    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    const size_t payload           = length - sizeof(struct cw_wire_tag);
+    struct cw_tag_recv_state *state;
+    struct cw_wire_tag header;
+    struct cw_request *request;
+    struct cw_tag_recv *match;
+
+    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
+        memcpy(&header, data, sizeof(header));
+        match = cw_tag_matcher_first(matcher, le64toh(header.tag));
+        state = cw_container_of(match, struct cw_tag_recv_state, match);
+        if (cw_likely(match != NULL && state->plain && cw_tag_request_of(match)->flags == CW_REQUEST_CALLBACK &&
+                      payload <= state->cursor.length)) {
+            cw_tag_matcher_take_first(matcher, match);
+            cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
+            cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
+            cw_credit_passed(ep, payload);
+            request                  = cw_tag_request_of(match);
+            request->info.sender_tag = le64toh(header.tag);
+            request->info.length     = payload;
+            cw_request_complete_plain(request, &worker->requests);
+            return;
+        }
+    }
+    cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+}
+
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_tag_sync header;

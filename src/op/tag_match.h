@@ -125,6 +125,24 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
     return message;
 }
 
+/* Whether a new receive is queued at once and quickly: no message waits, and few receives do. */
+static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
+{
+    return matcher->num_unexpected == 0 && matcher->busy == 0 && matcher->num_posted < matcher->few_limit;
+}
+
+/* Queues a new receive behind few others. */
+static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+                                           uint64_t mask)
+{
+    recv->mask       = mask;
+    recv->sequence   = ++matcher->sequence;
+    recv->node.key   = tag & mask;
+    recv->node.chain = &recv->node;
+    cw_list_add_tail(&matcher->leftover, &recv->node.ring);
+    matcher->num_posted++;
+}
+
 /*
  * A new receive. Returns the earliest arrived matching unexpected message, taken out and now the caller's (TAG-5); the
  * receive is then not queued. Returns NULL if there is none; the receive is queued and borrowed until it is matched,
@@ -141,17 +159,38 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
             return message;
         }
     }
+    if (cw_likely(matcher->busy == 0 && matcher->num_posted < matcher->few_limit)) {
+        cw_tag_matcher_post_few(matcher, recv, tag, mask);
+        return NULL;
+    }
     recv->mask     = mask;
     recv->sequence = ++matcher->sequence;
-    if (cw_likely(matcher->busy == 0 && matcher->num_posted < matcher->few_limit)) {
-        recv->node.key   = tag & mask;
-        recv->node.chain = &recv->node;
-        cw_list_add_tail(&matcher->leftover, &recv->node.ring);
-    } else {
-        cw_tag_matcher_enqueue(matcher, recv, tag);
-    }
+    cw_tag_matcher_enqueue(matcher, recv, tag);
     matcher->num_posted++;
     return NULL;
+}
+
+/* The oldest of few receives if a message with this tag is its own: the earliest that matches. NULL: not known. */
+static inline struct cw_tag_recv *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
+{
+    struct cw_tag_recv *recv;
+
+    if (cw_unlikely(matcher->num_posted == 0 || matcher->busy != 0)) {
+        return NULL;
+    }
+    recv = cw_container_of(cw_list_head(&matcher->leftover, struct cw_tag_node, ring), struct cw_tag_recv, node);
+    return cw_likely(cw_tag_matches(tag, recv->node.key, recv->mask)) ? recv : NULL;
+}
+
+/* Takes it out: it is the caller's again. */
+static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+{
+    struct cw_list *next = recv->node.ring.next;
+
+    matcher->leftover.next = next;
+    next->prev             = &matcher->leftover;
+    recv->sequence         = 0;
+    matcher->num_posted--;
 }
 
 /*
@@ -161,21 +200,13 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
  */
 static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_recv *recv;
+    struct cw_tag_recv *recv = cw_tag_matcher_first(matcher, tag);
 
-    if (matcher->num_posted == 0) {
-        return NULL;
+    if (cw_likely(recv != NULL)) { /* mostly it is the first one's message */
+        cw_tag_matcher_take_first(matcher, recv);
+        return recv;
     }
-    if (cw_likely(matcher->busy == 0)) { /* few receives, all in the list: mostly it is the first one's message */
-        recv = cw_container_of(cw_list_head(&matcher->leftover, struct cw_tag_node, ring), struct cw_tag_recv, node);
-        if (cw_likely(cw_tag_matches(tag, recv->node.key, recv->mask))) {
-            cw_list_remove(&recv->node.ring);
-            recv->sequence = 0;
-            matcher->num_posted--;
-            return recv;
-        }
-    }
-    return cw_tag_matcher_match_recv(matcher, tag);
+    return (matcher->num_posted == 0) ? NULL : cw_tag_matcher_match_recv(matcher, tag);
 }
 
 /* Queues a message for which cw_tag_matcher_arrive(tag) found no receive. Borrowed until it is removed. */

@@ -49,6 +49,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
     }
     state                    = cw_request_state(request);
     state->status            = UCS_OK;
+    state->plain             = cw_dt_is_contig(datatype) && worker->trace == NULL;
     request->info.sender_tag = 0;
     request->info.length     = 0;
     cw_tag_recv_init(&state->match);
@@ -153,6 +154,27 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
         cw_tag_matcher_cancel(matcher, &state->match);
         return give_up(request, UCS_ERR_NO_RESOURCE);
     }
+    return cw_request_handle(request);
+}
+
+/* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
+ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                   ucp_tag_t mask, const ucp_request_param_t *param)
+{
+    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_recv_state *state;
+    struct cw_request *request;
+
+    if (cw_unlikely(worker->requests.free == NULL || !cw_tag_matcher_is_idle(matcher))) {
+        return cw_tag_recv(worker, buffer, length, tag, mask, param);
+    }
+    request       = cw_request_pool_take(worker);
+    state         = cw_request_state(request);
+    state->status = UCS_OK;
+    state->plain  = 1;
+    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV);
+    cw_dt_start_contig(&state->cursor, buffer, length);
+    cw_tag_matcher_post_few(matcher, &state->match, tag, mask);
     return cw_request_handle(request);
 }
 
