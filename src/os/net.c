@@ -286,6 +286,14 @@ static void set_options(int fd, const struct cw_net_options *options)
     cw_net_keepalive(fd, &options->keepalive);
 }
 
+/* Nothing is ever congested there. The plainest algorithm costs least; others compute a pace for each segment. */
+static void set_loopback_options(int fd)
+{
+    static const char plainest[] = "reno";
+
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, plainest, sizeof(plainest) - 1);
+}
+
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms)
 {
     set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, timeout_ms);
@@ -348,11 +356,19 @@ fail:
 
 int cw_net_accept(int fd)
 {
+    union socket_address peer;
+    struct cw_net_address address;
+    socklen_t length;
     int new_fd;
 
     for (;;) {
-        new_fd = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        length = sizeof(peer);
+        new_fd = accept4(fd, &peer.any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (new_fd >= 0) {
+            from_socket_address(&peer.any, &address);
+            if (cw_net_is_loopback(&address)) {
+                set_loopback_options(new_fd);
+            }
             return new_fd;
         }
         switch (errno) {
@@ -385,6 +401,9 @@ int cw_net_connect(const struct cw_net_address *address, const struct cw_net_opt
         return fd;
     }
     set_options(fd, options);
+    if (cw_net_is_loopback(address)) {
+        set_loopback_options(fd);
+    }
     if (options->source != NULL) {
         source_length = to_socket_address(options->source, &source);
         if (bind(fd, &source.any, source_length) < 0) {

@@ -9,7 +9,7 @@
 #define RNDV_AUTO_MEMORY (64u << 10)
 #define RNDV_AUTO_LIST   (256u << 10) /* likewise, copied by the sender alone */
 #define RNDV_AUTO_OTHER  (256u << 10)
-#define ZCOPY_AUTO       (16u << 10)
+#define ZCOPY_AUTO       (16u << 10) /* or what does not fit one packet: another one costs more than bookkeeping */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -29,7 +29,8 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
                           plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_list_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LIST;
-    plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ? ZCOPY_AUTO : input->zcopy_thresh;
+    plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ?
+                          smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1) : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }
