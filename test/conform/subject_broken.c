@@ -20,6 +20,7 @@ static const struct cw_upcalls *real;
 static struct cw_sim_world *world;
 static unsigned count;
 static cw_pack_fn real_pack;
+static int in_batch;
 static void **leaked; /* each names the one before */
 
 static struct {
@@ -147,8 +148,24 @@ static size_t pack_twice(void *dest, size_t max, void *arg)
     return real_pack(dest, max, arg);
 }
 
+static void batch(struct cw_conn *conn, int begins)
+{
+    (void)conn;
+    in_batch = begins;
+}
+
+static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    return flaw("overtake") ? cw_sim_transport.send_placed(conn, id, header, iov, iov_count, completion) :
+           cw_sim_transport.send_in_place(conn, id, header, iov, iov_count, completion);
+}
+
 static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
+    if (in_batch && ++count % EVERY == 0) {
+        return UCS_OK;
+    }
     real_pack = pack;
     return cw_sim_transport.send_bcopy(conn, id, max, flaw("pack_twice") ? pack_twice : pack, arg);
 }
@@ -172,6 +189,8 @@ static void setup(void)
     broken.close_conn = close_conn;
     broken.send_bcopy = send_bcopy;
     broken.flush      = flush;
+    broken.send_in_place = send_in_place;
+    broken.batch         = flaw("batch_loses") ? batch : NULL;
 }
 
 static void teardown(void)
