@@ -38,8 +38,8 @@ static int is_beyond_limit(size_t size)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 && size > limit.rlim_cur;
 }
 
-/* Whether the system may have no page when one is touched. Read once; threads that meet here find the same. */
-static int pages_may_lack(void)
+/* Read once; threads that meet here find the same. */
+int cw_shm_is_strict(void)
 {
     static _Atomic int known; /* 1: no, 2: yes */
     int answer = atomic_load_explicit(&known, memory_order_relaxed);
@@ -77,7 +77,7 @@ ucs_status_t cw_shm_create(size_t size, size_t now, int *fd_p, void **ptr_p)
         cw_error("cannot reserve %zu bytes of shared memory: the limit of file sizes is lower (ulimit -f)", size);
         goto fail;
     }
-    error = reserve(fd, size, pages_may_lack() ? size : now);
+    error = reserve(fd, size, cw_shm_is_strict() ? size : now);
     if (error != 0) {
         errno = error;
         cw_error("cannot reserve %zu bytes of shared memory: %m; free some memory or lower UCX_POSIX_FIFO_SIZE and "
@@ -144,7 +144,7 @@ ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
         return UCS_ERR_INVALID_PARAM;
     }
     /* holes that a peer left must not be our end where the system may have no page for them */
-    now = pages_may_lack() ? size : now;
+    now = cw_shm_is_strict() ? size : now;
     return (posix_fallocate(fd, 0, (off_t)now) == 0) ? map(fd, size, ptr_p) : UCS_ERR_NO_MEMORY;
 }
 
@@ -154,7 +154,7 @@ void cw_shm_give_back(void *ptr, size_t size)
     const uintptr_t from = ((uintptr_t)ptr + page - 1) & ~(page - 1);
     const uintptr_t to   = ((uintptr_t)ptr + size) & ~(page - 1);
 
-    if (from < to && !pages_may_lack()) {
+    if (from < to && !cw_shm_is_strict()) {
         (void)madvise((void *)from, to - from, MADV_REMOVE);
     }
 }

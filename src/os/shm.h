@@ -25,6 +25,9 @@ ucs_status_t cw_shm_show(const char *name, size_t size, int *fd_p, void **ptr_p)
  * exactly that size, UCS_ERR_NO_MEMORY; logs nothing. The descriptor stays the caller's. */
 ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p);
 
+/* Whether all of such memory is reserved at once, because the system may have no page when one is touched. */
+int cw_shm_is_strict(void);
+
 /* Gives the whole pages in there back to the system, for all who have them mapped: they are zeros when they are touched
  * again. Does nothing where all pages are to be reserved. */
 void cw_shm_give_back(void *ptr, size_t size);

@@ -36,7 +36,7 @@ struct cw_visit {
 
 static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
 {
-    return shm_memory_size(cell_shift, num_bytes);
+    return shm_memory_size(cell_shift, num_bytes, 0);
 }
 
 static int call(void)
@@ -392,6 +392,13 @@ static void body_control_words(void *argument)
         leave(visit);
         cw_visit_is_over(1);
     }
+    cw_visit_begins(); /* in an area that was not offered */
+    visit = open_visit();
+    __atomic_store_n(&visit->tx.cells[0].control, shm_control_word(1, 100, CW_PACKET_TAG_EAGER) | SHM_WIDE,
+                     __ATOMIC_RELEASE);
+    cw_server_until(fd_ended, &visit->fd);
+    leave(visit);
+    cw_visit_is_over(1);
     cw_strangers_end();
 }
 

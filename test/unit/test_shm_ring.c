@@ -2,7 +2,7 @@
 /*
  * The ring of transport/shm/shm_ring.h, both sides in one process: packets of every length arrive once, in order and
  * intact; a producer is never stuck; and whatever the other side writes into the shared memory, nobody leaves it. The
- * memory lies between guard zones. At the end: two interfaces whose packets have different sizes.
+ * memory lies between guard zones.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 
-#include "core/config.h"
 #include "transport/shm/shm.h"
-#include "transport/shm/shm_transport.h"
 
 #define GUARD      4096u
 #define GUARD_BYTE 0xc3
@@ -586,6 +584,43 @@ static void *race_consume(void *arg)
     return NULL;
 }
 
+/* The producer goes from one byte area to another and back whenever it likes; what is unread stays where it is. */
+static void areas_change_at_any_packet(void **state)
+{
+    const uint32_t sizes[2] = {4096, 65536};
+    uint64_t word, wide = 0, i;
+    char *areas[2];
+    struct ring ring;
+    int last;
+
+    (void)state;
+    ring_new(&ring, 6, sizes[0]);
+    areas[0] = ring.producer.bytes;
+    areas[1] = malloc(sizes[1]);
+    assert_non_null(areas[1]);
+    for (last = 0; !last; last = ring.sent > 400000 && wide == 0) {
+        if (next_random() % 4 == 0) {
+            wide = SHM_WIDE - wide;
+            shm_producer_use(&ring.producer, areas[wide != 0], sizes[wide != 0], wide);
+        }
+        for (i = next_random() % 20; i > 0 && send_packet(&ring, 17 * i + wide, 17 * i + wide); i--) {
+        }
+        for (i = next_random() % 20; i > 0 && (word = shm_peek(&ring.consumer)) != 0; i--) {
+            if (shm_word_length(word) > SHM_CELL_DATA) {
+                word &= SHM_WIDE;
+                shm_consumer_use(&ring.consumer, areas[word != 0], sizes[word != 0], word);
+            }
+            (void)receive_packet(&ring);
+        }
+        if (next_random() % 64 == 0) { /* as a consumer does before the producer leaves a wide area */
+            shm_tell(&ring.consumer);
+        }
+    }
+    shm_consumer_use(&ring.consumer, areas[0], sizes[0], 0); /* whose guards are looked at */
+    ring_free(&ring);
+    free(areas[1]);
+}
+
 static void two_threads_agree(void **state)
 {
     static const struct {
@@ -611,163 +646,6 @@ static void two_threads_agree(void **state)
     }
 }
 
-/* An interface with one connection, dialled or accepted. */
-struct node {
-    struct cw_config config;
-    struct cw_poller *poller;
-    struct cw_iface *iface;
-    struct cw_conn *conn;
-    ucs_status_t opened;        /* UCS_INPROGRESS until told */
-    size_t length;              /* of the last packet */
-    uint64_t bad;               /* bytes of packets that are not as they were sent */
-};
-
-static size_t pack_pattern(void *dest, size_t max, void *arg)
-{
-    (void)arg;
-    memset(dest, (int)(max & 0x7f), max);
-    return max;
-}
-
-static void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
-{
-    const unsigned char *bytes = data;
-    struct node *node          = conn->user;
-    size_t i;
-
-    (void)id;
-    node->length = length;
-    for (i = 0; i < length; i++) {
-        node->bad += bytes[i] != (length & 0x7f);
-    }
-}
-
-static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
-                              size_t *reply_length)
-{
-    struct node *node = owner;
-
-    assert_true(hello_length == 5 && memcmp(hello, "hello", 5) == 0 && reply != NULL);
-    node->conn    = conn;
-    node->opened  = UCS_OK;
-    conn->user    = node;
-    *reply_length = 0;
-    return UCS_OK;
-}
-
-static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
-{
-    (void)reply;
-    (void)reply_length;
-    ((struct node *)conn->user)->opened = status;
-}
-
-static void on_room(struct cw_conn *conn)
-{
-    (void)conn;
-}
-
-static void on_closed(struct cw_conn *conn, ucs_status_t status)
-{
-    fail_msg("connection %p ended: %d", (void *)conn, status);
-}
-
-static const struct cw_upcalls upcalls = {
-    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
-
-static void node_new(struct node *node, size_t segment)
-{
-    static const struct cw_device device = {.name = "memory"};
-    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
-                                            .devices = &device, .num_devices = 1, .worker_uid = next_random()};
-
-    memset(node, 0, sizeof(*node));
-    node->config.posix_seg_size  = segment;
-    node->config.posix_fifo_size = 64;
-    node->config.posix_bw_bps    = 1e10;
-    node->opened                 = UCS_INPROGRESS;
-    assert_int_equal(cw_poller_new(1, &node->poller), UCS_OK);
-    params.poller = node->poller;
-    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
-}
-
-static void node_free(struct node *node)
-{
-    if (node->conn != NULL) {
-        cw_shm_transport.close_conn(node->conn);
-    }
-    cw_shm_transport.close(node->iface);
-    cw_poller_free(node->poller);
-}
-
-static void both_progress(struct node *a, struct node *b)
-{
-    cw_poller_dispatch(a->poller);
-    cw_poller_dispatch(b->poller);
-    cw_shm_transport.progress(a->iface);
-    cw_shm_transport.progress(b->iface);
-}
-
-/* What `from` calls its greatest packets arrive, again and again. */
-static void send_greatest(struct node *from, struct node *to)
-{
-    size_t max = from->iface->limits.max_bcopy, length;
-    unsigned i, rounds;
-
-    for (i = 0; i < 40; i++) {
-        length = max - i;
-        for (rounds = 0; cw_shm_transport.send_bcopy(from->conn, 1, length, pack_pattern, NULL) != UCS_OK; rounds++) {
-            assert_true(rounds < 100);
-            both_progress(from, to);
-        }
-        both_progress(from, to);
-    }
-    assert_int_equal(to->length, max - 39);
-    assert_true(to->bad == 0);
-}
-
-static void dial(struct node *from, struct node *to)
-{
-    char address[64];
-    size_t length = cw_shm_transport.address(to->iface, address, sizeof(address));
-    unsigned i;
-
-    assert_int_equal(cw_shm_transport.dial(from->iface, address, length, "hello", 5, from, &from->conn), UCS_OK);
-    for (i = 0; i < 1000 && from->opened == UCS_INPROGRESS; i++) {
-        both_progress(from, to);
-    }
-    assert_int_not_equal(from->opened, UCS_INPROGRESS);
-}
-
-/* The ring is the dialler's. Where the acceptor's packets have room, all arrive in both directions, whoever's are
- * greater; where they have not, there is no connection rather than one that hangs or leaves the ring. */
-static void sides_with_different_packet_sizes_agree_or_part(void **state)
-{
-    static const size_t sizes[] = {256, 1300, 1400, 8256, 20000, 100000};
-    struct node *dialler = calloc(1, sizeof(*dialler)), *acceptor = calloc(1, sizeof(*acceptor));
-    unsigned opened = 0, i, j;
-
-    (void)state;
-    for (i = 0; i < 6; i++) {
-        for (j = 0; j < 6; j++) {
-            node_new(dialler, sizes[i]);
-            node_new(acceptor, sizes[j]);
-            dial(dialler, acceptor);
-            assert_true(dialler->opened == UCS_OK || j > i);
-            if (dialler->opened == UCS_OK) {
-                opened++;
-                send_greatest(dialler, acceptor);
-                send_greatest(acceptor, dialler);
-            }
-            node_free(dialler);
-            node_free(acceptor);
-        }
-    }
-    assert_in_range(opened, 21, 35);
-    free(dialler);
-    free(acceptor);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -782,8 +660,8 @@ int main(void)
         cmocka_unit_test_setup(a_lying_consumer_makes_nobody_write_outside, set_up),
         cmocka_unit_test_setup(impossible_counters_are_no_room, set_up),
         cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, set_up),
+        cmocka_unit_test_setup(areas_change_at_any_packet, set_up),
         cmocka_unit_test_setup(two_threads_agree, set_up),
-        cmocka_unit_test_setup(sides_with_different_packet_sizes_agree_or_part, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -214,12 +214,62 @@ static void an_idle_connection_has_four_pages(void **state)
     talk(a, b, 1);
     talk(b, a, 1);
     assert_in_range(pages_of(a), 1, 4);
-    talk(a, b, 1000);
-    talk(b, a, 1000);
+    talk(a, b, 200);
+    talk(b, a, 200);
     assert_in_range(pages_of(a), 30, 100);
     rest(a, b);
     assert_in_range(pages_of(a), 1, 4);
+    talk(a, b, 2000); /* gets a wide area */
+    assert_in_range(pages_of(a), 256, 300);
+    talk(b, a, 2000);
+    assert_in_range(pages_of(a), 512, 600);
+    rest(a, b);
+    assert_in_range(pages_of(a), 1, 4);
     node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
+static const struct shm_conn *conn_of(const struct node *node)
+{
+    return cw_container_of(node->conn, struct shm_conn, super);
+}
+
+/* A wide area comes with use and goes with rest or the connection, and a worker has a few of them only. */
+static void wide_areas_are_few(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+    struct shm_iface *iface;
+
+    (void)state;
+    connect_both(a, b);
+    iface = cw_container_of(a->iface, struct shm_iface, super);
+    if (conn_of(a)->wide_bytes == 0) {
+        print_message("here all memory is reserved at once: skipped\n");
+        skip();
+    }
+    talk(a, b, 100);
+    assert_false(conn_of(a)->is_wide);
+    iface->num_wide = 16; /* others have them */
+    talk(a, b, 2000);
+    assert_false(conn_of(a)->is_wide);
+    iface->num_wide = 15;
+    talk(a, b, 100);
+    assert_true(conn_of(a)->is_wide);
+    assert_false(conn_of(b)->is_wide);
+    assert_int_equal(iface->num_wide, 16);
+    rest(a, b);
+    assert_false(conn_of(a)->is_wide);
+    assert_int_equal(iface->num_wide, 15);
+    talk(a, b, 100); /* anew it has to be earned */
+    assert_false(conn_of(a)->is_wide);
+    talk(a, b, 2000);
+    assert_true(conn_of(a)->is_wide);
+    cw_shm_transport.close_conn(a->conn);
+    assert_int_equal(iface->num_wide, 15);
+    cw_shm_transport.close(a->iface);
+    cw_poller_free(a->poller);
     node_free(b);
     free(a);
     free(b);
@@ -234,7 +284,7 @@ static void nothing_is_lost_by_it(void **state)
     (void)state;
     connect_both(a, b);
     for (i = 0; i < 60; i++) {
-        talk(a, b, 1 + i * 37 % 300);
+        talk(a, b, 1 + i * 37 % 300 + (i % 10 == 4) * 1500);
         if (i % 3 == 0) {
             talk(b, a, 1 + i * 53 % 300);
         }
@@ -283,6 +333,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_connection_has_four_pages),
+        cmocka_unit_test(wide_areas_are_few),
         cmocka_unit_test(nothing_is_lost_by_it),
         cmocka_unit_test(unread_packets_stay),
     };

@@ -8,8 +8,8 @@
  * which signals it when the ring says that the consumer sleeps.
  *
  * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
- * acceptor. Each part begins on a page of its own, so that pages of a ring that rests can be given back (shm_trim.c);
- * a byte area is preceded by SHM_BYTES_LEAD bytes of nothing.
+ * acceptor, then the wide byte areas, if any. Each part begins on a page of its own, so that pages of a ring that rests
+ * can be given back (shm_trim.c); a byte area is preceded by SHM_BYTES_LEAD bytes of nothing.
  *
  * Memory of the peer's process (shm_peer.c): each greeting names two words of the sender's process, one to be read and
  * one to be written, by which the other side proves that the system lets it copy.
@@ -26,6 +26,7 @@
 #define SHM_MAX_CELL_SHIFT 16u
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
+#define SHM_WIDE_BYTES     (1u << 20)
 #define SHM_BYTES_LEAD     56u      /* what follows the 8 bytes of the commonest headers begins a cache line */
 
 enum shm_conn_state {
@@ -35,6 +36,25 @@ enum shm_conn_state {
     SHM_CONN_OPEN,
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
+
+/*
+ * A ring that moves a good deal goes on in its wide byte area (shm_trim.c). Bytes are counted on through both, and a
+ * packet says in which it lies, so the producer may change at any packet.
+ */
+/* From the next packet on. */
+static inline void shm_producer_use(struct shm_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
+{
+    producer->bytes     = bytes;
+    producer->num_bytes = num_bytes;
+    producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
+}
+
+static inline void shm_consumer_use(struct shm_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
+{
+    consumer->bytes     = bytes;
+    consumer->num_bytes = num_bytes;
+    consumer->wide      = wide;
+}
 
 /* Whether copies to and from the peer's process work. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
@@ -55,10 +75,12 @@ static inline size_t shm_whole_pages(size_t size)
     return (size + SHM_PAGE - 1) & ~(size_t)(SHM_PAGE - 1);
 }
 
-static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes)
+/* `wide_bytes`: of a wide area, 0: there are none. */
+static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes, uint32_t wide_bytes)
 {
     return shm_whole_pages(sizeof(struct shm_shared)) +
-           2 * (shm_whole_pages(sizeof(struct shm_cell) << cell_shift) + num_bytes + SHM_PAGE);
+           2 * (shm_whole_pages(sizeof(struct shm_cell) << cell_shift) + num_bytes + SHM_PAGE +
+                (wide_bytes > 0 ? wide_bytes + SHM_PAGE : 0));
 }
 
 struct shm_conn {
@@ -81,7 +103,11 @@ struct shm_conn {
     uint64_t peer_target;           /* the word that we may write in the peer's process */
     uint64_t deadline_ns;           /* of a GREETING */
     uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
+    uint64_t rested;                /* bytes sent when nothing was to be given back */
+    uint32_t num_bytes;             /* of a byte area, */
+    uint32_t wide_bytes;            /* and of a wide one; 0: none */
     uint8_t trim_looks;             /* 0: nothing to give back */
+    uint8_t is_wide;                /* we send in the wide one */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection is over */
     size_t hello_length;            /* WAITING: what is to be sent ... */
     uint64_t token;                 /* ... and to whom */
@@ -97,6 +123,7 @@ struct shm_iface {
     unsigned num_blocked;
     unsigned num_waiting;           /* `dial_again` is set */
     unsigned num_greeting;
+    unsigned num_wide;              /* connections that send in their wide areas */
     int armed;                      /* the flags in the rings are set */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
@@ -124,7 +151,7 @@ struct shm_greeting {
     uint16_t hello_length;          /* bytes that follow */
     uint32_t cell_shift;
     uint32_t num_bytes;
-    uint64_t memory_size;
+    uint64_t memory_size;           /* with wide areas, or without */
     uint8_t sleeps;                 /* an eventfd comes with the message */
     uint8_t accepted;               /* reply only */
     uint8_t reserved[6];
@@ -135,7 +162,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 4u
+#define SHM_VERSION 5u
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {
@@ -178,11 +205,18 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, u
                                const struct cw_beacon *beacon);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 
+/* Where packets of ours, or of the peer, lie. */
+char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);
+
 /* shm_trim.c */
 /* Marks both rings as small, in a new connection. */
 void cw_shm_trim_begin(struct shm_conn *conn);
 /* A good deal went through a ring: its pages are to be given back when it rests. */
 void cw_shm_trim_later(struct shm_conn *conn);
+/* The same, of our ring, which has no room as far as we know: it may get a wide area. */
+void cw_shm_widen(struct shm_conn *conn);
+/* The connection is not open any more. */
+void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */
 unsigned cw_shm_trim(struct cw_alarm *alarm);
 

@@ -26,22 +26,47 @@ static struct cw_log_limit stranger_limit;
 static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
 /* Points both views into the memory; `dialler` tells which of the two rings is ours to fill. */
+char *cw_shm_area(const struct shm_conn *conn, int ours, int wide)
+{
+    const size_t cells_size = shm_whole_pages(sizeof(struct shm_cell) << conn->tx.cell_shift);
+    const size_t bytes_size = (size_t)conn->num_bytes + SHM_PAGE;
+    const unsigned index    = (ours != 0) == (conn->is_dialler != 0) ? 0 : 1;
+    char *bytes = (char *)conn->memory + shm_whole_pages(sizeof(struct shm_shared)) + 2 * cells_size + SHM_BYTES_LEAD;
+
+    return wide ? bytes + 2 * bytes_size + index * ((size_t)conn->wide_bytes + SHM_PAGE) : bytes + index * bytes_size;
+}
+
+/* conn->memory is there, of that size; whether it has wide areas follows from it. */
 static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler)
 {
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
     const size_t cells_size          = shm_whole_pages(sizeof(struct shm_cell) << cell_shift);
-    const size_t bytes_size          = (size_t)num_bytes + SHM_PAGE;
     char *cells                      = (char *)conn->memory + shm_whole_pages(sizeof(*shared));
-    char *bytes                      = cells + 2 * cells_size + SHM_BYTES_LEAD;
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
-    conn->is_dialler = (uint8_t)dialler;
+    conn->is_dialler    = (uint8_t)dialler;
+    conn->num_bytes     = num_bytes;
+    conn->wide_bytes    = (conn->memory_size == shm_memory_size(cell_shift, num_bytes, 0)) ? 0 : SHM_WIDE_BYTES;
+    conn->tx.cell_shift = cell_shift;
     shm_producer_init(&conn->tx, (struct shm_cell *)(void *)(cells + tx * cells_size), cell_shift,
-                      bytes + tx * bytes_size, num_bytes, control + tx, 0, 0);
+                      cw_shm_area(conn, 1, 0), num_bytes, control + tx, 0, 0);
     shm_consumer_init(&conn->rx, (struct shm_cell *)(void *)(cells + rx * cells_size), cell_shift,
-                      bytes + rx * bytes_size, num_bytes, control + rx, 0, 0);
+                      cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
     cw_shm_trim_begin(conn);
+}
+
+/* Rings that are wide by themselves need no more; nor is there any where all memory is reserved at once. */
+static uint32_t wide_bytes(uint32_t num_bytes)
+{
+    return (num_bytes < SHM_WIDE_BYTES && !cw_shm_is_strict()) ? SHM_WIDE_BYTES : 0;
+}
+
+static int is_size(const struct shm_greeting *greeting)
+{
+    return greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, 0) ||
+           (greeting->num_bytes < SHM_WIDE_BYTES &&
+            greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, SHM_WIDE_BYTES));
 }
 
 static struct shm_conn *conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state)
@@ -88,6 +113,7 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
     iface->open[conn->index] = last;
     last->index              = conn->index;
     cw_list_add_tail(&iface->others, &conn->link);
+    cw_shm_trim_end(conn);
     if (conn->blocked) {
         conn->blocked = 0;
         iface->num_blocked--;
@@ -189,7 +215,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         conn->item.fd = -1;
         return status;
     }
-    conn->memory_size = shm_memory_size(iface->cell_shift, iface->num_bytes);
+    conn->memory_size = shm_memory_size(iface->cell_shift, iface->num_bytes, wide_bytes(iface->num_bytes));
     status            = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
     if (status == UCS_OK) {
         lay_out(conn, iface->cell_shift, iface->num_bytes, 1);
@@ -351,7 +377,7 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
         wrong = "its greeting contradicts itself";
     } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
                greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
-               greeting->memory_size != shm_memory_size(greeting->cell_shift, greeting->num_bytes)) {
+               !is_size(greeting)) {
         wrong = "it wants a ring of an impossible size";
     } else if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
         wrong = "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";

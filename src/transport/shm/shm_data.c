@@ -61,6 +61,7 @@ static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
 {
     shm_look(&conn->tx);
     cw_shm_trim_later(conn);
+    cw_shm_widen(conn);
     return shm_has_room_known(&conn->tx, length);
 }
 
@@ -157,11 +158,27 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
     }
 }
 
+/* The producer went on in the other byte area; 0: there is none. */
+static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
+{
+    if (wide != 0 && conn->wide_bytes == 0) {
+        cw_error("a peer on this machine says that a packet lies in memory that it did not offer; its connection "
+                 "is closed");
+        return 0;
+    }
+    shm_consumer_use(&conn->rx, cw_shm_area(conn, 0, wide != 0), wide != 0 ? conn->wide_bytes : conn->num_bytes, wide);
+    return 1;
+}
+
 /* A packet in the byte area; 0: an impossible one. */
 static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 {
     const uint32_t length = shm_word_length(word);
 
+    if (cw_unlikely((word & SHM_WIDE) != conn->rx.wide) && !change_area(conn, word & SHM_WIDE)) {
+        shm_conn_broken(conn, UCS_ERR_IO_ERROR);
+        return 0;
+    }
     if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's greatest packet may differ from ours */
         cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
                  "connection is closed", length);

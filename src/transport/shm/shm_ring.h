@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, which carry the
- * control word and small packets, so that a small packet costs one line transfer; and a byte area for larger ones, used
- * in the order of the cells. A cell is published by its control word, whose lap number differs from one round to the
- * next, so nothing needs clearing.
+ * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, with a control
+ * word and small packets, so that one costs one line transfer; and a byte area for larger ones, in the order of the
+ * cells. A cell is published by its control word, whose lap number differs from round to round: nothing needs clearing.
  *
- *   control word: lap 16 bits | length 32 bits | id 8 bits | 8 bits of value 1, so that no word is 0
+ *   control word: lap 16 bits | length 32 bits | id 8 bits | 6 bits 0 | byte area 1 bit | 1, so that no word is 0
  *
  * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer
  * and are checked. Each side keeps its counters to itself; what it tells the other lies in struct shm_ring_control.
@@ -50,7 +49,7 @@ struct shm_producer {
     uint64_t fetch_from;            /* from this one on cells are fetched ahead */
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
     uint64_t bytes_done;            /* last seen of the consumer */
-    char *bytes;
+    char *bytes;                    /* the area in use */
     uint32_t num_bytes;             /* a power of two */
     uint32_t cell_shift;            /* 1 << cell_shift cells */
     struct shm_cell *cells;
@@ -66,7 +65,8 @@ struct shm_consumer {
     uint64_t tell_at;               /* the producer is told when so many were read */
     uint64_t byte_count;
     uint64_t bytes_told;            /* last told to the producer */
-    char *bytes;
+    uint64_t wide;                  /* SHM_WIDE: the area is the wide one */
+    char *bytes;                    /* the area of the last packet */
     uint32_t num_bytes;
     uint32_t cell_shift;
     struct shm_cell *cells;
@@ -75,6 +75,7 @@ struct shm_consumer {
 };
 
 #define SHM_LAP_ONE (UINT64_C(1) << 48)
+#define SHM_WIDE    UINT64_C(2)     /* in a control word, and in the producer's stamp: the other byte area (shm.h) */
 
 static inline uint64_t shm_lap(uint64_t cell_count, uint32_t cell_shift)
 {

@@ -7,6 +7,8 @@
  * the consumer is, the consumer when it tells that) that a ring is in use, and set an alarm. The producer, the only one
  * that writes to a ring, lets go of its pages when nothing went through for a while and the consumer has read all. A
  * cell that became zeros is no packet for the consumer, whatever lap it waits for.
+ *
+ * A ring that moved a good deal goes on in a wide byte area until it rests (docs/decisions/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -15,6 +17,9 @@
 
 #define REST_NS   UINT64_C(500000000)
 #define MOST_LOOKS 4u /* a consumer that does not come round in that time may keep its pages until the next packets */
+
+#define WIDEN_BYTES (1u << 20) /* so many have been sent before */
+#define MAX_WIDE    16u        /* connections of a worker at a time: what they may keep of the machine's memory */
 
 /* What a ring takes before it is taken for one in use: half a page of cells, a page of bytes. */
 #define SMALL_CELLS 32u
@@ -79,6 +84,34 @@ static void give_back(const struct shm_producer *ring)
     cw_shm_give_back(ring->bytes - SHM_BYTES_LEAD, (size_t)ring->num_bytes + SHM_PAGE);
 }
 
+void cw_shm_widen(struct shm_conn *conn)
+{
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    if (!conn->is_wide && conn->wide_bytes > 0 && conn->tx.byte_count - conn->rested >= WIDEN_BYTES &&
+        iface->num_wide < MAX_WIDE) {
+        conn->is_wide = 1;
+        iface->num_wide++;
+        shm_producer_use(&conn->tx, cw_shm_area(conn, 1, 1), conn->wide_bytes, SHM_WIDE);
+    }
+}
+
+static void narrow(struct shm_conn *conn)
+{
+    if (conn->is_wide) {
+        cw_shm_give_back(conn->tx.bytes - SHM_BYTES_LEAD, (size_t)conn->wide_bytes + SHM_PAGE);
+        conn->is_wide = 0;
+        shm_iface_of(&conn->super)->num_wide--;
+        shm_producer_use(&conn->tx, cw_shm_area(conn, 1, 0), conn->num_bytes, 0);
+    }
+}
+
+void cw_shm_trim_end(struct shm_conn *conn)
+{
+    shm_iface_of(&conn->super)->num_wide -= conn->is_wide;
+    conn->is_wide = 0;
+}
+
 /* Whether to look again. */
 static int trim(struct shm_conn *conn)
 {
@@ -90,7 +123,9 @@ static int trim(struct shm_conn *conn)
     }
     cw_shm_tell(conn);
     if (is_drained(&conn->tx)) {
+        narrow(conn);
         give_back(&conn->tx);
+        conn->rested     = conn->tx.byte_count;
         conn->trim_looks = 0;
     } else {
         conn->trim_looks--;

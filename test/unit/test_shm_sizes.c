@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two interfaces of the shared memory transport whose packets have different sizes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/config.h"
+#include "transport/shm/shm.h"
+#include "transport/shm/shm_transport.h"
+
+/* An interface with one connection, dialled or accepted. */
+struct node {
+    struct cw_config config;
+    struct cw_poller *poller;
+    struct cw_iface *iface;
+    struct cw_conn *conn;
+    ucs_status_t opened;        /* UCS_INPROGRESS until told */
+    size_t length;              /* of the last packet */
+    uint64_t bad;               /* bytes of packets that are not as they were sent */
+};
+
+static size_t pack_pattern(void *dest, size_t max, void *arg)
+{
+    (void)arg;
+    memset(dest, (int)(max & 0x7f), max);
+    return max;
+}
+
+static void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    const unsigned char *bytes = data;
+    struct node *node          = conn->user;
+    size_t i;
+
+    (void)id;
+    node->length = length;
+    for (i = 0; i < length; i++) {
+        node->bad += bytes[i] != (length & 0x7f);
+    }
+}
+
+static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
+                              size_t *reply_length)
+{
+    struct node *node = owner;
+
+    assert_true(hello_length == 5 && memcmp(hello, "hello", 5) == 0 && reply != NULL);
+    node->conn    = conn;
+    node->opened  = UCS_OK;
+    conn->user    = node;
+    *reply_length = 0;
+    return UCS_OK;
+}
+
+static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    (void)reply;
+    (void)reply_length;
+    ((struct node *)conn->user)->opened = status;
+}
+
+static void on_room(struct cw_conn *conn)
+{
+    (void)conn;
+}
+
+static void on_closed(struct cw_conn *conn, ucs_status_t status)
+{
+    fail_msg("connection %p ended: %d", (void *)conn, status);
+}
+
+static const struct cw_upcalls upcalls = {
+    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+
+static void node_new(struct node *node, size_t segment)
+{
+    static const struct cw_device device = {.name = "memory"};
+    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
+                                            .devices = &device, .num_devices = 1, .worker_uid = 1};
+
+    memset(node, 0, sizeof(*node));
+    node->config.posix_seg_size  = segment;
+    node->config.posix_fifo_size = 64;
+    node->config.posix_bw_bps    = 1e10;
+    node->opened                 = UCS_INPROGRESS;
+    assert_int_equal(cw_poller_new(1, &node->poller), UCS_OK);
+    params.poller = node->poller;
+    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+}
+
+static void node_free(struct node *node)
+{
+    if (node->conn != NULL) {
+        cw_shm_transport.close_conn(node->conn);
+    }
+    cw_shm_transport.close(node->iface);
+    cw_poller_free(node->poller);
+}
+
+static void both_progress(struct node *a, struct node *b)
+{
+    cw_poller_dispatch(a->poller);
+    cw_poller_dispatch(b->poller);
+    cw_shm_transport.progress(a->iface);
+    cw_shm_transport.progress(b->iface);
+}
+
+/* What `from` calls its greatest packets arrive, again and again. */
+static void send_greatest(struct node *from, struct node *to)
+{
+    size_t max = from->iface->limits.max_bcopy, length;
+    unsigned i, rounds;
+
+    for (i = 0; i < 40; i++) {
+        length = max - i;
+        for (rounds = 0; cw_shm_transport.send_bcopy(from->conn, 1, length, pack_pattern, NULL) != UCS_OK; rounds++) {
+            assert_true(rounds < 100);
+            both_progress(from, to);
+        }
+        both_progress(from, to);
+    }
+    assert_int_equal(to->length, max - 39);
+    assert_true(to->bad == 0);
+}
+
+static void dial(struct node *from, struct node *to)
+{
+    char address[64];
+    size_t length = cw_shm_transport.address(to->iface, address, sizeof(address));
+    unsigned i;
+
+    assert_int_equal(cw_shm_transport.dial(from->iface, address, length, "hello", 5, from, &from->conn), UCS_OK);
+    for (i = 0; i < 1000 && from->opened == UCS_INPROGRESS; i++) {
+        both_progress(from, to);
+    }
+    assert_int_not_equal(from->opened, UCS_INPROGRESS);
+}
+
+/* The ring is the dialler's. Where the acceptor's packets have room, all arrive in both directions, whoever's are
+ * greater; where they have not, there is no connection rather than one that hangs or leaves the ring. */
+static void sides_with_different_packet_sizes_agree_or_part(void **state)
+{
+    static const size_t sizes[] = {256, 1300, 1400, 8256, 20000, 100000};
+    struct node *dialler = calloc(1, sizeof(*dialler)), *acceptor = calloc(1, sizeof(*acceptor));
+    unsigned opened = 0, i, j;
+
+    (void)state;
+    for (i = 0; i < 6; i++) {
+        for (j = 0; j < 6; j++) {
+            node_new(dialler, sizes[i]);
+            node_new(acceptor, sizes[j]);
+            dial(dialler, acceptor);
+            assert_true(dialler->opened == UCS_OK || j > i);
+            if (dialler->opened == UCS_OK) {
+                opened++;
+                send_greatest(dialler, acceptor);
+                send_greatest(acceptor, dialler);
+            }
+            node_free(dialler);
+            node_free(acceptor);
+        }
+    }
+    assert_in_range(opened, 21, 35);
+    free(dialler);
+    free(acceptor);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sides_with_different_packet_sizes_agree_or_part),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
