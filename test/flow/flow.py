@@ -27,7 +27,8 @@ MAX_FRAMES, MAX_INDIRECT = 6, 2
 REQUIRED = {("shm", "send"), ("tcp", "send"), ("shm", "receive"), ("tcp", "receive"), ("shm", "dial"), ("tcp", "dial"),
             ("shm", "accept"), ("tcp", "accept"), ("shm", "opened"), ("tcp", "opened"), ("shm", "close"),
             ("tcp", "close"), ("shm", "arm"), ("tcp", "arm"), ("shm", "wake"), ("shm", "call"), ("tcp", "call"),
-            ("shm", "called"), ("shm", "put"), ("tcp", "put"), ("shm", "get"), ("tcp", "get")}
+            ("shm", "called"), ("shm", "put"), ("tcp", "put"), ("shm", "get"), ("tcp", "get"), ("shm", "counted"),
+            ("shm", "carried")}
 SKIP = 77
 
 

@@ -12,6 +12,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "core/rkey.h"
+
 static ucp_worker_h worker_a, worker_b;
 static ucp_ep_h ep;
 static ucp_rkey_h rkey;
@@ -174,6 +176,12 @@ static void arm(ucp_worker_h worker)
     }
 }
 
+/* What this process reaches by itself is reached like memory of another one that only the system can copy to. */
+static void hide_memory(void)
+{
+    rkey->local = NULL;
+}
+
 /* Everything before the step; 0 when the step is not known. */
 static int prepare(const char *step)
 {
@@ -191,18 +199,24 @@ static int prepare(const char *step)
     } else if (strcmp(step, "receive") == 0) {
         post_receive();
         wait_for(send_8_bytes());
+    } else if (strcmp(step, "counted") == 0 || strcmp(step, "carried") == 0) {
+        hide_memory();
+        if (strcmp(step, "carried") == 0) {
+            wait_for(access_memory("put"));
+        }
     } else if (strcmp(step, "wake") == 0) {
         post_receive();
         arm(worker_b);
     }
     return strcmp(step, "send") == 0 || strcmp(step, "receive") == 0 || strcmp(step, "close") == 0 ||
            strcmp(step, "arm") == 0 || strcmp(step, "wake") == 0 || strcmp(step, "call") == 0 ||
-           strcmp(step, "called") == 0 || strcmp(step, "put") == 0 || strcmp(step, "get") == 0;
+           strcmp(step, "called") == 0 || strcmp(step, "put") == 0 || strcmp(step, "get") == 0 ||
+           strcmp(step, "counted") == 0 || strcmp(step, "carried") == 0;
 }
 
 static void run(const char *step)
 {
-    if (strcmp(step, "receive") == 0 || strcmp(step, "called") == 0) {
+    if (strcmp(step, "receive") == 0 || strcmp(step, "called") == 0 || strcmp(step, "carried") == 0) {
         for (;;) { /* until the breakpoint is met, or the time given is over */
             ucp_worker_progress(worker_b);
         }
@@ -216,8 +230,8 @@ static void run(const char *step)
         arm(worker_b);
     } else if (strcmp(step, "call") == 0) {
         wait_for(call_handler());
-    } else if (strcmp(step, "put") == 0 || strcmp(step, "get") == 0) {
-        wait_for(access_memory(step));
+    } else if (strcmp(step, "put") == 0 || strcmp(step, "get") == 0 || strcmp(step, "counted") == 0) {
+        wait_for(access_memory((strcmp(step, "get") == 0) ? "get" : "put"));
     } else {
         wait_for(send_8_bytes());
     }
