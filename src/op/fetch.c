@@ -36,6 +36,7 @@ struct cw_fetch {
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;        /* asked for by cw_fetch_expect */
+    uint8_t shown;              /* goes to memory that the program may look at: CW_PLACE_SHOWN */
     struct sink *sink;          /* of an orphan, which has no request any more; else NULL */
     ucs_status_t status;        /* of unpacking */
 };
@@ -319,6 +320,7 @@ ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, s
     if (fetch == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    fetch->shown = 1;
     ask_for_data(fetch);
     return UCS_OK;
 }
@@ -439,7 +441,7 @@ unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, st
     }
     fetch->reserved += length;
     *iov             = (struct iovec){.iov_base = fetch->cursor->contig + offset, .iov_len = length};
-    return 1;
+    return fetch->shown ? 1 | CW_PLACE_SHOWN : 1;
 }
 
 void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)

@@ -40,7 +40,8 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
 void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
 
 /*
- * Receives in packets only, never by copies. cw_fetch_receive: what was announced, as above. cw_fetch_expect: what the
+ * Receives in packets only, never by copies. cw_fetch_receive: what was announced, as above, into memory that the
+ * program may look at meanwhile. cw_fetch_expect: what the
  * peer is to be asked for by `*id_p`, in pieces of at most `*piece_p`. The request completes later; UCS_ERR_NO_MEMORY:
  * nothing happened. Until then the bytes are not expected any more after cw_fetch_forget, if it was not asked.
  */

@@ -165,10 +165,12 @@ int cw_tls_seal(struct cw_tls_keys *keys, enum cw_tls_type type, struct cw_tls_w
            openssl->EVP_CIPHER_CTX_ctrl(keys->cipher, CTRL_GET_TAG, CW_TLS_TAG, to + 1) == 1;
 }
 
-int cw_tls_open(struct cw_tls_keys *keys, uint8_t *record, size_t body, size_t *length_p, uint8_t *type_p)
+int cw_tls_open(struct cw_tls_keys *keys, const uint8_t *record, size_t body, uint8_t *to, size_t *length_p,
+                uint8_t *type_p)
 {
     const struct cw_openssl *openssl = keys->openssl;
-    uint8_t *bytes                   = record + CW_TLS_HEAD;
+    const uint8_t *bytes             = record + CW_TLS_HEAD;
+    uint8_t tag[CW_TLS_TAG], type;
     size_t length;
     int done;
 
@@ -176,20 +178,22 @@ int cw_tls_open(struct cw_tls_keys *keys, uint8_t *record, size_t body, size_t *
         body > CW_TLS_BODY_MAX) {
         return 0;
     }
-    length = body - CW_TLS_TAG;
+    length = CW_TLS_PLAIN(body);
+    memcpy(tag, bytes + length + 1, sizeof(tag));
     if (!begin(keys, record) ||
-        openssl->EVP_CipherUpdate(keys->cipher, bytes, &done, bytes, (int)length) != 1 ||
-        openssl->EVP_CIPHER_CTX_ctrl(keys->cipher, CTRL_SET_TAG, CW_TLS_TAG, bytes + length) != 1 ||
-        openssl->EVP_CipherFinal_ex(keys->cipher, bytes + length, &done) != 1) {
+        (length > 0 && openssl->EVP_CipherUpdate(keys->cipher, to, &done, bytes, (int)length) != 1) ||
+        openssl->EVP_CipherUpdate(keys->cipher, &type, &done, bytes + length, 1) != 1 ||
+        openssl->EVP_CIPHER_CTX_ctrl(keys->cipher, CTRL_SET_TAG, sizeof(tag), tag) != 1 ||
+        openssl->EVP_CipherFinal_ex(keys->cipher, tag, &done) != 1) {
         return 0;
     }
-    while (length > 0 && bytes[length - 1] == 0) { /* zeros behind the type are padding */
-        length--;
+    while (type == 0 && length > 0) { /* zeros behind the type are padding */
+        type = to[--length];
     }
-    if (length == 0 || length - 1 > CW_TLS_RECORD_MAX) {
+    if (type == 0 || length > CW_TLS_RECORD_MAX) {
         return 0;
     }
-    *length_p = length - 1;
-    *type_p   = bytes[length - 1];
+    *length_p = length;
+    *type_p   = type;
     return 1;
 }

@@ -17,6 +17,7 @@
 #define CW_TLS_TAG        16u
 #define CW_TLS_MORE       (CW_TLS_HEAD + 1 + CW_TLS_TAG) /* what a record of ours has besides */
 #define CW_TLS_BODY_MAX   (CW_TLS_RECORD_MAX + 256u)     /* what a peer's may have behind its head */
+#define CW_TLS_PLAIN(body) ((body) - 1 - CW_TLS_TAG)     /* at most so many plain bytes */
 #define CW_TLS_SECRET_MAX 48u
 #define CW_TLS_NONCE      12u
 
@@ -51,8 +52,9 @@ void cw_tls_keys_clear(struct cw_tls_keys *keys);
 /* Makes a record of the next `length` bytes, at most CW_TLS_RECORD_MAX and no more than there are. `to` has room for
  * CW_TLS_MORE besides. 0: OpenSSL refuses. */
 int cw_tls_seal(struct cw_tls_keys *keys, enum cw_tls_type type, struct cw_tls_walk *walk, size_t length, uint8_t *to);
-/* Decrypts a record with `body` bytes behind its head, in place: the *length_p plain ones stand behind the head. 0: it
- * is not the peer's, and what stands there is nothing to look at. */
-int cw_tls_open(struct cw_tls_keys *keys, uint8_t *record, size_t body, size_t *length_p, uint8_t *type_p);
+/* Decrypts a record with `body` bytes behind its head to `to`: the *length_p plain ones. In place, behind the head, or
+ * elsewhere, with room for CW_TLS_PLAIN(body). 0: it is not the peer's, and what stands there is nothing to look at. */
+int cw_tls_open(struct cw_tls_keys *keys, const uint8_t *record, size_t body, uint8_t *to, size_t *length_p,
+                uint8_t *type_p);
 
 #endif

@@ -16,6 +16,7 @@
 
 #define FULL            (CW_TLS_RECORD_MAX + CW_TLS_MORE)
 #define BATCH           (CW_TLS_BUFFER / FULL)
+#define DIRECT_MIN      1024u /* of a record: shorter ones are cheaper to copy than to look for room */
 #define REKEY_RECORDS   (UINT64_C(1) << 22) /* far below what AES-GCM may encrypt by one key */
 #define KEY_UPDATE      24
 #define ALERT_CLOSE     0
@@ -226,11 +227,11 @@ static int take_message(struct cw_tls_stream *stream, unsigned type, const uint8
     return -EBADMSG;
 }
 
-/* Looks for a record: 1: there was one, whose plain bytes, if any, are good now; 0: it is not complete, or the end has
- * come; -EBADMSG. */
-static int next_record(struct cw_tls_stream *stream)
+/* Looks for a record: 1: there was one, whose plain bytes, if any, are good now, or the *direct_p ones at `to`, if they
+ * fit there; 0: it is not complete, or the end has come; -EBADMSG. */
+static int next_record(struct cw_tls_stream *stream, uint8_t *to, size_t room, size_t *direct_p)
 {
-    uint8_t *at = stream->in_bytes + stream->in_at;
+    uint8_t *at = stream->in_bytes + stream->in_at, *plain = at + CW_TLS_HEAD;
     size_t have = stream->in_have - stream->in_at, body, length;
     uint8_t type;
 
@@ -241,29 +242,33 @@ static int next_record(struct cw_tls_stream *stream)
     if (body <= CW_TLS_BODY_MAX && have < CW_TLS_HEAD + body) {
         return 0;
     }
-    if (!cw_tls_open(&stream->in, at, body, &length, &type)) {
+    if (body >= DIRECT_MIN && CW_TLS_PLAIN(body) <= room) {
+        plain = to;
+    }
+    if (!cw_tls_open(&stream->in, at, body, plain, &length, &type)) {
         stream->why   = "bad record mac";
         stream->alert = ALERT_DAMAGE;
         stream->openssl->ERR_clear_error();
         return -EBADMSG;
     }
     stream->in_at += CW_TLS_HEAD;
-    if (type == CW_TLS_DATA && length > 0) {
+    if (type == CW_TLS_DATA && plain == at + CW_TLS_HEAD && length > 0) {
         stream->in_good = length;
         stream->in_rest = body - length;
         return 1;
     }
     stream->in_at += body;
     if (type == CW_TLS_DATA) {
+        *direct_p = (plain == to) ? length : 0;
         return 1;
     }
-    return take_message(stream, type, at + CW_TLS_HEAD, length);
+    return take_message(stream, type, plain, length);
 }
 
 /* Hands up what is good. Returns the bytes; they fill the iov or nothing good is left. */
-static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, unsigned count)
+static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, unsigned count, unsigned shown)
 {
-    size_t total = 0, offset = 0, part;
+    size_t total = 0, offset = 0, part, room;
     unsigned i = 0;
     int found;
 
@@ -274,11 +279,15 @@ static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, uns
             continue;
         }
         if (stream->in_good == 0) {
-            found = next_record(stream);
+            part  = 0;
+            room  = (i < shown) ? 0 : iov[i].iov_len - offset;
+            found = next_record(stream, (uint8_t *)iov[i].iov_base + offset, room, &part);
             if (found == 0) {
                 break;
             }
             stream->broken = (found < 0) ? found : 0;
+            offset += part;
+            total += part;
             continue;
         }
         part = iov[i].iov_len - offset;
@@ -330,18 +339,18 @@ static void send_alert(struct cw_tls_stream *stream, int fd)
 }
 
 ssize_t cw_tls_stream_recvv(struct cw_tls_stream *stream, int fd, const struct iovec *iov, unsigned count,
-                            struct cw_tls_spare *spare, uint8_t *unread_p)
+                            unsigned shown, struct cw_tls_spare *spare, uint8_t *unread_p)
 {
     size_t total = 0;
     ssize_t got  = -EAGAIN;
 
     if (stream->in_bytes != NULL) {
-        total = hand_up(stream, iov, count);
+        total = hand_up(stream, iov, count, shown);
     }
     if (total == 0 && stream->broken == 0) {
         got = fill(stream, fd, spare);
         if (got > 0) {
-            total = hand_up(stream, iov, count);
+            total = hand_up(stream, iov, count, shown);
             got   = -EAGAIN;
         }
     }

@@ -5,7 +5,8 @@
  *
  * Encrypted bytes that the socket does not take stay in a buffer, in order. The plain bytes in them count as sent when
  * the socket took their record; until then they are offered again and not looked at again. What is received is checked
- * before any of it is handed up. A stream without bytes under way has no buffers.
+ * before any of it is handed up; memory that nobody looks at may be written before. A stream without bytes under way
+ * has no buffers.
  */
 #ifndef CW_OS_TLS_STREAM_H
 #define CW_OS_TLS_STREAM_H
@@ -60,10 +61,11 @@ void cw_tls_stream_free(struct cw_tls_stream *stream);
 /* Answers are those of os/net.h; bytes that were not taken must be offered again, and perhaps more behind them. */
 ssize_t cw_tls_stream_sendv(struct cw_tls_stream *stream, int fd, const struct iovec *iov, unsigned count,
                             struct cw_tls_spare *spare);
-/* Likewise, and -EBADMSG for good once bytes were not the peer's; 0: its end. *unread_p: to be called again though the
- * descriptor may be silent. */
+/* Likewise, and -EBADMSG for good once bytes were not the peer's; 0: its end. Somebody may look at the first `shown`
+ * entries of iov at any time, so only checked bytes are written there; in the others anything may stand behind those
+ * that were received. *unread_p: to be called again though the descriptor may be silent. */
 ssize_t cw_tls_stream_recvv(struct cw_tls_stream *stream, int fd, const struct iovec *iov, unsigned count,
-                            struct cw_tls_spare *spare, uint8_t *unread_p);
+                            unsigned shown, struct cw_tls_spare *spare, uint8_t *unread_p);
 /* What -EBADMSG was; lives for ever. */
 const char *cw_tls_stream_why(const struct cw_tls_stream *stream);
 

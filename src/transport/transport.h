@@ -78,7 +78,8 @@ struct cw_upcalls {
      * entries) with the memory that they go to, which covers exactly `length` and stays valid until `placed` or the end
      * of the connection, and returns the number of entries. 0: the core abandoned the connection, or the packet breaks
      * the protocol, and the transport ends the connection with UCS_ERR_IO_ERROR. The header is borrowed until the
-     * return. */
+     * return. With CW_PLACE_SHOWN added somebody may look at that memory at any time, and nothing may be written there
+     * but bytes that are known to be the peer's; otherwise it may hold anything until `placed`. */
     unsigned (*place)(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
     /* All of it is there. The same header and length. */
     void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
@@ -230,6 +231,7 @@ struct cw_board {
 #define CW_ALL_BOARDS    (CW_BOARDS + 1u)
 #define CW_PLACE_HEADER  16u
 #define CW_PLACE_MAX_IOV 16u
+#define CW_PLACE_SHOWN   0x100u
 
 #define CW_HELLO_MAX 256u
 

@@ -73,6 +73,7 @@ struct cw_tcp_place {
     unsigned first;
     unsigned count;
     uint8_t id;
+    uint8_t shown;                /* CW_PLACE_SHOWN */
     uint8_t header[CW_PLACE_HEADER];
     struct iovec iov[CW_PLACE_MAX_IOV];
 };

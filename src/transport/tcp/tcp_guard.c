@@ -26,10 +26,10 @@ ssize_t cw_tcp_guard_send(struct cw_tcp_conn *conn, const void *data, size_t len
     return (conn->guard != NULL) ? cw_tcp_guard_sendv(conn, &iov, 1) : cw_net_send(conn->item.fd, data, length);
 }
 
-ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count)
+ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count, unsigned shown)
 {
     struct cw_tcp_guard *guard = conn->guard;
-    const ssize_t got          = guard->ops->recvv(guard, iov, count);
+    const ssize_t got          = guard->ops->recvv(guard, iov, count, shown);
 
     if (guard->has_unread) {
         cw_tcp_guard_enter(conn);
@@ -43,7 +43,7 @@ ssize_t cw_tcp_guard_recv(struct cw_tcp_conn *conn, void *data, size_t length)
 {
     const struct iovec iov = {data, length};
 
-    return (conn->guard != NULL) ? cw_tcp_guard_recvv(conn, &iov, 1) : cw_net_recv(conn->item.fd, data, length);
+    return (conn->guard != NULL) ? cw_tcp_guard_recvv(conn, &iov, 1, 0) : cw_net_recv(conn->item.fd, data, length);
 }
 
 void cw_tcp_guard_free(struct cw_tcp_conn *conn)

@@ -38,13 +38,14 @@ struct cw_tcp_guard_ops {
     /* 1: done; 0: when the descriptor can be read; -EINPROGRESS: when it can be written; other errors. NULL: none. */
     int (*handshake)(struct cw_tcp_guard *guard);
     ssize_t (*sendv)(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count);
-    ssize_t (*recvv)(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count);
+    /* Only checked bytes are written to the first `shown` entries, and anything to the others. */
+    ssize_t (*recvv)(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count, unsigned shown);
     void (*free)(struct cw_tcp_guard *guard);
 };
 
 /* Slow paths of connections that have a guard. */
 ssize_t cw_tcp_guard_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
-ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
+ssize_t cw_tcp_guard_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count, unsigned shown);
 ssize_t cw_tcp_guard_send(struct cw_tcp_conn *conn, const void *data, size_t length);
 ssize_t cw_tcp_guard_recv(struct cw_tcp_conn *conn, void *data, size_t length);
 

@@ -133,7 +133,7 @@ static ssize_t tls_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, un
            openssl_sendv(guard, iov, count);
 }
 
-static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count, unsigned shown)
 {
     struct cw_tls_stream *stream = cw_tls_stream_of(tls_of(guard));
     ssize_t got;
@@ -141,7 +141,7 @@ static ssize_t tls_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     if (stream == NULL) {
         return openssl_recvv(guard, iov, count);
     }
-    got = cw_tls_stream_recvv(stream, guard->conn->item.fd, iov, count, spare_of(guard), &guard->has_unread);
+    got = cw_tls_stream_recvv(stream, guard->conn->item.fd, iov, count, shown, spare_of(guard), &guard->has_unread);
     if (got == -EBADMSG) {
         guard->why = cw_tls_stream_why(stream);
     }

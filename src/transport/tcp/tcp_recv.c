@@ -156,6 +156,8 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     if (place->count == 0) {
         return 0;
     }
+    place->shown = (place->count & CW_PLACE_SHOWN) != 0;
+    place->count &= ~CW_PLACE_SHOWN;
     assert(place->count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(place->iov, place->count) == place->length);
     if (place->length >= CW_TCP_RAILS_MIN) {
         cw_tcp_rails_want(cw_tcp_first(conn));
@@ -301,7 +303,8 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         iov[count].iov_len  = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
         *room_p += iov[count++].iov_len;
     }
-    return (conn->guard == NULL) ? cw_net_recvv(conn->item.fd, iov, count) : cw_tcp_guard_recvv(conn, iov, count);
+    return (conn->guard == NULL) ? cw_net_recvv(conn->item.fd, iov, count) :
+           cw_tcp_guard_recvv(conn, iov, count, (place != NULL && place->shown) ? place->count - place->first : 0);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)
