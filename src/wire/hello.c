@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <string.h>
 
-#define VERSION 1u
+#define VERSION 2u
 
 struct wire_hello {
     char magic[4];

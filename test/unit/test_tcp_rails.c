@@ -325,10 +325,165 @@ static void test_blocked(void **state)
     close_pair();
 }
 
-/* One socket ends: the connection as a whole does, once, at both ends, and no place is written to afterwards. */
-static void test_one_dies(void **state)
+static void kill_socket(const struct cw_tcp_conn *conn, int by_reset)
 {
     const struct sockaddr nowhere = {.sa_family = AF_UNSPEC};
+
+    if (by_reset) {
+        assert_int_equal(connect(conn->item.fd, &nowhere, sizeof(nowhere)), 0);
+    } else {
+        assert_int_equal(shutdown(conn->item.fd, SHUT_RDWR), 0);
+    }
+}
+
+static struct cw_tcp_conn *any_rail(struct link *link)
+{
+    unsigned i = 0;
+
+    while (tcp_conn(link)->rails->sockets[i] == NULL) {
+        i++;
+    }
+    return tcp_conn(link)->rails->sockets[i];
+}
+
+/* Both ways, large ones, more than there are sockets. */
+static void exchange(struct link *dialled, struct link *accepted)
+{
+    unsigned i;
+
+    for (i = 0; i < 8; i++) {
+        parcel_post((i & 1) ? dialled : accepted, LARGE - i);
+    }
+    DRIVE_UNTIL(&left, &right, num_placed == num_parcels);
+    for (i = 0; i < num_parcels; i++) {
+        DRIVE_UNTIL(&left, &right, parcels[i].wait.status == UCS_OK);
+    }
+}
+
+/* A further socket on which nothing was under way is done without, and so is the last of them. */
+static void test_one_dies_idle(void **state)
+{
+    struct link *dialled, *accepted, *killer;
+    unsigned round, left_over;
+
+    (void)state;
+    for (round = 0; round < 8; round++) {
+        dialled = open_joined(3, &accepted);
+        for (left_over = 2; left_over-- > 0;) {
+            exchange(dialled, accepted);
+            killer = (round & 1) ? dialled : accepted;
+            kill_socket(any_rail(killer), round & 2);
+            if (round & 4) { /* nobody knows yet: these may meet the dead socket, which takes none of them */
+                parcel_post(killer, LARGE);
+                parcel_post((round & 2) ? ((round & 1) ? accepted : dialled) : killer, LARGE);
+            }
+            DRIVE_UNTIL(&left, &right, joined(dialled) == left_over && joined(accepted) == left_over);
+            exchange(dialled, accepted);
+            assert_int_equal(tcp->send_short(accepted->conn, 1, dialled->packets, "more", 4), UCS_OK);
+            DRIVE_UNTIL(&left, &right, dialled->packets == 2 - left_over);
+        }
+        assert_int_equal(dialled->closed_status, UCS_INPROGRESS);
+        assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
+        close_pair();
+    }
+}
+
+/* Both sides see that numbers differ, and end the connection. */
+static void test_one_dies_with_something(void **state)
+{
+    struct link *dialled, *accepted;
+    struct cw_tcp_conn *rail;
+    unsigned round;
+
+    (void)state;
+    for (round = 0; round < 8; round++) {
+        dialled = open_joined(2, &accepted);
+        rail    = any_rail((round & 1) ? dialled : accepted);
+        if (round & 2) {
+            rail->first->rails->counts[rail->slot].sent++;
+        } else {
+            rail->first->rails->counts[rail->slot].taken--;
+        }
+        kill_socket(any_rail((round & 4) ? dialled : accepted), round & 1);
+        DRIVE_UNTIL(&left, &right,
+                    dialled->closed_status != UCS_INPROGRESS && accepted->closed_status != UCS_INPROGRESS);
+        assert_int_equal(dialled->closed_status, UCS_ERR_CONNECTION_RESET);
+        assert_int_equal(accepted->closed_status, UCS_ERR_CONNECTION_RESET);
+        close_pair();
+    }
+}
+
+/* At any moment: either both sides go on, and then everything arrives, or both end, and every send is told. */
+static void test_one_dies_any_time(void **state)
+{
+    unsigned round, step_no, when, posted, lived = 0, i;
+    struct link *dialled, *accepted;
+
+    (void)state;
+    srand(11);
+    for (round = 0; round < 60; round++) {
+        dialled = open_joined(4, &accepted);
+        when    = (unsigned)rand() % 60;
+        for (step_no = posted = 0; step_no <= 60 || posted < 12; step_no++) {
+            if (step_no == when && any_rail(dialled)->state == CW_TCP_OPEN) {
+                kill_socket(any_rail((round & 1) ? dialled : accepted), round & 2);
+            }
+            if (rand() % 4 == 0 && posted < 12) {
+                (void)parcel_send((posted & 1) ? dialled : accepted, parcel_new(1 + (size_t)rand() % LARGE));
+                posted++;
+            }
+            step((rand() % 2) ? &left : &right);
+        }
+        DRIVE_UNTIL(&left, &right,
+                    (num_placed == num_taken() && joined(dialled) == 2 && joined(accepted) == 2) ||
+                        (dialled->closed_status != UCS_INPROGRESS && accepted->closed_status != UCS_INPROGRESS));
+        for (i = 0; i < num_parcels; i++) {
+            DRIVE_UNTIL(&left, &right, !parcels[i].taken || parcels[i].wait.status != UCS_INPROGRESS);
+        }
+        lived += dialled->closed_status == UCS_INPROGRESS;
+        close_pair();
+    }
+    print_message("%u of %u connections went on\n", lived, round);
+    assert_true(lived > 0);
+}
+
+/* What a peer may tell of further sockets: once for each, of slots that there are, of the right length, on the first
+ * socket. */
+static void test_peer_tells_wrong(void **state)
+{
+    static const struct {
+        size_t length;
+        uint8_t slot;
+        uint8_t reserved;
+        uint8_t times;
+    } rows[] = {{24, CW_TCP_MAX_JOINED, 0, 1}, {24, 255, 0, 1}, {24, 0, 1, 1}, {24, 3, 0, 2}, {23, 0, 0, 1}};
+    uint8_t frame[CW_TCP_FRAME_HEADER + 24];
+    struct link *dialled, *accepted;
+    struct cw_tcp_rail_body body;
+    unsigned row, i;
+
+    (void)state;
+    cw_log_set_interceptor(count_lines);
+    for (row = 0; row <= sizeof(rows) / sizeof(rows[0]); row++) {
+        dialled = (row == sizeof(rows) / sizeof(rows[0])) ? open_pair(1, 1, &accepted) : open_joined(2, &accepted);
+        i       = row % (sizeof(rows) / sizeof(rows[0]));
+        body    = (struct cw_tcp_rail_body){.slot = rows[i].slot, .reserved = {rows[i].reserved}};
+        cw_tcp_frame_encode(frame, CW_TCP_RAIL, 0, rows[i].length);
+        memcpy(frame + CW_TCP_FRAME_HEADER, &body, sizeof(body));
+        for (i = rows[i].times; i > 0; i--) {
+            assert_int_equal(send(tcp_conn(dialled)->item.fd, frame, CW_TCP_FRAME_HEADER + sizeof(body), MSG_NOSIGNAL),
+                             sizeof(frame));
+        }
+        DRIVE_UNTIL(&left, &right, accepted->closed_status != UCS_INPROGRESS);
+        assert_int_equal(accepted->closed_status, UCS_ERR_IO_ERROR);
+        close_pair();
+    }
+    cw_log_set_interceptor(NULL);
+}
+
+/* One socket ends with something on it, or the first: the connection as a whole does, once, at both ends, and no place is written to afterwards. */
+static void test_one_dies(void **state)
+{
     struct link *dialled, *accepted, *ends[2];
     static uint8_t copy[LARGE];
     struct cw_tcp_conn *victim;
@@ -343,11 +498,7 @@ static void test_one_dies(void **state)
         DRIVE_UNTIL(&left, &right, num_asked >= 2);
         victim = tcp_conn(ends[round & 1]);
         victim = (round & 2) ? victim->rails->sockets[1] : victim;
-        if (round & 4) { /* a reset */
-            assert_int_equal(connect(victim->item.fd, &nowhere, sizeof(nowhere)), 0);
-        } else {
-            assert_int_equal(shutdown(victim->item.fd, SHUT_RDWR), 0);
-        }
+        kill_socket(victim, round & 4);
         DRIVE_UNTIL(&left, &right,
                     dialled->closed_status != UCS_INPROGRESS && accepted->closed_status != UCS_INPROGRESS);
         assert_int_equal(dialled->closed_status, UCS_ERR_CONNECTION_RESET);
@@ -590,6 +741,8 @@ int main(void)
         cmocka_unit_test(test_close),          cmocka_unit_test(test_close_early),
         cmocka_unit_test(test_wrong_token),    cmocka_unit_test(test_peer_breaks_rules),
         cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_idle),
+        cmocka_unit_test(test_one_dies_idle),  cmocka_unit_test(test_one_dies_with_something),
+        cmocka_unit_test(test_one_dies_any_time), cmocka_unit_test(test_peer_tells_wrong),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

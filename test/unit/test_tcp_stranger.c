@@ -565,7 +565,7 @@ static void test_strangers_bounded(void **state)
 /* Somebody accepts our connection but is no worker. */
 static void test_wrong_listener(void **state)
 {
-    static const char *const answers[] = {"HTTP/1.1 400 Bad Request\r\n", "", "CWTP\002\001\0\0................"};
+    static const char *const answers[] = {"HTTP/1.1 400 Bad Request\r\n", "", "CWTP\003\001\0\0................"};
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t name_length   = sizeof(name);
     struct cw_tcp_address address;

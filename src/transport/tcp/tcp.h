@@ -109,6 +109,18 @@ struct cw_tcp_wide_flush {
     unsigned waits_for;           /* 1: the first socket, 2 << slot: a further one */
 };
 
+/* Placed packets on a further socket, and how far its end has come (tcp_rail_count.c). */
+struct cw_tcp_rail_count {
+    uint64_t sent;
+    uint64_t taken;
+    uint64_t peer_sent;           /* these two once it was heard */
+    uint64_t peer_taken;
+    uint8_t has_ended;            /* here: there will be no other of this slot */
+    uint8_t told;
+    uint8_t heard;
+    uint8_t judged;
+};
+
 /* What a connection needs for further sockets. */
 struct cw_tcp_rails {
     uint64_t id;                  /* names the connection in the acceptor's iface->joinable */
@@ -119,7 +131,10 @@ struct cw_tcp_rails {
     uint8_t ending;               /* a socket has ended; the others are read to their ends */
     uint8_t next;                 /* slot that a placed packet tries first */
     uint8_t num_flushes;
+    uint8_t heard;                /* numbers of the peer are to be looked at; on iface->pending */
+    uint8_t untold;               /* numbers of a socket that has ended wait for room */
     uint8_t token[CW_TCP_TOKEN_SIZE];
+    struct cw_tcp_rail_count counts[CW_TCP_MAX_JOINED];
     struct cw_tcp_conn *sockets[CW_TCP_MAX_JOINED]; /* NULL, or CONNECTING, GREETING, OPEN */
     struct cw_tcp_wide_flush flushes[CW_TCP_MAX_FLUSHES];
 };
@@ -150,6 +165,7 @@ struct cw_tcp_conn {
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
+    uint8_t slot;                 /* of a further socket; open: the same at both ends */
     uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
     uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */

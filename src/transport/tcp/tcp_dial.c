@@ -321,8 +321,14 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     conn->greeting = NULL; /* a send from inside of the upcalls must find the connection as it stays */
     cw_tcp_watch_greeted(conn);
     if (header->kind == CW_TCP_JOINED) {
-        cw_tcp_conn_open(conn);
-        cw_tcp_watch_joined(conn);
+        if (cw_tcp_rail_named(conn, reply)) {
+            cw_tcp_conn_open(conn);
+            cw_tcp_watch_joined(conn);
+        } else {
+            conn->greeting = greeting;
+            cw_tcp_rails_leave(conn);
+            return 1;
+        }
     } else if (header->kind != CW_TCP_REFUSED) {
         cw_tcp_conn_open(conn);
         upcalls->opened(&conn->super, UCS_OK, reply + pass_length, header->length - pass_length);
@@ -351,7 +357,8 @@ static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_hea
     case CW_TCP_ACCEPTED_PASS:
         return conn->first == NULL && conn->greeting->wants_pass && header->length >= CW_TCP_PASS_SIZE;
     default:
-        return conn->first != NULL && header->kind == CW_TCP_JOINED && header->length == 0;
+        return conn->first != NULL && header->kind == CW_TCP_JOINED &&
+               header->length == sizeof(struct cw_tcp_joined_body);
     }
 }
 

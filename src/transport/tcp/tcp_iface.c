@@ -186,6 +186,13 @@ static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *c
             complete &= end_failed(socket, &events);
         }
     }
+    if (conn->state == CW_TCP_OPEN && conn->rails != NULL && conn->rails->heard) {
+        conn->rails->heard = 0;
+        if (!cw_tcp_rails_settle(conn, &events)) {
+            conn->rails->heard = 1;
+            complete           = 0;
+        }
+    }
     if (!complete && conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
         cw_list_add_tail(&iface->pending, &conn->link);
     }

@@ -5,8 +5,9 @@
  * goes, and shows the pass that it got when it was accepted: the number of the connection and a random token. Joining
  * may fail at any time without notice; then everything stays on the sockets that there are.
  *
- * The sockets end together. When one has ended, sends fail and the other sockets are told that no more comes, but what
- * still comes on them counts: a peer that closes ends them all, and their ends arrive in any order.
+ * A further socket that ends with nothing lost is done without (tcp_rail_count.c). Otherwise the sockets end together:
+ * when one has ended, sends fail and the other sockets are told that no more comes, but what still comes on them counts.
+ * A peer that closes ends them all, and their ends arrive in any order.
  */
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
@@ -79,6 +80,7 @@ static int dial_one(struct cw_tcp_conn *first, unsigned slot)
     memcpy(greeting->out + CW_TCP_GREETING_SIZE, &id, sizeof(id));
     memcpy(greeting->out + CW_TCP_GREETING_SIZE + sizeof(id), rails->token, sizeof(rails->token));
     conn->first          = first;
+    conn->slot           = (uint8_t)slot;
     rails->sockets[slot] = conn;
     if (!cw_tcp_dial_next(conn)) {
         cw_tcp_rails_leave(conn);
@@ -116,7 +118,8 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     const uint8_t *pass        = conn->greeting->in + CW_TCP_GREETING_SIZE;
-    uint8_t answer[CW_TCP_GREETING_SIZE];
+    uint8_t answer[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_joined_body)];
+    struct cw_tcp_joined_body joined = {0};
     struct cw_tcp_conn *first;
     unsigned slot = 0;
     uint64_t id;
@@ -130,14 +133,18 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
     if (!same_token(first->rails->token, pass + sizeof(id))) {
         return "it wants to join a connection and does not know its token";
     }
-    while (slot < CW_TCP_MAX_JOINED && first->rails->sockets[slot] != NULL) {
+    while (slot < CW_TCP_MAX_JOINED &&
+           (first->rails->sockets[slot] != NULL || first->rails->counts[slot].has_ended ||
+            first->rails->counts[slot].heard)) {
         slot++;
     }
     if (slot == CW_TCP_MAX_JOINED || first->state != CW_TCP_OPEN || first->broken != UCS_OK) {
         *level_p = CW_LOG_DIAG;
         return "it wants to join a connection that takes no more sockets";
     }
-    cw_tcp_greeting_encode(answer, CW_TCP_JOINED, 0, iface->key);
+    joined.slot = (uint8_t)slot;
+    cw_tcp_greeting_encode(answer, CW_TCP_JOINED, sizeof(joined), iface->key);
+    memcpy(answer + CW_TCP_GREETING_SIZE, &joined, sizeof(joined));
     if (cw_tcp_guard_send(conn, answer, sizeof(answer)) != (ssize_t)sizeof(answer)) {
         *level_p = CW_LOG_DIAG;
         return "it takes no answer";
@@ -146,6 +153,7 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
     free(conn->greeting);
     conn->greeting              = NULL;
     conn->first                 = first;
+    conn->slot                  = (uint8_t)slot;
     first->rails->sockets[slot] = conn;
     cw_tcp_watch_joined(conn);
     return NULL;
@@ -160,22 +168,13 @@ struct cw_tcp_conn *cw_tcp_rails_choose(struct cw_tcp_conn *conn)
     for (i = 0; rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
         slot      = (rails->next + i) % CW_TCP_MAX_JOINED;
         candidate = rails->sockets[slot];
-        if (candidate != NULL && candidate->state == CW_TCP_OPEN && candidate->tx == NULL) {
+        if (candidate != NULL && candidate->state == CW_TCP_OPEN && candidate->tx == NULL && !candidate->failed &&
+            !rails->counts[slot].heard) {
             rails->next = (uint8_t)((slot + 1) % CW_TCP_MAX_JOINED);
             return candidate;
         }
     }
     return (conn->tx == NULL || conn->collected) ? conn : NULL;
-}
-
-static unsigned slot_of(const struct cw_tcp_conn *conn)
-{
-    unsigned slot = 0;
-
-    while (conn->first->rails->sockets[slot] != conn) {
-        slot++;
-    }
-    return slot;
 }
 
 unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn)
@@ -198,7 +197,7 @@ unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **d
     if (rails == NULL || rails->num_flushes == 0) {
         return 0;
     }
-    bit = (conn->first == NULL) ? 1u : 2u << slot_of(conn);
+    bit = (conn->first == NULL) ? 1u : 2u << conn->slot;
     for (i = 0; i < rails->num_flushes; i++) {
         rails->flushes[i].waits_for &= ~bit;
         if (rails->flushes[i].waits_for == 0) {
@@ -213,7 +212,7 @@ unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **d
 
 void cw_tcp_rails_leave(struct cw_tcp_conn *conn)
 {
-    conn->first->rails->sockets[slot_of(conn)] = NULL;
+    conn->first->rails->sockets[conn->slot] = NULL;
     cw_tcp_conn_free(conn);
 }
 
@@ -244,6 +243,13 @@ static void begin_ending(struct cw_tcp_conn *first, ucs_status_t status)
     }
 }
 
+void cw_tcp_rails_broke(struct cw_tcp_conn *first)
+{
+    if (!first->rails->ending) {
+        begin_ending(first, UCS_ERR_CONNECTION_RESET);
+    }
+}
+
 /* Whether another socket of the connection is still read. */
 static int others_live(const struct cw_tcp_conn *conn, const struct cw_tcp_conn *first)
 {
@@ -263,6 +269,9 @@ void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status)
 {
     struct cw_tcp_conn *first = cw_tcp_first(conn);
 
+    if (conn != first && status != UCS_ERR_ENDPOINT_TIMEOUT && cw_tcp_rail_died(conn)) {
+        return;
+    }
     if (status == UCS_ERR_ENDPOINT_TIMEOUT || !others_live(conn, first)) { /* nothing comes from a dead machine */
         cw_tcp_conn_lost(first, (first->broken != UCS_OK) ? first->broken : status);
         return;

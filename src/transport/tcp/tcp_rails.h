@@ -23,9 +23,22 @@ unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn);
 unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **done);
 /* A socket came to its end. The connection is lost with the last one; until then the others are read. From progress. */
 void cw_tcp_rails_ended(struct cw_tcp_conn *conn, ucs_status_t status);
+/* Nothing more is sent on any socket, and the connection ends when all have been read. From progress. */
+void cw_tcp_rails_broke(struct cw_tcp_conn *first);
 /* Takes a further socket out of its connection and frees it. */
 void cw_tcp_rails_leave(struct cw_tcp_conn *conn);
 /* Frees the further sockets, after their completions; `linger`: those that are open in the background. */
 void cw_tcp_rails_end(struct cw_tcp_conn *conn, ucs_status_t status, int linger);
+
+/* tcp_rail_count.c. The answer JOINED came with this body. 0: it is none. */
+int cw_tcp_rail_named(struct cw_tcp_conn *conn, const void *body);
+/* A further socket came to its end. True: it is gone, and the connection may live without it. From progress. */
+int cw_tcp_rail_died(struct cw_tcp_conn *conn);
+/* The peer told its numbers. 0: they are none. */
+int cw_tcp_rail_heard(struct cw_tcp_conn *conn, const uint8_t *bytes, size_t length);
+/* From progress, later. 0: to be called again. */
+int cw_tcp_rails_settle(struct cw_tcp_conn *first, unsigned *events);
+/* There is room for what could not be told. */
+void cw_tcp_rails_tell(struct cw_tcp_conn *first);
 
 #endif

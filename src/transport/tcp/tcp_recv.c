@@ -126,6 +126,9 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
     struct cw_tcp_place *place = conn->place;
 
     conn->place = NULL;
+    if (conn->first != NULL) {
+        conn->first->rails->counts[conn->slot].taken++;
+    }
     conn->super.iface->upcalls->placed(&cw_tcp_first(conn)->super, place->id, place->header, place->length);
     (*events)++;
     if (iface->spare_place == NULL) {
@@ -174,6 +177,13 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     return CW_TCP_PLACED_HEADER + length;
 }
 
+/* A frame of the transport's own. 0: it is none. */
+static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body)
+{
+    return (header->kind == CW_TCP_MARK) ? cw_tcp_mark_arrived(conn, body, header->length) :
+           cw_tcp_rail_heard(conn, body, header->length);
+}
+
 /* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
@@ -209,7 +219,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
         } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
             conn->super.iface->upcalls->packet(&conn->super, header.id, at + CW_TCP_FRAME_HEADER, header.length);
             (*events)++;
-        } else if (!cw_tcp_mark_arrived(conn, at + CW_TCP_FRAME_HEADER, header.length)) {
+        } else if (!take_own(conn, &header, at + CW_TCP_FRAME_HEADER)) {
             return 0;
         }
         at += size;
@@ -235,8 +245,8 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     (void)cw_tcp_frame_decode(frame, &header);
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
-    if (header.kind == CW_TCP_MARK) {
-        right = cw_tcp_mark_arrived(conn, frame + CW_TCP_FRAME_HEADER, header.length);
+    if (header.kind != CW_TCP_PACKET) {
+        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER);
     } else {
         conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER, header.length);
         (*events)++;

@@ -72,14 +72,17 @@ static ucs_status_t again(struct cw_tcp_conn *conn)
 static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
     struct cw_tcp_conn *first = cw_tcp_first(conn);
+    const ucs_status_t status = cw_tcp_end_status(error);
 
     cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
-    conn->failed  = 1;
-    first->broken = cw_tcp_end_status(error);
+    conn->failed = 1;
+    if (conn == first || status == UCS_ERR_ENDPOINT_TIMEOUT) {
+        first->broken = status;
+    }
     if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
         cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
     }
-    return first->broken;
+    return status;
 }
 
 /* Takes n bytes from the front. True when nothing is left. */
@@ -235,6 +238,19 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
     return UCS_OK;
 }
 
+ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length)
+{
+    struct cw_tcp_tx *tx;
+    ucs_status_t status = frame_begin(conn, CW_TCP_FRAME_HEADER + length, &tx);
+
+    if (status == UCS_OK) {
+        cw_tcp_frame_encode(tx->bytes + tx->length, kind, 0, length);
+        memcpy(tx->bytes + tx->length + CW_TCP_FRAME_HEADER, body, length);
+        status = frame_end(conn, tx, CW_TCP_FRAME_HEADER + length);
+    }
+    return status;
+}
+
 ucs_status_t cw_tcp_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
@@ -352,9 +368,14 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
     if (payload >= CW_TCP_RAILS_MIN) {
         cw_tcp_rails_want(first);
     }
-    conn = cw_tcp_rails_choose(first);
-    status = (conn == NULL) ? again(first) :
-             send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
+    do { /* of a packet that a socket refuses nothing was sent */
+        conn   = cw_tcp_rails_choose(first);
+        status = (conn == NULL) ? again(first) :
+                 send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
+    } while (conn != NULL && conn != first && conn->failed && first->broken == UCS_OK);
+    if (conn != NULL && conn != first && (status == UCS_OK || status == UCS_INPROGRESS)) {
+        first->rails->counts[conn->slot].sent++;
+    }
     CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
     return status;
 }
@@ -491,6 +512,9 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
         }
         conn->tx = NULL;
         events   = 1 + complete_tx(conn, tx, UCS_OK);
+    }
+    if (conn->rails != NULL && conn->rails->untold && conn->tx == NULL) {
+        cw_tcp_rails_tell(conn);
     }
     if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
         first->wants_room = 0;

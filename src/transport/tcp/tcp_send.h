@@ -16,6 +16,8 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *conn, uint8_t id, const void *he
                                 unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion);
+/* A frame of the transport's own, in order with all others. CW_AGAIN: `room` is due. */
+ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
 void cw_tcp_batch(struct cw_conn *conn, int begins);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
 /* Makes sure of iface->spare_tx. 0: no memory. */

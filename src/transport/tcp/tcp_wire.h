@@ -5,7 +5,7 @@
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
- *        4    1 version of this layout, 2                           4    1 id of the packet
+ *        4    1 version of this layout, 3                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    2 reserved
  *        8    4 key out of the acceptor's address, both ways        8    n the packet
@@ -14,7 +14,7 @@
  *
  * A pass, 8 bytes id and 16 bytes token, lets the dialler open further sockets of an accepted connection: it stands in
  * front of the reply in CW_TCP_ACCEPTED_PASS, the answer to CW_TCP_HELLO_PASS, and is all that follows in CW_TCP_JOIN.
- * CW_TCP_JOINED brings nothing. Further sockets carry placed packets only.
+ * CW_TCP_JOINED brings struct cw_tcp_joined_body. Further sockets carry placed packets only.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -29,7 +29,7 @@
  * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
  * CW_TCP_PLACED_MAX bytes of payload. */
 #define CW_TCP_MAGIC            0x50545743u
-#define CW_TCP_VERSION          2u
+#define CW_TCP_VERSION          3u
 #define CW_TCP_GREETING_SIZE    16u
 #define CW_TCP_TOKEN_SIZE       16u
 #define CW_TCP_PASS_SIZE        (8u + CW_TCP_TOKEN_SIZE)
@@ -48,7 +48,12 @@ enum cw_tcp_greeting_kind {
     CW_TCP_JOIN          = 6,
     CW_TCP_JOINED        = 7
 };
-enum cw_tcp_frame_kind { CW_TCP_PACKET = 0, CW_TCP_PLACED = 1, CW_TCP_MARK = 2 /* of guarded connections */ };
+enum cw_tcp_frame_kind {
+    CW_TCP_PACKET = 0,
+    CW_TCP_PLACED = 1,
+    CW_TCP_MARK   = 2, /* of guarded connections */
+    CW_TCP_RAIL   = 3  /* on the first socket: a further one has ended; struct cw_tcp_rail_body */
+};
 enum cw_tcp_mark_kind { CW_TCP_MARK_ASKS = 1, CW_TCP_MARK_ANSWERS = 2 };
 
 struct cw_tcp_greeting_header {
@@ -74,6 +79,22 @@ struct cw_tcp_mark_body {
     uint8_t reserved[3];
 };
 
+/* By what both sides call a further socket. */
+struct cw_tcp_joined_body {
+    uint8_t slot;                 /* < CW_TCP_MAX_JOINED */
+    uint8_t reserved[7];
+};
+
+/* What the sender of this counted on a further socket, which it has closed. Once for each. */
+struct cw_tcp_rail_body {
+    uint8_t slot;
+    uint8_t reserved[7];
+    uint64_t sent;                /* placed packets, also those of which a part was sent */
+    uint64_t taken;               /* those that came whole */
+};
+
+_Static_assert(sizeof(struct cw_tcp_joined_body) == 8, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_rail_body) == 24, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
@@ -135,6 +156,9 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     if (header->kind == CW_TCP_MARK) {
         return header->length >= sizeof(struct cw_tcp_mark_body) &&
                header->length <= sizeof(struct cw_tcp_mark_body) + CW_TCP_MARK_MAX;
+    }
+    if (header->kind == CW_TCP_RAIL) {
+        return header->length == sizeof(struct cw_tcp_rail_body);
     }
     return header->kind == CW_TCP_PLACED && header->length > CW_PLACE_HEADER &&
            header->length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
