@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shared memory that cannot be had: a missing, closed or too long UCX_POSIX_DIR, memory that the system refuses at each
- * of the calls that reserve it, a limit of file sizes. Always a sentence in the log and another transport or an error,
- * never a signal. And what a killed process leaves behind.
+ * of the calls that reserve it, a limit of file sizes or descriptors, another user. Always a sentence in the log and
+ * another transport or an error, never a signal; a client and a server that met by TCP stay there. And what a killed
+ * process leaves behind.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -10,6 +11,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -84,14 +86,26 @@ struct shortage {
     int error;
     int shared;
     rlim_t file_size;
+    int descriptors;    /* so many more, and no others */
+    uid_t user;         /* who is another one from now on */
 };
 
 static void begin(const struct shortage *shortage)
 {
     struct rlimit limit = {.rlim_cur = shortage->file_size, .rlim_max = RLIM_INFINITY};
+    int first;
 
     if (shortage->call != 0) {
         refuse(shortage->call, shortage->error, shortage->shared);
+    } else if (shortage->descriptors > 0) {
+        first = dup(0);
+        cw_check(first >= 0 && close(first) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+        limit.rlim_cur = (rlim_t)(first + shortage->descriptors);
+        cw_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    } else if (shortage->user != 0) {
+        if (seteuid(shortage->user) != 0) {
+            _exit(CW_CHILD_SKIP);
+        }
     } else {
         cw_check(getrlimit(RLIMIT_FSIZE, &limit) == 0);
         limit.rlim_cur = shortage->file_size;
@@ -124,6 +138,77 @@ static void body_falls_back(void *argument)
     cw_party_close(&two);
 }
 
+static void on_request(ucp_conn_request_h request, void *arg)
+{
+    *(ucp_conn_request_h *)arg = request;
+}
+
+/* A listener of `one`, an endpoint of `two` to it, and the answer. */
+static void meet(struct cw_party *one, struct cw_party *two, ucp_listener_h *listener_p)
+{
+    struct sockaddr_in name           = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    ucp_conn_request_h request        = NULL;
+    ucp_listener_params_t listening   = {.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+                                                       UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+                                         .sockaddr     = {(const struct sockaddr *)&name, sizeof(name)},
+                                         .conn_handler = {on_request, &request}};
+    ucp_listener_attr_t attr          = {.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR};
+    ucp_ep_params_t params            = {.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR,
+                                         .flags      = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER};
+
+    cw_check(ucp_listener_create(one->worker, &listening, listener_p) == UCS_OK);
+    cw_check(ucp_listener_query(*listener_p, &attr) == UCS_OK);
+    params.sockaddr = (ucs_sock_addr_t){(const struct sockaddr *)&attr.sockaddr, sizeof(name)};
+    cw_check(ucp_ep_create(two->worker, &params, &two->ep) == UCS_OK);
+    while (request == NULL) {
+        (void)ucp_worker_progress(one->worker);
+        (void)ucp_worker_progress(two->worker);
+    }
+    params.field_mask   = UCP_EP_PARAM_FIELD_CONN_REQUEST;
+    params.conn_request = request;
+    cw_check(ucp_ep_create(one->worker, &params, &one->ep) == UCS_OK);
+}
+
+static void body_stays(void *argument)
+{
+    struct cw_party one, two;
+    ucp_listener_h listener;
+    unsigned lines;
+
+    cw_check(setenv("UCX_TLS", "self,shm,tcp", 1) == 0);
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_party_open(&two, UCP_FEATURE_TAG);
+    lines = cw_log_lines();
+    begin(argument);
+    meet(&one, &two, &listener);
+    cw_party_talk(&two, &one, 8);
+    cw_party_talk(&one, &two, 1000000);
+    cw_party_talk(&two, &one, 1000000);
+    cw_check(transport_is(&one, "tcp") && transport_is(&two, "tcp"));
+    cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 4);
+    ucp_listener_destroy(listener);
+    cw_party_close(&one);
+    cw_party_close(&two);
+}
+
+static void body_moves(void *argument)
+{
+    struct cw_party one, two;
+    ucp_listener_h listener;
+
+    (void)argument;
+    cw_check(setenv("UCX_TLS", "self,shm,tcp", 1) == 0);
+    cw_party_open(&one, UCP_FEATURE_TAG);
+    cw_party_open(&two, UCP_FEATURE_TAG);
+    meet(&one, &two, &listener);
+    cw_party_talk(&two, &one, 8);
+    cw_party_talk(&one, &two, 1000000);
+    cw_check(!transport_is(&one, "tcp") && !transport_is(&two, "tcp"));
+    ucp_listener_destroy(listener);
+    cw_party_close(&one);
+    cw_party_close(&two);
+}
+
 static void body_fails(void *argument)
 {
     ucp_request_param_t param = {.op_attr_mask = 0};
@@ -151,16 +236,17 @@ static void body_fails(void *argument)
     cw_party_close(&two);
 }
 
+static struct shortage shortages[] = {
+    {.what = "no memfd_create", .call = SYS_memfd_create, .error = ENOSYS},
+    {.what = "memfd_create forbidden", .call = SYS_memfd_create, .error = EPERM},
+    {.what = "memory full", .call = SYS_fallocate, .error = ENOSPC},
+    {.what = "no memory to reserve", .call = SYS_fallocate, .error = ENOMEM},
+    {.what = "no room to map", .call = SYS_mmap, .error = ENOMEM, .shared = 1},
+    {.what = "a limit of file sizes", .file_size = 4096},
+};
+
 static void test_refused(void **state)
 {
-    static struct shortage shortages[] = {
-        {.what = "no memfd_create", .call = SYS_memfd_create, .error = ENOSYS},
-        {.what = "memfd_create forbidden", .call = SYS_memfd_create, .error = EPERM},
-        {.what = "memory full", .call = SYS_fallocate, .error = ENOSPC},
-        {.what = "no memory to reserve", .call = SYS_fallocate, .error = ENOMEM},
-        {.what = "no room to map", .call = SYS_mmap, .error = ENOMEM, .shared = 1},
-        {.what = "a limit of file sizes", .file_size = 4096},
-    };
     size_t i;
 
     (void)state;
@@ -168,6 +254,24 @@ static void test_refused(void **state)
     for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
         cw_child_must_pass(body_falls_back, &shortages[i], shortages[i].what);
         cw_child_must_pass(body_fails, &shortages[i], shortages[i].what);
+    }
+}
+
+/* CS-33 when the move to shared memory fails: the connection by which they met serves on. */
+static void test_a_meeting_stays(void **state)
+{
+    struct shortage others[] = {{.what = "three descriptors, for the meeting itself", .descriptors = 3},
+                                {.what = "another user", .user = 12345}};
+    size_t i;
+
+    (void)state;
+    cw_log_watch();
+    cw_child_must_pass(body_moves, NULL, "nothing is short");
+    for (i = 0; i < sizeof(shortages) / sizeof(shortages[0]); i++) {
+        cw_child_must_pass(body_stays, &shortages[i], shortages[i].what);
+    }
+    for (i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        cw_child_must_pass(body_stays, &others[i], others[i].what);
     }
 }
 
@@ -325,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_a_meeting_stays),
         cmocka_unit_test(test_bad_directories),
         cmocka_unit_test(test_killed_with_directory),
         cmocka_unit_test(test_killed_with_abstract_name),

@@ -481,7 +481,8 @@ static void test_peer_tells_wrong(void **state)
     cw_log_set_interceptor(NULL);
 }
 
-/* One socket ends with something on it, or the first: the connection as a whole does, once, at both ends, and no place is written to afterwards. */
+/* One socket ends with something on it, or the first: the connection as a whole does, once, at both ends, and no place
+ * is written to afterwards. */
 static void test_one_dies(void **state)
 {
     struct link *dialled, *accepted, *ends[2];

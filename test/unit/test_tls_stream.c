@@ -5,6 +5,9 @@
  */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -537,10 +540,72 @@ static void session_pass(struct session *from, struct session *to)
     test_free(in);
 }
 
+static void session_meet(struct session *dialler, struct session *acceptor)
+{
+    int left_done = 0, right_done = 0;
+
+    while (!left_done || !right_done) {
+        left_done  = left_done || cw_tls_handshake(dialler->tls) == 1;
+        right_done = right_done || cw_tls_handshake(acceptor->tls) == 1;
+    }
+}
+
+static void tcp_pair(int fds[2])
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t length        = sizeof(name);
+    const int listener      = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(bind(listener, (const struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &length), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fds[0], (const struct sockaddr *)&name, sizeof(name)), 0);
+    fds[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    assert_int_equal(fcntl(fds[0], F_SETFL, O_NONBLOCK), 0);
+    close(listener);
+}
+
+/* The kernel encrypts where it can. */
+static void test_kernel_tls(void **state)
+{
+    struct session dialler, acceptor;
+    int fds[2], has;
+
+    (void)state;
+    if (openssl == NULL) {
+        skip();
+    }
+    tcp_pair(fds);
+    has = setsockopt(fds[0], IPPROTO_TCP, TCP_ULP, "tls", sizeof("tls") - 1) == 0;
+    if (!has) {
+        print_message("SKIPPED: the kernel has no TLS (module tls): %s\n", strerror(errno));
+    }
+    close(fds[0]);
+    close(fds[1]);
+    if (!has) {
+        skip();
+    }
+    tcp_pair(fds);
+    session_begin(&dialler, fds[0], 1, 0);
+    session_begin(&acceptor, fds[1], 0, 0);
+    session_meet(&dialler, &acceptor);
+    has = cw_tls_in_kernel(dialler.tls) && cw_tls_in_kernel(acceptor.tls);
+    assert_true(!has || (cw_tls_stream_of(dialler.tls) == NULL && cw_tls_stream_of(acceptor.tls) == NULL));
+    session_pass(&dialler, &acceptor);
+    session_pass(&acceptor, &dialler);
+    session_end(&dialler);
+    session_end(&acceptor);
+    if (!has) {
+        print_message("SKIPPED: the kernel has TLS, but this OpenSSL was built without it\n");
+        skip();
+    }
+}
+
 static void test_with_openssl(void **state)
 {
     struct session dialler, acceptor;
-    int fds[2], which, left_done, right_done;
+    int fds[2], which;
 
     (void)state;
     if (openssl == NULL) {
@@ -550,11 +615,7 @@ static void test_with_openssl(void **state)
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
         session_begin(&dialler, fds[0], 1, which & 1);
         session_begin(&acceptor, fds[1], 0, which >> 1);
-        left_done = right_done = 0;
-        while (!left_done || !right_done) {
-            left_done  = left_done || cw_tls_handshake(dialler.tls) == 1;
-            right_done = right_done || cw_tls_handshake(acceptor.tls) == 1;
-        }
+        session_meet(&dialler, &acceptor);
         assert_int_equal(cw_tls_stream_of(dialler.tls) == NULL, which & 1);
         assert_int_equal(cw_tls_stream_of(acceptor.tls) == NULL, which >> 1);
         session_pass(&dialler, &acceptor);
@@ -577,6 +638,7 @@ int main(void)
         cmocka_unit_test(test_messages_of_a_peer),
         cmocka_unit_test(test_new_keys_when_asked),
         cmocka_unit_test(test_with_openssl),
+        cmocka_unit_test(test_kernel_tls),
     };
 
     return cmocka_run_group_tests(tests, find_openssl, NULL);

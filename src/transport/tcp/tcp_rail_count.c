@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The end of a further socket on which nothing was lost. Both sides count the placed packets that they sent on it and
- * those that came whole. Who sees it end closes it and tells both numbers on the first socket; the other side takes what
- * has come, closes its end and answers with its own. If they fit, the connection goes on without that socket, otherwise
- * it ends at both sides (docs/decisions/lanes.md). Both know a socket by its slot at the acceptor.
+ * those that came whole. Who sees it end closes it and tells both numbers on the first socket; the other side takes
+ * what has come, closes its end and answers with its own. If they fit, the connection goes on without that socket,
+ * otherwise it ends at both sides (docs/decisions/lanes.md). Both know a socket by its slot at the acceptor.
  *
  * What the peer tells is compared with our numbers and used for nothing else.
  */
@@ -83,8 +83,8 @@ static void judge(struct cw_tcp_conn *first, unsigned slot)
                 peer);
         return;
     }
-    cw_diag("further TCP socket %u to %s has ended, and packets with it (%llu of %llu arrived there, %llu of %llu here):"
-            " the connection ends",
+    cw_diag("further TCP socket %u to %s has ended, and packets with it (%llu of %llu arrived there, %llu of %llu "
+            "here): the connection ends",
             slot, peer, (unsigned long long)count->peer_taken, (unsigned long long)count->sent,
             (unsigned long long)count->taken, (unsigned long long)count->peer_sent);
     cw_tcp_rails_broke(first);

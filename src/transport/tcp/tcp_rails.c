@@ -6,8 +6,8 @@
  * may fail at any time without notice; then everything stays on the sockets that there are.
  *
  * A further socket that ends with nothing lost is done without (tcp_rail_count.c). Otherwise the sockets end together:
- * when one has ended, sends fail and the other sockets are told that no more comes, but what still comes on them counts.
- * A peer that closes ends them all, and their ends arrive in any order.
+ * when one has ended, sends fail and the other sockets are told that no more comes, but what still comes on them
+ * counts. A peer that closes ends them all, and their ends arrive in any order.
  */
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
