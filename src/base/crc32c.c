@@ -10,6 +10,7 @@
 #if defined(__aarch64__)
 #include <sys/auxv.h>
 #elif defined(__x86_64__)
+#include <cpuid.h>
 #include <immintrin.h>
 #endif
 
@@ -59,9 +60,14 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t length
 }
 
 #if defined(__x86_64__)
+/* The compiler's own way to ask would do so in a constructor, several times, and each time costs a virtual machine tens of
+ * microseconds. */
 static int has_instruction(void)
 {
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
+    const unsigned needed = bit_SSE4_2 | bit_PCLMUL;
+    unsigned a, b, c = 0, d;
+
+    return __get_cpuid(1, &a, &b, &c, &d) && (c & needed) == needed;
 }
 
 __attribute__((target("sse4.2"))) static inline uint64_t crc_word(uint64_t state, const uint8_t *bytes)

@@ -315,9 +315,12 @@ static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_t
     file_in_directory(cw_env_get("UCX_CONFIG_DIR"), "", paths[3]);
     file_in_directory(".", "", paths[4]);
     for (i = 0; i < 5; ++i) {
+        if (!cw_file_is_same(paths[i], paths[i])) { /* there is none */
+            continue;
+        }
         for (later = i + 1; later < 5 && !cw_file_is_same(paths[i], paths[later]); ++later) {
         }
-        if (paths[i][0] != '\0' && later == 5) {
+        if (later == 5) {
             status = cw_config_file_parse(paths[i], variables, problems);
             if (status != UCS_OK) {
                 return status;

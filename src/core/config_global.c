@@ -47,12 +47,12 @@ static ucs_status_t read_all(const struct cw_config_variables *environment, cons
     const struct cw_setting *setting;
     ucs_status_t status;
     const char *value;
-    char name[64];
+    char name[64] = "UCX_";
     size_t i;
 
     for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
         setting = &cw_global_settings[i];
-        (void)snprintf(name, sizeof(name), "UCX_%s", setting->name);
+        cw_string_copy(name + strlen("UCX_"), sizeof(name) - strlen("UCX_"), setting->name);
         value = cw_config_variables_find(environment, name);
         if (value == NULL) {
             value = cw_config_variables_find(files, name);

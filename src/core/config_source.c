@@ -56,11 +56,18 @@ static int is_setting(const char *name)
 
 int cw_config_variable_name(enum cw_name_form form, const char *prefix, const char *name, char *variable, size_t size)
 {
+    const size_t name_size = strlen(name) + 1;
     int length;
 
-    if (form == CW_FORM_PLAIN) {
-        length = snprintf(variable, size, "UCX_%s", name);
-    } else if (prefix[0] == '\0') {
+    if (form == CW_FORM_PLAIN) { /* of each setting, whenever a program starts */
+        if (strlen("UCX_") + name_size > size) {
+            return 0;
+        }
+        memcpy(variable, "UCX_", strlen("UCX_"));
+        memcpy(variable + strlen("UCX_"), name, name_size);
+        return 1;
+    }
+    if (prefix[0] == '\0') {
         return 0;
     } else if (form == CW_FORM_PREFIX_INNER) {
         length = snprintf(variable, size, "UCX_%s_%s", prefix, name);

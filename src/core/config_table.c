@@ -114,7 +114,9 @@ const struct cw_setting_retired *cw_setting_find_retired(const char *name)
 
 void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t size)
 {
-    (void)snprintf(name, size, "MM_%s", setting->name + strlen(cw_config_group_prefix(setting->group)));
+    cw_string_copy(name, size, "MM_");
+    cw_string_copy(name + strlen("MM_"), size - strlen("MM_"),
+                   setting->name + strlen(cw_config_group_prefix(setting->group)));
 }
 
 int cw_setting_has_key(const struct cw_setting *setting, const char *key)

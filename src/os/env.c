@@ -182,8 +182,8 @@ int cw_file_is_same(const char *left, const char *right)
     struct stat left_info;
     struct stat right_info;
 
-    return stat(left, &left_info) == 0 && stat(right, &right_info) == 0 && left_info.st_dev == right_info.st_dev &&
-           left_info.st_ino == right_info.st_ino;
+    return right[0] != '\0' && stat(left, &left_info) == 0 && stat(right, &right_info) == 0 &&
+           left_info.st_dev == right_info.st_dev && left_info.st_ino == right_info.st_ino;
 }
 
 int cw_file_open_append(const char *path, uint64_t *size_p)

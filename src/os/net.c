@@ -6,11 +6,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <limits.h>
-#include <linux/ethtool.h>
 #include <linux/sockios.h>
-#include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -101,113 +98,6 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
     if (getpeername(fd, &name.any, &length) == 0) {
         from_socket_address(&name.any, peer);
     }
-}
-
-static unsigned mask_bits(const struct sockaddr *mask)
-{
-    struct cw_net_address bytes;
-    unsigned bits = 0, i;
-
-    if (mask == NULL) {
-        return 0;
-    }
-    from_socket_address(mask, &bytes);
-    for (i = 0; i < sizeof(bytes.bytes); i++) {
-        bits += (unsigned)__builtin_popcount(bytes.bytes[i]);
-    }
-    return bits;
-}
-
-int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
-{
-    const unsigned usable = IFF_UP | IFF_RUNNING;
-    struct ifaddrs *all, *each;
-    struct cw_net_interface *entry;
-    unsigned count = 0;
-
-    if (getifaddrs(&all) < 0) {
-        return -errno;
-    }
-    for (each = all; each != NULL && count < max; each = each->ifa_next) {
-        if (each->ifa_addr == NULL || (each->ifa_flags & usable) != usable) {
-            continue;
-        }
-        entry = &list[count];
-        from_socket_address(each->ifa_addr, &entry->address);
-        if (entry->address.family == CW_NET_NONE ||
-            (entry->address.family == CW_NET_IPV6 && entry->address.bytes[0] == 0xfe &&
-             (entry->address.bytes[1] & 0xc0) == 0x80)) {
-            continue;
-        }
-        snprintf(entry->name, sizeof(entry->name), "%s", each->ifa_name);
-        entry->loopback    = (each->ifa_flags & IFF_LOOPBACK) != 0;
-        entry->prefix_bits = mask_bits(each->ifa_netmask);
-        count++;
-    }
-    freeifaddrs(all);
-    return (int)count;
-}
-
-int cw_net_is_bridge(const char *interface_name)
-{
-    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    struct ifreq request          = {.ifr_data = (void *)&driver};
-    const int fd                  = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    int answered;
-
-    snprintf(request.ifr_name, sizeof(request.ifr_name), "%s", interface_name);
-    answered = fd >= 0 && ioctl(fd, SIOCETHTOOL, &request) == 0;
-    if (fd >= 0) {
-        close(fd);
-    }
-    return answered && strcmp(driver.driver, "bridge") == 0;
-}
-
-static int ipv6_default_route(const char *interface_name)
-{
-    char line[256], destination[33], device[CW_NET_NAME_MAX];
-    FILE *file = fopen("/proc/net/ipv6_route", "re");
-    unsigned prefix_bits;
-    int found = 0;
-
-    while (file != NULL && !found && fgets(line, sizeof(line), file) != NULL) {
-        /* destination, its length, source, its length, next hop, metric, references, use, flags, name */
-        found = sscanf(line, "%32s %x %*s %*s %*s %*s %*s %*s %*s %15s", destination, &prefix_bits, device) == 3 &&
-                prefix_bits == 0 && strcmp(device, interface_name) == 0;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
-int cw_net_has_default_route(const char *interface_name)
-{
-    char name[CW_NET_NAME_MAX];
-
-    cw_net_default_interface(name);
-    return strcmp(name, interface_name) == 0 || ipv6_default_route(interface_name);
-}
-
-void cw_net_default_interface(char name[CW_NET_NAME_MAX])
-{
-    unsigned destination, mask, metric, best = UINT_MAX;
-    char line[256], device[CW_NET_NAME_MAX];
-    FILE *file = fopen("/proc/net/route", "re");
-
-    name[0] = '\0';
-    if (file == NULL) {
-        return;
-    }
-    while (fgets(line, sizeof(line), file) != NULL) {
-        /* name, destination, gateway, flags, references, use, metric, mask */
-        if (sscanf(line, "%15s %x %*x %*x %*d %*d %u %x", device, &destination, &metric, &mask) == 4 &&
-            destination == 0 && mask == 0 && metric < best) {
-            best = metric;
-            memcpy(name, device, sizeof(device));
-        }
-    }
-    fclose(file);
 }
 
 int cw_net_same_subnet(const struct cw_net_address *left, const struct cw_net_address *right, unsigned bits)

@@ -13,8 +13,8 @@
 
 #define MAX_INTERFACES 256u
 
-/* Everything usable under these settings, in the system's order. */
-static unsigned usable_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
+/* Everything of the families that the settings allow, in the system's order. */
+static unsigned list_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
 {
     const int all  = cw_net_interfaces(list, MAX_INTERFACES);
     unsigned count = 0;
@@ -26,9 +26,6 @@ static unsigned usable_interfaces(const struct cw_tcp_settings *settings, struct
     for (i = 0; i < all; i++) {
         if ((list[i].address.family == CW_NET_IPV4) ? !settings->use_ipv4 : !settings->use_ipv6) {
             continue;
-        }
-        if (!settings->use_bridges && cw_net_is_bridge(list[i].name) && !cw_net_has_default_route(list[i].name)) {
-            continue; /* it leads to containers and virtual machines of this host only */
         }
         list[count++] = list[i];
     }
@@ -49,6 +46,29 @@ static int seen_before(const struct cw_net_interface *list, unsigned index, enum
     return 0;
 }
 
+/* Whether it leads to containers and virtual machines of this host only. */
+static int leads_nowhere(const struct cw_tcp_settings *settings, const struct cw_net_interface *interface)
+{
+    return !settings->use_bridges && !interface->loopback && cw_net_is_bridge(interface->name) &&
+           !cw_net_has_default_route(interface->name);
+}
+
+/* One entry for each device: the first one of its name. Returns how many of them are no loopback. */
+static unsigned keep_devices(const struct cw_tcp_settings *settings, struct cw_net_interface *list, unsigned *num_p)
+{
+    unsigned count = 0, out = 0, i;
+
+    for (i = 0; i < *num_p; i++) {
+        list[count] = list[i];
+        if (!seen_before(list, count, CW_NET_NONE) && !leads_nowhere(settings, &list[count])) {
+            out += !list[count].loopback;
+            count++;
+        }
+    }
+    *num_p = count;
+    return out;
+}
+
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
     struct cw_net_interface list[MAX_INTERFACES];
@@ -58,14 +78,14 @@ unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *
     int rank;
 
     cw_tcp_settings_load(config, &settings);
-    num = usable_interfaces(&settings, list);
-    if (settings.prefer_default) {
+    num = list_interfaces(&settings, list);
+    if (keep_devices(&settings, list, &num) > 1 && settings.prefer_default) {
         cw_net_default_interface(preferred);
     }
     for (round = 0; round < 3; round++) {
         for (i = 0; i < num; i++) {
             rank = list[i].loopback ? 2 : (strcmp(list[i].name, preferred) == 0) ? 0 : 1;
-            if (rank != (int)round || seen_before(list, i, CW_NET_NONE)) {
+            if (rank != (int)round) {
                 continue;
             }
             if (count < max) {
@@ -81,7 +101,7 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
                        struct cw_tcp_local *local)
 {
     struct cw_net_interface list[MAX_INTERFACES];
-    const unsigned num = usable_interfaces(settings, list);
+    const unsigned num = list_interfaces(settings, list);
     unsigned round, device, i;
 
     *local            = (struct cw_tcp_local){0};
