@@ -35,7 +35,7 @@ import plot  # noqa: E402
 import report  # noqa: E402
 
 SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "memory", "wakeup",
-          "connect", "matching", "guarded", "threads", "mpi_init"]
+          "connect", "idle", "matching", "guarded", "threads", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
@@ -450,6 +450,19 @@ def startup_rows(settings, tools):
                              ("dirty_kib", "of it private and written", "KiB")):
         yield Row("startup", label, unit, "less",
                   {tool.name: startup_source(settings, tool, key) for tool in libraries})
+    for transport in TRANSPORTS:
+        yield Row("startup", f"{transport}, process start to first message received", "usec", "less",
+                  {tool.name: startup_source(settings, tool, "first_message_us", (), transport, 1, "bench_first")
+                   for tool in libraries})
+
+
+def idle_rows(settings, tools):
+    """Of our library alone: the reference takes minutes to make so many connections."""
+    for transport in TRANSPORTS:
+        for key, label in (("idle_ratio", "progress that finds nothing"), ("message_ratio", "message of 8 B")):
+            yield Row("idle", f"{transport}, {label}, {settings.endpoints:,} endpoints against one", "times", "less",
+                      {"causeway": startup_source(settings, tools[0], key, ["-n", str(settings.endpoints)], transport,
+                                                  1, "bench_idle")})
 
 
 def endpoints_rows(settings, tools):
@@ -564,7 +577,7 @@ def guarded_rows(settings, tools):
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
         "connect": connect_rows, "guarded": guarded_rows, "memory": memory_rows, "matching": matching_rows,
-        "threads": threads_rows,
+        "threads": threads_rows, "idle": idle_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 

@@ -60,8 +60,8 @@ static uint32_t crc_by_table(uint32_t state, const uint8_t *bytes, size_t length
 }
 
 #if defined(__x86_64__)
-/* The compiler's own way to ask would do so in a constructor, several times, and each time costs a virtual machine tens of
- * microseconds. */
+/* The compiler's own way to ask would do so in a constructor, several times, and each time costs a virtual machine tens
+ * of microseconds. */
 static int has_instruction(void)
 {
     const unsigned needed = bit_SSE4_2 | bit_PCLMUL;

@@ -17,6 +17,7 @@ struct cw_alarm {
     struct cw_alarm *child;     /* the heap's: the first of those that come later */
     struct cw_alarm *next;      /* siblings */
     struct cw_alarm *prev;      /* the sibling before, or the parent of the first */
+    int lazy;                   /* the poller's: it wakes nobody */
 };
 
 struct cw_alarm_heap {

@@ -29,6 +29,7 @@ struct cw_poller {
     struct cw_poll_item timer;      /* fd -1: none */
     uint64_t timer_ns;              /* when it expires; 0: never */
     struct cw_alarm_heap alarms;
+    struct cw_alarm_heap lazy;      /* alarms that have no part in the timer */
     int batch_next;                 /* the first entry of batch whose callback has not run; batch_count outside of a
                                      * dispatch */
     int batch_count;
@@ -174,9 +175,17 @@ static void set_timer(struct cw_poller *poller)
     }
 }
 
+void cw_poller_alarm_set_lazy(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns)
+{
+    cw_poller_alarm_cancel(poller, alarm);
+    alarm->lazy = 1;
+    cw_alarm_insert(&poller->lazy, alarm, (at_ns == 0) ? 1 : at_ns);
+}
+
 void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns)
 {
     cw_poller_alarm_cancel(poller, alarm);
+    alarm->lazy = 0;
     cw_alarm_insert(&poller->alarms, alarm, (at_ns == 0) ? 1 : at_ns);
     if (poller->timer_ns == 0 || at_ns < poller->timer_ns) {
         set_timer(poller);
@@ -186,24 +195,31 @@ void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint6
 void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm)
 {
     if (cw_alarm_is_set(alarm)) {
-        cw_alarm_remove(&poller->alarms, alarm);
+        cw_alarm_remove(alarm->lazy ? &poller->lazy : &poller->alarms, alarm);
     }
+}
+
+static unsigned fire_due(struct cw_alarm_heap *heap, uint64_t now_ns)
+{
+    struct cw_alarm *alarm;
+    unsigned done = 0, fired;
+
+    for (fired = 0; fired < ALARMS_PER_DISPATCH; fired++) {
+        alarm = heap->first;
+        if (alarm == NULL || alarm->at_ns > now_ns) {
+            break;
+        }
+        cw_alarm_remove(heap, alarm);
+        done += alarm->fire(alarm);
+    }
+    return done;
 }
 
 static unsigned fire_alarms(struct cw_poller *poller)
 {
     const uint64_t now_ns = cw_clock_ns();
-    struct cw_alarm *alarm;
-    unsigned done = 0, fired;
+    const unsigned done   = fire_due(&poller->alarms, now_ns) + fire_due(&poller->lazy, now_ns);
 
-    for (fired = 0; fired < ALARMS_PER_DISPATCH; fired++) {
-        alarm = poller->alarms.first;
-        if (alarm == NULL || alarm->at_ns > now_ns) {
-            break;
-        }
-        cw_alarm_remove(&poller->alarms, alarm);
-        done += alarm->fire(alarm);
-    }
     if (poller->timer_ns != 0 && poller->timer_ns <= now_ns) {
         set_timer(poller);
     }
@@ -228,7 +244,7 @@ unsigned cw_poller_dispatch(struct cw_poller *poller)
             done += item->ready(item, from_epoll(events));
         }
     }
-    if (cw_unlikely(poller->alarms.first != NULL || poller->timer_ns != 0)) {
+    if (cw_unlikely(poller->alarms.first != NULL || poller->lazy.first != NULL || poller->timer_ns != 0)) {
         done += fire_alarms(poller);
     }
     return done;

@@ -50,6 +50,8 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
  * descriptor is readable if there is a timer. Moves an alarm that is set. A system call only if the timer would expire
  * too late. */
 void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
+/* Likewise, but nobody is woken by it: it is fired by the first dispatch that comes for another reason. */
+void cw_poller_alarm_set_lazy(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
 /* Harmless for an alarm that is not set. No system call: a sleeper may be woken once for nothing, unless
  * cw_poller_check was called since. */
 void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);

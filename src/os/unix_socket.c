@@ -261,6 +261,32 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsign
     return UCS_OK;
 }
 
+int cw_unix_take_byte(int fd)
+{
+    ssize_t ret;
+    char byte;
+
+    do {
+        ret = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+    } while (ret < 0 && errno == EINTR);
+    return (ret > 0) ? 1 : (ret < 0 && errno == EAGAIN) ? -1 : 0;
+}
+
+int cw_unix_send_byte(int fd)
+{
+    const int saved = errno;
+    const char byte = 0;
+    ssize_t ret;
+    int alive;
+
+    do {
+        ret = send(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (ret < 0 && errno == EINTR);
+    alive = ret == (ssize_t)sizeof(byte) || errno == EAGAIN;
+    errno = saved;
+    return alive;
+}
+
 int cw_unix_peer_pid(int fd)
 {
     struct ucred peer;

@@ -43,6 +43,11 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fd
  * message. */
 ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p);
 
+/* A byte that only says: look. Taking: 1, or -1 when there is none, or 0 at the end of the connection. Sending: 0 when
+ * the connection is at its end. Where so many wait that there is no room, one more would say nothing new. */
+int cw_unix_take_byte(int fd);
+int cw_unix_send_byte(int fd);
+
 /* The process at the other end of a connected socket: the one that connected or listened. 0: none that we could name,
  * such as one in another name space of processes. */
 int cw_unix_peer_pid(int fd);

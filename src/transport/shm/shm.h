@@ -56,6 +56,13 @@ static inline void shm_consumer_use(struct shm_consumer *consumer, char *bytes, 
     consumer->wide      = wide;
 }
 
+/* Whether progress looks at a connection (shm_idle.c). */
+enum shm_heat {
+    SHM_HOT,
+    SHM_COOLING,    /* still, but the peer was told that it will not be so */
+    SHM_COLD
+};
+
 /* Whether copies to and from the peer's process work. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
@@ -66,7 +73,7 @@ struct shm_shared {
 };
 
 _Static_assert(sizeof(struct cw_board) == 2 * CW_CACHE_LINE, "layout shared with the peer");
-_Static_assert(sizeof(struct shm_shared) == (4 + 4 * CW_ALL_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_ALL_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
 
 #define SHM_PAGE 4096u
 
@@ -88,11 +95,11 @@ struct shm_conn {
     struct shm_producer tx;
     struct shm_consumer rx;
     uint8_t state;
-    uint8_t peer_sleeps;            /* the peer may sleep: look at its flag after each packet */
     uint8_t blocked;                /* a send was told CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
     uint8_t is_dialler;
     uint8_t peer_state;             /* enum shm_peer_state */
+    uint8_t heat;                   /* enum shm_heat, of an OPEN one */
     int event_fd;                   /* the peer's, -1 if it never sleeps */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
@@ -102,6 +109,7 @@ struct shm_conn {
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word that we may write in the peer's process */
     uint64_t deadline_ns;           /* of a GREETING */
+    uint64_t cool_seen;             /* cells received when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
     uint64_t rested;                /* bytes sent when nothing was to be given back */
     uint32_t num_bytes;             /* of a byte area, */
@@ -117,7 +125,8 @@ struct shm_conn {
 struct shm_iface {
     struct cw_iface super;
     struct cw_poller *poller;
-    struct shm_conn **open;         /* polled by progress */
+    struct shm_conn **open;         /* the first num_hot are polled by progress, the others are COLD */
+    unsigned num_hot;
     unsigned num_open;
     unsigned max_open;
     unsigned num_blocked;
@@ -133,6 +142,7 @@ struct shm_iface {
     struct cw_alarm dial_again;
     uint64_t dial_delay_ns;         /* how long the WAITING wait now */
     struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
+    struct cw_alarm cool;           /* set while there are many, and any that are not COLD */
     struct cw_alarm trim;           /* set while a connection has trim_looks */
     int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
@@ -162,7 +172,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 5u
+#define SHM_VERSION 6u
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {
@@ -219,6 +229,19 @@ void cw_shm_widen(struct shm_conn *conn);
 void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */
 unsigned cw_shm_trim(struct cw_alarm *alarm);
+
+/* shm_idle.c */
+/* Progress looks at an OPEN connection from now on. */
+void cw_shm_warm(struct shm_conn *conn);
+/* A place in iface->open, for which there is room; or none any more: it is in no place of those that count. */
+void cw_shm_open_add(struct shm_iface *iface, struct shm_conn *conn);
+void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn);
+/* The socket of an OPEN connection is readable: a packet came, or the peer is gone. */
+unsigned cw_shm_bell(struct shm_conn *conn);
+/* The peer does not look at our ring, in which there is a packet. */
+void cw_shm_ring(struct shm_conn *conn);
+/* `fire` of iface->cool. */
+unsigned cw_shm_cool(struct cw_alarm *alarm);
 
 /* shm_data.c */
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */

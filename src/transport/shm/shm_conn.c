@@ -53,6 +53,7 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
                       cw_shm_area(conn, 1, 0), num_bytes, control + tx, 0, 0);
     shm_consumer_init(&conn->rx, (struct shm_cell *)(void *)(cells + rx * cells_size), cell_shift,
                       cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
+    conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }
 
@@ -100,18 +101,14 @@ static ucs_status_t make_open(struct shm_iface *iface, struct shm_conn *conn)
         iface->max_open = max;
     }
     cw_list_remove(&conn->link);
-    conn->state                    = SHM_CONN_OPEN;
-    conn->index                    = iface->num_open;
-    iface->open[iface->num_open++] = conn;
+    conn->state = SHM_CONN_OPEN;
+    cw_shm_open_add(iface, conn);
     return UCS_OK;
 }
 
 static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
 {
-    struct shm_conn *last = iface->open[--iface->num_open];
-
-    iface->open[conn->index] = last;
-    last->index              = conn->index;
+    cw_shm_open_remove(iface, conn);
     cw_list_add_tail(&iface->others, &conn->link);
     cw_shm_trim_end(conn);
     if (conn->blocked) {
@@ -148,6 +145,7 @@ static void forget_alarms(struct shm_iface *iface)
     }
     if (iface->num_open == 0) {
         cw_poller_alarm_cancel(iface->poller, &iface->trim);
+        cw_poller_alarm_cancel(iface->poller, &iface->cool);
     }
 }
 
@@ -330,8 +328,7 @@ static unsigned take_reply(struct shm_iface *iface, struct shm_conn *conn)
         dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
         return 1;
     }
-    conn->event_fd    = (num_fds == 1) ? fds[0] : -1;
-    conn->peer_sleeps = (num_fds == 1);
+    conn->event_fd = (num_fds == 1) ? fds[0] : -1;
     if (!greeting.accepted) {
         dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(greeting), length);
     } else if (make_open(iface, conn) != UCS_OK) {
@@ -388,7 +385,6 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
     } else {
         conn->memory_size = greeting->memory_size;
         lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
-        conn->peer_sleeps = greeting->sleeps;
         if (num_fds == 2) {
             conn->event_fd = fds[--num_fds];
         }
@@ -457,6 +453,7 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
 {
     struct shm_conn *conn   = cw_container_of(item, struct shm_conn, item);
     struct shm_iface *iface = shm_iface_of(&conn->super);
+    unsigned count;
 
     (void)events;
     switch (conn->state) {
@@ -464,10 +461,13 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
         return take_greeting(iface, conn);
     case SHM_CONN_DIALLED:
         return take_reply(iface, conn);
+    case SHM_CONN_OPEN:
+        count = cw_shm_bell(conn);
+        if (conn->hangup) { /* progress reads the ring to its end first */
+            close_socket(iface, conn);
+        }
+        return count;
     default:
-        /* nothing is ever sent on the socket of an open connection, so this is its end; progress reads the ring to its
-         * end first */
-        conn->hangup = 1;
         close_socket(iface, conn);
         return 1;
     }

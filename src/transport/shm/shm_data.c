@@ -15,12 +15,25 @@
 
 #define BYTES_AHEAD (16u << 10) /* half of a processor's first cache */
 
+/* Whether the peer does more than look into its ring. */
+static inline uint32_t wants_attention(const struct shm_conn *conn)
+{
+    return __atomic_load_n(&conn->tx.control->attention, __ATOMIC_RELAXED);
+}
+
 /* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
  * between both steps on both sides, at least one of us sees the other. */
 static CW_COLD void ring_doorbell(struct shm_conn *conn)
 {
-    uint32_t *flag = &conn->tx.control->consumer_sleeps;
+    const uint32_t attention = wants_attention(conn);
+    uint32_t *flag           = &conn->tx.control->consumer_sleeps;
 
+    if (attention & SHM_ATTENTION_COLD) {
+        cw_shm_ring(conn);
+    }
+    if (!(attention & SHM_ATTENTION_SLEEPS) || conn->event_fd < 0) {
+        return;
+    }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
     if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
         __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
@@ -50,6 +63,7 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
         return UCS_ERR_CONNECTION_RESET;
     }
     if (!conn->blocked) {
+        cw_shm_warm(conn);
         conn->blocked = 1;
         shm_iface_of(&conn->super)->num_blocked++;
     }
@@ -89,7 +103,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     cw_bytes_copy_short(data + sizeof(header), payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
     fetch_ahead(&conn->tx, sizeof(header) + length);
-    if (conn->peer_sleeps) {
+    if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(conn);
     }
     return UCS_OK;
@@ -112,7 +126,7 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     }
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* its length is at hand here */
     shm_publish_cell(&conn->tx, sizeof(header) + length, id);
-    if (conn->peer_sleeps) {
+    if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(conn);
     }
     return UCS_OK;
@@ -139,7 +153,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
     fetch_ahead(&conn->tx, length);
-    if (conn->peer_sleeps) {
+    if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(conn);
     }
     return UCS_OK;
@@ -217,7 +231,7 @@ static unsigned give_room(struct shm_iface *iface)
     struct shm_conn *conn;
     unsigned count = 0, i;
 
-    for (i = 0; i < iface->num_open; i++) {
+    for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy)) {
             conn->blocked = 0;
@@ -234,7 +248,7 @@ static CW_COLD void disarm(struct shm_iface *iface)
     unsigned i;
 
     iface->armed = 0;
-    for (i = 0; i < iface->num_open; i++) {
+    for (i = 0; i < iface->num_hot; i++) {
         __atomic_store_n(&iface->open[i]->rx.control->consumer_sleeps, 0, __ATOMIC_RELAXED);
     }
 }
@@ -248,7 +262,7 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     if (cw_unlikely(iface->armed)) {
         disarm(iface);
     }
-    for (i = 0; i < iface->num_open; i++) {
+    for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         word = shm_peek(&conn->rx);
         if (word != 0) {
@@ -272,7 +286,7 @@ unsigned shm_progress(struct cw_iface *super)
     struct shm_conn *conn;
     uint64_t word;
 
-    if (cw_likely(iface->num_open == 1 && !iface->armed && iface->num_blocked == 0)) {
+    if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
         word = shm_peek(&conn->rx);
         if (word != 0) {
@@ -292,7 +306,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
     unsigned i;
 
     iface->armed = 1;
-    for (i = 0; i < iface->num_open; i++) {
+    for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         __atomic_store_n(&conn->rx.control->consumer_sleeps, 1, __ATOMIC_RELAXED);
         if (conn->blocked) {
@@ -300,7 +314,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
         }
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
-    for (i = 0; i < iface->num_open; i++) {
+    for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (shm_peek(&conn->rx) != 0 || conn->hangup ||
             (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy))) {

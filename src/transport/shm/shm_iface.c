@@ -71,6 +71,7 @@ static void shm_close(struct cw_iface *super)
     cw_poller_alarm_cancel(iface->poller, &iface->dial_again);
     cw_poller_alarm_cancel(iface->poller, &iface->greet_deadline);
     cw_poller_alarm_cancel(iface->poller, &iface->trim);
+    cw_poller_alarm_cancel(iface->poller, &iface->cool);
     free(iface->open);
     free(iface->directory);
     free(iface);
@@ -97,6 +98,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->dial_again      = (struct cw_alarm){.fire = shm_dial_waiting};
     iface->greet_deadline  = (struct cw_alarm){.fire = cw_shm_drop_silent};
     iface->trim            = (struct cw_alarm){.fire = cw_shm_trim};
+    iface->cool            = (struct cw_alarm){.fire = cw_shm_cool};
     iface->directory       = strdup(directory);
     cw_list_init(&iface->others);
     if (iface->directory == NULL) {

@@ -28,17 +28,20 @@ struct shm_cell {
 _Static_assert(sizeof(struct shm_cell) == CW_CACHE_LINE, "one cell, one line");
 
 struct shm_ring_control {
-    /* written by the consumer, read by the producer when it runs out of room, or at each send if the consumer may
-     * sleep */
+    /* written by the consumer, read by the producer when it runs out of room; if it may sleep, at each send */
     _Alignas(CW_CACHE_LINE) uint64_t cells_done;
     uint64_t bytes_done;
-    uint32_t consumer_sleeps;       /* set by the consumer before it sleeps, exchanged for 0 by the producer that wakes
-                                     * it */
+    uint32_t consumer_sleeps;       /* set before it sleeps, exchanged for 0 by the producer that wakes it */
     /* written by the producer, read by the consumer when it gives room */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
+    /* SHM_ATTENTION_*: written seldom, by the consumer; read after each packet, hence in a line of its own */
+    _Alignas(CW_CACHE_LINE) uint32_t attention;
 };
 
-_Static_assert(sizeof(struct shm_ring_control) == 2 * CW_CACHE_LINE, "layout shared with the peer");
+#define SHM_ATTENTION_SLEEPS 1u     /* may sleep: look at consumer_sleeps */
+#define SHM_ATTENTION_COLD   2u     /* does not look at this ring: cleared by the producer, which sends a byte */
+
+_Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout shared with the peer");
 
 /* The producer's private view. */
 struct shm_producer {
@@ -191,8 +194,7 @@ static inline void *shm_reserve(struct shm_producer *producer, uint64_t length)
     return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
 }
 
-/* Cells ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that
- * must wait for each of them in turn is what limits the rate of small packets. */
+/* Cells ahead that are fetched for writing: they are in the consumer's cache, and stores that wait limit the rate. */
 #define SHM_CELLS_AHEAD 4u
 
 /* Who answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next cell as soon
@@ -224,8 +226,7 @@ static inline void shm_publish_cell(struct shm_producer *producer, uint64_t leng
     }
 }
 
-/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but then must still be of the same kind
- * (cell or byte area). */
+/* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but of the same kind (cell or not). */
 static inline void shm_publish(struct shm_producer *producer, uint64_t length, uint8_t id)
 {
     if (length > SHM_CELL_DATA) {
@@ -282,8 +283,7 @@ static inline void shm_advance(struct shm_consumer *consumer, uint32_t length)
     shm_advance_cell(consumer);
 }
 
-/* After a packet: a quarter of the ring was read since the producer was told last. Told that rarely, the line with the
- * counters seldom travels. */
+/* After a packet: a quarter of the ring was read since the producer was told. So the line seldom travels. */
 static inline int shm_should_tell(const struct shm_consumer *consumer)
 {
     return consumer->cell_count >= consumer->tell_at;

@@ -66,8 +66,8 @@ void cw_shm_trim_later(struct shm_conn *conn)
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     conn->trim_looks = MOST_LOOKS;
-    if (!cw_alarm_is_set(&iface->trim) && !iface->wakeup) { /* who sleeps is not to be woken by it */
-        cw_poller_alarm_set(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
+    if (!cw_alarm_is_set(&iface->trim)) { /* who sleeps is not woken by it, and looks when something else did */
+        cw_poller_alarm_set_lazy(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
     }
 }
 
@@ -146,7 +146,7 @@ unsigned cw_shm_trim(struct cw_alarm *alarm)
         again |= iface->open[i]->trim_looks > 0 && trim(iface->open[i]);
     }
     if (again) {
-        cw_poller_alarm_set(iface->poller, alarm, cw_clock_ns() + REST_NS);
+        cw_poller_alarm_set_lazy(iface->poller, alarm, cw_clock_ns() + REST_NS);
     }
     return 0;
 }

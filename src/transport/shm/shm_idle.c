@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections on which nothing comes, where there are many: progress stops looking at them. Such a connection is cold,
+ * its place in iface->open is behind those that are looked at, and its peer was told so by a flag: with the next packet
+ * it sends a byte on the socket, which the poller watches anyway, and we look again (docs/decisions/scale.md).
+ *
+ * No fence stands between the peer's packet and its look at the flag, because that would be paid with each packet.
+ * Instead we go on looking for a whole round of the alarm after the flag was set: 50 ms, where a processor keeps a
+ * store to itself for less than a microsecond. A peer that never sends the byte harms itself only; one that sends many
+ * costs us a look each.
+ */
+#include "transport/shm/shm.h"
+
+#include "os/clock.h"
+#include "os/unix_socket.h"
+
+#define ROUND_NS UINT64_C(50000000)
+#define FEW      8u /* so many are always looked at */
+
+static void swap(struct shm_iface *iface, struct shm_conn *conn, unsigned index)
+{
+    struct shm_conn *other = iface->open[index];
+
+    iface->open[conn->index] = other;
+    other->index             = conn->index;
+    iface->open[index]       = conn;
+    conn->index              = index;
+}
+
+static void set_flag(struct shm_conn *conn)
+{
+    __atomic_fetch_or(&conn->rx.control->attention, SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
+}
+
+static void clear_flag(struct shm_conn *conn)
+{
+    __atomic_fetch_and(&conn->rx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
+}
+
+void cw_shm_warm(struct shm_conn *conn)
+{
+    struct shm_iface *iface = shm_iface_of(&conn->super);
+
+    if (conn->heat != SHM_HOT) {
+        clear_flag(conn);
+    }
+    if (conn->heat == SHM_COLD) {
+        swap(iface, conn, iface->num_hot++);
+    }
+    conn->heat = SHM_HOT;
+    if (iface->num_open > FEW && !cw_alarm_is_set(&iface->cool)) {
+        cw_poller_alarm_set_lazy(iface->poller, &iface->cool, cw_clock_ns() + ROUND_NS);
+    }
+}
+
+void cw_shm_open_add(struct shm_iface *iface, struct shm_conn *conn)
+{
+    conn->heat                   = SHM_COLD;
+    conn->index                  = iface->num_open;
+    iface->open[iface->num_open] = conn;
+    iface->num_open++;
+    cw_shm_warm(conn);
+}
+
+void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn)
+{
+    if (conn->heat != SHM_COLD) {
+        swap(iface, conn, --iface->num_hot);
+    }
+    swap(iface, conn, --iface->num_open);
+}
+
+unsigned cw_shm_bell(struct shm_conn *conn)
+{
+    const int bell = cw_unix_take_byte(conn->item.fd);
+
+    if (bell < 0) {
+        return 0;
+    }
+    cw_shm_warm(conn);
+    conn->hangup = !bell;
+    return 1;
+}
+
+/* Nobody else clears the flag but the peer when it looks again; a byte too many does no harm. */
+CW_COLD void cw_shm_ring(struct shm_conn *conn)
+{
+    __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
+    if (conn->item.fd >= 0 && !cw_unix_send_byte(conn->item.fd)) {
+        cw_shm_warm(conn);
+        conn->hangup = 1;
+    }
+}
+
+/* Of one that is looked at: one step towards not being looked at, if nothing came since the last round. */
+static void cool(struct shm_iface *iface, struct shm_conn *conn)
+{
+    if (conn->blocked || conn->hangup || conn->cool_seen != conn->rx.cell_count) {
+        conn->cool_seen = conn->rx.cell_count;
+        cw_shm_warm(conn);
+    } else if (conn->heat == SHM_HOT) {
+        conn->heat = SHM_COOLING;
+        set_flag(conn);
+    } else if (shm_peek(&conn->rx) == 0) {
+        conn->heat = SHM_COLD;
+        swap(iface, conn, --iface->num_hot);
+    }
+}
+
+unsigned cw_shm_cool(struct cw_alarm *alarm)
+{
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, cool);
+    unsigned i;
+
+    for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* one that goes is replaced by one that was seen */
+        cool(iface, iface->open[i - 1]);
+    }
+    if (iface->num_open > FEW && iface->num_hot > 0 && !cw_alarm_is_set(alarm)) {
+        cw_poller_alarm_set_lazy(iface->poller, alarm, cw_clock_ns() + ROUND_NS);
+    }
+    return 0;
+}

@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Many connections by shared memory: those on which nothing comes are not looked at any more, and nothing is lost by
+ * that (shm_idle.c). The clock is the test's, so nobody waits.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include "core/config.h"
+#include "os/poll.h"
+#include "transport/shm/shm.h"
+
+#define SECOND UINT64_C(1000000000)
+#define MANY   20u
+
+/* One end of all connections; entry i of each is the other end of entry i. */
+struct node {
+    struct cw_config config;
+    struct cw_poller *poller;
+    struct cw_iface *iface;
+    struct cw_conn *conns[MANY];
+    unsigned num_conns;
+    unsigned num_opened;
+    unsigned num_closed;
+    unsigned num_room;
+    uint64_t sent[MANY];
+    uint64_t received[MANY];
+};
+
+static uint64_t now_ns = SECOND;
+
+uint64_t cw_clock_ns(void)
+{
+    return now_ns;
+}
+
+static struct node *node_of(struct cw_conn *conn)
+{
+    return conn->iface->owner;
+}
+
+static unsigned number_of(struct cw_conn *conn)
+{
+    return (unsigned)(uintptr_t)conn->user;
+}
+
+static void on_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct node *node = node_of(conn);
+    uint64_t number;
+
+    (void)id;
+    assert_true(length >= sizeof(number));
+    memcpy(&number, data, sizeof(number));
+    assert_int_equal(number, node->received[number_of(conn)]++); /* each once and in its turn */
+}
+
+static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
+                              size_t *reply_length)
+{
+    struct node *node = owner;
+
+    (void)hello;
+    (void)hello_length;
+    (void)reply;
+    node->conns[node->num_conns] = conn;
+    conn->user                   = (void *)(uintptr_t)node->num_conns++;
+    *reply_length                = 0;
+    return UCS_OK;
+}
+
+static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    (void)reply;
+    (void)reply_length;
+    assert_int_equal(status, UCS_OK);
+    node_of(conn)->num_opened++;
+}
+
+static void on_room(struct cw_conn *conn)
+{
+    node_of(conn)->num_room++;
+}
+
+static void on_closed(struct cw_conn *conn, ucs_status_t status)
+{
+    assert_int_equal(status, UCS_ERR_CONNECTION_RESET);
+    node_of(conn)->num_closed++;
+}
+
+static const struct cw_upcalls upcalls = {
+    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+
+static struct node hub, far;
+
+static void node_new(struct node *node, int wakeup)
+{
+    static const struct cw_device device = {.name = "memory"};
+    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
+                                            .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
+
+    memset(node, 0, sizeof(*node));
+    node->config.posix_seg_size  = 1024;
+    node->config.posix_fifo_size = 16;
+    node->config.posix_bw_bps    = 1e10;
+    assert_int_equal(cw_poller_new(wakeup, &node->poller), UCS_OK);
+    params.poller = node->poller;
+    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+}
+
+static void progress(struct node *node)
+{
+    cw_shm_transport.progress(node->iface);
+    cw_poller_dispatch(node->poller);
+    cw_shm_transport.progress(node->iface);
+}
+
+static void both_progress(void)
+{
+    progress(&hub);
+    progress(&far);
+}
+
+/* Connections 0 to count - 1, dialled by `far` one after the other. */
+static void meet(unsigned count, int wakeup)
+{
+    char address[64];
+    size_t length;
+    unsigned i;
+
+    node_new(&hub, wakeup);
+    node_new(&far, 0);
+    length = cw_shm_transport.address(hub.iface, address, sizeof(address));
+    while (far.num_conns < count) {
+        assert_int_equal(cw_shm_transport.dial(far.iface, address, length, "hello", 5,
+                                               (void *)(uintptr_t)far.num_conns, &far.conns[far.num_conns]), UCS_OK);
+        far.num_conns++;
+        for (i = 0; i < 1000 && far.num_opened < far.num_conns; i++) {
+            both_progress();
+        }
+    }
+    assert_int_equal(hub.num_conns, count);
+}
+
+static void node_free(struct node *node)
+{
+    unsigned i;
+
+    for (i = 0; i < node->num_conns; i++) {
+        cw_shm_transport.close_conn(node->conns[i]);
+    }
+    cw_shm_transport.close(node->iface);
+    cw_poller_free(node->poller);
+}
+
+static int part(void **state)
+{
+    (void)state;
+    node_free(&far);
+    node_free(&hub);
+    return 0;
+}
+
+static struct shm_conn *conn_of(struct node *node, unsigned i)
+{
+    return cw_container_of(node->conns[i], struct shm_conn, super);
+}
+
+static unsigned num_hot(const struct node *node)
+{
+    return cw_container_of(node->iface, struct shm_iface, super)->num_hot;
+}
+
+static ucs_status_t say(struct node *from, unsigned i)
+{
+    const uint64_t zeros[64] = {0};
+    ucs_status_t status;
+
+    status = cw_shm_transport.send_short(from->conns[i], 1, from->sent[i], zeros, (from->sent[i] % 3) * 8);
+    from->sent[i] += status == UCS_OK;
+    return status;
+}
+
+static void rest(void)
+{
+    unsigned i;
+
+    for (i = 0; i < 6; i++) {
+        now_ns += SECOND / 10;
+        both_progress();
+    }
+}
+
+static void few_are_always_looked_at(void **state)
+{
+    (void)state;
+    meet(8, 0);
+    rest();
+    assert_int_equal(num_hot(&hub), 8);
+    assert_int_equal(say(&far, 3), UCS_OK);
+    cw_shm_transport.progress(hub.iface);
+    assert_int_equal(hub.received[3], 1);
+}
+
+static void idle_ones_are_not_looked_at_until_a_packet_comes(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    meet(MANY, 0);
+    assert_int_equal(num_hot(&hub), MANY);
+    rest();
+    assert_int_equal(num_hot(&hub), 0);
+    for (i = 0; i < MANY; i++) {
+        assert_int_equal(say(&far, i), UCS_OK);
+        assert_int_equal(say(&far, i), UCS_OK);
+        cw_shm_transport.progress(hub.iface);
+        assert_int_equal(hub.received[i], 0);
+        progress(&hub);
+        assert_int_equal(hub.received[i], 2);
+        assert_int_equal(num_hot(&hub), i + 1);
+    }
+    rest();
+    assert_int_equal(num_hot(&hub), 0);
+    for (i = 0; i < 100; i++) {         /* and again, in another order */
+        assert_int_equal(say(&far, i * 7 % MANY), UCS_OK);
+        assert_int_equal(say(&hub, i * 3 % MANY), UCS_OK);
+        now_ns += SECOND / 40;
+        both_progress();
+    }
+    both_progress();
+    assert_memory_equal(hub.received, far.sent, sizeof(far.sent));
+    assert_memory_equal(far.received, hub.sent, sizeof(hub.sent));
+}
+
+static void busy_ones_are_looked_at_all_the_time(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    meet(MANY, 0);
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(say(&far, 5), UCS_OK);
+        cw_shm_transport.progress(hub.iface);
+        assert_int_equal(hub.received[5], i + 1);
+        now_ns += SECOND / 20;
+        both_progress();
+    }
+    assert_int_equal(num_hot(&hub), 1);
+}
+
+/* The flag is set, but the peer looked at it just before its packet was to be seen. */
+static void a_packet_that_crosses_the_flag_is_found(void **state)
+{
+    struct shm_conn *conn;
+
+    (void)state;
+    meet(MANY, 0);
+    conn = conn_of(&far, 4);
+    rest();
+    assert_int_equal(say(&far, 4), UCS_OK);
+    both_progress();
+    while (conn_of(&hub, 4)->heat != SHM_COOLING) {
+        now_ns += SECOND / 20;
+        both_progress();
+    }
+    assert_int_equal(__atomic_exchange_n(&conn->tx.control->attention, 0, __ATOMIC_RELAXED), SHM_ATTENTION_COLD);
+    assert_int_equal(say(&far, 4), UCS_OK); /* without a byte on the socket */
+    cw_shm_transport.progress(hub.iface);
+    assert_int_equal(hub.received[4], 2);
+}
+
+static void the_end_of_an_idle_one_is_noticed(void **state)
+{
+    (void)state;
+    meet(MANY, 0);
+    rest();
+    assert_int_equal(say(&far, MANY - 1), UCS_OK);
+    cw_shm_transport.close_conn(far.conns[--far.num_conns]);
+    both_progress();
+    assert_int_equal(hub.received[MANY - 1], 1); /* what it had to say came before */
+    assert_int_equal(hub.num_closed, 1);
+    cw_shm_transport.close_conn(hub.conns[--hub.num_conns]);
+    rest();
+    assert_int_equal(say(&far, 0), UCS_OK);
+    both_progress();
+    assert_int_equal(hub.received[0], 1);
+}
+
+static void an_idle_one_without_room_is_told_when_there_is_some(void **state)
+{
+    (void)state;
+    meet(MANY, 0);
+    rest();
+    while (say(&hub, 2) == UCS_OK) {
+    }
+    assert_int_equal(num_hot(&hub), 1);
+    rest();
+    both_progress();
+    assert_int_equal(far.received[2], hub.sent[2]);
+    assert_true(hub.num_room > 0);
+}
+
+static void who_sleeps_is_woken_by_an_idle_one(void **state)
+{
+    struct pollfd fd;
+
+    (void)state;
+    meet(MANY, 1);
+    rest();
+    assert_int_equal(num_hot(&hub), 0);
+    (void)cw_poller_check(hub.poller);
+    fd = (struct pollfd){.fd = cw_poller_fd(hub.poller), .events = POLLIN};
+    assert_int_equal(cw_shm_transport.arm(hub.iface), UCS_OK);
+    assert_int_equal(poll(&fd, 1, 0), 0);
+    now_ns += 100 * SECOND;
+    assert_int_equal(poll(&fd, 1, 100), 0); /* no alarm of ours wakes it */
+    assert_int_equal(say(&far, 6), UCS_OK);
+    assert_int_equal(poll(&fd, 1, 10000), 1);
+    progress(&hub);
+    assert_int_equal(hub.received[6], 1);
+}
+
+/* A peer that sets what it likes and rings all the time. */
+static void a_bad_peer_harms_itself_only(void **state)
+{
+    unsigned i, j;
+
+    (void)state;
+    meet(MANY, 0);
+    for (i = 0; i < 200; i++) {
+        for (j = 0; j < MANY / 2; j++) {
+            conn_of(&far, j)->tx.control->attention = i * 2654435761u;
+            conn_of(&far, j)->rx.control->attention = i * 2246822519u;
+            (void)send(conn_of(&far, j)->item.fd, "nonsense", i % 9, MSG_DONTWAIT | MSG_NOSIGNAL);
+            (void)say(&hub, j);
+        }
+        assert_int_equal(say(&far, MANY - 1), UCS_OK);
+        now_ns += SECOND / 30;
+        both_progress();
+        both_progress();
+        assert_int_equal(hub.received[MANY - 1], i + 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(few_are_always_looked_at, part),
+        cmocka_unit_test_teardown(idle_ones_are_not_looked_at_until_a_packet_comes, part),
+        cmocka_unit_test_teardown(busy_ones_are_looked_at_all_the_time, part),
+        cmocka_unit_test_teardown(a_packet_that_crosses_the_flag_is_found, part),
+        cmocka_unit_test_teardown(the_end_of_an_idle_one_is_noticed, part),
+        cmocka_unit_test_teardown(an_idle_one_without_room_is_told_when_there_is_some, part),
+        cmocka_unit_test_teardown(who_sleeps_is_woken_by_an_idle_one, part),
+        cmocka_unit_test_teardown(a_bad_peer_harms_itself_only, part),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
