@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * bench_idle: what connected endpoints cost on which nothing moves. A worker with many endpoints, all but one to
- * another process, and a worker with a single endpoint, in turn: a call of progress that finds nothing, and a message of
- * 8 B from another worker of this process with the progress that finds it.
+ * another process, and a worker with a single endpoint, in turn: a call of progress that finds nothing, and a message
+ * of 8 B from another worker of this process with the progress that finds it.
  *
  * Usage: bench_idle [-n endpoints]
  * Prints "key value" lines: medians, and the medians of the ratios of many to one in each round. A plain program of the

@@ -546,7 +546,9 @@ def threads_rows(settings, tools):
                                      ("alone_rate", "MULTI, one thread sends and progresses", "msg/s", "more"),
                                      ("one_rate", "MULTI, one sends, one progresses", "msg/s", "more"),
                                      ("two_rate", "MULTI, two send, one progresses", "msg/s", "more"),
-                                     ("longest_us", "longest send beside one that progresses", "usec", "less")):
+                                     ("longest_us", "longest send beside one that progresses", "usec", "less"),
+                                     ("longest_kept_us", "the same, of a thread that kept its processor", "usec",
+                                      "less")):
         yield Row("threads", f"shm, {label}", unit, better,
                   {tool.name: startup_source(settings, tool, key, (), "shm", 1, "bench_threads")
                    for tool in libraries})

@@ -10,6 +10,7 @@
  *   one_rate      MULTI worker: one thread sends, one progresses without pause
  *   two_rate      MULTI worker: two threads send, one progresses without pause
  *   longest_us    of all sends of the last two, the longest call in microseconds
+ *   longest_kept_us  likewise of those in which nobody took the processor from the thread: what the lock alone takes
  * A plain program of the public interface: LD_LIBRARY_PATH chooses the library.
  */
 #define _GNU_SOURCE
@@ -27,6 +28,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -56,7 +58,8 @@ struct run {
 struct sender {
     struct run *run;
     unsigned index;
-    double longest_us;
+    uint64_t longest;               /* ticks of a call */
+    uint64_t longest_kept;
 };
 
 static uint64_t read_word(const uint64_t *word)
@@ -121,12 +124,26 @@ static void finish(struct run *run, ucs_status_ptr_t request)
     cw_side_check("ucp_am_send_nbx", status);
 }
 
+/* How often this thread lost its processor to another one. */
+static long times_lost(void)
+{
+    struct rusage usage;
+
+    return (getrusage(RUSAGE_THREAD, &usage) == 0) ? usage.ru_nivcsw : 0;
+}
+
+static uint64_t longer(uint64_t one, uint64_t other)
+{
+    return (one > other) ? one : other;
+}
+
 static void *send_all(void *arg)
 {
     static const ucp_request_param_t none;
     struct sender *sender = arg;
     struct run *run       = sender->run;
-    uint64_t i, word = 1, before = 0, longest = 0, took;
+    uint64_t i, word = 1, before = 0, took;
+    long lost = 0;
     bool timed;
 
     while (!is_set(&run->go)) {
@@ -134,16 +151,19 @@ static void *send_all(void *arg)
     }
     for (i = 0; i < run->messages; i++) {
         timed  = i % UNTIMED == 0;
+        lost   = timed ? times_lost() : 0;
         before = timed ? cw_ticks_now() : 0;
         ucs_status_ptr_t request = ucp_am_send_nbx(run->eps[sender->index], AM_ID, NULL, 0, &word, sizeof(word), &none);
-        took    = timed ? cw_ticks_now() - before : 0;
-        longest = (took > longest) ? took : longest;
+        took   = timed ? cw_ticks_now() - before : 0;
+        sender->longest = longer(took, sender->longest);
+        if (timed && times_lost() == lost) {
+            sender->longest_kept = longer(took, sender->longest_kept);
+        }
         finish(run, request);
         if (run->progresses_itself && timed) {
             ucp_worker_progress(run->side.worker);
         }
     }
-    sender->longest_us = (double)longest * cw_ticks_ns() / 1e3;
     return NULL;
 }
 
@@ -188,7 +208,7 @@ static void connect_all(struct run *run, unsigned senders, ucs_thread_mode_t mod
 }
 
 /* Messages per second. */
-static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64_t messages, double *longest_us)
+static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64_t messages, struct sender *longest)
 {
     struct run run = {.messages = messages / senders, .progresses_itself = !helped};
     struct sender bodies[MAX_SENDERS];
@@ -208,7 +228,8 @@ static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64
     __atomic_store_n(&run.go, true, __ATOMIC_RELEASE);
     for (unsigned i = 0; i < senders; i++) {
         pthread_join(threads[i], NULL);
-        *longest_us = (bodies[i].longest_us > *longest_us) ? bodies[i].longest_us : *longest_us;
+        longest->longest      = longer(bodies[i].longest, longest->longest);
+        longest->longest_kept = longer(bodies[i].longest_kept, longest->longest_kept);
     }
     while (read_word(&board->arrived) < wanted) {
         if (!helped) {
@@ -230,7 +251,7 @@ static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64
 int main(int argc, char **argv)
 {
     uint64_t messages = 1000000;
-    double longest_us = 0, ignored = 0;
+    struct sender longest = {.longest = 0}, ignored = longest;
     pid_t child;
 
     cw_say_setup("bench_threads", false);
@@ -259,9 +280,10 @@ int main(int argc, char **argv)
     }
     printf("single_rate %.0f\n", rate(1, false, UCS_THREAD_MODE_SINGLE, messages, &ignored));
     printf("alone_rate %.0f\n", rate(1, false, UCS_THREAD_MODE_MULTI, messages, &ignored));
-    printf("one_rate %.0f\n", rate(1, true, UCS_THREAD_MODE_MULTI, messages, &longest_us));
-    printf("two_rate %.0f\n", rate(2, true, UCS_THREAD_MODE_MULTI, messages, &longest_us));
-    printf("longest_us %.1f\n", longest_us);
+    printf("one_rate %.0f\n", rate(1, true, UCS_THREAD_MODE_MULTI, messages, &longest));
+    printf("two_rate %.0f\n", rate(2, true, UCS_THREAD_MODE_MULTI, messages, &longest));
+    printf("longest_us %.1f\n", (double)longest.longest * cw_ticks_ns() / 1e3);
+    printf("longest_kept_us %.1f\n", (double)longest.longest_kept * cw_ticks_ns() / 1e3);
     __atomic_store_n(&board->over, 1, __ATOMIC_RELEASE);
     return (waitpid(child, NULL, 0) == child) ? 0 : 1;
 }
