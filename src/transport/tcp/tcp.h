@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The insides of the TCP transport: one listening socket per iface, one socket per connection, and further ones for its
- * placed packets (tcp_rails.c), which are connections of their own here that belong to a first one. Each stays
- * registered in the worker's poller; those that were active lately are besides received from directly at each progress
- * (the hot set).
+ * placed packets (tcp_rails.c), which are connections of their own here that belong to a first one. Each is registered
+ * in the worker's poller; those that were active lately are besides received from directly at each progress (the hot
+ * set), and leave the poller when they are very active and the worker never sleeps.
  *
  *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
@@ -38,6 +38,7 @@
 #define CW_TCP_RAILS_MIN          (256u << 10) /* payload of the placed packet that makes the dialler open them */
 #define CW_TCP_RAILS_PLACED       (512u << 10) /* max_placed when there may be any: long messages use several */
 #define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
+#define CW_TCP_MIN_FRUITFUL       64u   /* receives of packets after which a hot one leaves the poller */
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
@@ -158,6 +159,8 @@ struct cw_tcp_conn {
     size_t rx_size;
     uint8_t rx_head[CW_TCP_PLACED_HEADER];
     uint16_t fruitless;
+    uint8_t fruitful;             /* while hot, up to CW_TCP_MIN_FRUITFUL */
+    uint8_t unpolled;             /* OPEN, hot, and not in the poller */
     uint8_t state;
     uint8_t is_hot;
     uint8_t quiet;                /* watched, and not on iface->in_flight */
@@ -197,6 +200,7 @@ struct cw_tcp_iface {
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
+    int sleeps;                   /* the worker may: every socket stays in the poller */
     struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
@@ -278,6 +282,10 @@ unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);
 void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
+/* Back to the poller if it left it. 0: there is no memory for that; it has to stay hot. */
+int cw_tcp_hot_cool(struct cw_tcp_conn *conn);
+/* A hot connection that is received from again and again. */
+void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn);
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
 

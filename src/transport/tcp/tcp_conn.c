@@ -60,7 +60,10 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
     cw_tcp_guard_free(conn);
     cw_tcp_watch_pause(conn);
     if (conn->item.fd >= 0) {
-        cw_poller_remove(iface->poller, &conn->item);
+        if (!conn->unpolled) {
+            cw_poller_remove(iface->poller, &conn->item);
+        }
+        conn->unpolled = 0;
         cw_net_close(conn->item.fd);
         conn->item.fd = -1;
         cw_tcp_accept_resume(iface);
@@ -136,9 +139,13 @@ void cw_tcp_hot_add(struct cw_tcp_conn *conn)
                 coldest = i;
             }
         }
+        if (!cw_tcp_hot_cool(iface->hot[coldest])) {
+            return;
+        }
         cw_tcp_hot_remove(iface->hot[coldest]);
     }
     conn->is_hot                 = 1;
+    conn->fruitful               = 0;
     iface->hot[iface->num_hot++] = conn;
 }
 
@@ -154,6 +161,23 @@ void cw_tcp_hot_remove(struct cw_tcp_conn *conn)
     for (i = 0; iface->hot[i] != conn; i++) {
     }
     iface->hot[i] = iface->hot[--iface->num_hot];
+}
+
+int cw_tcp_hot_cool(struct cw_tcp_conn *conn)
+{
+    return !conn->unpolled || cw_tcp_tx_repoll(conn);
+}
+
+/* What comes for a descriptor of an event set costs its sender a wake-up of the set, a twentieth of a small message. */
+void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn)
+{
+    if (conn->fruitful < CW_TCP_MIN_FRUITFUL - 1) {
+        conn->fruitful++;
+    } else if (conn->item.events == CW_POLL_READ && !cw_tcp_iface_of(&conn->super)->sleeps) {
+        cw_poller_remove(cw_tcp_iface_of(&conn->super)->poller, &conn->item);
+        conn->fruitful = CW_TCP_MIN_FRUITFUL;
+        conn->unpolled = 1;
+    }
 }
 
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)

@@ -46,13 +46,30 @@ static void release_tx(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
     iface->spare_tx = tx;
 }
 
+static unsigned interest(const struct cw_tcp_conn *conn)
+{
+    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
+}
+
+int cw_tcp_tx_repoll(struct cw_tcp_conn *conn)
+{
+    if (cw_poller_add(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn)) != UCS_OK) {
+        return 0;
+    }
+    conn->unpolled = 0;
+    conn->fruitful = 0;
+    return 1;
+}
+
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
 {
-    const unsigned write = (conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0;
-    const unsigned read  = conn->deaf ? 0 : CW_POLL_READ;
-
-    if (conn->item.fd >= 0) {
-        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, read | write);
+    if (conn->item.fd < 0) {
+        return;
+    }
+    if (cw_likely(!conn->unpolled)) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
+    } else if (!conn->is_hot || (interest(conn) & CW_POLL_WRITE)) {
+        (void)cw_tcp_tx_repoll(conn); /* else progress tries to send */
     }
 }
 
