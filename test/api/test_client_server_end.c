@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections that were made at a listener fail and end: CS-23..31, CS-34, CLS-8, CLS-9, ERR-11, ERR-20, and
+ * How connections that were made at a listener fail and end: CS-23..31, CS-34, CLS-3, CLS-8, CLS-9, ERR-11, ERR-20, and
  * servers that are killed.
  */
 #define _GNU_SOURCE
@@ -258,6 +258,96 @@ static void test_cs29_err20_one_side_closes(void **state)
         }
     }
     ucp_listener_destroy(listener.handle);
+}
+
+enum { GIVEN_UP = 12 };
+
+struct given_up {
+    int times;
+    ucs_status_t status;
+};
+
+static void on_given_up(void *request, ucs_status_t status, void *user_data)
+{
+    struct given_up *given = user_data;
+
+    given->times++;
+    given->status = status;
+    ucp_request_free(request);
+}
+
+/* A long message, a short one that waits for its match, a stream that nobody reads, a flush behind them. */
+static ucs_status_ptr_t post_given_up(ucp_ep_h ep, int kind, const char *data, size_t length, struct given_up *given)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param.cb.send      = on_given_up;
+    param.user_data    = given;
+    switch (kind % 4) {
+    case 0:
+        return ucp_tag_send_nbx(ep, data, length, 1, &param);
+    case 1:
+        return ucp_tag_send_sync_nbx(ep, data, 8, 1, &param);
+    case 2:
+        return ucp_stream_send_nbx(ep, data, length, &param);
+    default:
+        return ucp_ep_flush_nbx(ep, &param);
+    }
+}
+
+/* CLS-3: the callback of everything that waits comes once, also of what was on its way; the server is told once. */
+static void test_cls3_force_forgets_no_callback(void **state)
+{
+    static const size_t length = 24u << 20;
+    struct given_up given[GIVEN_UP];
+    char *data = calloc(1, length);
+    struct cs_listener listener;
+    struct cs_couple couple;
+    int moment, i, waiting;
+
+    (void)state;
+    assert_non_null(data);
+    for (moment = 0; moment < 3; moment++) {
+        cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+        couple = (struct cs_couple){0};
+        memset(given, 0, sizeof(given));
+        if (moment > 0) {
+            cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
+        } else { /* not connected yet */
+            couple.client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER,
+                                       &couple.client_errors);
+        }
+        for (i = waiting = 0; i < GIVEN_UP; i++) {
+            if (UCS_PTR_IS_PTR(post_given_up(couple.client, i, data, length, &given[i]))) {
+                waiting++;
+            } else {
+                given[i] = (struct given_up){1, UCS_OK}; /* ended in the call */
+            }
+        }
+        assert_true(waiting >= 6);
+        if (moment == 2) {
+            cs_settle();
+        }
+        (void)cs_wait(cs_close(couple.client, true), "close");
+        for (i = 0; i < GIVEN_UP; i++) {
+            cs_until(&given[i].times, 1, "callback of what was given up");
+        }
+        if (moment > 0) {
+            cs_until(&couple.server_errors.count, 1, "failure at the server");
+            (void)cs_wait(cs_close(couple.server, true), "close");
+        }
+        cs_settle();
+        for (i = 0; i < GIVEN_UP; i++) {
+            assert_int_equal(given[i].times, 1);
+            assert_true(given[i].status == UCS_ERR_CANCELED || given[i].status == UCS_OK);
+        }
+        assert_int_equal(given[1].status, UCS_ERR_CANCELED); /* nobody received it */
+        assert_int_equal(couple.client_errors.count, 0);
+        assert_true(couple.server_errors.count == (moment > 0));
+        ucp_listener_destroy(listener.handle);
+    }
+    free(data);
 }
 
 static void test_cls9_both_close_at_once(void **state)
@@ -632,6 +722,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_client_closes_before_it_is_through, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_server_closes_before_the_client_is_through, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_workers_go_in_the_middle_of_it, cs_setup, cs_teardown),
+        cmocka_unit_test_setup_teardown(test_cls3_force_forgets_no_callback, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs34_cycles_keep_no_descriptors, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs28_server_killed, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs29_server_process_closes, cs_setup, cs_teardown),
