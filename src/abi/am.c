@@ -88,7 +88,6 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
         return UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
-    CW_PROBE(am_send, ep, id, count);
     result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
     cw_worker_leave(worker);
     return result;
@@ -97,15 +96,14 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    const uint32_t checked = CW_DOOR_CHECKED | UCP_OP_ATTR_FIELD_FLAGS;
-    ucp_worker_h worker    = ep->worker;
-
-    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM) || header_length > 0 || (param->op_attr_mask & checked) ||
-                    worker->mt)) {
-        return send_checked(ep, id, header, header_length, buffer, count, param);
-    }
     CW_PROBE(am_send, ep, id, count);
-    return cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
+    if (cw_likely((ep->worker->quick & UCP_FEATURE_AM) && header_length == 0 &&
+                  cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS))) {
+        return cw_likely(cw_ep_has_cell(ep, count) && ep->fences == 0) ?
+               cw_am_send_cell(ep, (uint16_t)id, buffer, count) :
+               cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);
+    }
+    return send_checked(ep, id, header, header_length, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,

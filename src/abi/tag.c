@@ -18,13 +18,12 @@ static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, si
     return result;
 }
 
-static CW_INLINE ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                            const ucp_request_param_t *param, int sync, const char *call)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_t status;
 
-    CW_PROBE(tag_send, ep, count, tag);
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
     }
@@ -39,12 +38,16 @@ static CW_INLINE ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                   const ucp_request_param_t *param)
 {
-    return tag_send(ep, buffer, count, tag, param, 0, __func__);
+    CW_PROBE(tag_send, ep, count, tag);
+    return cw_likely((ep->worker->quick & UCP_FEATURE_TAG) &&
+                     cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) ?
+           cw_tag_send_plain(ep, buffer, count, tag, param) : tag_send(ep, buffer, count, tag, param, 0, __func__);
 }
 
 ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                        const ucp_request_param_t *param)
 {
+    CW_PROBE(tag_send, ep, count, tag);
     return tag_send(ep, buffer, count, tag, param, 1, __func__);
 }
 

@@ -117,7 +117,19 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    return cw_likely(!worker->mt) ? cw_worker_progress(worker) : progress_locked(worker);
+    struct cw_consumer *inbox = *worker->inbox;
+    uint64_t word;
+
+    if (cw_unlikely(worker->mt)) {
+        return progress_locked(worker);
+    }
+    if (inbox != NULL) {
+        word = cw_cell_peek(inbox);
+        if (cw_worker_may_take(inbox, word)) {
+            return cw_worker_take(worker, inbox, word);
+        }
+    }
+    return cw_worker_progress(worker);
 }
 
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)

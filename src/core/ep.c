@@ -221,6 +221,17 @@ static int is_connecting(const struct ucp_ep *ep)
     return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
 }
 
+/* Also not where nothing is sent short, or where packets are noted. */
+static struct cw_producer *find_cells(const struct ucp_ep *ep)
+{
+    const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
+
+    if (iface == NULL || iface->transport->cells == NULL || ep->worker->trace != NULL) {
+        return NULL;
+    }
+    return (iface->plan->short_end > CW_CELL_SHORT) ? iface->transport->cells(ep->conn) : NULL;
+}
+
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
 {
     struct ucp_worker *worker = ep->worker;
@@ -237,6 +248,7 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     worker->num_connecting -= (unsigned)is_connecting(ep);
     worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state               = (uint8_t)state;
+    ep->cells               = (state == CW_EP_OPEN) ? find_cells(ep) : NULL;
     worker->num_connecting += (unsigned)is_connecting(ep);
     worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
     if (worker->num_waiting == 0) {

@@ -16,6 +16,7 @@
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
 
+#include "base/cell.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/worker.h"
@@ -45,6 +46,7 @@ struct cw_meeting {
 struct ucp_ep {
     struct ucp_worker *worker;
     struct cw_conn *conn;               /* NULL unless DIALING or OPEN */
+    struct cw_producer *cells;          /* takes short packets while OPEN; NULL: all go by the transport's slots */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
     struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
@@ -162,6 +164,12 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 
 /* Puts the endpoint on the worker's list of those to be looked after by progress. */
 void cw_ep_reap_later(struct ucp_ep *ep);
+
+/* Whether a packet of this length, beside its header of 8 bytes, may go into a cell now. */
+static CW_INLINE int cw_ep_has_cell(const struct ucp_ep *ep, size_t length)
+{
+    return length <= CW_CELL_SHORT && ep->cells != NULL && cw_cell_is_free(ep->cells) && cw_list_empty(&ep->pending);
+}
 
 /* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in
  * one call (docs/decisions/tcp-rate.md). Of open endpoints. */

@@ -15,6 +15,11 @@
 /* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
  * shared memory its latency (docs/decisions/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 64u
+/* Packets that come by an inbox, in one round; and how often the other interfaces are asked while it has some. */
+#define CELLS_PER_ROUND   15u /* and the first one */
+#define ROUNDS_PER_IFACES 8u
+/* Of idle rounds, as long as they are short, this one reads the clock. */
+#define ROUNDS_PER_CLOCK  4u
 /* What was counted is shown this often while idle; looks then come after some microseconds each. */
 #define IDLE_POLLS_PER_PAGE 16u
 
@@ -161,6 +166,20 @@ static void release(struct ucp_worker *worker)
     free(worker);
 }
 
+/* Packets that are noted come by the transport. */
+static void find_inbox(struct ucp_worker *worker)
+{
+    unsigned i;
+
+    worker->packet = worker->handlers->upcalls->packet;
+    worker->inbox  = &worker->no_inbox;
+    for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
+        if (worker->ifaces[i]->transport->cells != NULL) {
+            worker->inbox = &worker->ifaces[i]->inbox;
+        }
+    }
+}
+
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
                            const struct cw_worker_handlers *handlers, struct ucp_worker **worker_p)
 {
@@ -210,6 +229,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         return status;
     }
     cw_counters_ready(worker);
+    find_inbox(worker);
     worker->quick = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
@@ -249,23 +269,32 @@ void cw_worker_free(struct ucp_worker *worker)
 
 static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
 {
+    if (++worker->counts.values[CW_COUNT_POLLS] % IDLE_POLLS_PER_PAGE == 0 || count > 0) {
+        cw_counters_publish(worker);
+    }
+    return count + cw_poller_dispatch(worker->poller);
+}
+
+/* After a round without packets. Reading the clock costs more than the rest of such a round: as long as rounds are
+ * short, only some do it. */
+static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
+{
     uint64_t now;
 
-    if (count > 0) {
-        if (++worker->busy_rounds % BUSY_ROUNDS_PER_POLL != 0) {
-            return count;
+    if (cw_likely(!worker->poll_always && worker->num_connecting == 0)) {
+        if (worker->rounds_to_clock > 0) {
+            worker->rounds_to_clock--;
+            return 0;
         }
-    } else if (!worker->poll_always && worker->num_connecting == 0) {
-        now = cw_clock_ticks();
+        now                     = cw_clock_ticks();
+        worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
+        worker->last_ticks      = now;
         if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {
             return 0;
         }
         worker->last_poll_ticks = now;
     }
-    if (++worker->counts.values[CW_COUNT_POLLS] % IDLE_POLLS_PER_PAGE == 0 || count > 0) {
-        cw_counters_publish(worker);
-    }
-    return count + cw_poller_dispatch(worker->poller);
+    return poll_descriptors(worker, 0);
 }
 
 static unsigned run_jobs(struct ucp_worker *worker)
@@ -284,8 +313,23 @@ static unsigned run_jobs(struct ucp_worker *worker)
     return count;
 }
 
+/* What was put off until no transport is on the stack. */
+static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
+{
+    if (!cw_list_empty(&worker->jobs)) {
+        count += run_jobs(worker);
+    }
+    if (!cw_list_empty(&worker->reap)) {
+        count += cw_ep_reap_all(worker);
+    }
+    worker->progress_depth = 0;
+    return count;
+}
+
 unsigned cw_worker_progress(struct ucp_worker *worker)
 {
+    const struct cw_consumer *inbox = *worker->inbox;
+    const struct cw_iface *idle;
     unsigned count = 0, i;
 
     if (cw_unlikely(worker->progress_depth > 0)) {
@@ -293,15 +337,76 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     worker->progress_depth = 1;
     worker->round++;
+    idle = (inbox != NULL && cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (worker->ifaces[i] != idle) {
+            count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
+        }
+    }
+    if (count == 0) {
+        count = poll_idle(worker);
+    } else if (++worker->busy_rounds % BUSY_ROUNDS_PER_POLL == 0) {
+        count = poll_descriptors(worker, count);
+    }
+    if (cw_unlikely(!cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->reap))) {
+        return end_round(worker, count);
+    }
+    worker->progress_depth = 0;
+    return count;
+}
+
+/* Hands up one packet. Its cell stays as it is until the producer is told. */
+static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+{
+    const struct cw_cell *cell = inbox->cell;
+
+    cw_cell_advance(inbox);
+    worker->packet(inbox->conn, cw_cell_id(word), cell->data, cw_cell_length(word));
+}
+
+/* The packets behind the first one. */
+static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+{
+    unsigned count = 0;
+
+    do {
+        take_packet(worker, inbox, word);
+        word = cw_cell_peek(inbox);
+    } while (++count < CELLS_PER_ROUND && cw_worker_may_take(inbox, word));
+    return count;
+}
+
+/* Now and then while the inbox has packets. */
+static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
+{
+    unsigned i;
+
     for (i = 0; i < worker->num_ifaces; i++) {
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }
-    count = poll_descriptors(worker, count);
-    if (cw_unlikely(!cw_list_empty(&worker->jobs))) {
-        count += run_jobs(worker);
+    return (worker->busy_rounds % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
+}
+
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+{
+    unsigned count = 1;
+
+    if (cw_unlikely(worker->progress_depth > 0)) {
+        return 0;
     }
-    if (cw_unlikely(!cw_list_empty(&worker->reap))) {
-        count += cw_ep_reap_all(worker);
+    worker->progress_depth = 1;
+    worker->round++;
+    cw_cell_answering(inbox->answers);
+    take_packet(worker, inbox, word);
+    word = cw_cell_peek(inbox);
+    if (cw_worker_may_take(inbox, word)) {
+        count += take_more(worker, inbox, word);
+    }
+    if (cw_unlikely(++worker->busy_rounds % ROUNDS_PER_IFACES == 0)) {
+        count = look_around(worker, count);
+    }
+    if (cw_unlikely(!cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->reap))) {
+        return end_round(worker, count);
     }
     worker->progress_depth = 0;
     return count;

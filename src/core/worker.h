@@ -9,6 +9,7 @@
 
 #include <assert.h>
 
+#include "base/cell.h"
 #include "base/compiler.h"
 #include "base/hash.h"
 #include "base/idmap.h"
@@ -71,9 +72,14 @@ struct ucp_worker {
     struct cw_protocol_plan plans[CW_MAX_IFACES];
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
     unsigned num_ifaces;
+    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or of `no_inbox` */
+    struct cw_consumer *no_inbox;
+    void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t round;                     /* of progress */
     uint64_t last_poll_ticks;
+    uint64_t last_ticks;                /* when the clock was read in an idle round ... */
+    unsigned rounds_to_clock;           /* ... and how many of them follow that do not read it */
     uint64_t busy_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
     unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
@@ -117,6 +123,15 @@ void cw_worker_free(struct ucp_worker *worker);
 
 /* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
 unsigned cw_worker_progress(struct ucp_worker *worker);
+
+/* Whether the core may take this packet of an inbox by itself. */
+static CW_INLINE int cw_worker_may_take(const struct cw_consumer *inbox, uint64_t word)
+{
+    return word != 0 && cw_cell_length(word) <= CW_CELL_DATA && !cw_cell_should_tell(inbox);
+}
+
+/* A round of progress for that packet and those behind it. */
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word);
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);

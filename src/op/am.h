@@ -62,6 +62,8 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
 /* am_send.c. Results as the *_nbx calls define them (REQ-1). */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
+/* The same of `length` plain bytes without header and flags, for which there is a cell. */
+ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, uint16_t id, const void *buffer, size_t length);
 /* What every packet of the worker's interfaces can carry; does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 

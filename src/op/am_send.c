@@ -175,6 +175,17 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     return send_request(ep, id, header, header_length, buffer, count, flags, param);
 }
 
+ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, uint16_t id, const void *buffer, size_t length)
+{
+    const struct cw_wire_am am = wire_header(id, 0, 0);
+    uint64_t first;
+
+    memcpy(&first, &am, sizeof(first));
+    cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+    cw_cell_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length);
+    return NULL;
+}
+
 size_t cw_am_max_header(struct ucp_worker *worker)
 {
     struct cw_am_state *state = &cw_op_state(worker)->am;

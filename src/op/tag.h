@@ -29,6 +29,9 @@ struct ucp_recv_desc {
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes on the match (TAG-21). */
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync);
+/* The same of `length` plain bytes, where nothing is noted and the result may come at once. */
+ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
+                                   const ucp_request_param_t *param);
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 
 /* tag_recv.c */

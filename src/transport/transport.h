@@ -21,6 +21,8 @@
 #include "ucs/type/status.h"
 
 struct cw_beacon;
+struct cw_consumer;
+struct cw_producer;
 struct cw_config;
 struct cw_conn;
 struct cw_iface;
@@ -198,6 +200,11 @@ struct cw_transport {
     /* Both ends; family CW_NET_NONE when they are not known any more. */
     void (*ends)(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
 
+    /* Short packets without the transport's help (base/cell.h). Asked when a connection is open: the cells into which
+     * the core may put them by itself, in turn with the slots above, whenever one is free; what finds none free takes a
+     * slot. NULL, the slot or the answer: it may not. */
+    struct cw_producer *(*cells)(struct cw_conn *conn);
+
     /* Memory of the peer's process: all four or none. peer_ready: whether copies to and from it have been proved to
      * work on this open connection; 0 for good after they once did not. */
     int (*peer_ready)(struct cw_conn *conn);
@@ -242,6 +249,9 @@ struct cw_iface {
     void *owner;
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* the core's: how it uses these limits */
+    /* The cells that the core may empty by itself, in place of `progress`, as long as they hold short packets and the
+     * producer need not be told; then nothing else is to be done there. May change at any time. NULL: none. */
+    struct cw_consumer *inbox;
 };
 
 struct cw_conn {

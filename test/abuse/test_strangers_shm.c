@@ -29,10 +29,10 @@ struct cw_visit {
     int fd;
     int memory_fd;
     void *memory;
-    struct shm_producer tx;
+    struct cw_producer tx;
 };
 
-#define CELLS_SIZE shm_whole_pages(sizeof(struct shm_cell) << CELL_SHIFT)
+#define CELLS_SIZE shm_whole_pages(sizeof(struct cw_cell) << CELL_SHIFT)
 
 static size_t ring_size(uint32_t cell_shift, uint32_t num_bytes)
 {
@@ -133,7 +133,7 @@ static struct cw_visit *open_visit(void)
     const int memory   = new_memory(size, SEALS);
     struct shm_ring_control *control;
     struct shm_greeting reply;
-    struct shm_cell *cells;
+    struct cw_cell *cells;
 
     visit.fd     = call();
     visit.memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
@@ -141,7 +141,7 @@ static struct cw_visit *open_visit(void)
     send_fds(visit.fd, &first, sizeof(first), &memory, 1);
     visit.memory_fd = memory;
     control  = ((struct shm_shared *)visit.memory)->rings;
-    cells    = (struct shm_cell *)(void *)((char *)visit.memory + shm_whole_pages(sizeof(struct shm_shared)));
+    cells    = (struct cw_cell *)(void *)((char *)visit.memory + shm_whole_pages(sizeof(struct shm_shared)));
     shm_producer_init(&visit.tx, cells, CELL_SHIFT, (char *)cells + 2 * CELLS_SIZE + SHM_BYTES_LEAD, NUM_BYTES,
                       control, 0, 0);
     cw_server_until(has_reply, &visit.fd);
@@ -386,7 +386,7 @@ static void body_control_words(void *argument)
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         cw_visit_begins();
         visit = open_visit();
-        __atomic_store_n(&visit->tx.cells[0].control, shm_control_word(1, lengths[i], CW_PACKET_TAG_EAGER),
+        __atomic_store_n(&visit->tx.cells[0].control, cw_cell_word(1, lengths[i], CW_PACKET_TAG_EAGER),
                          __ATOMIC_RELEASE);
         cw_server_until(fd_ended, &visit->fd);
         leave(visit);
@@ -394,7 +394,7 @@ static void body_control_words(void *argument)
     }
     cw_visit_begins(); /* in an area that was not offered */
     visit = open_visit();
-    __atomic_store_n(&visit->tx.cells[0].control, shm_control_word(1, 100, CW_PACKET_TAG_EAGER) | SHM_WIDE,
+    __atomic_store_n(&visit->tx.cells[0].control, cw_cell_word(1, 100, CW_PACKET_TAG_EAGER) | SHM_WIDE,
                      __ATOMIC_RELEASE);
     cw_server_until(fd_ended, &visit->fd);
     leave(visit);

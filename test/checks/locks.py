@@ -23,6 +23,8 @@ POINTERS = {
     "cw_am_send": ("shm_send_short",),
     "cw_stream_send": ("shm_send_short",),
     "send_gathered": ("shm_send_short",),
+    "cw_tag_send_plain": ("ring_doorbell",),
+    "cw_am_send_cell": ("ring_doorbell",),
     "send_whole": ("shm_send_bcopy",),
 }
 # Not entered.

@@ -42,14 +42,14 @@ enum shm_conn_state {
  * packet says in which it lies, so the producer may change at any packet.
  */
 /* From the next packet on. */
-static inline void shm_producer_use(struct shm_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline void shm_producer_use(struct cw_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
 {
     producer->bytes     = bytes;
     producer->num_bytes = num_bytes;
     producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
 }
 
-static inline void shm_consumer_use(struct shm_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
+static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
 {
     consumer->bytes     = bytes;
     consumer->num_bytes = num_bytes;
@@ -86,14 +86,14 @@ static inline size_t shm_whole_pages(size_t size)
 static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes, uint32_t wide_bytes)
 {
     return shm_whole_pages(sizeof(struct shm_shared)) +
-           2 * (shm_whole_pages(sizeof(struct shm_cell) << cell_shift) + num_bytes + SHM_PAGE +
+           2 * (shm_whole_pages(sizeof(struct cw_cell) << cell_shift) + num_bytes + SHM_PAGE +
                 (wide_bytes > 0 ? wide_bytes + SHM_PAGE : 0));
 }
 
 struct shm_conn {
     struct cw_conn super;
-    struct shm_producer tx;
-    struct shm_consumer rx;
+    struct cw_producer tx;
+    struct cw_consumer rx;
     uint8_t state;
     uint8_t blocked;                /* a send was told CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
@@ -244,6 +244,16 @@ void cw_shm_ring(struct shm_conn *conn);
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 
 /* shm_data.c */
+/* The core may take packets by itself, or may not any more: something of iface->open changed, or of what is to be done
+ * there. */
+void cw_shm_inbox(struct shm_iface *iface);
+struct cw_producer *cw_shm_cells(struct cw_conn *conn);
+/* The core sends nothing by itself any more: what it does not know of is to be told. */
+static inline void shm_no_cells(struct shm_conn *conn)
+{
+    conn->tx.cell_limit = conn->tx.cell_count;
+}
+
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */
 void cw_shm_tell(struct shm_conn *conn);
 unsigned shm_progress(struct cw_iface *iface);

@@ -28,7 +28,7 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 /* Points both views into the memory; `dialler` tells which of the two rings is ours to fill. */
 char *cw_shm_area(const struct shm_conn *conn, int ours, int wide)
 {
-    const size_t cells_size = shm_whole_pages(sizeof(struct shm_cell) << conn->tx.cell_shift);
+    const size_t cells_size = shm_whole_pages(sizeof(struct cw_cell) << conn->tx.cell_shift);
     const size_t bytes_size = (size_t)conn->num_bytes + SHM_PAGE;
     const unsigned index    = (ours != 0) == (conn->is_dialler != 0) ? 0 : 1;
     char *bytes = (char *)conn->memory + shm_whole_pages(sizeof(struct shm_shared)) + 2 * cells_size + SHM_BYTES_LEAD;
@@ -41,7 +41,7 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
 {
     struct shm_shared *shared        = conn->memory;
     struct shm_ring_control *control = shared->rings;
-    const size_t cells_size          = shm_whole_pages(sizeof(struct shm_cell) << cell_shift);
+    const size_t cells_size          = shm_whole_pages(sizeof(struct cw_cell) << cell_shift);
     char *cells                      = (char *)conn->memory + shm_whole_pages(sizeof(*shared));
     unsigned tx                      = dialler ? 0 : 1, rx = 1 - tx;
 
@@ -49,10 +49,12 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     conn->num_bytes     = num_bytes;
     conn->wide_bytes    = (conn->memory_size == shm_memory_size(cell_shift, num_bytes, 0)) ? 0 : SHM_WIDE_BYTES;
     conn->tx.cell_shift = cell_shift;
-    shm_producer_init(&conn->tx, (struct shm_cell *)(void *)(cells + tx * cells_size), cell_shift,
+    shm_producer_init(&conn->tx, (struct cw_cell *)(void *)(cells + tx * cells_size), cell_shift,
                       cw_shm_area(conn, 1, 0), num_bytes, control + tx, 0, 0);
-    shm_consumer_init(&conn->rx, (struct shm_cell *)(void *)(cells + rx * cells_size), cell_shift,
+    shm_consumer_init(&conn->rx, (struct cw_cell *)(void *)(cells + rx * cells_size), cell_shift,
                       cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
+    conn->rx.conn    = &conn->super;
+    conn->rx.answers = &conn->tx;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }
@@ -115,6 +117,8 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
         conn->blocked = 0;
         iface->num_blocked--;
     }
+    shm_no_cells(conn);
+    cw_shm_inbox(iface);
 }
 
 void shm_conn_broken(struct shm_conn *conn, ucs_status_t status)

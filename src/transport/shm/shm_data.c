@@ -23,10 +23,11 @@ static inline uint32_t wants_attention(const struct shm_conn *conn)
 
 /* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
  * between both steps on both sides, at least one of us sees the other. */
-static CW_COLD void ring_doorbell(struct shm_conn *conn)
+static CW_COLD void ring_doorbell(struct cw_producer *tx)
 {
+    struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx);
     const uint32_t attention = wants_attention(conn);
-    uint32_t *flag           = &conn->tx.control->consumer_sleeps;
+    uint32_t *flag           = &tx->control->consumer_sleeps;
 
     if (attention & SHM_ATTENTION_COLD) {
         cw_shm_ring(conn);
@@ -43,18 +44,34 @@ static CW_COLD void ring_doorbell(struct shm_conn *conn)
 
 /* After a packet in the byte area: the next one is likely to be as long, and the consumer has its lines in its cache
  * since the last lap. They are fetched while we wait anyway (docs/decisions/shared-memory.md). */
-static void fetch_ahead(const struct shm_producer *producer, uint64_t length)
+static void fetch_ahead(const struct cw_producer *producer, uint64_t length)
 {
     uint64_t at;
     char *place;
 
-    if (length > SHM_CELL_DATA && shm_bytes_free(producer, length)) { /* else the consumer may still need them */
+    if (length > CW_CELL_DATA && shm_bytes_free(producer, length)) { /* else the consumer may still need them */
         place  = producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
         length = (length < BYTES_AHEAD) ? length : BYTES_AHEAD;
         for (at = 0; at < length; at += CW_CACHE_LINE) {
             cw_prefetch_write(place + at);
         }
     }
+}
+
+void cw_shm_inbox(struct shm_iface *iface)
+{
+    const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
+
+    iface->super.inbox = alone ? &iface->open[0]->rx : NULL;
+}
+
+struct cw_producer *cw_shm_cells(struct cw_conn *super)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+
+    conn->tx.attention = &conn->tx.control->attention;
+    conn->tx.bell      = ring_doorbell;
+    return &conn->tx;
 }
 
 static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
@@ -66,6 +83,7 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
         cw_shm_warm(conn);
         conn->blocked = 1;
         shm_iface_of(&conn->super)->num_blocked++;
+        cw_shm_inbox(shm_iface_of(&conn->super));
     }
     return CW_AGAIN;
 }
@@ -104,7 +122,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     shm_publish(&conn->tx, sizeof(header) + length, id);
     fetch_ahead(&conn->tx, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(conn);
+        ring_doorbell(&conn->tx);
     }
     return UCS_OK;
 }
@@ -116,7 +134,7 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     char *data;
 
     if (cw_unlikely((length != sizeof(uint64_t) && length != 0) || conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !shm_has_cell(&conn->tx))) {
+                    !cw_cell_is_free(&conn->tx))) {
         return send_any(conn, id, header, payload, length);
     }
     data = conn->tx.cell->data;
@@ -125,9 +143,9 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
         memcpy(data + sizeof(header), payload, sizeof(uint64_t));
     }
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* its length is at hand here */
-    shm_publish_cell(&conn->tx, sizeof(header) + length, id);
+    cw_cell_publish(&conn->tx, sizeof(header) + length, id);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(conn);
+        ring_doorbell(&conn->tx);
     }
     return UCS_OK;
 }
@@ -154,7 +172,7 @@ ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pa
     shm_publish(&conn->tx, length, id);
     fetch_ahead(&conn->tx, length);
     if (cw_unlikely(wants_attention(conn))) {
-        ring_doorbell(conn);
+        ring_doorbell(&conn->tx);
     }
     return UCS_OK;
 }
@@ -172,6 +190,13 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
     }
 }
 
+/* A good deal was read. */
+static CW_COLD void tell(struct shm_conn *conn)
+{
+    cw_shm_tell(conn);
+    cw_shm_trim_later(conn);
+}
+
 /* The producer went on in the other byte area; 0: there is none. */
 static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
 {
@@ -187,7 +212,7 @@ static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
 /* A packet in the byte area; 0: an impossible one. */
 static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 {
-    const uint32_t length = shm_word_length(word);
+    const uint32_t length = cw_cell_length(word);
 
     if (cw_unlikely((word & SHM_WIDE) != conn->rx.wide) && !change_area(conn, word & SHM_WIDE)) {
         shm_conn_broken(conn, UCS_ERR_IO_ERROR);
@@ -199,7 +224,7 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
         shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }
-    conn->super.iface->upcalls->packet(&conn->super, shm_word_id(word), shm_data(&conn->rx, length), length);
+    conn->super.iface->upcalls->packet(&conn->super, cw_cell_id(word), shm_data(&conn->rx, length), length);
     shm_advance(&conn->rx, length);
     return 1;
 }
@@ -209,20 +234,19 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
 {
     unsigned count = 0;
 
-    shm_answering(&conn->tx);
+    cw_cell_answering(&conn->tx);
     do {
         count++;
-        if (cw_likely(shm_word_length(word) <= SHM_CELL_DATA)) {
-            upcalls->packet(&conn->super, shm_word_id(word), conn->rx.cell->data, shm_word_length(word));
-            shm_advance_cell(&conn->rx);
+        if (cw_likely(cw_cell_length(word) <= CW_CELL_DATA)) {
+            upcalls->packet(&conn->super, cw_cell_id(word), conn->rx.cell->data, cw_cell_length(word));
+            cw_cell_advance(&conn->rx);
         } else if (!receive_longer(conn, word)) {
             break;
         }
-        if (cw_unlikely(shm_should_tell(&conn->rx))) {
-            cw_shm_tell(conn);
-            cw_shm_trim_later(conn);
+        if (cw_unlikely(cw_cell_should_tell(&conn->rx))) {
+            tell(conn);
         }
-    } while (count < PACKETS_PER_ROUND && (word = shm_peek(&conn->rx)) != 0);
+    } while (count < PACKETS_PER_ROUND && (word = cw_cell_peek(&conn->rx)) != 0);
     return count;
 }
 
@@ -236,6 +260,7 @@ static unsigned give_room(struct shm_iface *iface)
         if (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy)) {
             conn->blocked = 0;
             iface->num_blocked--;
+            cw_shm_inbox(iface);
             iface->super.upcalls->room(&conn->super);
             count++;
         }
@@ -251,6 +276,7 @@ static CW_COLD void disarm(struct shm_iface *iface)
     for (i = 0; i < iface->num_hot; i++) {
         __atomic_store_n(&iface->open[i]->rx.control->consumer_sleeps, 0, __ATOMIC_RELAXED);
     }
+    cw_shm_inbox(iface);
 }
 
 static CW_APART unsigned progress_all(struct shm_iface *iface)
@@ -264,7 +290,10 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     }
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        word = shm_peek(&conn->rx);
+        if (cw_unlikely(cw_cell_should_tell(&conn->rx))) {
+            tell(conn); /* of what the core has taken */
+        }
+        word = cw_cell_peek(&conn->rx);
         if (word != 0) {
             /* one that broke is replaced by the last one, which is seen in the next round */
             count += receive(iface->super.upcalls, conn, word);
@@ -288,11 +317,11 @@ unsigned shm_progress(struct cw_iface *super)
 
     if (cw_likely(iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0)) {
         conn = iface->open[0];
-        word = shm_peek(&conn->rx);
-        if (word != 0) {
+        word = cw_cell_peek(&conn->rx);
+        if (word != 0 && !cw_cell_should_tell(&conn->rx)) {
             return receive(super->upcalls, conn, word);
         }
-        if (cw_likely(!conn->hangup)) {
+        if (cw_likely(!conn->hangup && !cw_cell_should_tell(&conn->rx))) {
             return 0;
         }
     }
@@ -306,6 +335,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
     unsigned i;
 
     iface->armed = 1;
+    cw_shm_inbox(iface);
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         __atomic_store_n(&conn->rx.control->consumer_sleeps, 1, __ATOMIC_RELAXED);
@@ -316,7 +346,7 @@ ucs_status_t shm_arm(struct cw_iface *super)
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fences in ring_doorbell and cw_shm_tell */
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (shm_peek(&conn->rx) != 0 || conn->hangup ||
+        if (cw_cell_peek(&conn->rx) != 0 || conn->hangup ||
             (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy))) {
             disarm(iface);
             return UCS_ERR_BUSY;

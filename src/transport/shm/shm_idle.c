@@ -48,6 +48,7 @@ void cw_shm_warm(struct shm_conn *conn)
         swap(iface, conn, iface->num_hot++);
     }
     conn->heat = SHM_HOT;
+    cw_shm_inbox(iface);
     if (iface->num_open > FEW && !cw_alarm_is_set(&iface->cool)) {
         cw_poller_alarm_set_lazy(iface->poller, &iface->cool, cw_clock_ns() + ROUND_NS);
     }
@@ -68,6 +69,7 @@ void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn)
         swap(iface, conn, --iface->num_hot);
     }
     swap(iface, conn, --iface->num_open);
+    cw_shm_inbox(iface);
 }
 
 unsigned cw_shm_bell(struct shm_conn *conn)
@@ -77,8 +79,11 @@ unsigned cw_shm_bell(struct shm_conn *conn)
     if (bell < 0) {
         return 0;
     }
+    if (!bell) {
+        conn->hangup = 1;
+        shm_no_cells(conn);
+    }
     cw_shm_warm(conn);
-    conn->hangup = !bell;
     return 1;
 }
 
@@ -87,8 +92,9 @@ CW_COLD void cw_shm_ring(struct shm_conn *conn)
 {
     __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
     if (conn->item.fd >= 0 && !cw_unix_send_byte(conn->item.fd)) {
-        cw_shm_warm(conn);
         conn->hangup = 1;
+        shm_no_cells(conn);
+        cw_shm_warm(conn);
     }
 }
 
@@ -101,9 +107,10 @@ static void cool(struct shm_iface *iface, struct shm_conn *conn)
     } else if (conn->heat == SHM_HOT) {
         conn->heat = SHM_COOLING;
         set_flag(conn);
-    } else if (shm_peek(&conn->rx) == 0) {
+    } else if (cw_cell_peek(&conn->rx) == 0) {
         conn->heat = SHM_COLD;
         swap(iface, conn, --iface->num_hot);
+        cw_shm_inbox(iface);
     }
 }
 

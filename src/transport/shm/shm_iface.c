@@ -36,8 +36,8 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (shm_should_tell), and one
- * packet may have to skip nearly its own length at the end of the area. */
+/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (cw_cell_should_tell), and
+ * one packet may have to skip nearly its own length at the end of the area. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
@@ -167,6 +167,7 @@ const struct cw_transport cw_shm_transport = {
     .dial          = shm_dial,
     .close_conn    = shm_close_conn,
     .send_short    = shm_send_short,
+    .cells          = cw_shm_cells,
     .send_bcopy    = shm_send_bcopy,
     .peer_ready    = cw_shm_peer_ready,
     .peer_read     = cw_shm_peer_read,

@@ -26,7 +26,7 @@
 #define SMALL_BYTES 4096u
 
 /* Lets the producer look at what the consumer told when it has sent little from now on: it knows less than it might. */
-static void look_early(struct shm_producer *producer)
+static void look_early(struct cw_producer *producer)
 {
     if (producer->cell_limit - producer->cell_count > SMALL_CELLS) {
         producer->cell_limit = producer->cell_count + SMALL_CELLS;
@@ -37,7 +37,7 @@ static void look_early(struct shm_producer *producer)
 }
 
 /* Likewise the consumer tells when it has read little from now on. */
-static void tell_early(struct shm_consumer *consumer)
+static void tell_early(struct cw_consumer *consumer)
 {
     if (consumer->tell_at - consumer->cell_count > SMALL_CELLS) {
         consumer->tell_at = consumer->cell_count + SMALL_CELLS;
@@ -48,7 +48,7 @@ static void tell_early(struct shm_consumer *consumer)
 }
 
 /* The consumer has told that it read all. Its word is looked at. */
-static int is_drained(struct shm_producer *producer)
+static int is_drained(struct cw_producer *producer)
 {
     shm_look(producer);
     return producer->cell_limit - producer->cell_count == UINT64_C(1) << producer->cell_shift &&
@@ -72,7 +72,7 @@ void cw_shm_trim_later(struct shm_conn *conn)
 }
 
 /* All but the page of the next cell. */
-static void give_back(const struct shm_producer *ring)
+static void give_back(const struct cw_producer *ring)
 {
     char *const cells = (char *)ring->cells, *const end = (char *)ring->cells_end;
     char *const next  = cells + (((char *)ring->cell - cells) & ~(ptrdiff_t)(SHM_PAGE - 1));
