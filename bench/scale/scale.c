@@ -325,7 +325,33 @@ static void run(const struct pattern *pattern)
     }
 }
 
-static void report(const struct pattern *pattern, const struct snapshot looks[4], double virtual_us)
+static uint64_t cpu_ns(void)
+{
+    struct timespec cpu;
+
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+    return (uint64_t)cpu.tv_sec * 1000000000u + (uint64_t)cpu.tv_nsec;
+}
+
+/* Nanoseconds of a call of progress that finds nothing: the least of some rounds. */
+static double idle_ns(unsigned number)
+{
+    uint64_t least = UINT64_MAX, start_ns, took_ns;
+    unsigned round, i;
+
+    for (round = 0; round < 20; round++) {
+        start_ns = cpu_ns();
+        for (i = 0; i < 200; i++) {
+            ucp_worker_progress(people[number].worker);
+        }
+        took_ns = cpu_ns() - start_ns;
+        least   = (took_ns < least) ? took_ns : least;
+    }
+    return (double)least / 200;
+}
+
+static void report(const struct pattern *pattern, const struct snapshot looks[4], double virtual_us,
+                   const double idle[2])
 {
     const double workers = (double)num_workers, eps = (double)endpoints;
     struct cw_sim_stats stats;
@@ -340,10 +366,10 @@ static void report(const struct pattern *pattern, const struct snapshot looks[4]
            (looks[1].cpu_us - looks[0].cpu_us) / workers, (looks[2].cpu_us - looks[1].cpu_us) / eps,
            (looks[3].cpu_us - looks[2].cpu_us) / workers);
     printf("\"worker_bytes\": %.1f, \"endpoint_bytes\": %.1f, \"network_bytes\": %zu, \"resident_kib\": %ld, "
-           "\"descriptors\": %u}\n",
+           "\"descriptors\": %u, \"idle_ns_first\": %.1f, \"idle_ns_last\": %.1f}\n",
            (double)(looks[1].library - looks[0].library) / workers,
            (double)(looks[2].library - looks[1].library) / eps, looks[2].network, looks[2].resident_kib,
-           looks[2].descriptors - looks[0].descriptors);
+           looks[2].descriptors - looks[0].descriptors, idle[0], idle[1]);
 }
 
 static const struct pattern *find_pattern(const char *name)
@@ -360,7 +386,7 @@ static void measure(const struct pattern *pattern, uint64_t seed)
 {
     struct snapshot looks[4];
     struct cw_sim_knobs knobs;
-    double virtual_us;
+    double virtual_us, idle[2];
     unsigned i;
 
     cw_sim_knobs_default(&knobs);
@@ -381,11 +407,13 @@ static void measure(const struct pattern *pattern, uint64_t seed)
     run(pattern);
     virtual_us = (double)cw_sim_now_ns(world) / 1e3;
     looks[2]   = look();
+    idle[0]    = idle_ns(0);
+    idle[1]    = idle_ns(num_workers - 1);
     for (i = 0; i < num_workers; i++) {
         ucp_worker_destroy(people[i].worker);
     }
     looks[3] = look();
-    report(pattern, looks, virtual_us);
+    report(pattern, looks, virtual_us, idle);
     ucp_cleanup(context);
 }
 

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include <poll.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -86,11 +87,13 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
 static const struct cw_upcalls upcalls = {
     .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
 
+static int wakeup;              /* of nodes that are made */
+
 static void node_new(struct node *node)
 {
     static const struct cw_device device = {.name = "memory"};
     struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
-                                            .devices = &device, .num_devices = 1, .worker_uid = 1};
+                                            .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
 
     memset(node, 0, sizeof(*node));
     node->config.posix_seg_size  = 8256;
@@ -231,6 +234,41 @@ static void an_idle_connection_has_four_pages(void **state)
     free(b);
 }
 
+/* Whether the program would be woken. Timers run by the system's clock, by which this test's alarms are long due. */
+static int is_woken(const struct node *node)
+{
+    struct pollfd fd = {.fd = cw_poller_fd(node->poller), .events = POLLIN};
+
+    return poll(&fd, 1, 50);
+}
+
+/* Workers that may sleep give pages back as well, and are not woken for that. */
+static void sleepers_give_pages_back_when_they_are_awake(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+
+    (void)state;
+    if (is_strict()) {
+        print_message("here all memory is reserved at once, or pages are large: skipped\n");
+        skip();
+    }
+    wakeup = 1;
+    connect_both(a, b);
+    wakeup = 0;
+    talk(a, b, 200);
+    talk(b, a, 200);
+    assert_in_range(pages_of(a), 30, 100);
+    (void)cw_poller_check(a->poller); /* takes doorbells */
+    assert_int_equal(cw_shm_transport.arm(a->iface), UCS_OK);
+    assert_int_equal(is_woken(a), 0);
+    rest(a, b);
+    assert_in_range(pages_of(a), 1, 4);
+    node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
 static const struct shm_conn *conn_of(const struct node *node)
 {
     return cw_container_of(node->conn, struct shm_conn, super);
@@ -333,6 +371,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_idle_connection_has_four_pages),
+        cmocka_unit_test(sleepers_give_pages_back_when_they_are_awake),
         cmocka_unit_test(wide_areas_are_few),
         cmocka_unit_test(nothing_is_lost_by_it),
         cmocka_unit_test(unread_packets_stay),
