@@ -26,8 +26,6 @@
 
 enum { SECONDS = 60, TAG = 5, MOST = 1000, MOST_ADDRESS = 4096 };
 
-extern char **environ;
-
 static const ucp_request_param_t none;
 
 static int be_child(void)
@@ -104,7 +102,7 @@ int main(int argc, char **argv)
 {
     ucp_worker_attr_t attr  = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
     struct cw_side here     = {.mode = UCS_THREAD_MODE_SINGLE};
-    unsigned long processes = 5, i;
+    unsigned long processes = 5, middle, i;
     uint64_t times[MOST];
     int letter;
 
@@ -131,7 +129,8 @@ int main(int argc, char **argv)
         times[i] = run_one(&here, &attr);
     }
     qsort(times, processes, sizeof(times[0]), compare);
-    printf("first_message_us %.1f\nleast_us %.1f\n", (double)times[processes / 2] / 1e3, (double)times[0] / 1e3);
+    middle = processes / 2;
+    printf("first_message_us %.1f\nleast_us %.1f\n", (double)times[middle] / 1e3, (double)times[0] / 1e3);
     ucp_worker_release_address(here.worker, attr.address);
     fflush(stdout);
     _exit(0);

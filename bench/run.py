@@ -509,6 +509,9 @@ def wakeup_rows(settings, tools):
         for tool in tools:
             sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", 8, "p50_us", ["-E", "sleep"])
         yield Row("wakeup", f"{transport}, 8 B, asleep, median", "usec", "less", sources)
+        yield Row("wakeup", f"{transport}, 8 B to one that sleeps for sure, median", "usec", "less",
+                  {tool.name: startup_source(settings, tool, "wake_us", ["-c", ",".join(settings.cpus)], transport, 1,
+                                             "bench_wake") for tool in tools if tool.name != "ref. tool"})
 
 
 def connect_rows(settings, tools):

@@ -63,8 +63,8 @@ int cw_config_variable_name(enum cw_name_form form, const char *prefix, const ch
         if (strlen("UCX_") + name_size > size) {
             return 0;
         }
-        memcpy(variable, "UCX_", strlen("UCX_"));
-        memcpy(variable + strlen("UCX_"), name, name_size);
+        cw_string_copy(variable, size, "UCX_");
+        cw_string_copy(variable + strlen("UCX_"), size - strlen("UCX_"), name);
         return 1;
     }
     if (prefix[0] == '\0') {

@@ -246,7 +246,7 @@ fail:
 
 int cw_net_accept(int fd)
 {
-    union socket_address peer;
+    union socket_address peer = {0};
     struct cw_net_address address;
     socklen_t length;
     int new_fd;

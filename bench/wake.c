@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * bench_wake: the way of a message of 8 B to a process that sleeps for sure: its sender pauses before each message.
+ * Where two sleepers answer each other at once, whoever is slow finds the answer before it sleeps, and looks fast.
+ *
+ * Usage: bench_wake [-n messages] [-c cpu,cpu]
+ * Prints "key value" lines: median and 90th percentile of the time from the call that sends to the one that has
+ * received, and how many of the sleeps ended by a wake-up. A plain program of the public interface: LD_LIBRARY_PATH
+ * chooses the library.
+ */
+#define _GNU_SOURCE
+#include "say.h"
+#include "side.h"
+#include "ticks.h"
+
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <ucp/api/ucp.h>
+
+enum { SECONDS = 60, TAG = 5, PAUSE_US = 300, WARM_UP = 20, MOST = 100000, MOST_ADDRESS = 4096 };
+
+static const ucp_request_param_t none;
+static struct cw_side here;
+static int efd;
+static unsigned long sleeps;
+
+/* Waits for a receive without spinning. */
+static void await_asleep(ucs_status_ptr_t request)
+{
+    struct pollfd fd = {.fd = efd, .events = POLLIN};
+    ucs_status_t status;
+
+    cw_side_check("ucp_tag_recv_nbx", UCS_PTR_IS_ERR(request) ? UCS_PTR_STATUS(request) : UCS_OK);
+    while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
+        if (ucp_worker_progress(here.worker) != 0) {
+            continue;
+        }
+        status = ucp_worker_arm(here.worker);
+        if (status == UCS_OK) {
+            (void)poll(&fd, 1, -1);
+            sleeps++;
+        } else if (status != UCS_ERR_BUSY) {
+            cw_side_check("ucp_worker_arm", status);
+        }
+    }
+    if (UCS_PTR_IS_PTR(request)) {
+        ucp_request_free(request);
+    }
+}
+
+static uint64_t receive(void)
+{
+    uint64_t word;
+
+    await_asleep(ucp_tag_recv_nbx(here.worker, &word, sizeof(word), TAG, UINT64_MAX, &none));
+    return word;
+}
+
+static void give(ucp_ep_h ep, uint64_t word)
+{
+    cw_side_check("ucp_tag_send_nbx",
+                  cw_side_await(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none), here.worker, NULL));
+}
+
+static void bind_to(int cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    if (cpu >= 0) {
+        (void)sched_setaffinity(0, sizeof(set), &set);
+    }
+}
+
+/* A worker that may sleep, and an endpoint to the other process: addresses cross through pipes. */
+static ucp_ep_h meet(int in, int out)
+{
+    char address[MOST_ADDRESS];
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (void *)address};
+    ucp_ep_h ep;
+
+    cw_side_open(&here, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
+    cw_side_check("ucp_worker_get_efd", ucp_worker_get_efd(here.worker, &efd));
+    cw_side_check("ucp_worker_query", ucp_worker_query(here.worker, &attr));
+    if (write(out, attr.address, attr.address_length) != (ssize_t)attr.address_length ||
+        read(in, address, sizeof(address)) <= 0) {
+        cw_say_error("the other process failed");
+        exit(1);
+    }
+    cw_side_check("ucp_ep_create", ucp_ep_create(here.worker, &params, &ep));
+    return ep;
+}
+
+static void be_sender(ucp_ep_h ep)
+{
+    for (;;) {
+        (void)receive();
+        usleep(PAUSE_US);
+        give(ep, cw_clock_ns());
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+
+    return (a > b) - (a < b);
+}
+
+static void measure(ucp_ep_h ep, unsigned long messages)
+{
+    uint64_t *times = calloc(messages + WARM_UP, sizeof(*times)), sent_ns;
+    const unsigned long middle = WARM_UP + messages / 2, late = WARM_UP + messages * 9 / 10;
+    unsigned long i;
+
+    for (i = 0; times != NULL && i < messages + WARM_UP; i++) {
+        give(ep, i);
+        sent_ns  = receive();
+        times[i] = cw_clock_ns() - sent_ns;
+    }
+    if (times == NULL) {
+        cw_say_error("no memory");
+        exit(1);
+    }
+    qsort(times + WARM_UP, messages, sizeof(times[0]), compare);
+    printf("wake_us %.2f\nwake_p90_us %.2f\nsleeps %lu\n", (double)times[middle] / 1e3,
+           (double)times[late] / 1e3, sleeps);
+    free(times);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long messages = 500;
+    int cpus[2] = {-1, -1}, there[2], back[2], letter;
+    pid_t pid;
+
+    cw_say_setup("bench_wake", false);
+    while ((letter = getopt(argc, argv, "n:c:")) != -1) {
+        if (letter == 'n') {
+            messages = strtoul(optarg, NULL, 10);
+        } else if (letter != 'c' || sscanf(optarg, "%d,%d", &cpus[0], &cpus[1]) != 2) {
+            messages = 0;
+        }
+    }
+    if (optind != argc || messages < 1 || messages > MOST) {
+        fprintf(stderr, "Usage: bench_wake [-n messages (at most %d)] [-c cpu,cpu]\n", MOST);
+        return 2;
+    }
+    if (pipe(there) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
+        cw_say_error("no second process");
+        return 1;
+    }
+    cw_watchdog_start(SECONDS, 1);
+    bind_to(cpus[pid == 0]);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        be_sender(meet(there[0], back[1]));
+    }
+    measure(meet(back[0], there[1]), messages);
+    fflush(stdout);
+    kill(pid, SIGKILL);
+    _exit(0);
+}
