@@ -9,13 +9,17 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <ucm/api/ucm.h>
 #include <ucs/config/types.h>
+#include <ucs/debug/memtrack.h>
 #include <ucs/memory/memory_type.h>
+#include <ucs/sys/sock.h>
 #include <ucs/type/cpu_set.h>
 #include <ucs/type/status.h>
 #include <ucs/type/thread_mode.h>
@@ -116,6 +120,27 @@ static void test_cpu_set_borders(void **state)
     assert_false(ucs_cpu_is_set(UCS_CPU_SETSIZE - 1, &set));
 }
 
+/* The texts, cut short ones too, are those of the reference library, by calling it. */
+static void test_address_as_text(void **state)
+{
+    struct sockaddr_in v4  = {.sin_family = AF_INET, .sin_port = htons(1234)};
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_port = htons(80)};
+    struct sockaddr other  = {.sa_family = AF_UNIX};
+    char text[64], tiny[10];
+
+    (void)state;
+    assert_int_equal(inet_pton(AF_INET, "10.1.2.3", &v4.sin_addr), 1);
+    assert_int_equal(inet_pton(AF_INET6, "fe80::1", &v6.sin6_addr), 1);
+    assert_ptr_equal(ucs_sockaddr_str((struct sockaddr *)&v4, text, sizeof(text)), text);
+    assert_string_equal(text, "10.1.2.3:1234");
+    assert_string_equal(ucs_sockaddr_str((struct sockaddr *)&v6, text, sizeof(text)), "fe80::1:80");
+    assert_string_equal(ucs_sockaddr_str(NULL, text, sizeof(text)), "<null>");
+    assert_string_equal(ucs_sockaddr_str(&other, text, sizeof(text)), "<invalid address family>");
+    assert_string_equal(ucs_sockaddr_str((struct sockaddr *)&v4, tiny, sizeof(tiny)), "10.1.2.3:");
+    ucs_memtrack_allocated(text, sizeof(text), "a test's"); /* asks for nothing */
+    ucs_memtrack_releasing(text);
+}
+
 /* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. */
 static void test_memory_events(void **state)
 {
@@ -142,6 +167,7 @@ int main(void)
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_status_pointer_is_evaluated_once),
         cmocka_unit_test(test_cpu_set_borders),
+        cmocka_unit_test(test_address_as_text),
         cmocka_unit_test(test_memory_events),
     };
 
