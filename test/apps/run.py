@@ -115,6 +115,11 @@ def descendants():
     return found
 
 
+def subreaper():
+    """Orphans below this process become its children."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
 def kill_all():
     for _ in range(100):
         pids = descendants()
@@ -201,7 +206,7 @@ def run(options, program, env, names):
     command += options.launch + ["-np", str(options.processes), program] + options.arguments
     settings = " ".join("%s=%s" % (name, env[name]) for name in names if name != "CW_APPS_LIB")
     print("running: %s %s" % (settings, " ".join(command)), flush=True)
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    subreaper()
     env = dict(env, LD_DEBUG="libs", LD_DEBUG_OUTPUT=os.path.join(options.directory, "loader"))
     log = os.path.join(options.directory, "output")
     with open(log, "w", encoding="utf-8") as output:
