@@ -10,7 +10,11 @@
 #include "op/fetch.h"
 #include "op/rma.h"
 
-#define PACKETS_UNDER_WAY 4u /* of the greatest: quick ones that are asked for fit the transport's memory together */
+#define PACKETS_UNDER_WAY 16u /* of the greatest: some more than the owner's ring holds at first */
+
+/* Gets that are copied before another one is asked for: a program that never waits hears of no answer otherwise. */
+#define ABSENT_MIN 8u
+#define ABSENT_MAX 128u
 
 struct get {
     struct cw_dt_cursor cursor;
@@ -168,10 +172,21 @@ static ucs_status_t ask(struct cw_request *request)
 static void answered(struct ucp_ep *ep)
 {
     if (ep->rma != NULL) {
-        ep->rma->absent = 0;
+        ep->rma->absent     = 0;
+        ep->rma->absent_for = 0;
         ep->rma->replies--;
         ep->rma->num_orphans--;
         cw_rma_kick(ep->rma);
+    }
+}
+
+/* All that were asked for before the first of them was copied are one absence. */
+static void note_absence(struct cw_rma *rma)
+{
+    if (rma->absent == 0) {
+        rma->absent_for = (uint8_t)((rma->absent_for == 0)             ? ABSENT_MIN :
+                                    (rma->absent_for < ABSENT_MAX / 2) ? 2 * rma->absent_for : ABSENT_MAX);
+        rma->absent     = rma->absent_for;
     }
 }
 
@@ -186,19 +201,24 @@ void cw_get_copy_oldest(struct cw_rma *rma)
     cursor.offset = 0;
     if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK &&
         cw_fetch_orphan(rma->ep, get->fetch_id, answered)) {
-        get->asked  = 0;
-        rma->absent = 1;
+        get->asked = 0;
+        note_absence(rma);
         rma->num_orphans++;
         cw_request_complete(request, UCS_OK);
     }
 }
 
-static int is_quick(const struct cw_request *request)
+static int is_quick(struct cw_request *request)
 {
-    const struct get *get = cw_request_state((struct cw_request *)(uintptr_t)request);
+    const struct get *get = cw_request_state(request);
+    struct cw_rma *rma    = request->ep->rma;
 
-    return get->cursor.length <= CW_RMA_QUICK && get->cursor.class_id == UCP_DATATYPE_CONTIG && !get->forced &&
-           !request->ep->rma->absent && request->ep->rma->replies < CW_RMA_WINDOW;
+    if (get->cursor.length > CW_RMA_QUICK || get->cursor.class_id != UCP_DATATYPE_CONTIG || get->forced ||
+        rma->replies >= CW_RMA_WINDOW) {
+        return 0;
+    }
+    rma->absent -= rma->absent > 0;
+    return rma->absent == 0;
 }
 
 static ucs_status_t ask_quickly(struct cw_request *request)

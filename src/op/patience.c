@@ -8,6 +8,7 @@
 #include "op/ledger.h"
 
 #define PATIENCE_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */
+#define BYTES_PER_NS     8u             /* that is how fast it copies */
 #define ROUNDS_PER_CLOCK 4u
 
 void cw_patience_begin(struct cw_rma *rma)
@@ -44,7 +45,13 @@ static int is_over(struct cw_rma *rma)
         rma->patient_seen  = seen;
         rma->patient_since = now_ns;
     }
-    return now_ns - rma->patient_since >= PATIENCE_NS;
+    return now_ns - rma->patient_since >= PATIENCE_NS + rma->quick_bytes / BYTES_PER_NS;
+}
+
+/* One get was given up: so are those that were asked for with it. */
+static int is_known(const struct cw_rma *rma)
+{
+    return rma->absent > 0 && !cw_list_empty(&rma->quick) && cw_ledger_is_settled(rma) && cw_rma_confirmed(rma);
 }
 
 /* Something moved: goes on with what waited for it. */
@@ -99,7 +106,7 @@ static void run(struct cw_job *job)
     if (rma->carried != rma->told_carried) { /* seen just now, or by somebody else before */
         moved(rma);
     }
-    if (is_over(rma)) {
+    if (is_over(rma) || is_known(rma)) {
         lose(rma);
     }
     rma->patient_rounds++;

@@ -213,7 +213,7 @@ static ucs_status_t send_counted(struct cw_request *request)
 static int is_counted(struct cw_send *send, struct ucp_ep *ep)
 {
     return send->phase == CW_SEND_COUNTED ||
-           (send->cursor.length <= CW_RMA_QUICK && cw_ledger_is_open(ep, send->put.rkey) &&
+           (send->cursor.length <= CW_RMA_QUICK_PUT && cw_ledger_is_open(ep, send->put.rkey) &&
             (send->force != CW_SEND_EAGER || send->cursor.length <= cw_ledger_max(ep)));
 }
 
@@ -371,7 +371,7 @@ static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 /* Whether one packet in the ledger is the way. */
 static int fits_ledger(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
-    return length <= CW_RMA_QUICK && cw_ledger_is_open(ep, rkey) && length <= cw_ledger_max(ep);
+    return length <= CW_RMA_QUICK_PUT && cw_ledger_is_open(ep, rkey) && length <= cw_ledger_max(ep);
 }
 
 /* Whether a short send is. */

@@ -54,7 +54,8 @@ struct cw_rma {
     uint8_t is_patient;
     uint8_t must_ask;               /* the ledger tells of a refusal: FLUSHED tells which */
     uint8_t running;
-    uint8_t absent;                 /* get.c: the peer does not answer at once */
+    uint8_t absent;                 /* get.c: the peer does not answer at once: so many gets are not asked for, */
+    uint8_t absent_for;             /* and so many were not the last time; 0: it answers */
     uint8_t fencing;                /* fence.c: within the call */
     ucs_status_t error;             /* as origin: what the peer refused, for the next flush */
     ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */
@@ -63,7 +64,8 @@ struct cw_rma {
 /* Puts and gets of up to so much go by packets where the system could copy, too (ledger.h, get.c). So an owner whose
  * answer to a get has to wait copies it: the asker may not wait for it any more, and then nobody would know that the
  * memory is in use. */
-#define CW_RMA_QUICK 16384u
+#define CW_RMA_QUICK_PUT (256u << 10)
+#define CW_RMA_QUICK     (64u << 10)
 
 /* NULL: no memory. */
 struct cw_rma *cw_rma_get(struct ucp_ep *ep);

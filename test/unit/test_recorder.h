@@ -15,7 +15,7 @@
 #include "transport/transport.h"
 #include "wire/packet.h"
 
-enum { MAX_RECORDS = 600, MAX_BYTES = 70000, MAX_SENT = 20000 };
+enum { MAX_RECORDS = 1500, MAX_BYTES = 70000, MAX_SENT = 70000 };
 
 struct record {
     uint8_t id;

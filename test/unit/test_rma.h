@@ -20,7 +20,7 @@
 #include "op/rma.h"
 #include "test_recorder.h"
 
-enum { GUARD = 64, ROOM = 20000, ROUNDS = 100000, SEND_ID = 4711 };
+enum { GUARD = 64, ROOM = 70000, ROUNDS = 100000, SEND_ID = 4711 };
 
 static ucp_context_h context;
 static ucp_worker_h worker;

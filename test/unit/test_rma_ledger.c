@@ -20,7 +20,7 @@ struct write {
 static struct cw_board boards[CW_ALL_BOARDS];   /* those that the origin hands out; of the owner's side the same */
 static uint8_t slots[MAX_RECORDS][400];         /* the transport's memory */
 static struct write writes[MAX_WRITES];
-static unsigned num_writes;
+static unsigned num_writes, num_reads;
 static ucs_status_t write_answer;
 static int is_near;                             /* copies are proved to work */
 static uint64_t now_ns, step_ns;
@@ -63,11 +63,12 @@ static ucs_status_t fake_read(struct cw_conn *conn, const struct iovec *to, unsi
                               const struct cw_beacon *beacon)
 {
     (void)conn;
-    (void)to;
-    (void)count;
     (void)from;
-    (void)beacon;
-    return UCS_ERR_IO_ERROR;
+    assert_int_equal(count, 1);
+    assert_true(beacon->value == rkey->key.token);
+    memset(to->iov_base, 0xdd, to->iov_len);
+    num_reads++;
+    return UCS_OK;
 }
 
 /* What was sent stays, as the contract of transports with boards says. */
@@ -92,7 +93,7 @@ static void begin_ledger(void)
 {
     begin();
     memset(boards, 0, sizeof(boards));
-    num_writes   = 0;
+    num_writes   = num_reads = 0;
     write_answer = UCS_OK;
     is_near      = 1;
     step_ns      = 100;
@@ -358,6 +359,56 @@ static void test_full_log(void **state)
     end_ledger(1);
 }
 
+/* ---- gets ---- */
+
+static ucs_status_ptr_t get(void)
+{
+    return ucp_get_nbx(ep, local, 100, base(), rkey, &none);
+}
+
+/* A get that nobody answers is copied, and so are the next ones; but not for ever, though the program never waits. */
+static void test_get_asks_again(void **state)
+{
+    ucs_status_ptr_t gets[3];
+    unsigned copied, asked = 3;
+
+    (void)state;
+    begin_ledger();
+    for (int i = 0; i < 3; i++) {
+        gets[i] = get();
+        assert_true(is_pending(gets[i]));
+    }
+    assert_int_equal(num_reads, 0);
+    wait_long();
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(finish(gets[i]), UCS_OK);
+    }
+    assert_int_equal(num_reads, 3);
+    assert_int_equal(local[99], 0xdd);
+    for (copied = 0; asked < 8; asked++, copied = 0) {
+        while ((gets[0] = get()) == NULL) {
+            copied++;
+        }
+        assert_int_equal(count_packets(CW_PACKET_GET), asked + 1);
+        assert_int_equal(copied, (asked == 3) ? 7 : (asked == 4) ? 15 : (asked == 5) ? 31 : (asked == 6) ? 63 : 127);
+        wait_long();
+        assert_int_equal(finish(gets[0]), UCS_OK);
+    }
+    memset(local, 0x11, sizeof(local));
+    feed_data(word_of(records[0].bytes, 24), 0, 100); /* late: nobody wants it, and the owner is there again */
+    assert_int_equal(local[0], 0x11);
+    gets[0] = get();
+    assert_true(is_pending(gets[0]));
+    feed_data(word_of(sent_packet(CW_PACKET_GET), 24), 0, 100);
+    assert_int_equal(finish(gets[0]), UCS_OK);
+    assert_int_equal(local[99], 0xee);
+    for (unsigned i = 1; i < 8; i++) {
+        feed_data(word_of(records[i].bytes, 24), 0, 100);
+    }
+    assert_int_equal(ep->rma->replies + ep->rma->num_orphans, 0);
+    end_ledger(1);
+}
+
 /* ---- the owner ---- */
 
 static void feed_counted(uint64_t token, uint64_t address, size_t length)
@@ -470,6 +521,7 @@ int main(void)
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_rescue_refused),
         cmocka_unit_test(test_full_log),
+        cmocka_unit_test(test_get_asks_again),
         cmocka_unit_test(test_owner_carries_out),
         cmocka_unit_test(test_owner_passes_over),
         cmocka_unit_test(test_owner_with_forged_counts),
