@@ -20,7 +20,7 @@ struct loan {
 };
 
 static uint64_t next_sent, next_seen;
-static unsigned num_loans, num_back, num_seen;
+static unsigned num_loans, num_back, num_seen, num_failed;
 static char *place;
 static size_t placed_length;
 
@@ -101,7 +101,7 @@ static void give_back(struct loan *loan)
 static void on_done(struct cw_completion *completion, ucs_status_t status)
 {
     cw_check(cw_rig_may_complete(), "the completion of a send in place was called from inside another call");
-    cw_check(status == UCS_OK, "a send in place ends with status %d", status);
+    num_failed += status != UCS_OK; /* as they do when the connection is closed behind a failed test */
     give_back(cw_container_of(completion, struct loan, completion));
 }
 
@@ -167,7 +167,9 @@ static ucs_status_t send_some(struct cw_end *end, size_t typical)
 static void begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **other)
 {
     next_sent = next_seen = 0;
-    num_loans = num_back = num_seen = 0;
+    num_loans = num_back = num_seen = num_failed = 0;
+    free(place);
+    place = NULL;
     cw_rig_connect(rig, rig->a, rig->b, one, other);
     (*other)->on_packet = on_packet;
     (*other)->on_place  = on_place;
@@ -178,6 +180,7 @@ static void finish(struct cw_rig *rig)
 {
     cw_rig_wait(rig, &num_seen, (unsigned)next_sent, "all packets");
     cw_rig_wait(rig, &num_back, num_loans, "the completions of all sends in place");
+    assert_int_equal(num_failed, 0);
 }
 
 static void begin_in_place(struct cw_rig *rig, struct cw_end **one, struct cw_end **other)
@@ -201,7 +204,7 @@ static void check_answer(ucs_status_t status)
 
 static void test_in_place_keeps_order(void **state)
 {
-    const uint64_t target = cw_scaled(600);
+    const uint64_t target = cw_scaled(300);
     uint64_t deadline     = cw_deadline();
     struct cw_rig *rig    = *state;
     struct cw_end *one, *other;
@@ -209,7 +212,7 @@ static void test_in_place_keeps_order(void **state)
 
     begin_in_place(rig, &one, &other);
     while (next_sent < target) {
-        status = send_some(one, 60000);
+        status = send_some(one, 20000);
         check_answer(status);
         if (status == CW_AGAIN || chance(next_sent, 4) % 4 == 0) {
             cw_rig_progress(rig);
