@@ -12,12 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/probe.h"
 
 #define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
 #define MAX_SHORT       1024u
+#define SMALL           64u     /* events with so many bytes of data at most are kept for the next ones, ... */
+#define MAX_SPARE       64u     /* ... so many of them */
 #define MAX_BCOPY       (32u << 10)
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
@@ -44,6 +47,7 @@ struct event {
     size_t length;
     uint8_t kind;
     uint8_t id;
+    uint8_t is_small;           /* has room for SMALL bytes */
     char data[];
 };
 
@@ -51,6 +55,8 @@ struct self_iface {
     struct cw_iface super;
     struct cw_list queue;
     struct cw_list conns;
+    struct event *spare;        /* linked through link.next */
+    unsigned num_spare;
     size_t queued_bytes;
     int blocked;                /* some connection waits for room */
     uint64_t uid;
@@ -101,10 +107,15 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
 static void self_close(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
+    struct event *event;
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(&iface->queue)) != NULL) {
         free(cw_container_of(link, struct event, link));
+    }
+    while ((event = iface->spare) != NULL) {
+        iface->spare = (struct event *)(void *)event->link.next;
+        free(event);
     }
     free(iface);
 }
@@ -128,10 +139,37 @@ static int self_reachable(struct cw_iface *super, const void *address, size_t le
     return length == sizeof(iface->uid) && memcmp(address, &iface->uid, length) == 0;
 }
 
+static struct event *event_take(struct self_iface *iface, size_t max)
+{
+    struct event *event = iface->spare;
+
+    if (event != NULL && max <= SMALL) {
+        iface->spare = (struct event *)(void *)event->link.next;
+        iface->num_spare--;
+        return event;
+    }
+    event = malloc(sizeof(*event) + (max <= SMALL ? SMALL : max));
+    if (event != NULL) {
+        event->is_small = (max <= SMALL);
+    }
+    return event;
+}
+
+static void event_put(struct self_iface *iface, struct event *event)
+{
+    if (!event->is_small || iface->num_spare == MAX_SPARE) {
+        free(event);
+        return;
+    }
+    event->link.next = (void *)iface->spare;
+    iface->spare     = event;
+    iface->num_spare++;
+}
+
 /* Appends an event with room for `max` bytes of data; NULL: no memory. */
 static struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind, size_t max)
 {
-    struct event *event = malloc(sizeof(*event) + max);
+    struct event *event = event_take(iface, max);
 
     if (event != NULL) {
         event->target = target;
@@ -299,9 +337,7 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     event->id     = id;
     event->length = sizeof(header) + length;
     memcpy(event->data, &header, sizeof(header));
-    if (length > 0) {
-        memcpy(event->data + sizeof(header), payload, length);
-    }
+    cw_bytes_copy_short(event->data + sizeof(header), payload, length);
     iface->queued_bytes += event->length;
     return UCS_OK;
 }
@@ -420,7 +456,7 @@ static CW_APART unsigned deliver(struct self_iface *iface)
         default:
             super->upcalls->closed(&event->target->super, UCS_ERR_CONNECTION_RESET);
         }
-        free(event);
+        event_put(iface, event);
         count++;
     }
     if (iface->blocked && iface->queued_bytes < QUEUE_MAX_BYTES / 2) {
