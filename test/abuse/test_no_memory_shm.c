@@ -100,7 +100,7 @@ static void begin(const struct shortage *shortage)
     } else if (shortage->descriptors > 0) {
         first = dup(0);
         cw_check(first >= 0 && close(first) == 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
-        limit.rlim_cur = (rlim_t)(first + shortage->descriptors);
+        limit.rlim_cur = (rlim_t)first + (rlim_t)shortage->descriptors;
         cw_check(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     } else if (shortage->user != 0) {
         if (seteuid(shortage->user) != 0) {

@@ -167,6 +167,24 @@ static void test_announced_put(void **state)
     end(0);
 }
 
+/* The owner may look at the target at any time: a transport that checks bytes has to do it before they stand there. */
+static void test_target_of_a_put_is_shown(void **state)
+{
+    struct cw_wire_rndv_data header = {0};
+    struct iovec iov[CW_PLACE_MAX_IOV];
+
+    (void)state;
+    begin();
+    header.receive_id = htole64(accept_put(100, 900));
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 900, iov), 1 | CW_PLACE_SHOWN);
+    assert_ptr_equal(iov[0].iov_base, memory + GUARD + 100);
+    memset(iov[0].iov_base, 0xee, iov[0].iov_len);
+    cw_op_placed(ep->conn, CW_PACKET_RNDV_DATA, &header, 900);
+    assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_OK);
+    check_rest(100, 900);
+    end(1);
+}
+
 static void test_announced_put_out_of_bounds(void **state)
 {
     static const uint64_t wrong[][2] = {{0, 0}, {0, 901}, {900, 1}, {899, 2}, {UINT64_MAX, 1}, {UINT64_MAX - 3, 8}};
@@ -342,6 +360,7 @@ int main(void)
         cmocka_unit_test(test_announced_put_refused),
         cmocka_unit_test(test_get),
         cmocka_unit_test(test_get_refused),
+        cmocka_unit_test(test_target_of_a_put_is_shown),
         cmocka_unit_test(test_too_many_answers),
         cmocka_unit_test(test_unmapped_in_the_middle),
         cmocka_unit_test(test_unmapped_before_a_short_answer),
