@@ -324,6 +324,8 @@ unsigned shm_progress(struct cw_iface *super)
         if (cw_likely(!conn->hangup && !cw_cell_should_tell(&conn->rx))) {
             return 0;
         }
+    } else if (iface->num_hot == 0 && !iface->armed) {
+        return 0;
     }
     return progress_all(iface);
 }
