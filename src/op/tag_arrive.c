@@ -162,7 +162,13 @@ static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_
     struct ucp_recv_desc *desc = (room > PTRDIFF_MAX - sizeof(*desc)) ? NULL : malloc(sizeof(*desc) + room);
 
     if (desc != NULL) {
-        *desc = (struct ucp_recv_desc){.in = {.kind = &message_kind, .total = total}, .id = id};
+        desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
+        desc->request   = NULL; /* member by member: all of it at once is cleared by an instruction of 40 ns */
+        desc->id        = id;
+        desc->address   = 0;
+        desc->announced = 0;
+        desc->queued    = 0;
+        desc->lost      = 0;
         cw_incoming_add(&desc->in, ep);
     }
     return desc;
@@ -175,8 +181,8 @@ static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint6
     cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
 }
 
-/* A message of one packet that nobody waits for. */
-static CW_COLD ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
+/* A message of one packet that nobody waits for. Not marked as cold: copies would be made short, but slow. */
+static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                        size_t length)
 {
     struct ucp_recv_desc *desc = new_desc(ep, length, length, sync_id);
