@@ -48,8 +48,8 @@ struct cw_worker_handlers {
      * endpoint's own lists are the core's business. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
     /* A flush begins. UCS_INPROGRESS: `done` follows from progress, when the one-sided operations posted before are
-     * through; with `confirm` at the peer, too. UCS_OK: nothing to wait for. An error: of one that the peer refused, or
-     * UCS_ERR_NO_MEMORY. */
+     * through; with `confirm` at the peer, too, which may have to make progress for that. UCS_OK: nothing to wait for.
+     * An error: of one that the peer refused, or UCS_ERR_NO_MEMORY. */
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
     void (*ep_user_changed)(struct ucp_ep *ep);

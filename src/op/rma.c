@@ -22,6 +22,7 @@ struct flush_op {
     uint32_t generation;
     uint32_t mark;
     uint32_t count;
+    int local;              /* asks the peer nothing: of a close */
 };
 
 _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -326,7 +327,7 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     cw_ledger_look(rma);
     op->mark  = rma->sent_mark;
     op->count = rma->counted;
-    if (rma->acked_mark == rma->sent_mark) {
+    if (op->local || rma->acked_mark == rma->sent_mark) {
         return wait_for_ledger(rma, op);
     }
     if (rma->replies >= CW_RMA_WINDOW) {
@@ -358,6 +359,7 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     }
     op               = cw_request_state(request);
     op->id           = 0;
+    op->local        = 0;
     cw_list_init(&op->link);
     op->generation   = cw_rma_begin(rma);
     request->ep      = rma->ep;
@@ -478,6 +480,14 @@ void cw_rma_end_confirms(struct cw_rma *rma)
     update(rma);
 }
 
+/* A close asks the peer nothing, for it may make no progress any more (CLS-19). But counted puts get carried out without
+ * it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
+static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
+{
+    return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->ledger != NULL)) ||
+           (confirm_packets && rma->asked_mark != rma->sent_mark);
+}
+
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
 {
     struct cw_rma *rma = ep->rma;
@@ -489,12 +499,12 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
         return UCS_OK;
     }
     cw_ledger_look(rma);
-    if (confirm_packets && (!cw_list_empty(&rma->queue) || rma->asked_mark != rma->sent_mark ||
-                            !cw_ledger_is_settled(rma))) {
+    if (needs_flush_op(rma, confirm_packets)) {
         request = flush_op_new(rma);
         if (request == NULL) {
             return UCS_ERR_NO_MEMORY;
         }
+        ((struct flush_op *)cw_request_state(request))->local = !confirm_packets;
         result = cw_rma_post(request, 0, NULL);
         if (UCS_PTR_IS_ERR(result)) {
             return UCS_PTR_STATUS(result);

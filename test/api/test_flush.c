@@ -501,7 +501,7 @@ static void test_cls4_close_flushes(void **state)
                          UCS_OK);
         assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(pair->tx->ep, &param), "close"), UCS_OK);
         pair->tx->ep = NULL;
-        cw_pair_settle(pair); /* what the transport holds is delivered when the owner comes by (CLS-19) */
+        cw_pair_settle(pair); /* packets are carried out when the owner comes by */
         cw_target_check(&target, 0, length, (uint64_t)i);
         assert_int_equal(cw_target_peek(&target, CW_MIB), 3);
         cw_target_close(&target);

@@ -208,6 +208,32 @@ static void test_owner_away(void **state)
     }
 }
 
+/* CLS-4, CLS-19: a close waits for no progress of the owner, and yet what was put is there. */
+static void test_close_while_owner_is_away(void **state)
+{
+    ucs_status_ptr_t closing;
+
+    (void)state;
+    begin_ledger();
+    for (uint8_t i = 0; i < 3; i++) {
+        put(100 * i, i);
+    }
+    closing = ucp_ep_close_nbx(ep, &none);
+    assert_true(is_pending(closing));
+    assert_int_equal(num_writes, 0);
+    assert_int_equal(count_packets(CW_PACKET_CLOSE), 0);
+    wait_long();
+    assert_int_equal(finish(closing), UCS_OK);
+    assert_int_equal(num_writes, 3);
+    assert_int_equal(count_packets(CW_PACKET_FLUSH), 0);
+    assert_int_equal(count_packets(CW_PACKET_CLOSE), 1);
+    ep->conn->iface = real_iface;
+    feed(CW_PACKET_CLOSE, "\0\0\0\0\0\0\0", 8);
+    progress();
+    ucp_rkey_destroy(rkey);
+    unmap();
+}
+
 /* Somebody has the claim and does not let go: nothing is written behind his back, and what he did counts. */
 static void test_claim_stuck(void **state)
 {
@@ -515,6 +541,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owner_in_progress),
         cmocka_unit_test(test_owner_away),
+        cmocka_unit_test(test_close_while_owner_is_away),
         cmocka_unit_test(test_claim_stuck),
         cmocka_unit_test(test_owner_dies),
         cmocka_unit_test(test_forged_counts),
