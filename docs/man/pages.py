@@ -16,8 +16,9 @@ import roff
 
 OVERVIEW, COMPATIBLE = "ucp/api/ucp.h", "ucp/api/ucp_compat.h"
 HEADERS = [OVERVIEW, "ucp/api/ucp_def.h", COMPATIBLE, "ucs/type/status.h", "ucs/type/thread_mode.h",
-           "ucs/memory/memory_type.h", "ucs/config/types.h", "ucs/type/cpu_set.h", "ucm/api/ucm.h"]
-INCLUDED_BY_UCP = re.compile(r"uc[ps]/")
+           "ucs/memory/memory_type.h", "ucs/config/types.h", "ucs/type/cpu_set.h", "ucs/sys/sock.h",
+           "ucs/debug/memtrack.h", "ucm/api/ucm.h"]
+INCLUDED_BY_UCP = re.compile(r"uc[ps]/(?!sys/|debug/)")
 LIBRARIES = {"ucp": "libucp, \\-lucp", "ucs": "libucs, \\-lucs", "ucm": "libucm, \\-lucm"}
 RETURNS = {
     "ucs_status_t": "UCS_OK, or the error.",

@@ -181,9 +181,8 @@ void cw_am_on_short(struct ucp_ep *ep, const void *data, size_t length)
     if (cw_likely(length >= sizeof(am))) {
         memcpy(&am, data, sizeof(am));
         header  = le32toh(am.header_length);
-        handler = state->dense + le16toh(am.handler);
-        if (cw_likely(le16toh(am.handler) < state->num_dense && handler->is_plain && am.flags == 0 &&
-                      header <= length - sizeof(am))) {
+        handler = (le16toh(am.handler) < state->num_dense) ? state->dense + le16toh(am.handler) : NULL;
+        if (cw_likely(handler != NULL && handler->is_plain && am.flags == 0 && header <= length - sizeof(am))) {
             current.data   = (const char *)data + sizeof(am) + header;
             current.length = length - sizeof(am) - header;
             current.taken  = 0;

@@ -480,8 +480,8 @@ void cw_rma_end_confirms(struct cw_rma *rma)
     update(rma);
 }
 
-/* A close asks the peer nothing, for it may make no progress any more (CLS-19). But counted puts get carried out without
- * it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
+/* A close asks the peer nothing, for it may make no progress any more (CLS-19). But counted puts can be carried out
+ * without it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
 static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
 {
     return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->ledger != NULL)) ||

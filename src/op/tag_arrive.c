@@ -247,8 +247,8 @@ void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length)
     if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
-        state = cw_container_of(match, struct cw_tag_recv_state, match);
-        if (cw_likely(match != NULL && state->plain && cw_tag_request_of(match)->flags == CW_REQUEST_CALLBACK &&
+        state = (match == NULL) ? NULL : cw_container_of(match, struct cw_tag_recv_state, match);
+        if (cw_likely(state != NULL && state->plain && cw_tag_request_of(match)->flags == CW_REQUEST_CALLBACK &&
                       payload <= state->cursor.length)) {
             cw_tag_matcher_take_first(matcher, match);
             cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);

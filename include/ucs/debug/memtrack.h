@@ -12,8 +12,20 @@
 BEGIN_C_DECLS
 #pragma GCC visibility push(default)
 
+/**
+ * Tells that memory was allocated. Does nothing, from any thread.
+ *
+ * @param ptr   The memory.
+ * @param size  Its bytes.
+ * @param name  What it is for.
+ */
 void ucs_memtrack_allocated(void *ptr, size_t size, const char *name);
 
+/**
+ * Tells that memory is about to be freed. Does nothing, from any thread.
+ *
+ * @param ptr  The memory.
+ */
 void ucs_memtrack_releasing(void *ptr);
 
 #pragma GCC visibility pop
