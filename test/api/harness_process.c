@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,8 +109,8 @@ void cw_fd_read(int fd, void *data, size_t length, ucp_worker_h worker)
         struct pollfd item = {.fd = fd, .events = POLLIN};
         ssize_t done;
 
-        if (worker != NULL) {
-            ucp_worker_progress(worker);
+        if (worker != NULL && ucp_worker_progress(worker) == 0) {
+            sched_yield(); /* to whom we wait for */
         }
         if (poll(&item, 1, worker == NULL ? 100 : 0) <= 0) {
             if (cw_time_now_s() > deadline) {
