@@ -117,12 +117,13 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox = *worker->inbox;
+    struct cw_consumer *inbox;
     uint64_t word;
 
     if (cw_unlikely(worker->mt)) {
         return progress_locked(worker);
     }
+    inbox = *worker->inbox;
     if (inbox != NULL) {
         word = cw_cell_peek(inbox);
         if (cw_worker_may_take(inbox, word)) {
