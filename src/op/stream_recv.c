@@ -80,7 +80,7 @@ static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t 
 {
     struct cw_stream_segment *segment = malloc(sizeof(*segment) + size);
 
-    if (cw_unlikely(segment == NULL)) {
+    if (segment == NULL) {
         return NULL;
     }
     segment->next   = NULL;
