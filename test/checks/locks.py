@@ -19,13 +19,13 @@ import sys
 SKIPPED = 77
 ROOTS = ("ucp_tag_send_nbx", "ucp_am_send_nbx", "ucp_stream_send_nbx")
 POINTERS = {
-    "cw_tag_send": ("shm_send_short",),
-    "cw_am_send": ("shm_send_short",),
-    "cw_stream_send": ("shm_send_short",),
-    "send_gathered": ("shm_send_short",),
+    "cw_tag_send": ("cw_shm_send_short",),
+    "cw_am_send": ("cw_shm_send_short",),
+    "cw_stream_send": ("cw_shm_send_short",),
+    "send_gathered": ("cw_shm_send_short",),
     "cw_tag_send_plain": ("ring_doorbell",),
     "cw_am_send_cell": ("ring_doorbell",),
-    "send_whole": ("shm_send_bcopy",),
+    "send_whole": ("cw_shm_send_bcopy",),
 }
 # Not entered.
 STOPS = {
@@ -129,7 +129,7 @@ def check(library):
     faults, seen = walk(parse(disassembly(library)), ROOTS, POINTERS, STOPS, ALLOWED, HARMLESS)
     names = {base_name(name) for name in seen}
     faults += [f"the walk did not come to {name}" for name in sorted({"cw_tag_send", "cw_am_send", "cw_stream_send",
-                                                                      "shm_send_short", "send_any"} - names)]
+                                                                      "cw_shm_send_short", "send_any"} - names)]
     for fault in faults:
         print(f"locks.py: {fault}")
     print(f"{len(seen)} functions on the way, {len(faults)} faults")

@@ -185,21 +185,21 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-ucs_status_t shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
-                      size_t hello_length, void *user, struct cw_conn **conn_p);
-void shm_close_conn(struct cw_conn *conn);
+ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p);
+void cw_shm_close_conn(struct cw_conn *conn);
 /* The listener is readable. */
-unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events);
+unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
 /* Watches the listener again if accepting pauses. */
 void cw_shm_accept_resume(struct shm_iface *iface);
 /* What the alarms of the iface call: tries connections again whose listener was busy, watches the listener again, drops
  * those who connected and say nothing. */
-unsigned shm_dial_waiting(struct cw_alarm *alarm);
+unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
 unsigned cw_shm_accept_again(struct cw_alarm *alarm);
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
 /* Hands `closed` up and stops polling the ring. */
-void shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
-void shm_dispose(struct shm_conn *conn);
+void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
+void cw_shm_dispose(struct shm_conn *conn);
 
 /* shm_peer.c */
 /* Before our greeting is sent: makes our two words and names them in it. */
@@ -256,9 +256,9 @@ static inline void shm_no_cells(struct shm_conn *conn)
 
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */
 void cw_shm_tell(struct shm_conn *conn);
-unsigned shm_progress(struct cw_iface *iface);
-ucs_status_t shm_arm(struct cw_iface *iface);
-ucs_status_t shm_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
-ucs_status_t shm_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+unsigned cw_shm_progress(struct cw_iface *iface);
+ucs_status_t cw_shm_arm(struct cw_iface *iface);
+ucs_status_t cw_shm_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t cw_shm_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 
 #endif

@@ -121,7 +121,7 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
     cw_shm_inbox(iface);
 }
 
-void shm_conn_broken(struct shm_conn *conn, ucs_status_t status)
+void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
@@ -153,7 +153,7 @@ static void forget_alarms(struct shm_iface *iface)
     }
 }
 
-void shm_dispose(struct shm_conn *conn)
+void cw_shm_dispose(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
@@ -173,11 +173,11 @@ void shm_dispose(struct shm_conn *conn)
     free(conn);
 }
 
-void shm_close_conn(struct cw_conn *super)
+void cw_shm_close_conn(struct cw_conn *super)
 {
     struct shm_iface *iface = shm_iface_of(super);
 
-    shm_dispose(shm_conn_of(super));
+    cw_shm_dispose(shm_conn_of(super));
     cw_shm_accept_resume(iface); /* a descriptor is free again */
 }
 
@@ -233,8 +233,8 @@ static void dial_later(struct shm_iface *iface)
     cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
 }
 
-ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
-                      size_t hello_length, void *user, struct cw_conn **conn_p)
+ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
     struct shm_conn *conn;
@@ -260,7 +260,7 @@ ucs_status_t shm_dial(struct cw_iface *super, const void *address, size_t addres
             dial_later(iface);
         }
     } else if (status != UCS_OK) {
-        shm_dispose(conn);
+        cw_shm_dispose(conn);
         return status;
     }
     *conn_p = &conn->super;
@@ -274,7 +274,7 @@ static void dial_ended(struct shm_conn *conn, ucs_status_t status, const void *r
     conn->super.iface->upcalls->opened(&conn->super, status, reply, length);
 }
 
-unsigned shm_dial_waiting(struct cw_alarm *alarm)
+unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
 {
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, dial_again);
     struct shm_conn *conn, *next;
@@ -402,7 +402,7 @@ static const char *take_memory(const struct shm_iface *iface, struct shm_conn *c
 static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const char *why)
 {
     cw_log_ratelimited(&stranger_limit, level, "dropped a connection over shared memory: %s", why);
-    shm_dispose(conn);
+    cw_shm_dispose(conn);
 }
 
 static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
@@ -448,7 +448,7 @@ static unsigned take_greeting(struct shm_iface *iface, struct shm_conn *conn)
                                           &reply_length);
     send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
-        shm_dispose(conn);
+        cw_shm_dispose(conn);
     }
     return 1;
 }
@@ -506,7 +506,7 @@ static void accept_one(struct shm_iface *iface, int fd)
     if (cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
         cw_fd_close(fd);
         conn->item.fd = -1;
-        shm_dispose(conn);
+        cw_shm_dispose(conn);
         return;
     }
     conn->deadline_ns = cw_clock_ns() + GREETING_NS;
@@ -565,7 +565,7 @@ static void accept_pause(struct shm_iface *iface)
     cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + ACCEPT_PAUSE_NS);
 }
 
-unsigned shm_accept_ready(struct cw_poll_item *item, unsigned events)
+unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events)
 {
     struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
     unsigned count          = 0;

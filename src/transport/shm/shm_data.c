@@ -35,7 +35,7 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
     if (!(attention & SHM_ATTENTION_SLEEPS) || conn->event_fd < 0) {
         return;
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
     if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
         __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
         cw_event_signal(conn->event_fd);
@@ -128,7 +128,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
 }
 
 /* Numbers and nothing are the commonest messages: they go without a call. */
-ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct shm_conn *conn = shm_conn_of(super);
     char *data;
@@ -150,7 +150,7 @@ ucs_status_t shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, 
     return UCS_OK;
 }
 
-ucs_status_t shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     struct shm_conn *conn = shm_conn_of(super);
     char *data, *place;
@@ -183,7 +183,7 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
 
     shm_tell(&conn->rx);
     if (conn->event_fd >= 0) {
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in shm_arm */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
         if (__atomic_load_n(flag, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
             cw_event_signal(conn->event_fd);
         }
@@ -215,13 +215,13 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
     const uint32_t length = cw_cell_length(word);
 
     if (cw_unlikely((word & SHM_WIDE) != conn->rx.wide) && !change_area(conn, word & SHM_WIDE)) {
-        shm_conn_broken(conn, UCS_ERR_IO_ERROR);
+        cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }
     if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's greatest packet may differ from ours */
         cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
                  "connection is closed", length);
-        shm_conn_broken(conn, UCS_ERR_IO_ERROR);
+        cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }
     conn->super.iface->upcalls->packet(&conn->super, cw_cell_id(word), shm_data(&conn->rx, length), length);
@@ -298,7 +298,7 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
             /* one that broke is replaced by the last one, which is seen in the next round */
             count += receive(iface->super.upcalls, conn, word);
         } else if (cw_unlikely(conn->hangup)) {
-            shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
+            cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
             count++;
         }
     }
@@ -309,7 +309,7 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
 }
 
 /* One peer and nothing unusual is the case where nanoseconds count. */
-unsigned shm_progress(struct cw_iface *super)
+unsigned cw_shm_progress(struct cw_iface *super)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
     struct shm_conn *conn;
@@ -330,7 +330,7 @@ unsigned shm_progress(struct cw_iface *super)
     return progress_all(iface);
 }
 
-ucs_status_t shm_arm(struct cw_iface *super)
+ucs_status_t cw_shm_arm(struct cw_iface *super)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
     struct shm_conn *conn;

@@ -58,7 +58,7 @@ static void shm_close(struct cw_iface *super)
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
-        shm_dispose(conn); /* greetings that never came */
+        cw_shm_dispose(conn); /* greetings that never came */
     }
     if (iface->listener.fd >= 0) {
         if (!iface->paused) {
@@ -93,9 +93,9 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->wakeup          = params->wakeup;
     iface->peer_memory     = params->peer_memory;
     iface->listener.fd     = -1;
-    iface->listener.ready  = shm_accept_ready;
+    iface->listener.ready  = cw_shm_accept_ready;
     iface->accept_again    = (struct cw_alarm){.fire = cw_shm_accept_again};
-    iface->dial_again      = (struct cw_alarm){.fire = shm_dial_waiting};
+    iface->dial_again      = (struct cw_alarm){.fire = cw_shm_dial_waiting};
     iface->greet_deadline  = (struct cw_alarm){.fire = cw_shm_drop_silent};
     iface->trim            = (struct cw_alarm){.fire = cw_shm_trim};
     iface->cool            = (struct cw_alarm){.fire = cw_shm_cool};
@@ -162,13 +162,13 @@ const struct cw_transport cw_shm_transport = {
     .close         = shm_close,
     .address       = shm_address,
     .reachable     = shm_reachable,
-    .progress      = shm_progress,
-    .arm           = shm_arm,
-    .dial          = shm_dial,
-    .close_conn    = shm_close_conn,
-    .send_short    = shm_send_short,
+    .progress      = cw_shm_progress,
+    .arm           = cw_shm_arm,
+    .dial          = cw_shm_dial,
+    .close_conn    = cw_shm_close_conn,
+    .send_short    = cw_shm_send_short,
     .cells          = cw_shm_cells,
-    .send_bcopy    = shm_send_bcopy,
+    .send_bcopy    = cw_shm_send_bcopy,
     .peer_ready    = cw_shm_peer_ready,
     .peer_read     = cw_shm_peer_read,
     .peer_write    = cw_shm_peer_write,
