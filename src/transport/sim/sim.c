@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the transport "sim". A packet that is taken becomes an event at the other end: at once, or, when the
- * fault SHORT strikes, after it left piece by piece, with the payload of a zcopy read in between.
+ * The slots of the transport "sim", but for those that send (sim_send.c), and what an event does when it is due.
  *
  * The simulated network is strict with the core where a real one would be lenient: sends beyond the limits or before
  * `opened`, close_conn from inside an upcall, and an interface closed over its connections end the test program.
@@ -25,16 +24,6 @@ struct address {
 };
 
 _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
-
-static struct cw_sim_iface *sim_iface(struct cw_iface *iface)
-{
-    return cw_container_of(iface, struct cw_sim_iface, iface);
-}
-
-static struct cw_sim_conn *sim_conn(struct cw_conn *conn)
-{
-    return cw_container_of(conn, struct cw_sim_conn, conn);
-}
 
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
@@ -90,7 +79,7 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
 
 static void iface_close(struct cw_iface *base)
 {
-    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_iface *iface = cw_sim_iface(base);
     struct cw_list *link;
     unsigned side;
 
@@ -108,7 +97,7 @@ static void iface_close(struct cw_iface *base)
 
 static size_t iface_address(struct cw_iface *base, void *buffer, size_t max)
 {
-    const struct cw_sim_iface *iface = sim_iface(base);
+    const struct cw_sim_iface *iface = cw_sim_iface(base);
     const struct address address     = {ADDRESS_MAGIC, iface->number, iface->world->seed};
 
     if (max < ADDRESS_LENGTH) {
@@ -127,7 +116,7 @@ static int reachable(struct cw_iface *base, const void *bytes, size_t length, co
         return 0;
     }
     memcpy(&address, bytes, ADDRESS_LENGTH);
-    if (address.magic != ADDRESS_MAGIC || address.seed != sim_iface(base)->world->seed) {
+    if (address.magic != ADDRESS_MAGIC || address.seed != cw_sim_iface(base)->world->seed) {
         *why = "the address belongs to another simulated network";
         return 0;
     }
@@ -136,7 +125,7 @@ static int reachable(struct cw_iface *base, const void *bytes, size_t length, co
 
 static ucs_status_t arm(struct cw_iface *base)
 {
-    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_iface *iface = cw_sim_iface(base);
 
     if (iface->heap != NULL) {
         return UCS_ERR_BUSY;
@@ -167,7 +156,7 @@ static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_li
 
 static void conn_free(struct cw_sim_conn *conn)
 {
-    sim_iface(conn->conn.iface)->num_conns--;
+    cw_sim_iface(conn->conn.iface)->num_conns--;
     conn->link->ends[conn->side] = NULL;
     cw_sim_link_put(conn->link);
     free(conn);
@@ -192,7 +181,7 @@ static void start_dial(struct cw_sim_world *world, struct cw_sim_link *link)
 static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
-    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_iface *iface = cw_sim_iface(base);
     struct cw_sim_world *world = iface->world;
     struct cw_sim_link *link;
     struct cw_sim_conn *conn;
@@ -222,93 +211,15 @@ static ucs_status_t dial(struct cw_iface *base, const void *bytes, size_t addres
     return UCS_OK;
 }
 
-/* What was taken has left: it arrives, unless the connection breaks under it. */
-static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
-{
-    struct cw_sim_world *world = sim_iface(conn->conn.iface)->world;
-    struct cw_sim_link *link   = conn->link;
-
-    if (link->channels[conn->side].cut) {
-        cw_sim_packet_retire(link, packet);
-    } else if (cw_sim_chance(world, CW_SIM_RESET)) {
-        cw_sim_packet_retire(link, packet);
-        cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
-        cw_sim_link_end(link, conn->side, UCS_ERR_CONNECTION_RESET);
-    } else if (cw_sim_chance(world, CW_SIM_GARBAGE)) {
-        cw_sim_packet_retire(link, packet);
-        cw_sim_link_end(link, 1 - conn->side, UCS_ERR_IO_ERROR);
-    } else if (packet->kind == CW_SIM_EVENT_PLACED) {
-        cw_sim_launch_placed(packet);
-    } else {
-        cw_sim_launch(packet);
-    }
-}
-
-/* Fills the packet up to `gone` from the sender's memory. */
-static void copy_payload(struct cw_sim_send *send)
-{
-    struct iovec *iov;
-    size_t length;
-
-    while (send->copied < send->gone) {
-        iov    = &send->iov[0];
-        length = (iov->iov_len < send->gone - send->copied) ? iov->iov_len : send->gone - send->copied;
-        if (length > 0 && iov->iov_base != NULL) {
-            memcpy(send->packet->data + send->copied, iov->iov_base, length);
-        }
-        send->copied += length;
-        iov->iov_base = (char *)iov->iov_base + length;
-        iov->iov_len -= length;
-        if (iov->iov_len == 0) {
-            send->iov_count--;
-            memmove(&send->iov[0], &send->iov[1], send->iov_count * sizeof(send->iov[0]));
-        }
-    }
-}
-
-/* Something that was taken from the queue ends. Its completion may send again or free what it is embedded in. */
-static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int leaves, ucs_status_t status)
-{
-    struct cw_completion *completion = send->completion;
-
-    if (send->packet == NULL) {
-        free(send);
-    } else if (leaves) {
-        depart(conn, send->packet);
-    } else {
-        cw_sim_packet_retire(conn->link, send->packet);
-    }
-    if (completion != NULL) {
-        completion->done(completion, status);
-    }
-}
-
-/* Ends everything in the queue: it leaves all at once, or is dropped. */
-static void finish_all(struct cw_sim_conn *conn, int leaves, ucs_status_t status)
-{
-    struct cw_list *queue = &conn->link->channels[conn->side].queue;
-    struct cw_sim_send *send;
-    struct cw_list *link;
-
-    while ((link = cw_list_pop_head(queue)) != NULL) {
-        send = cw_container_of(link, struct cw_sim_send, link);
-        if (leaves && send->packet != NULL) {
-            send->gone = send->total;
-            copy_payload(send);
-        }
-        finish_send(conn, send, leaves, status);
-    }
-}
-
 static void close_conn(struct cw_conn *base)
 {
-    struct cw_sim_conn *conn   = sim_conn(base);
-    struct cw_sim_iface *iface = sim_iface(base->iface);
+    struct cw_sim_conn *conn   = cw_sim_conn(base);
+    struct cw_sim_iface *iface = cw_sim_iface(base->iface);
     struct cw_sim_link *link   = conn->link;
     int leaves                 = conn->state == CW_SIM_OPEN && !iface->death;
 
     cw_sim_must(!iface->upcall, "close_conn is called inside an upcall of the interface");
-    finish_all(conn, leaves, UCS_ERR_CANCELED);
+    cw_sim_queue_end(conn, leaves, UCS_ERR_CANCELED);
     if (!iface->death) {
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
     }
@@ -317,225 +228,10 @@ static void close_conn(struct cw_conn *base)
 
 static void abandon(struct cw_conn *base)
 {
-    struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
 
     conn->state  = CW_SIM_BROKEN;
     conn->status = UCS_ERR_CANCELED;
-}
-
-static ucs_status_t refuse_for_now(struct cw_sim_world *world, struct cw_sim_conn *conn)
-{
-    cw_sim_schedule(&conn->link->channels[conn->side].room, world->now_ns + cw_sim_delay_ns(world));
-    world->stats.again++;
-    return CW_AGAIN;
-}
-
-/* An empty packet if the channel takes `total` bytes now; otherwise NULL, and *status_p is the answer to the sender. */
-static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kind kind, uint8_t id, size_t total,
-                                 ucs_status_t *status_p)
-{
-    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
-    struct cw_sim_link *link       = conn->link;
-    struct cw_sim_channel *channel = &link->channels[conn->side];
-    const size_t target            = (kind == CW_SIM_EVENT_PLACED) ? sizeof(struct cw_sim_target) : 0;
-    struct cw_sim_event *packet;
-
-    cw_sim_must(conn->state != CW_SIM_DIALING, "a send comes before `opened`");
-    if (conn->state == CW_SIM_BROKEN) {
-        *status_p = conn->status;
-        return NULL;
-    }
-    if (channel->taken > 0 && channel->taken + total > world->knobs.window) {
-        channel->blocked = 1;
-        world->stats.again++;
-        *status_p = CW_AGAIN;
-        return NULL;
-    }
-    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
-        *status_p = refuse_for_now(world, conn);
-        return NULL;
-    }
-    packet = malloc(sizeof(*packet) + sizeof(struct cw_sim_send) + target + total);
-    if (packet == NULL) {
-        *status_p = refuse_for_now(world, conn);
-        return NULL;
-    }
-    *packet = (struct cw_sim_event){
-        .link   = link,
-        .side   = 1 - conn->side,
-        .kind   = (uint8_t)kind,
-        .id     = id,
-        .length = total,
-        .data   = (char *)(packet + 1) + sizeof(struct cw_sim_send) + target,
-    };
-    if (target > 0) {
-        packet->target  = (struct cw_sim_target *)((struct cw_sim_send *)(packet + 1) + 1);
-        *packet->target = (struct cw_sim_target){.begun = 0};
-    }
-    return packet;
-}
-
-/* Puts something behind what waits already. */
-static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
-{
-    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
-    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-
-    cw_list_add_tail(&channel->queue, &send->link);
-    if (conn->state == CW_SIM_OPEN) {
-        cw_sim_schedule(&channel->pump, world->now_ns + cw_sim_delay_ns(world) / 8);
-    }
-}
-
-/* Sends a packet of which `copied` bytes are filled; the rest is still in iov. */
-static ucs_status_t submit(struct cw_sim_conn *conn, struct cw_sim_event *packet, size_t copied,
-                           const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
-{
-    struct cw_sim_world *world     = sim_iface(conn->conn.iface)->world;
-    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    struct cw_sim_send *send       = (struct cw_sim_send *)(packet + 1);
-    const size_t total             = packet->length;
-
-    *send = (struct cw_sim_send){.packet = packet, .total = total, .copied = copied, .iov_count = iov_count};
-    if (iov_count > 0) {
-        memcpy(send->iov, iov, iov_count * sizeof(*iov));
-    }
-    if (conn->state != CW_SIM_OPEN || !cw_list_empty(&channel->queue) || cw_sim_chance(world, CW_SIM_SHORT)) {
-        send->completion = completion;
-        enqueue(conn, send);
-    } else {
-        completion = NULL;
-        send->gone = total;
-        copy_payload(send);
-        depart(conn, packet);
-    }
-    channel->taken += total;
-    if (cw_sim_chance(world, CW_SIM_SPURIOUS_ROOM)) {
-        cw_sim_schedule(&channel->room, world->now_ns + cw_sim_delay_ns(world));
-    }
-    return (completion == NULL) ? UCS_OK : UCS_INPROGRESS;
-}
-
-static ucs_status_t send_short(struct cw_conn *base, uint8_t id, uint64_t header, const void *payload, size_t length)
-{
-    struct cw_sim_conn *conn = sim_conn(base);
-    struct cw_sim_event *packet;
-    ucs_status_t status;
-
-    cw_sim_must(length <= base->iface->limits.max_short, "send_short gets more than max_short");
-    packet = take(conn, CW_SIM_EVENT_PACKET, id, sizeof(header) + length, &status);
-    if (packet == NULL) {
-        return status;
-    }
-    memcpy(packet->data, &header, sizeof(header));
-    if (length > 0) {
-        memcpy(packet->data + sizeof(header), payload, length);
-    }
-    return submit(conn, packet, packet->length, NULL, 0, NULL);
-}
-
-static ucs_status_t send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
-{
-    struct cw_sim_conn *conn = sim_conn(base);
-    struct cw_sim_event *packet;
-    ucs_status_t status;
-
-    cw_sim_must(max <= base->iface->limits.max_bcopy, "send_bcopy gets more than max_bcopy");
-    packet = take(conn, CW_SIM_EVENT_PACKET, id, max, &status);
-    if (packet == NULL) {
-        return status;
-    }
-    packet->length = pack(packet->data, max, arg);
-    cw_sim_must(packet->length <= max, "pack wrote more than it announced");
-    return submit(conn, packet, packet->length, NULL, 0, NULL);
-}
-
-static ucs_status_t send_zcopy(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
-                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion)
-{
-    struct cw_sim_conn *conn = sim_conn(base);
-    size_t total             = header_length;
-    struct cw_sim_event *packet;
-    ucs_status_t status;
-    unsigned i;
-
-    cw_sim_must(iov_count <= base->iface->limits.max_iov, "send_zcopy gets more than max_iov entries");
-    for (i = 0; i < iov_count; i++) {
-        total += iov[i].iov_len;
-    }
-    cw_sim_must(total <= base->iface->limits.max_zcopy, "send_zcopy gets more than max_zcopy");
-    packet = take(conn, CW_SIM_EVENT_PACKET, id, total, &status);
-    if (packet == NULL) {
-        return status;
-    }
-    if (header_length > 0) {
-        memcpy(packet->data, header, header_length);
-    }
-    return submit(conn, packet, header_length, iov, iov_count, completion);
-}
-
-/* Leaves in order with the others, piece by piece. */
-static ucs_status_t place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
-                          unsigned iov_count, struct cw_completion *completion, int in_order)
-{
-    struct cw_sim_conn *conn = sim_conn(base);
-    size_t length            = 0;
-    struct cw_sim_event *packet;
-    ucs_status_t status;
-    unsigned i;
-
-    cw_sim_must(iov_count <= base->iface->limits.max_iov, "send_placed gets more than max_iov entries");
-    for (i = 0; i < iov_count; i++) {
-        length += iov[i].iov_len;
-    }
-    cw_sim_must(length <= base->iface->limits.max_placed, "send_placed gets more than max_placed");
-    packet = take(conn, CW_SIM_EVENT_PLACED, id, CW_PLACE_HEADER + length, &status);
-    if (packet == NULL) {
-        return status;
-    }
-    packet->target->in_order = (uint8_t)in_order;
-    memcpy(packet->data, header, CW_PLACE_HEADER);
-    return submit(conn, packet, CW_PLACE_HEADER, iov, iov_count, completion);
-}
-
-/* Arrives in no order. */
-static ucs_status_t send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion)
-{
-    return place(base, id, header, iov, iov_count, completion, 0);
-}
-
-static ucs_status_t send_in_place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
-                                  unsigned iov_count, struct cw_completion *completion)
-{
-    return place(base, id, header, iov, iov_count, completion, 1);
-}
-
-static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion)
-{
-    struct cw_sim_conn *conn   = sim_conn(base);
-    struct cw_sim_world *world = sim_iface(base->iface)->world;
-    struct cw_sim_send *send;
-
-    if (conn->state == CW_SIM_BROKEN) {
-        return conn->status;
-    }
-    if (cw_list_empty(&conn->link->channels[conn->side].queue)) {
-        return UCS_OK;
-    }
-    if (completion == NULL) {
-        return UCS_INPROGRESS;
-    }
-    if (cw_sim_chance(world, CW_SIM_AGAIN) || cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
-        return refuse_for_now(world, conn);
-    }
-    send = malloc(sizeof(*send));
-    if (send == NULL) {
-        return refuse_for_now(world, conn);
-    }
-    *send = (struct cw_sim_send){.completion = completion};
-    enqueue(conn, send);
-    return UCS_INPROGRESS;
 }
 
 /* Somebody dials: makes this end, asks the core and sends the answer back. */
@@ -561,7 +257,7 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
     link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
     cw_sim_launch(&link->opened);
     if (status != UCS_OK) {
-        finish_all(conn, 0, UCS_ERR_CANCELED);
+        cw_sim_queue_end(conn, 0, UCS_ERR_CANCELED);
         conn_free(conn);
         return 1;
     }
@@ -624,7 +320,7 @@ static unsigned on_closed(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     }
     conn->state  = CW_SIM_BROKEN;
     conn->status = status;
-    finish_all(conn, 0, status);
+    cw_sim_queue_end(conn, 0, status);
     iface->iface.upcalls->closed(&conn->conn, status);
     return 1;
 }
@@ -640,37 +336,6 @@ static unsigned on_placed(struct cw_sim_iface *iface, struct cw_sim_event *packe
         give_room(iface->world, packet);
     }
     return (over < 0) ? done + on_closed(iface, conn, UCS_ERR_IO_ERROR) : done;
-}
-
-/* Hands over a piece of random size; what is left waits for the next time. */
-static unsigned on_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
-{
-    struct cw_sim_world *world     = iface->world;
-    struct cw_sim_channel *channel = &conn->link->channels[conn->side];
-    size_t piece                   = 1 + cw_sim_below(world, world->knobs.max_bcopy * 2);
-    struct cw_sim_send *send;
-    struct cw_list *link;
-    unsigned done = 0;
-    size_t length;
-
-    world->stats.pieces++;
-    while (conn->state == CW_SIM_OPEN && (link = cw_list_pop_head(&channel->queue)) != NULL) {
-        send   = cw_container_of(link, struct cw_sim_send, link);
-        length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
-        send->gone += length;
-        piece      -= length;
-        if (send->packet != NULL) {
-            copy_payload(send);
-        }
-        if (send->gone < send->total) {
-            cw_list_add_head(&channel->queue, &send->link);
-            cw_sim_schedule(&channel->pump, world->now_ns + 1 + cw_sim_delay_ns(world) / 4);
-            break;
-        }
-        done += send->completion != NULL;
-        finish_send(conn, send, 1, UCS_OK);
-    }
-    return done;
 }
 
 static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
@@ -689,7 +354,7 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
     case CW_SIM_EVENT_CLOSED:
         return (conn != NULL) ? on_closed(iface, conn, event->status) : 0;
     case CW_SIM_EVENT_PUMP:
-        return (conn != NULL) ? on_pump(iface, conn) : 0;
+        return (conn != NULL) ? cw_sim_queue_pump(iface, conn) : 0;
     case CW_SIM_EVENT_ROOM:
         if (conn == NULL || conn->state != CW_SIM_OPEN) {
             return 0;
@@ -702,7 +367,7 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
 
 static unsigned progress(struct cw_iface *base)
 {
-    struct cw_sim_iface *iface = sim_iface(base);
+    struct cw_sim_iface *iface = cw_sim_iface(base);
     struct cw_sim_event *event;
     unsigned done = 0;
     uint64_t budget;
@@ -737,12 +402,12 @@ const struct cw_transport cw_sim_transport = {
     .dial          = dial,
     .close_conn    = close_conn,
     .abandon       = abandon,
-    .send_short    = send_short,
-    .send_bcopy    = send_bcopy,
-    .send_zcopy    = send_zcopy,
-    .send_placed   = send_placed,
-    .send_in_place = send_in_place,
-    .flush         = flush,
+    .send_short    = cw_sim_send_short,
+    .send_bcopy    = cw_sim_send_bcopy,
+    .send_zcopy    = cw_sim_send_zcopy,
+    .send_placed   = cw_sim_send_placed,
+    .send_in_place = cw_sim_send_in_place,
+    .flush         = cw_sim_flush,
     .peer_ready    = cw_sim_peer_ready,
     .peer_read     = cw_sim_peer_read,
     .peer_write    = cw_sim_peer_write,

@@ -10,11 +10,6 @@
 #include "base/hash.h"
 #include "transport/sim/sim_world.h"
 
-static struct cw_sim_conn *sim_conn(struct cw_conn *conn)
-{
-    return cw_container_of(conn, struct cw_sim_conn, conn);
-}
-
 static struct cw_sim_world *world_of(const struct cw_conn *conn)
 {
     return cw_container_of(conn->iface, struct cw_sim_iface, iface)->world;
@@ -41,7 +36,7 @@ static int is_dead(const struct cw_sim_iface *iface)
 
 int cw_sim_peer_ready(struct cw_conn *base)
 {
-    const struct cw_sim_conn *conn = sim_conn(base);
+    const struct cw_sim_conn *conn = cw_sim_conn(base);
     const struct cw_sim_link *link = conn->link;
     const struct cw_sim_conn *peer = link->ends[1 - conn->side];
 
@@ -79,7 +74,7 @@ static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iov
         length += iov[i].iov_len;
     }
     if (cw_sim_peer_chance(world, CW_SIM_COPY)) {
-        sim_conn(base)->no_copies = 1;
+        cw_sim_conn(base)->no_copies = 1;
         copy(writes, iov, count, (char *)(uintptr_t)there, (size_t)(peer_draw(world) % (length + 1)));
         return UCS_ERR_IO_ERROR;
     }
@@ -108,7 +103,7 @@ ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, u
 
 struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)
 {
-    struct cw_sim_conn *conn = sim_conn(base);
+    struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_link *link = conn->link;
     const size_t size        = 2 * CW_ALL_BOARDS * sizeof(struct cw_board);
     void *boards;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The world of the simulated network: chance, the virtual clock, the events and what a test may do to it from outside.
- * The transport's slots are in sim.c. One thread; the only system call is the signal for a sleeping worker.
+ * The transport's slots are in sim.c, sim_send.c and sim_peer.c. One thread; the only system call is the signal for a
+ * sleeping worker.
  */
 #include "transport/sim/sim_world.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the simulated network, shared by sim.c (the transport's slots), sim_peer.c (those that reach into the
- * peer's memory) and sim_world.c (clock, events, chance).
+ * Inside of the simulated network, shared by sim.c (the transport's slots), sim_send.c (those that send), sim_peer.c
+ * (those that reach into the peer's memory) and sim_world.c (clock, events, chance).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
  * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age, and
@@ -140,6 +140,16 @@ struct cw_sim_world {
     struct cw_sim_stats stats;
 };
 
+static inline struct cw_sim_iface *cw_sim_iface(struct cw_iface *iface)
+{
+    return cw_container_of(iface, struct cw_sim_iface, iface);
+}
+
+static inline struct cw_sim_conn *cw_sim_conn(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct cw_sim_conn, conn);
+}
+
 /* The world of this process, or NULL. */
 struct cw_sim_world *cw_sim_world_get(void);
 
@@ -178,6 +188,21 @@ void cw_sim_tick(struct cw_sim_iface *iface);
 
 /* Empties the heap of an interface that ends; diallers who wait for its answer get `status` after delay_ns. */
 void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns);
+
+/* sim_send.c */
+ucs_status_t cw_sim_send_short(struct cw_conn *base, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t cw_sim_send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *header, size_t header_length,
+                               const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_sim_send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_sim_send_in_place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion);
+ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion);
+/* Ends everything in the queue: it leaves all at once, or is dropped. */
+void cw_sim_queue_end(struct cw_sim_conn *conn, int leaves, ucs_status_t status);
+/* Hands over a piece of random size; what is left waits for the next time. Returns how many sends are done. */
+unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn);
 
 /* sim_peer.c */
 /* As cw_sim_chance, with draws of its own: a run without copies is the same whatever the chances of their faults. */
