@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Inside of the simulated network, shared by sim.c (the transport's slots), sim_send.c (those that send), sim_peer.c
- * (those that reach into the peer's memory) and sim_world.c (clock, events, chance).
+ * (those into the peer's memory), sim_event.c (events, links) and sim_world.c (chance, interfaces, the test's side).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
  * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age, and
