@@ -85,69 +85,76 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Everything that is not plain. Out of line, so that what is plain stays short. */
-static CW_APART ucs_status_ptr_t transfer(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
-                                          const ucp_request_param_t *param, enum direction direction)
+/* Everything that is not plain. Out of line, with the arguments where they are, so that what is plain stays short. */
+static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                                     const ucp_request_param_t *param)
 {
-    const char *call    = (direction == PUT) ? "ucp_put_nbx" : "ucp_get_nbx";
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
     ucs_status_t status;
     size_t length = 0;
 
-    status = check(worker, buffer, count, address, rkey, param, direction, call, &length);
+    status = check(worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
     if (status != UCS_OK || length == 0) {
         return UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
-    result = (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
-             cw_get(ep, buffer, count, length, address, rkey, param);
+    result = cw_put(ep, buffer, count, length, address, rkey, param);
     cw_worker_leave(worker);
     return result;
 }
 
-/* Where bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
- * request for the program to see; else NULL. */
-static CW_INLINE char *find_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
-                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
+static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                                     const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+    size_t length = 0;
+
+    status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
+    if (status != UCS_OK || length == 0) {
+        return UCS_STATUS_PTR(status);
+    }
+    cw_worker_enter(worker);
+    result = cw_get(ep, buffer, count, length, address, rkey, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+/* Whether bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
+ * request for the program to see. */
+static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
     const unsigned right  = (direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ;
-    ucp_worker_h worker   = ep->worker;
 
-    if (cw_likely(cw_worker_has(worker, UCP_FEATURE_RMA) && !worker->mt && !(param->op_attr_mask & closer) &&
-                  count > 0 && buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right))) {
-        return cw_rma_find_direct(ep, rkey, address, count, direction == PUT);
-    }
-    return NULL;
+    return cw_likely((ep->worker->quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
+                     buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right) &&
+                     cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    char *to;
-
     CW_PROBE(put, ep, count, remote_addr); /* here the arguments are where they came */
-    to = find_plain(ep, buffer, count, remote_addr, rkey, param, PUT);
-    if (cw_likely(to != NULL)) {
+    if (is_plain(ep, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
-        cw_bytes_copy(to, buffer, count);
+        cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
         return NULL;
     }
-    return transfer(ep, (void *)(uintptr_t)buffer, count, remote_addr, rkey, param, PUT);
+    return put(ep, buffer, count, remote_addr, rkey, param);
 }
 
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    const char *from;
-
     CW_PROBE(get, ep, count, remote_addr);
-    from = find_plain(ep, buffer, count, remote_addr, rkey, param, GET);
-    if (cw_likely(from != NULL)) {
+    if (is_plain(ep, buffer, count, remote_addr, rkey, param, GET)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
-        cw_bytes_copy(buffer, from, count);
+        cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
         return NULL;
     }
-    return transfer(ep, buffer, count, remote_addr, rkey, param, GET);
+    return get(ep, buffer, count, remote_addr, rkey, param);
 }

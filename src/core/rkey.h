@@ -24,21 +24,29 @@ ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **p
 /* KEY-8: a total order. */
 int cw_rkey_compare(const struct ucp_rkey *first, const struct ucp_rkey *second);
 
-/* Whether the access stays within the region; the owner looks again where it takes part. */
+/* Whether the access stays within the region; the owner looks again where it takes part. Regions do not wrap around
+ * (cw_key_decode), so an address before the region is further behind its beginning than any length. */
 static inline int cw_rkey_holds(const struct ucp_rkey *rkey, uint64_t address, uint64_t length)
 {
-    return cw_likely(address >= rkey->key.address && length <= rkey->key.length &&
-                     address - rkey->key.address <= rkey->key.length - length);
+    return cw_likely(length <= rkey->key.length && address - rkey->key.address <= rkey->key.length - length);
+}
+
+/* Whether loads and stores reach the region, which is still registered. */
+static inline int cw_rkey_is_direct(const struct ucp_rkey *rkey)
+{
+    return rkey->local != NULL && cw_likely(__atomic_load_n(rkey->beacon, __ATOMIC_RELAXED) == rkey->key.token);
+}
+
+/* Where an address of a direct region lies here. */
+static inline char *cw_rkey_place(const struct ucp_rkey *rkey, uint64_t address)
+{
+    return rkey->local + (address - rkey->key.address);
 }
 
 /* Where it lies here; NULL: not reached by loads and stores, or not registered any more. Within the region only. */
 static inline char *cw_rkey_direct(const struct ucp_rkey *rkey, uint64_t address, unsigned rights)
 {
-    if (rkey->local == NULL || (rkey->key.rights & rights) != rights ||
-        cw_unlikely(__atomic_load_n(rkey->beacon, __ATOMIC_RELAXED) != rkey->key.token)) {
-        return NULL;
-    }
-    return rkey->local + (address - rkey->key.address);
+    return ((rkey->key.rights & rights) == rights && cw_rkey_is_direct(rkey)) ? cw_rkey_place(rkey, address) : NULL;
 }
 
 #endif

@@ -118,14 +118,12 @@ static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uin
                                       !(writes && cw_rma_is_late(rma, address, length)));
 }
 
-/* Where an access can be made by a plain copy in this call, or NULL. The range and the right were checked. */
-static inline char *cw_rma_find_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
-                                       uint64_t length, int writes)
+/* Whether an access can be made by loads and stores in this call. The range and the right were checked. */
+static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+                                   uint64_t length, int writes)
 {
-    char *ptr = cw_rkey_direct(rkey, address, 0);
-
-    return cw_likely(ptr != NULL && ep->state != CW_EP_FAILED && cw_rma_is_clear(ep, address, length, writes)) ? ptr :
-           NULL;
+    return cw_likely(cw_rkey_is_direct(rkey) && ep->state != CW_EP_FAILED &&
+                     cw_rma_is_clear(ep, address, length, writes));
 }
 
 /* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. `packets`:

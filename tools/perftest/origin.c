@@ -23,10 +23,14 @@
 #define STRIDE       16u
 #define LEAST_SAMPLE 100u
 
+#define TOUCH_EVERY 32u
+
 /* A round of one message would be little else than questions. */
 #define LEAST_ROUND 8u
 
 /* ---- set-up ---- */
+
+static void on_done(void *request, ucs_status_t status, void *user_data);
 
 static void cut_slots(struct cw_origin *origin, char *buffers, bool shared)
 {
@@ -34,14 +38,25 @@ static void cut_slots(struct cw_origin *origin, char *buffers, bool shared)
 
     for (size_t i = 0; i < origin->window; i++) {
         struct cw_origin_slot *slot = &origin->slots[i];
+        ucp_dt_iov_t *iov = params->send_iov ? origin->iovs + i * params->part_count : NULL;
         *slot = (struct cw_origin_slot){
             .origin = origin,
             .next_free = origin->free,
             .buffer = buffers + (shared ? 0 : i * origin->room),
+            .target = origin->region.remote,
+            .param = {
+                .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                .cb.send = on_done,
+                .user_data = slot,
+            },
         };
-        if (params->send_iov) {
-            slot->iov = origin->iovs + i * params->part_count;
-            cw_layout_list(params, slot->buffer, slot->iov);
+        if (iov != NULL) {
+            cw_layout_list(params, slot->buffer, iov);
+        }
+        cw_region_apply(&origin->region, params, &slot->param);
+        slot->data = cw_layout_apply(&slot->param, iov, params->part_count, slot->buffer, origin->size, &slot->count);
+        if (origin->way->prepare != NULL) {
+            origin->way->prepare(origin, slot);
         }
         origin->free = slot;
     }
@@ -181,27 +196,20 @@ static int tell_alive(struct cw_origin *origin, uint64_t now)
     return 0;
 }
 
-static inline void free_slot(struct cw_origin_slot *slot)
+static void on_done(void *request, ucs_status_t status, void *user_data)
 {
+    struct cw_origin_slot *slot = user_data;
     struct cw_origin *origin = slot->origin;
 
-    if (origin->way->finish != NULL) {
+    ucp_request_free(request);
+    if (status != UCS_OK) {
+        cw_link_fail(origin->link, "an operation failed: %s", ucs_status_string(status));
+    } else if (origin->run->params.verify && origin->way->finish != NULL) {
         origin->way->finish(origin, slot);
     }
     slot->next_free = origin->free;
     origin->free = slot;
     origin->pending--;
-}
-
-static void on_done(void *request, ucs_status_t status, void *user_data)
-{
-    struct cw_origin_slot *slot = user_data;
-
-    ucp_request_free(request);
-    if (status != UCS_OK) {
-        cw_link_fail(slot->origin->link, "an operation failed: %s", ucs_status_string(status));
-    }
-    free_slot(slot);
 }
 
 static int await_pending(struct cw_origin *origin, unsigned most)
@@ -249,31 +257,75 @@ static int flush(struct cw_origin *origin, unsigned most)
     return origin->link->failed ? -1 : 0;
 }
 
-static inline int issue(struct cw_origin *origin, uint64_t message)
+/* The operation is not over in its call, or failed. Its callback may have come already. */
+static int set_aside(struct cw_origin *origin, ucs_status_ptr_t request)
 {
-    struct cw_origin_slot *slot = origin->free;
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = on_done,
-        .user_data = slot,
-    };
-
-    origin->free = slot->next_free;
-    origin->pending++;
-    slot->message = message;
-    slot->target = origin->region.remote + cw_origin_offset(origin, message);
-    ucs_status_ptr_t request = origin->way->start(origin, slot, &param);
-    if (__builtin_expect(!UCS_PTR_IS_PTR(request), 1)) {
-        if (request != NULL) {
-            return cw_link_fail(origin->link, "starting an operation failed: %s",
-                                ucs_status_string(UCS_PTR_STATUS(request)));
-        }
-        free_slot(slot);
+    if (UCS_PTR_IS_ERR(request)) {
+        return cw_link_fail(origin->link, "starting an operation failed: %s",
+                            ucs_status_string(UCS_PTR_STATUS(request)));
     }
-    if (origin->way->posts && ++origin->posted == MOST_POSTS) {
-        return flush(origin, 1);
+    origin->next = NULL;
+    origin->pending++;
+    return 0;
+}
+
+static struct cw_origin_slot *take_slot(struct cw_origin *origin)
+{
+    if (await_pending(origin, origin->window - 1) != 0) {
+        return NULL;
+    }
+    origin->next = origin->free;
+    origin->free = origin->next->next_free;
+    return origin->next;
+}
+
+static inline int issue(struct cw_origin *origin, uint64_t message, bool verify)
+{
+    const struct cw_origin_way *way = origin->way;
+    struct cw_origin_slot *slot = origin->next;
+
+    if (__builtin_expect(slot == NULL, 0)) {
+        slot = take_slot(origin);
+        if (slot == NULL) {
+            return -1;
+        }
+    }
+    slot->message = message;
+    if (verify) {
+        slot->target = origin->region.remote + cw_origin_offset(origin, message);
+        if (way->fill != NULL) {
+            way->fill(origin, slot);
+        }
+    }
+    ucs_status_ptr_t request = way->start(origin, slot);
+    if (__builtin_expect(request != NULL, 0)) {
+        return set_aside(origin, request);
+    }
+    if (verify && way->finish != NULL) {
+        way->finish(origin, slot);
     }
     return 0;
+}
+
+/* A few messages, for which the clock is read once. */
+static int issue_all(struct cw_origin *origin, uint64_t first, unsigned count)
+{
+    if (origin->run->params.verify) {
+        for (unsigned i = 0; i < count; i++) {
+            if (issue(origin, first + i, true) != 0) {
+                return -1;
+            }
+        }
+    } else {
+        for (unsigned i = 0; i < count; i++) {
+            if (issue(origin, first + i, false) != 0) {
+                return -1;
+            }
+        }
+    }
+    origin->link->moved += count;
+    origin->posted += count;
+    return origin->way->posts && origin->posted >= MOST_POSTS ? flush(origin, 1) : 0;
 }
 
 static inline uint64_t read_clock(struct cw_meter *meter, unsigned messages)
@@ -288,23 +340,26 @@ static inline uint64_t read_clock(struct cw_meter *meter, unsigned messages)
 /* One round: all messages of a phase where they are not verified. */
 static int run_round(struct cw_origin *origin, uint64_t first, uint64_t count, struct cw_meter *meter)
 {
-    unsigned unread = 0;
+    unsigned untouched = 0;
 
-    for (uint64_t i = 0; i < count; i++) {
-        if (issue(origin, first + i) != 0 || await_pending(origin, origin->window - 1) != 0) {
+    for (uint64_t done = 0; done < count;) {
+        unsigned part = count - done < origin->stride ? (unsigned)(count - done) : origin->stride;
+        if (issue_all(origin, first + done, part) != 0 ||
+            (origin->pending >= origin->window && await_pending(origin, origin->window - 1) != 0)) {
             return -1;
         }
-        origin->link->moved++;
-        if (++unread >= origin->stride || i + 1 == count) {
-            uint64_t now = read_clock(meter, unread);
-            unread = 0;
-            if (__builtin_expect(now >= origin->alive_due, 0) && tell_alive(origin, now) != 0) {
-                return -1;
-            }
+        done += part;
+        untouched += part;
+        uint64_t now = read_clock(meter, part);
+        if (__builtin_expect(now >= origin->alive_due, 0) && tell_alive(origin, now) != 0) {
+            return -1;
         }
         /* Operations that finish at once never wait: the worker and the clock still need a look. */
-        if ((i & 31) == 31 && cw_link_touch(origin->link) != 0) {
-            return -1;
+        if (untouched >= TOUCH_EVERY) {
+            untouched = 0;
+            if (cw_link_touch(origin->link) != 0) {
+                return -1;
+            }
         }
     }
     return await_pending(origin, 0);

@@ -4,9 +4,10 @@
  * `window` operations are unfinished; a flush ends the measurement. The server keeps its worker in progress (not with
  * -o) until the client has finished, and answers what the client asks about its memory.
  *
- * Callers: test_rma.c, test_amo.c. Invariant: a slot is either in the free list or belongs to an operation in flight.
- * With --verify every message has a place of its own in the peer's memory until it has been looked at: after each
- * round of messages the client waits, flushes and asks.
+ * Callers: test_rma.c, test_amo.c. Invariant: a slot is in the free list, is the next one to be used, or belongs to an
+ * operation in flight. What a call takes is written once, when the slot is cut: a direct operation costs less than
+ * writing it again. With --verify every message has a place of its own in the peer's memory until it has been looked
+ * at: after each round of messages the client waits, flushes and asks.
  */
 #ifndef CW_PERF_ORIGIN_H
 #define CW_PERF_ORIGIN_H
@@ -28,16 +29,21 @@ struct cw_origin_slot {
     struct cw_origin *origin;
     struct cw_origin_slot *next_free;
     char *buffer;
-    ucp_dt_iov_t *iov; /* NULL: contiguous */
+    const void *data; /* what is given to the call: the buffer, or its list of `count` parts */
+    size_t count;
     uint64_t message;
     uint64_t target; /* address at the peer */
+    ucp_request_param_t param;
 };
 
 /* What a family does; functions may be NULL where they are not needed. */
 struct cw_origin_way {
+    /* Adds what all operations of the slot have in common. */
+    void (*prepare)(struct cw_origin *origin, struct cw_origin_slot *slot);
     /* Starts the operation of a slot. NULL: done. */
-    ucs_status_ptr_t (*start)(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param);
-    /* The operation has ended well. */
+    ucs_status_ptr_t (*start)(struct cw_origin *origin, struct cw_origin_slot *slot);
+    /* --verify: before an operation starts, and when it has ended. */
+    void (*fill)(struct cw_origin *origin, struct cw_origin_slot *slot);
     void (*finish)(struct cw_origin *origin, struct cw_origin_slot *slot);
     /* --verify: before and after a round of messages, at the client. 0 or -1. */
     int (*before)(struct cw_origin *origin, uint64_t first, uint64_t count);
@@ -64,6 +70,7 @@ struct cw_origin {
     unsigned posted; /* since the last flush began */
     unsigned stride; /* messages for each reading of the clock */
     uint64_t alive_due;
+    struct cw_origin_slot *next; /* NULL: the first free one */
     struct cw_origin_slot *free;
     struct cw_origin_slot *slots;
     ucp_dt_iov_t *iovs;

@@ -61,25 +61,39 @@ static char *reply_of(const struct cw_origin_slot *slot)
     return slot->buffer + 8;
 }
 
-static ucs_status_ptr_t start(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param)
+static void prepare(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
     const struct amo_test *test = (const struct amo_test *)origin;
-    uint64_t operand = OPERAND;
+
+    slot->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    slot->param.datatype = ucp_dt_make_contig(origin->size);
+    if (test->fetches) {
+        slot->param.op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+        slot->param.reply_buffer = reply_of(slot);
+    }
+    store(test, slot->buffer, OPERAND);
+}
+
+static void fill(struct cw_origin *origin, struct cw_origin_slot *slot)
+{
+    const struct amo_test *test = (const struct amo_test *)origin;
 
     if (test->opcode == UCP_ATOMIC_OP_SWAP) {
-        operand = cw_pattern_key(slot->message, 0);
-    } else if (test->opcode == UCP_ATOMIC_OP_CSWAP) {
-        operand = slot->message - test->lag;
-        store(test, reply_of(slot), operand + 1);
+        store(test, slot->buffer, cw_pattern_key(slot->message, 0));
     }
-    store(test, slot->buffer, operand);
-    param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-    param->datatype = ucp_dt_make_contig(origin->size);
-    if (test->fetches) {
-        param->op_attr_mask |= UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-        param->reply_buffer = reply_of(slot);
+}
+
+/* The reply to a compare-and-swap takes the place of its operand. */
+static ucs_status_ptr_t start(struct cw_origin *origin, struct cw_origin_slot *slot)
+{
+    const struct amo_test *test = (const struct amo_test *)origin;
+
+    if (test->opcode == UCP_ATOMIC_OP_CSWAP) {
+        store(test, slot->buffer, slot->message - test->lag);
+        store(test, reply_of(slot), slot->message - test->lag + 1);
     }
-    return ucp_atomic_op_nbx(origin->link->ep, test->opcode, slot->buffer, 1, slot->target, origin->region.rkey, param);
+    return ucp_atomic_op_nbx(origin->link->ep, test->opcode, slot->buffer, 1, slot->target, origin->region.rkey,
+                             &slot->param);
 }
 
 /* What the word holds before message `message` when everything goes in order. */
@@ -99,7 +113,7 @@ static void finish(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
     struct amo_test *test = (struct amo_test *)origin;
 
-    if (!origin->run->params.verify || !test->fetches) {
+    if (!test->fetches) {
         return;
     }
     uint64_t reply = load(test, reply_of(slot)), before = word_before(test, slot->message);
@@ -172,14 +186,18 @@ static int check(const struct cw_perf_run *run)
 static int run_amo(struct cw_perf_run *run, ucp_atomic_op_t opcode, bool fetches)
 {
     static const struct cw_origin_way fetching = {
+        .prepare = prepare,
         .start = start,
+        .fill = fill,
         .finish = finish,
         .after = check_word,
         .answer = answer,
         .one_word = true,
     };
     static const struct cw_origin_way posting = {
+        .prepare = prepare,
         .start = start,
+        .fill = fill,
         .finish = finish,
         .after = check_word,
         .answer = answer,

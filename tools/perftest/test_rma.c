@@ -219,17 +219,14 @@ static int run_put_latency(struct cw_perf_run *run)
 
 /* ---- put bandwidth ---- */
 
-static ucs_status_ptr_t start_put(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param)
+static ucs_status_ptr_t start_put(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
-    const struct cw_perf_params *params = &origin->run->params;
-    size_t count;
+    return ucp_put_nbx(origin->link->ep, slot->data, slot->count, slot->target, origin->region.rkey, &slot->param);
+}
 
-    if (params->verify) {
-        cw_pattern_fill(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
-    }
-    cw_region_apply(&origin->region, params, param);
-    const void *data = cw_layout_apply(param, slot->iov, params->part_count, slot->buffer, origin->size, &count);
-    return ucp_put_nbx(origin->link->ep, data, count, slot->target, origin->region.rkey, param);
+static void fill_put(struct cw_origin *origin, struct cw_origin_slot *slot)
+{
+    cw_pattern_fill(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
 }
 
 static int ask_check(struct cw_origin *origin, uint64_t first, uint64_t count)
@@ -261,22 +258,14 @@ static int answer_put(struct cw_origin *origin, enum cw_origin_question what, ui
 
 /* ---- get ---- */
 
-static ucs_status_ptr_t start_get(struct cw_origin *origin, struct cw_origin_slot *slot, ucp_request_param_t *param)
+static ucs_status_ptr_t start_get(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
-    const struct cw_perf_params *params = &origin->run->params;
-    size_t count;
-
-    cw_region_apply(&origin->region, params, param);
-    void *data = (void *)(uintptr_t)cw_layout_apply(param, slot->iov, params->part_count, slot->buffer, origin->size,
-                                                    &count);
-    return ucp_get_nbx(origin->link->ep, data, count, slot->target, origin->region.rkey, param);
+    return ucp_get_nbx(origin->link->ep, (void *)(uintptr_t)slot->data, slot->count, slot->target, origin->region.rkey,
+                       &slot->param);
 }
 
 static void finish_get(struct cw_origin *origin, struct cw_origin_slot *slot)
 {
-    if (!origin->run->params.verify) {
-        return;
-    }
     size_t at = cw_pattern_search(slot->buffer, origin->size, cw_pattern_key(slot->message, 0));
     if (at != origin->size) {
         cw_link_fail(origin->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)slot->message, at,
@@ -322,7 +311,12 @@ static int run_origin(struct cw_perf_run *run, const struct cw_origin_way *way)
 
 static int run_put(struct cw_perf_run *run)
 {
-    static const struct cw_origin_way way = {.start = start_put, .after = ask_check, .answer = answer_put};
+    static const struct cw_origin_way way = {
+        .start = start_put,
+        .fill = fill_put,
+        .after = ask_check,
+        .answer = answer_put,
+    };
 
     return run_origin(run, &way);
 }
