@@ -50,7 +50,9 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 
 void ucp_cleanup(ucp_context_h context)
 {
-    cw_context_free(context);
+    if (!cw_door_is_inherited(context, __func__)) {
+        cw_context_free(context);
+    }
 }
 
 ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)

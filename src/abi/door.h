@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/probe.h"
+#include "core/context.h"
 #include "core/ep.h"
 #include "core/worker.h"
 
@@ -24,6 +25,10 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
 
 #define CW_DOOR_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
+
+/* Whether a forked child tries to take down what it inherited, as its static destructors may: connections and queues of
+ * events are shared with the parent, which goes on using them. Says so once. */
+int cw_door_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
 ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);

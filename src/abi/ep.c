@@ -97,6 +97,9 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
 
+    if (cw_door_is_inherited(worker->context, __func__)) {
+        return NULL;
+    }
     cw_worker_enter(worker);
     CW_PROBE(ep_close, ep, worker, force);
     result = cw_ep_close(ep, param, force);

@@ -19,6 +19,9 @@ void ucp_listener_destroy(ucp_listener_h listener)
 {
     ucp_worker_h worker = listener->worker;
 
+    if (cw_door_is_inherited(worker->context, __func__)) {
+        return;
+    }
     cw_worker_enter(worker);
     cw_listener_destroy(listener);
     cw_worker_leave(worker);

@@ -9,6 +9,7 @@
 #include "core/mem.h"
 #include "op/op.h"
 #include "op/rma.h"
+#include "os/memory.h"
 
 static const struct cw_upcalls upcalls = {
     .packet    = cw_op_packet,
@@ -32,6 +33,20 @@ const struct cw_worker_handlers cw_door_handlers = {
     .ep_user_changed = cw_op_ep_user_changed,
     .worker_gauges   = cw_op_worker_gauges,
 };
+
+int cw_door_is_inherited(const struct ucp_context *context, const char *call)
+{
+    static int told;
+
+    if (cw_likely(context->process == cw_memory_process())) {
+        return 0;
+    }
+    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
+        cw_info("%s does nothing in a forked child: what it is asked to take down belongs to the parent, process %u",
+                call, context->process);
+    }
+    return 1;
+}
 
 ucs_status_t cw_door_feature_missing(const char *call, const char *feature)
 {

@@ -20,6 +20,9 @@ ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t 
 
 void ucp_worker_destroy(ucp_worker_h worker)
 {
+    if (cw_door_is_inherited(worker->context, __func__)) {
+        return;
+    }
     cw_worker_enter(worker);
     cw_worker_leave(worker); /* whoever was inside is out now; nobody may come any more */
     cw_worker_free(worker);

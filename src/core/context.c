@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "core/mem.h"
+#include "os/memory.h"
 #include "plan/tls.h"
 #include "transport/registry.h"
 
@@ -264,6 +265,7 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
         goto fail;
     }
     set_params(context, params);
+    context->process = cw_memory_process();
     status = cw_mem_table_new(&context->memory);
     if (status != UCS_OK) {
         goto fail;

@@ -32,6 +32,7 @@ struct ucp_context {
     struct cw_mem_table *memory;        /* core/mem.h */
     struct cw_resource *resources;      /* grouped by transport */
     unsigned num_resources;
+    uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };
 
 /* params are read under their mask only (GEN-2). config NULL: the default configuration (CTX-1). Errors: CTX-9. */

@@ -431,3 +431,9 @@ void cw_net_close(int fd)
 {
     close(fd);
 }
+
+void cw_net_unlisten(int fd)
+{
+    (void)shutdown(fd, SHUT_RDWR);
+    close(fd);
+}

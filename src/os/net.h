@@ -116,5 +116,7 @@ void cw_net_limit_unsent(int fd, unsigned bytes);
 /* Sleeps until the descriptor can be read or timeout_ms passed. */
 void cw_net_wait_readable(int fd, int timeout_ms);
 void cw_net_close(int fd);
+/* Of a listening socket: nobody is accepted any more, and the port is free even if a forked child still holds it. */
+void cw_net_unlisten(int fd);
 
 #endif

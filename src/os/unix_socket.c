@@ -313,6 +313,14 @@ void cw_event_signal(int fd)
     errno = saved;
 }
 
+void cw_unix_close(int fd)
+{
+    if (fd >= 0) {
+        (void)shutdown(fd, SHUT_RDWR);
+        close(fd);
+    }
+}
+
 void cw_fd_close(int fd)
 {
     if (fd >= 0) {

@@ -55,6 +55,9 @@ int cw_unix_peer_pid(int fd);
 /* Whether a descriptor that came from a peer can be signalled: writing to it neither blocks nor raises a signal. */
 int cw_event_is_safe(int fd);
 
+/* Ends a connection, or listening, for both sides, even if a forked child still holds the descriptor. */
+void cw_unix_close(int fd);
+
 /* Adds 1 to an eventfd. Never blocks. */
 void cw_event_signal(int fd);
 

@@ -134,7 +134,7 @@ static void close_socket(struct shm_iface *iface, struct shm_conn *conn)
 {
     if (conn->item.fd >= 0) {
         cw_poller_remove(iface->poller, &conn->item);
-        cw_fd_close(conn->item.fd);
+        cw_unix_close(conn->item.fd);
         conn->item.fd = -1;
     }
 }

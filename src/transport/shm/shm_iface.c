@@ -64,7 +64,7 @@ static void shm_close(struct cw_iface *super)
         if (!iface->paused) {
             cw_poller_remove(iface->poller, &iface->listener);
         }
-        cw_fd_close(iface->listener.fd);
+        cw_unix_close(iface->listener.fd);
         cw_unix_unlink(iface->directory, iface->token);
     }
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);

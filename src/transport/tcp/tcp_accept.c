@@ -333,7 +333,7 @@ void cw_tcp_listen_end(struct cw_tcp_iface *iface)
             cw_poller_remove(iface->poller, &iface->listener);
         }
         iface->listener.fd = -1;
-        cw_net_close(fd);
+        cw_net_unlisten(fd);
     }
     while ((conn = oldest_stranger(iface)) != NULL) {
         cw_tcp_conn_free(conn);

@@ -92,7 +92,7 @@ void cw_tcp_meet_listen_end(struct cw_listening *listening)
         }
     } while (refused > 0 && ++rounds < MAX_REFUSE_ROUNDS);
     cw_poller_remove(iface->poller, &listening->item);
-    cw_net_close(listening->item.fd);
+    cw_net_unlisten(listening->item.fd);
     cw_list_remove(&listening->link);
     free(listening);
 }
