@@ -323,7 +323,7 @@ static void test_bad_directories(void **state)
     (void)rmdir(closed);
 }
 
-static int names_in(const char *path, const char *prefix)
+static int names_in(const char *path, const char *part)
 {
     DIR *dir  = opendir(path);
     int count = 0;
@@ -331,14 +331,87 @@ static int names_in(const char *path, const char *prefix)
 
     cw_check(dir != NULL);
     while ((entry = readdir(dir)) != NULL) {
-        count += (strncmp(entry->d_name, prefix, strlen(prefix)) == 0);
+        count += (strstr(entry->d_name, part) != NULL);
     }
     closedir(dir);
     return count;
 }
 
-/* A process that has a worker and is killed. */
-static void kill_one(void)
+/* What a process is known by elsewhere: its sockets, and the name that one of them listens under. */
+struct traces {
+    unsigned long sockets[32];
+    int count;
+    char name[64];
+};
+
+static void note_sockets(struct traces *traces, pid_t pid)
+{
+    char path[300], target[64];
+    struct dirent *entry;
+    unsigned long inode;
+    ssize_t length;
+    DIR *dir;
+
+    traces->count = 0;
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    dir = opendir(path);
+    cw_check(dir != NULL);
+    while ((entry = readdir(dir)) != NULL) {
+        (void)snprintf(path, sizeof(path), "/proc/%d/fd/%s", (int)pid, entry->d_name);
+        length                           = readlink(path, target, sizeof(target) - 1);
+        target[(length > 0) ? length : 0] = '\0';
+        if (sscanf(target, "socket:[%lu]", &inode) == 1) {
+            cw_check(traces->count < (int)(sizeof(traces->sockets) / sizeof(traces->sockets[0])));
+            traces->sockets[traces->count++] = inode;
+        }
+    }
+    closedir(dir);
+}
+
+/* How many of its sockets are among those with an abstract name of ours; the last such name. */
+static int abstract_names(struct traces *traces)
+{
+    FILE *file = fopen("/proc/net/unix", "r");
+    int i, count = 0;
+    unsigned long inode;
+    char line[512], name[64];
+
+    cw_check(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %lu @causeway-%63s", &inode, name) != 2) {
+            continue;
+        }
+        for (i = 0; i < traces->count; i++) {
+            if (traces->sockets[i] == inode) {
+                memcpy(traces->name, name, sizeof(name));
+                count++;
+            }
+        }
+    }
+    (void)fclose(file);
+    return count;
+}
+
+/* Memory with a name would stay. */
+static int maps_named_memory(pid_t pid)
+{
+    char path[64], line[512];
+    FILE *file;
+    int found = 0;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    file = fopen(path, "r");
+    cw_check(file != NULL);
+    while (fgets(line, sizeof(line), file) != NULL) {
+        found |= strstr(line, " /dev/shm/") != NULL || strstr(line, " /tmp/causeway") != NULL ||
+                 strstr(line, " /SYSV") != NULL;
+    }
+    (void)fclose(file);
+    return found;
+}
+
+/* A process that has a worker and is killed. traces: of it while it lived; NULL: nobody asks. */
+static void kill_one(struct traces *traces)
 {
     struct cw_party party;
     int status, ready[2];
@@ -356,6 +429,10 @@ static void kill_one(void)
         }
     }
     cw_check(pid > 0 && read(ready[0], &byte, 1) == 1);
+    if (traces != NULL) {
+        note_sockets(traces, pid);
+        cw_check(abstract_names(traces) == 1 && !maps_named_memory(pid));
+    }
     cw_check(kill(pid, SIGKILL) == 0 && waitpid(pid, &status, 0) == pid && WIFSIGNALED(status));
     (void)close(ready[0]);
     (void)close(ready[1]);
@@ -368,8 +445,8 @@ static void body_swept(void *argument)
     (void)argument;
     cw_check(setenv("UCX_TLS", "shm", 1) == 0 && setenv("UCX_POSIX_DIR", directory, 1) == 0);
     cw_check(names_in(directory, "causeway-") == 0);
-    kill_one();
-    kill_one();
+    kill_one(NULL);
+    kill_one(NULL);
     cw_check(names_in(directory, "causeway-") == 1); /* the second swept what the first left */
     cw_party_open(&one, UCP_FEATURE_TAG);
     cw_check(names_in(directory, "causeway-") == 1);
@@ -390,33 +467,15 @@ static void test_killed_with_directory(void **state)
     cw_child_must_pass(body_swept, NULL, "sweeping");
 }
 
-static int abstract_names(void)
-{
-    FILE *file = fopen("/proc/net/unix", "r");
-    char line[512];
-    int count = 0;
-
-    cw_check(file != NULL);
-    while (fgets(line, sizeof(line), file) != NULL) {
-        count += (strstr(line, "@causeway-") != NULL);
-    }
-    (void)fclose(file);
-    return count;
-}
-
 static void body_abstract(void *argument)
 {
-    int in_shm, in_tmp, names;
+    struct traces traces;
 
     (void)argument;
     cw_check(unsetenv("UCX_POSIX_DIR") == 0 && setenv("UCX_TLS", "shm", 1) == 0);
-    in_shm = names_in("/dev/shm", "");
-    in_tmp = names_in("/tmp", "causeway");
-    names  = abstract_names();
-    kill_one();
-    cw_check(abstract_names() <= names); /* others may end meanwhile */
-    cw_check(names_in("/dev/shm", "") <= in_shm);
-    cw_check(names_in("/tmp", "causeway") <= in_tmp);
+    kill_one(&traces);
+    cw_check(abstract_names(&traces) == 0);
+    cw_check(names_in("/dev/shm", traces.name) == 0 && names_in("/tmp", traces.name) == 0);
 }
 
 static void test_killed_with_abstract_name(void **state)
