@@ -3,29 +3,17 @@
  * Many connections by shared memory: those on which nothing comes are not looked at any more, and nothing is lost by
  * that (shm_idle.c). The clock is the test's, so nobody waits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "core/config.h"
-#include "os/poll.h"
-#include "transport/shm/shm.h"
+#include "test_shm.h"
 
 #define SECOND UINT64_C(1000000000)
 #define MANY   20u
 
 /* One end of all connections; entry i of each is the other end of entry i. */
 struct node {
-    struct cw_config config;
-    struct cw_poller *poller;
-    struct cw_iface *iface;
+    struct side side;
     struct cw_conn *conns[MANY];
     unsigned num_conns;
     unsigned num_opened;
@@ -103,24 +91,14 @@ static struct node hub, far;
 
 static void node_new(struct node *node, int wakeup)
 {
-    static const struct cw_device device = {.name = "memory"};
-    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
-                                            .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
-
     memset(node, 0, sizeof(*node));
-    node->config.posix_seg_size  = 1024;
-    node->config.posix_fifo_size = 16;
-    node->config.posix_bw_bps    = 1e10;
-    assert_int_equal(cw_poller_new(wakeup, &node->poller), UCS_OK);
-    params.poller = node->poller;
-    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+    side_open(&node->side, 1024, 16, wakeup, &upcalls, node);
 }
 
 static void progress(struct node *node)
 {
-    cw_shm_transport.progress(node->iface);
-    cw_poller_dispatch(node->poller);
-    cw_shm_transport.progress(node->iface);
+    cw_shm_transport.progress(node->side.iface);
+    side_progress(&node->side);
 }
 
 static void both_progress(void)
@@ -132,16 +110,12 @@ static void both_progress(void)
 /* Connections 0 to count - 1, dialled by `far` one after the other. */
 static void meet(unsigned count, int wakeup)
 {
-    char address[64];
-    size_t length;
     unsigned i;
 
     node_new(&hub, wakeup);
     node_new(&far, 0);
-    length = cw_shm_transport.address(hub.iface, address, sizeof(address));
     while (far.num_conns < count) {
-        assert_int_equal(cw_shm_transport.dial(far.iface, address, length, "hello", 5,
-                                               (void *)(uintptr_t)far.num_conns, &far.conns[far.num_conns]), UCS_OK);
+        side_dial(&far.side, &hub.side, (void *)(uintptr_t)far.num_conns, &far.conns[far.num_conns]);
         far.num_conns++;
         for (i = 0; i < 1000 && far.num_opened < far.num_conns; i++) {
             both_progress();
@@ -157,8 +131,7 @@ static void node_free(struct node *node)
     for (i = 0; i < node->num_conns; i++) {
         cw_shm_transport.close_conn(node->conns[i]);
     }
-    cw_shm_transport.close(node->iface);
-    cw_poller_free(node->poller);
+    side_close(&node->side);
 }
 
 static int part(void **state)
@@ -176,7 +149,7 @@ static struct shm_conn *conn_of(struct node *node, unsigned i)
 
 static unsigned num_hot(const struct node *node)
 {
-    return cw_container_of(node->iface, struct shm_iface, super)->num_hot;
+    return cw_container_of(node->side.iface, struct shm_iface, super)->num_hot;
 }
 
 static ucs_status_t say(struct node *from, unsigned i)
@@ -206,7 +179,7 @@ static void few_are_always_looked_at(void **state)
     rest();
     assert_int_equal(num_hot(&hub), 8);
     assert_int_equal(say(&far, 3), UCS_OK);
-    cw_shm_transport.progress(hub.iface);
+    cw_shm_transport.progress(hub.side.iface);
     assert_int_equal(hub.received[3], 1);
 }
 
@@ -222,7 +195,7 @@ static void idle_ones_are_not_looked_at_until_a_packet_comes(void **state)
     for (i = 0; i < MANY; i++) {
         assert_int_equal(say(&far, i), UCS_OK);
         assert_int_equal(say(&far, i), UCS_OK);
-        cw_shm_transport.progress(hub.iface);
+        cw_shm_transport.progress(hub.side.iface);
         assert_int_equal(hub.received[i], 0);
         progress(&hub);
         assert_int_equal(hub.received[i], 2);
@@ -249,7 +222,7 @@ static void busy_ones_are_looked_at_all_the_time(void **state)
     meet(MANY, 0);
     for (i = 0; i < 40; i++) {
         assert_int_equal(say(&far, 5), UCS_OK);
-        cw_shm_transport.progress(hub.iface);
+        cw_shm_transport.progress(hub.side.iface);
         assert_int_equal(hub.received[5], i + 1);
         now_ns += SECOND / 20;
         both_progress();
@@ -274,7 +247,7 @@ static void a_packet_that_crosses_the_flag_is_found(void **state)
     }
     assert_int_equal(__atomic_exchange_n(&conn->tx.control->attention, 0, __ATOMIC_RELAXED), SHM_ATTENTION_COLD);
     assert_int_equal(say(&far, 4), UCS_OK); /* without a byte on the socket */
-    cw_shm_transport.progress(hub.iface);
+    cw_shm_transport.progress(hub.side.iface);
     assert_int_equal(hub.received[4], 2);
 }
 
@@ -318,9 +291,9 @@ static void who_sleeps_is_woken_by_an_idle_one(void **state)
     meet(MANY, 1);
     rest();
     assert_int_equal(num_hot(&hub), 0);
-    (void)cw_poller_check(hub.poller);
-    fd = (struct pollfd){.fd = cw_poller_fd(hub.poller), .events = POLLIN};
-    assert_int_equal(cw_shm_transport.arm(hub.iface), UCS_OK);
+    (void)cw_poller_check(hub.side.poller);
+    fd = (struct pollfd){.fd = cw_poller_fd(hub.side.poller), .events = POLLIN};
+    assert_int_equal(cw_shm_transport.arm(hub.side.iface), UCS_OK);
     assert_int_equal(poll(&fd, 1, 0), 0);
     now_ns += 100 * SECOND;
     assert_int_equal(poll(&fd, 1, 100), 0); /* no alarm of ours wakes it */

@@ -2,24 +2,11 @@
 /*
  * Two interfaces of the shared memory transport whose packets have different sizes.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include "core/config.h"
-#include "transport/shm/shm.h"
-#include "transport/shm/shm_transport.h"
+#include "test_shm.h"
 
 /* An interface with one connection, dialled or accepted. */
 struct node {
-    struct cw_config config;
-    struct cw_poller *poller;
-    struct cw_iface *iface;
+    struct side side;
     struct cw_conn *conn;
     ucs_status_t opened;        /* UCS_INPROGRESS until told */
     size_t length;              /* of the last packet */
@@ -81,18 +68,8 @@ static const struct cw_upcalls upcalls = {
 
 static void node_new(struct node *node, size_t segment)
 {
-    static const struct cw_device device = {.name = "memory"};
-    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
-                                            .devices = &device, .num_devices = 1, .worker_uid = 1};
-
-    memset(node, 0, sizeof(*node));
-    node->config.posix_seg_size  = segment;
-    node->config.posix_fifo_size = 64;
-    node->config.posix_bw_bps    = 1e10;
-    node->opened                 = UCS_INPROGRESS;
-    assert_int_equal(cw_poller_new(1, &node->poller), UCS_OK);
-    params.poller = node->poller;
-    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+    *node = (struct node){.opened = UCS_INPROGRESS};
+    side_open(&node->side, segment, 64, 0, &upcalls, node);
 }
 
 static void node_free(struct node *node)
@@ -100,22 +77,19 @@ static void node_free(struct node *node)
     if (node->conn != NULL) {
         cw_shm_transport.close_conn(node->conn);
     }
-    cw_shm_transport.close(node->iface);
-    cw_poller_free(node->poller);
+    side_close(&node->side);
 }
 
 static void both_progress(struct node *a, struct node *b)
 {
-    cw_poller_dispatch(a->poller);
-    cw_poller_dispatch(b->poller);
-    cw_shm_transport.progress(a->iface);
-    cw_shm_transport.progress(b->iface);
+    side_progress(&a->side);
+    side_progress(&b->side);
 }
 
 /* What `from` calls its greatest packets arrive, again and again. */
 static void send_greatest(struct node *from, struct node *to)
 {
-    size_t max = from->iface->limits.max_bcopy, length;
+    size_t max = from->side.iface->limits.max_bcopy, length;
     unsigned i, rounds;
 
     for (i = 0; i < 40; i++) {
@@ -132,11 +106,9 @@ static void send_greatest(struct node *from, struct node *to)
 
 static void dial(struct node *from, struct node *to)
 {
-    char address[64];
-    size_t length = cw_shm_transport.address(to->iface, address, sizeof(address));
     unsigned i;
 
-    assert_int_equal(cw_shm_transport.dial(from->iface, address, length, "hello", 5, from, &from->conn), UCS_OK);
+    side_dial(&from->side, &to->side, from, &from->conn);
     for (i = 0; i < 1000 && from->opened == UCS_INPROGRESS; i++) {
         both_progress(from, to);
     }

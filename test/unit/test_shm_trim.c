@@ -3,30 +3,17 @@
  * Rings in shared memory take pages when they are used and give them back when they rest (shm_trim.c). The clock is the
  * test's, so nobody waits.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <poll.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "core/config.h"
-#include "os/poll.h"
-#include "transport/shm/shm.h"
+#include "test_shm.h"
 
 #define SECOND UINT64_C(1000000000)
 
 struct node {
-    struct cw_config config;
-    struct cw_poller *poller;
-    struct cw_iface *iface;
+    struct side side;
     struct cw_conn *conn;
     int opened;
     uint64_t sent;
@@ -91,32 +78,20 @@ static int wakeup;              /* of nodes that are made */
 
 static void node_new(struct node *node)
 {
-    static const struct cw_device device = {.name = "memory"};
-    struct cw_iface_params params        = {.config = &node->config, .upcalls = &upcalls, .owner = node,
-                                            .devices = &device, .num_devices = 1, .worker_uid = 1, .wakeup = wakeup};
-
     memset(node, 0, sizeof(*node));
-    node->config.posix_seg_size  = 8256;
-    node->config.posix_fifo_size = 256;
-    node->config.posix_bw_bps    = 1e10;
-    assert_int_equal(cw_poller_new(1, &node->poller), UCS_OK);
-    params.poller = node->poller;
-    assert_int_equal(cw_shm_transport.open(&params, &node->iface), UCS_OK);
+    side_open(&node->side, 8256, 256, wakeup, &upcalls, node);
 }
 
 static void node_free(struct node *node)
 {
     cw_shm_transport.close_conn(node->conn);
-    cw_shm_transport.close(node->iface);
-    cw_poller_free(node->poller);
+    side_close(&node->side);
 }
 
 static void both_progress(struct node *a, struct node *b)
 {
-    cw_poller_dispatch(a->poller);
-    cw_poller_dispatch(b->poller);
-    cw_shm_transport.progress(a->iface);
-    cw_shm_transport.progress(b->iface);
+    side_progress(&a->side);
+    side_progress(&b->side);
 }
 
 static size_t pack(void *dest, size_t max, void *arg)
@@ -130,7 +105,7 @@ static size_t pack(void *dest, size_t max, void *arg)
 /* Packets of 8 bytes to the greatest, each in its turn; the last one has arrived in the end. */
 static void talk(struct node *from, struct node *to, unsigned count)
 {
-    const size_t most = from->iface->limits.max_bcopy;
+    const size_t most = from->side.iface->limits.max_bcopy;
     unsigned i, rounds;
     size_t length;
 
@@ -190,14 +165,11 @@ static int is_strict(void)
 
 static void connect_both(struct node *a, struct node *b)
 {
-    char address[64];
-    size_t length;
     unsigned i;
 
     node_new(a);
     node_new(b);
-    length = cw_shm_transport.address(b->iface, address, sizeof(address));
-    assert_int_equal(cw_shm_transport.dial(a->iface, address, length, "hello", 5, a, &a->conn), UCS_OK);
+    side_dial(&a->side, &b->side, a, &a->conn);
     for (i = 0; i < 1000 && !a->opened; i++) {
         both_progress(a, b);
     }
@@ -237,7 +209,7 @@ static void an_idle_connection_has_four_pages(void **state)
 /* Whether the program would be woken. Timers run by the system's clock, by which this test's alarms are long due. */
 static int is_woken(const struct node *node)
 {
-    struct pollfd fd = {.fd = cw_poller_fd(node->poller), .events = POLLIN};
+    struct pollfd fd = {.fd = cw_poller_fd(node->side.poller), .events = POLLIN};
 
     return poll(&fd, 1, 50);
 }
@@ -258,8 +230,8 @@ static void sleepers_give_pages_back_when_they_are_awake(void **state)
     talk(a, b, 200);
     talk(b, a, 200);
     assert_in_range(pages_of(a), 30, 100);
-    (void)cw_poller_check(a->poller); /* takes doorbells */
-    assert_int_equal(cw_shm_transport.arm(a->iface), UCS_OK);
+    (void)cw_poller_check(a->side.poller); /* takes doorbells */
+    assert_int_equal(cw_shm_transport.arm(a->side.iface), UCS_OK);
     assert_int_equal(is_woken(a), 0);
     rest(a, b);
     assert_in_range(pages_of(a), 1, 4);
@@ -282,7 +254,7 @@ static void wide_areas_are_few(void **state)
 
     (void)state;
     connect_both(a, b);
-    iface = cw_container_of(a->iface, struct shm_iface, super);
+    iface = cw_container_of(a->side.iface, struct shm_iface, super);
     if (conn_of(a)->wide_bytes == 0) {
         print_message("here all memory is reserved at once: skipped\n");
         skip();
@@ -306,8 +278,7 @@ static void wide_areas_are_few(void **state)
     assert_true(conn_of(a)->is_wide);
     cw_shm_transport.close_conn(a->conn);
     assert_int_equal(iface->num_wide, 15);
-    cw_shm_transport.close(a->iface);
-    cw_poller_free(a->poller);
+    side_close(&a->side);
     node_free(b);
     free(a);
     free(b);
@@ -352,8 +323,7 @@ static void unread_packets_stay(void **state)
     }
     for (i = 0; i < 10; i++) {
         now_ns += SECOND;
-        cw_poller_dispatch(a->poller); /* the peer is stopped */
-        cw_shm_transport.progress(a->iface);
+        side_progress(&a->side); /* the peer is stopped */
     }
     for (i = 0; i < 1000 && b->received < a->sent; i++) {
         both_progress(a, b);
