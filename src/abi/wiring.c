@@ -15,6 +15,7 @@ static const struct cw_upcalls upcalls = {
     .packet    = cw_op_packet,
     .place     = cw_op_place,
     .placed    = cw_op_placed,
+    .unplaced  = cw_op_unplaced,
     .accept    = cw_wireup_accept,
     .opened    = cw_wireup_opened,
     .room      = cw_wireup_room,

@@ -457,6 +457,18 @@ void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)
     }
 }
 
+void cw_fetch_unplaced(struct ucp_ep *ep, const void *header, size_t length)
+{
+    struct cw_wire_rndv_data data;
+    struct cw_fetch *fetch;
+
+    memcpy(&data, header, sizeof(data));
+    fetch = find(ep, le64toh(data.receive_id));
+    if (fetch != NULL && fetch->reserved >= length) { /* likewise */
+        fetch->reserved -= length;
+    }
+}
+
 ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_copied packet;

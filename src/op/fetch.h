@@ -67,5 +67,6 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
 ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length);
 unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
 void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length);
+void cw_fetch_unplaced(struct ucp_ep *ep, const void *header, size_t length);
 
 #endif

@@ -158,6 +158,15 @@ void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t l
     }
 }
 
+void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    if (id == CW_PACKET_RNDV_DATA) {
+        cw_fetch_unplaced(conn->user, header, length);
+    } else {
+        cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* what is sent in order is not lost */
+    }
+}
+
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
 {
     struct cw_op_state *state = calloc(1, sizeof(*state));

@@ -39,5 +39,6 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
 void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
 void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
+void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
 
 #endif

@@ -85,6 +85,9 @@ struct cw_upcalls {
     unsigned (*place)(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
     /* All of it is there. The same header and length. */
     void (*placed)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
+    /* A place is given back without `placed`: the packet was lost on the way and comes again. The same header and
+     * length. Only of packets of send_placed. */
+    void (*unplaced)(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
     /* A send that answered CW_AGAIN can be tried again. May be spurious. */
     void (*room)(struct cw_conn *conn);
     /* Somebody came to a listener and said hello. The connection waits, with nothing of it in progress, until the core

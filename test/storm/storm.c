@@ -41,12 +41,22 @@ bool storm_one_in(uint64_t *state, unsigned n)
     return storm_below(state, n) == 0;
 }
 
+/* Longer than anything that is waited for between two looks. */
+#define PAUSE_S 5.0
+
 double storm_now_s(void)
 {
+    static double last, paused;
     struct timespec now;
+    double now_s;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    now_s = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+    if (last > 0 && now_s - last > PAUSE_S) {
+        paused += now_s - last - PAUSE_S;
+    }
+    last = now_s;
+    return now_s - paused;
 }
 
 void storm_exact_memory(char **argv)

@@ -21,6 +21,7 @@ size_t storm_below(uint64_t *state, size_t limit);
 /* true in one of n cases. */
 bool storm_one_in(uint64_t *state, unsigned n);
 
+/* The time that this process saw: while somebody stopped it, 5 s passed at most. */
 double storm_now_s(void);
 
 /* What a process holds. */

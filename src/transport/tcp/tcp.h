@@ -104,42 +104,7 @@ struct cw_tcp_greeting {
     uint8_t out[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
 };
 
-/* A flush that waits for several sockets. */
-struct cw_tcp_wide_flush {
-    struct cw_completion *completion;
-    unsigned waits_for;           /* 1: the first socket, 2 << slot: a further one */
-};
-
-/* Placed packets on a further socket, and how far its end has come (tcp_rail_count.c). */
-struct cw_tcp_rail_count {
-    uint64_t sent;
-    uint64_t taken;
-    uint64_t peer_sent;           /* these two once it was heard */
-    uint64_t peer_taken;
-    uint8_t has_ended;            /* here: there will be no other of this slot */
-    uint8_t told;
-    uint8_t heard;
-    uint8_t judged;
-};
-
-/* What a connection needs for further sockets. */
-struct cw_tcp_rails {
-    uint64_t id;                  /* names the connection in the acceptor's iface->joinable */
-    uint32_t key;                 /* this and the next two are the dialler's */
-    struct cw_net_address peer;
-    uint8_t may_dial;             /* once */
-    uint8_t is_joinable;          /* at the acceptor */
-    uint8_t ending;               /* a socket has ended; the others are read to their ends */
-    uint8_t next;                 /* slot that a placed packet tries first */
-    uint8_t num_flushes;
-    uint8_t heard;                /* numbers of the peer are to be looked at; on iface->pending */
-    uint8_t untold;               /* numbers of a socket that has ended wait for room */
-    uint8_t token[CW_TCP_TOKEN_SIZE];
-    struct cw_tcp_rail_count counts[CW_TCP_MAX_JOINED];
-    struct cw_tcp_conn *sockets[CW_TCP_MAX_JOINED]; /* NULL, or CONNECTING, GREETING, OPEN */
-    struct cw_tcp_wide_flush flushes[CW_TCP_MAX_FLUSHES];
-};
-
+struct cw_tcp_rails;
 struct cw_tcp_watch;
 
 struct cw_tcp_conn {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The end of a further socket on which nothing was lost. Both sides count the placed packets that they sent on it and
- * those that came whole. Who sees it end closes it and tells both numbers on the first socket; the other side takes
- * what has come, closes its end and answers with its own. If they fit, the connection goes on without that socket,
- * otherwise it ends at both sides (docs/decisions/lanes.md). Both know a socket by its slot at the acceptor.
- *
- * What the peer tells is compared with our numbers and used for nothing else.
+ * Counting on further sockets, and their end. Both sides count the placed packets that they sent on one and those that
+ * came whole, which they tell (frame TAKEN). Who sees it end closes it and tells both numbers on the first socket; the
+ * other side takes what has come, closes its end and answers with its own. What did not come is sent again
+ * (tcp_rail_kept.c), and the connection goes on without that socket (docs/decisions/lanes.md). Both know a socket by
+ * its slot at the acceptor. Numbers that cannot be end the connection.
  */
 #include "transport/tcp/tcp_rails.h"
 
 #include <endian.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "transport/tcp/tcp_send.h"
@@ -53,19 +53,47 @@ static void tell(struct cw_tcp_conn *first, unsigned slot)
     first->rails->untold |= !count->told;
 }
 
+/* While it lives: what has come on it. */
+static void tell_taken(struct cw_tcp_conn *first, unsigned slot)
+{
+    struct cw_tcp_rail_count *count      = &first->rails->counts[slot];
+    const struct cw_tcp_taken_body body = {.slot = (uint8_t)slot, .taken = htole64(count->taken)};
+
+    if (count->taken == count->told_taken) {
+        return;
+    }
+    if (cw_tcp_send_frame(first, CW_TCP_TAKEN, &body, sizeof(body)) == UCS_OK) {
+        count->told_taken = count->taken;
+    }
+    first->rails->untold |= count->taken != count->told_taken;
+}
+
 void cw_tcp_rails_tell(struct cw_tcp_conn *first)
 {
     unsigned slot;
 
     first->rails->untold = 0;
-    for (slot = 0; slot < CW_TCP_MAX_JOINED; slot++) {
-        if (first->rails->counts[slot].has_ended && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
+    for (slot = 0; slot < CW_TCP_MAX_JOINED && first->state == CW_TCP_OPEN && first->broken == UCS_OK; slot++) {
+        if (first->rails->counts[slot].has_ended) {
             tell(first, slot);
+        } else {
+            tell_taken(first, slot);
         }
     }
 }
 
-/* The socket has ended here. The connection ends, too, if the numbers do not fit. */
+/* Told at once, and so before everything that follows from it: who asks for more has told that it has the last. */
+void cw_tcp_rail_took(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_conn *first = conn->first;
+
+    first->rails->counts[conn->slot].taken++;
+    if (first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
+        tell_taken(first, conn->slot);
+    }
+}
+
+/* The socket has ended here. */
 static void judge(struct cw_tcp_conn *first, unsigned slot)
 {
     struct cw_tcp_rail_count *count = &first->rails->counts[slot];
@@ -78,22 +106,34 @@ static void judge(struct cw_tcp_conn *first, unsigned slot)
     }
     count->judged = 1;
     cw_net_peer_text(first->item.fd, peer);
-    if (count->sent == count->peer_taken && count->taken == count->peer_sent) {
-        cw_diag("further TCP socket %u to %s has ended; nothing was lost, and the connection goes on without it", slot,
-                peer);
+    if (count->peer_taken < count->confirmed || count->peer_taken > count->sent || count->taken > count->peer_sent) {
+        cw_warn("closing the TCP connection with %s: what it tells of a further socket that has ended cannot be (%llu "
+                "of %llu packets arrived there, %llu of %llu here)",
+                peer, (unsigned long long)count->peer_taken, (unsigned long long)count->sent,
+                (unsigned long long)count->taken, (unsigned long long)count->peer_sent);
+        cw_tcp_rails_broke(first);
         return;
     }
-    cw_diag("further TCP socket %u to %s has ended, and packets with it (%llu of %llu arrived there, %llu of %llu "
-            "here): the connection ends",
-            slot, peer, (unsigned long long)count->peer_taken, (unsigned long long)count->sent,
-            (unsigned long long)count->taken, (unsigned long long)count->peer_sent);
-    cw_tcp_rails_broke(first);
+    cw_diag("further TCP socket %u to %s has ended, and the connection goes on without it (%llu packets are sent "
+            "again, %llu will come again)",
+            slot, peer, (unsigned long long)(count->sent - count->peer_taken),
+            (unsigned long long)(count->peer_sent - count->taken));
+    cw_tcp_rail_settled(first, slot, count->peer_taken);
 }
 
-/* Nothing of a packet that is under way. */
-static int is_clean(const struct cw_tcp_conn *conn)
+/* Takes the socket out of the connection, with what is under way on it. */
+static void leave(struct cw_tcp_conn *conn)
 {
-    return conn->tx == NULL && conn->place == NULL && conn->rx_have == 0;
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+    struct cw_tcp_place *place       = conn->place;
+
+    cw_tcp_tx_cancel(conn, UCS_ERR_CANCELED, 0);
+    conn->place = NULL;
+    if (place != NULL && upcalls->unplaced != NULL) {
+        upcalls->unplaced(&conn->first->super, place->id, place->header, place->length);
+    }
+    free(place);
+    cw_tcp_rails_leave(conn);
 }
 
 int cw_tcp_rail_died(struct cw_tcp_conn *conn)
@@ -101,12 +141,13 @@ int cw_tcp_rail_died(struct cw_tcp_conn *conn)
     struct cw_tcp_conn *first = conn->first;
     const unsigned slot       = conn->slot;
 
-    if (first->state != CW_TCP_OPEN || first->broken != UCS_OK || first->rails->ending || first->item.fd < 0 ||
-        !is_clean(conn)) {
+    if (first->state != CW_TCP_OPEN || first->broken != UCS_OK || first->rails->ending || first->item.fd < 0) {
         return 0;
     }
-    cw_tcp_rails_leave(conn);
-    judge(first, slot);
+    leave(conn);
+    if (first->state == CW_TCP_OPEN) {
+        judge(first, slot);
+    }
     return 1;
 }
 
@@ -150,12 +191,10 @@ static int drain(struct cw_tcp_conn *first, struct cw_tcp_conn *conn, unsigned *
     if (ret == CW_TCP_RECV_MORE || iface->staging == NULL || iface->spare_place == NULL) {
         return 0;
     }
-    if (!is_clean(conn)) {
-        cw_tcp_rails_broke(first);
-        return 1;
+    leave(conn);
+    if (first->state == CW_TCP_OPEN) {
+        judge(first, slot);
     }
-    cw_tcp_rails_leave(conn);
-    judge(first, slot);
     return 1;
 }
 

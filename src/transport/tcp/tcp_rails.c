@@ -5,9 +5,9 @@
  * goes, and shows the pass that it got when it was accepted: the number of the connection and a random token. Joining
  * may fail at any time without notice; then everything stays on the sockets that there are.
  *
- * A further socket that ends with nothing lost is done without (tcp_rail_count.c). Otherwise the sockets end together:
- * when one has ended, sends fail and the other sockets are told that no more comes, but what still comes on them
- * counts. A peer that closes ends them all, and their ends arrive in any order.
+ * A further socket that ends is done without (tcp_rail_count.c). With the first, all end: when it has ended, sends fail
+ * and the other sockets are told that no more comes, but what still comes on them counts. A peer that closes ends them
+ * all, and their ends arrive in any order.
  */
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
@@ -21,10 +21,24 @@
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_send.h"
 
+static struct cw_tcp_rails *rails_new(void)
+{
+    struct cw_tcp_rails *rails = calloc(1, sizeof(*rails));
+    unsigned slot;
+
+    for (slot = 0; rails != NULL && slot < CW_TCP_MAX_JOINED; slot++) {
+        cw_list_init(&rails->counts[slot].kept);
+    }
+    if (rails != NULL) {
+        cw_list_init(&rails->lost);
+    }
+    return rails;
+}
+
 size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_rails *rails = (iface->settings.num_joined > 0) ? calloc(1, sizeof(*rails)) : NULL;
+    struct cw_tcp_rails *rails = (iface->settings.num_joined > 0) ? rails_new() : NULL;
     uint64_t random[CW_TCP_TOKEN_SIZE / sizeof(uint64_t)], id;
 
     if (rails == NULL || cw_idmap_add(&iface->joinable, conn, &rails->id) != UCS_OK) {
@@ -45,7 +59,7 @@ size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)
 void cw_tcp_rails_take(struct cw_tcp_conn *conn, const void *pass)
 {
     const struct cw_tcp_greeting *greeting = conn->greeting;
-    struct cw_tcp_rails *rails             = calloc(1, sizeof(*rails));
+    struct cw_tcp_rails *rails             = rails_new();
     uint64_t id;
 
     if (rails == NULL) {
@@ -174,7 +188,7 @@ struct cw_tcp_conn *cw_tcp_rails_choose(struct cw_tcp_conn *conn)
             return candidate;
         }
     }
-    return (conn->tx == NULL || conn->collected) ? conn : NULL;
+    return NULL;
 }
 
 unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn)
@@ -182,24 +196,18 @@ unsigned cw_tcp_rails_busy(const struct cw_tcp_conn *conn)
     unsigned busy = 0, i;
 
     for (i = 0; conn->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
-        if (conn->rails->sockets[i] != NULL && conn->rails->sockets[i]->tx != NULL) {
-            busy |= 2u << i;
-        }
+        busy |= cw_list_empty(&conn->rails->counts[i].kept) ? 0 : 2u << i;
     }
-    return busy;
+    return busy | ((conn->rails == NULL || cw_list_empty(&conn->rails->lost)) ? 0 : CW_TCP_WAITS_LOST);
 }
 
-unsigned cw_tcp_rails_drained(struct cw_tcp_conn *conn, struct cw_completion **done)
+unsigned cw_tcp_rails_drained(struct cw_tcp_conn *first, unsigned bits, struct cw_completion **done)
 {
-    struct cw_tcp_rails *rails = cw_tcp_first(conn)->rails;
-    unsigned count = 0, kept = 0, i, bit;
+    struct cw_tcp_rails *rails = first->rails;
+    unsigned count = 0, kept = 0, i;
 
-    if (rails == NULL || rails->num_flushes == 0) {
-        return 0;
-    }
-    bit = (conn->first == NULL) ? 1u : 2u << conn->slot;
     for (i = 0; i < rails->num_flushes; i++) {
-        rails->flushes[i].waits_for &= ~bit;
+        rails->flushes[i].waits_for &= ~bits;
         if (rails->flushes[i].waits_for == 0) {
             done[count++] = rails->flushes[i].completion;
         } else {
@@ -241,6 +249,7 @@ static void begin_ending(struct cw_tcp_conn *first, ucs_status_t status)
             cw_tcp_tx_update_interest(conn);
         }
     }
+    cw_tcp_rails_cancel(first, first->broken);
 }
 
 void cw_tcp_rails_broke(struct cw_tcp_conn *first)
@@ -320,4 +329,5 @@ void cw_tcp_rails_end(struct cw_tcp_conn *conn, ucs_status_t status, int linger)
             cw_tcp_conn_free(socket);
         }
     }
+    cw_tcp_rails_cancel(conn, status);
 }

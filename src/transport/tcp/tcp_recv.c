@@ -127,7 +127,7 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
 
     conn->place = NULL;
     if (conn->first != NULL) {
-        conn->first->rails->counts[conn->slot].taken++;
+        cw_tcp_rail_took(conn);
     }
     conn->super.iface->upcalls->placed(&cw_tcp_first(conn)->super, place->id, place->header, place->length);
     (*events)++;
@@ -180,7 +180,8 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
 /* A frame of the transport's own. 0: it is none. */
 static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body)
 {
-    return (header->kind == CW_TCP_MARK) ? cw_tcp_mark_arrived(conn, body, header->length) :
+    return (header->kind == CW_TCP_MARK)  ? cw_tcp_mark_arrived(conn, body, header->length) :
+           (header->kind == CW_TCP_TAKEN) ? cw_tcp_rail_confirmed(conn, body, header->length) :
            cw_tcp_rail_heard(conn, body, header->length);
 }
 

@@ -371,12 +371,35 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
     return status;
 }
 
+/* Ends in user memory, so it needs a tx of its own. */
+static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, size_t payload, struct cw_completion *completion)
+{
+    return (conn->tx == NULL || conn->collected) ?
+           send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
+           (conn->broken != UCS_OK) ? conn->broken : again(conn);
+}
+
+static void nobody_waits(struct cw_completion *self, ucs_status_t status)
+{
+    (void)self;
+    (void)status;
+}
+
+static struct cw_completion nobody = {nobody_waits};
+
+ucs_status_t cw_tcp_send_kept(struct cw_tcp_conn *conn, const struct cw_tcp_kept *kept, int quietly)
+{
+    return send_whole_tx(conn, kept->id, kept->header, kept->iov, kept->count,
+                         cw_bytes_in_iov(kept->iov, kept->count), quietly ? &nobody : kept->completion);
+}
+
 ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion)
 {
     const size_t payload      = cw_bytes_in_iov(iov, iov_count);
-    struct cw_tcp_conn *first = cw_tcp_conn_of(super), *conn;
-    ucs_status_t status;
+    struct cw_tcp_conn *first = cw_tcp_conn_of(super);
+    ucs_status_t status       = CW_AGAIN;
 
     assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
     if (first->broken != UCS_OK) {
@@ -385,13 +408,11 @@ ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *h
     if (payload >= CW_TCP_RAILS_MIN) {
         cw_tcp_rails_want(first);
     }
-    do { /* of a packet that a socket refuses nothing was sent */
-        conn   = cw_tcp_rails_choose(first);
-        status = (conn == NULL) ? again(first) :
-                 send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion);
-    } while (conn != NULL && conn != first && conn->failed && first->broken == UCS_OK);
-    if (conn != NULL && conn != first && (status == UCS_OK || status == UCS_INPROGRESS)) {
-        first->rails->counts[conn->slot].sent++;
+    if (first->rails != NULL) {
+        status = cw_tcp_rails_send(first, id, header, iov, iov_count, completion);
+    }
+    if (status == CW_AGAIN) {
+        status = send_whole_tx(first, id, header, iov, iov_count, payload, completion);
     }
     CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
     return status;
@@ -405,9 +426,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
     ucs_status_t status;
 
     assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
-    status = (conn->tx == NULL || conn->collected) ?
-             send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
-             (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    status = send_whole_tx(conn, id, header, iov, iov_count, payload, completion);
     CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
     return status;
 }
@@ -464,16 +483,9 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
     keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
 }
 
-static void nobody_waits(struct cw_completion *self, ucs_status_t status)
-{
-    (void)self;
-    (void)status;
-}
-
 ucs_status_t cw_tcp_send_mark(struct cw_tcp_conn *conn, const struct cw_tcp_mark_body *body, const void *padding,
                               size_t length, unsigned count)
 {
-    static struct cw_completion nobody = {nobody_waits};
     struct iovec iov[CW_TCP_MAX_IOV];
     unsigned i;
 
@@ -496,10 +508,12 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
     for (i = 0; i < tx->num_flushes; i++) {
         done[count++] = tx->flushes[i];
     }
-    count += cw_tcp_rails_drained(conn, done + count);
+    if (conn->rails != NULL) {
+        count += cw_tcp_rails_drained(conn, 1, done + count);
+    }
     tx->zcopy       = NULL;
     tx->num_flushes = 0;
-    if (conn->tx == NULL) {
+    if (conn->tx != tx) {
         release_tx(cw_tcp_iface_of(&conn->super), tx);
     }
     for (i = 0; i < count; i++) {
@@ -528,10 +542,13 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
             return 1;
         }
         conn->tx = NULL;
-        events   = 1 + complete_tx(conn, tx, UCS_OK);
+        if (conn->rails != NULL && conn->rails->untold) { /* before anybody says more */
+            cw_tcp_rails_tell(conn);
+        }
+        events = 1 + complete_tx(conn, tx, UCS_OK);
     }
-    if (conn->rails != NULL && conn->rails->untold && conn->tx == NULL) {
-        cw_tcp_rails_tell(conn);
+    if (first->rails != NULL && conn->tx == NULL && !cw_list_empty(&first->rails->lost)) {
+        cw_tcp_rails_resend(first);
     }
     if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
         first->wants_room = 0;

@@ -3,6 +3,7 @@
  * Watching connections, see tcp_watch.h. A peer is taken for dead when its system has not answered retransmissions or
  * probes for most of the interval; a stopped or busy process does not keep its system from answering.
  */
+#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
- *        4    1 version of this layout, 3                           4    1 id of the packet
+ *        4    1 version of this layout, 4                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    2 reserved
  *        8    4 key out of the acceptor's address, both ways        8    n the packet
@@ -29,7 +29,7 @@
  * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
  * CW_TCP_PLACED_MAX bytes of payload. */
 #define CW_TCP_MAGIC            0x50545743u
-#define CW_TCP_VERSION          3u
+#define CW_TCP_VERSION          4u
 #define CW_TCP_GREETING_SIZE    16u
 #define CW_TCP_TOKEN_SIZE       16u
 #define CW_TCP_PASS_SIZE        (8u + CW_TCP_TOKEN_SIZE)
@@ -52,7 +52,8 @@ enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
     CW_TCP_MARK   = 2, /* of guarded connections */
-    CW_TCP_RAIL   = 3  /* on the first socket: a further one has ended; struct cw_tcp_rail_body */
+    CW_TCP_RAIL   = 3, /* on the first socket: a further one has ended; struct cw_tcp_rail_body */
+    CW_TCP_TAKEN  = 4  /* likewise: what has come on a further one; struct cw_tcp_taken_body */
 };
 enum cw_tcp_mark_kind { CW_TCP_MARK_ASKS = 1, CW_TCP_MARK_ANSWERS = 2 };
 
@@ -93,8 +94,16 @@ struct cw_tcp_rail_body {
     uint64_t taken;               /* those that came whole */
 };
 
+/* The sender of this has all of them, and they need not be sent again. Always more than before. */
+struct cw_tcp_taken_body {
+    uint8_t slot;
+    uint8_t reserved[7];
+    uint64_t taken;               /* placed packets so far */
+};
+
 _Static_assert(sizeof(struct cw_tcp_joined_body) == 8, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_rail_body) == 24, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_taken_body) == 16, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
@@ -159,6 +168,9 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     }
     if (header->kind == CW_TCP_RAIL) {
         return header->length == sizeof(struct cw_tcp_rail_body);
+    }
+    if (header->kind == CW_TCP_TAKEN) {
+        return header->length == sizeof(struct cw_tcp_taken_body);
     }
     return header->kind == CW_TCP_PLACED && header->length > CW_PLACE_HEADER &&
            header->length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
