@@ -66,11 +66,9 @@ static CW_APART void release_other(struct cw_request *req, int keep_callback)
 static CW_INLINE void release(void *request, int keep_callback)
 {
     struct cw_request *req = cw_request_of(request);
-    const unsigned flags   = req->flags;
 
-    if (cw_likely(flags == (CW_REQUEST_COMPLETED | CW_REQUEST_CALLBACK | CW_REQUEST_IN_CALLBACK) &&
-                  !req->worker->mt)) {
-        req->flags = (uint16_t)(flags | CW_REQUEST_RELEASED);
+    if (cw_likely(req->flags == CW_REQUEST_PLAIN_CALLED)) {
+        req->flags = CW_REQUEST_PLAIN_RELEASED;
     } else {
         release_other(req, keep_callback);
     }

@@ -120,20 +120,13 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox;
-    uint64_t word;
+    struct cw_consumer *inbox = *worker->inbox;
+    const uint64_t seen       = cw_cell_look(inbox);
 
-    if (cw_unlikely(worker->mt)) {
-        return progress_locked(worker);
+    if (cw_likely(cw_cell_is_short(inbox, seen))) {
+        return cw_worker_take(worker, inbox, seen);
     }
-    inbox = *worker->inbox;
-    if (inbox != NULL) {
-        word = cw_cell_peek(inbox);
-        if (cw_worker_may_take(inbox, word)) {
-            return cw_worker_take(worker, inbox, word);
-        }
-    }
-    return cw_worker_progress(worker);
+    return cw_unlikely(worker->mt) ? progress_locked(worker) : cw_worker_progress(worker);
 }
 
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)

@@ -30,13 +30,14 @@ _Static_assert(sizeof(struct cw_cell) == CW_CACHE_LINE, "one cell, one line");
 struct cw_conn;
 struct shm_ring_control;
 
-/* The producer's private view. */
+/* The producer's private view. Cells are counted by laps: where a cell is tells how many of the lap were taken. */
 struct cw_producer {
-    struct cw_cell *cell;           /* the next one */
-    uint64_t stamp;                 /* its lap, where a control word has it */
-    uint64_t cell_count;            /* cells taken so far */
+    struct cw_cell *cell;           /* the next one; may be cells_end until it is asked for */
+    struct cw_cell *stop;           /* at this one more is to be done than to go on: cw_cell_go_on */
+    struct cw_cell *fetch_from;     /* from this one on cells are fetched ahead */
+    uint64_t stamp;                 /* lap, area and lowest bit, where a control word has them */
+    uint64_t lap_count;             /* cells taken before this lap */
     uint64_t cell_limit;            /* cells before this one are free, as far as we know */
-    uint64_t fetch_from;            /* from this one on cells are fetched ahead */
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
     uint64_t bytes_done;            /* last seen of the consumer */
     char *bytes;                    /* the area in use */
@@ -52,8 +53,10 @@ struct cw_producer {
 /* The consumer's private view. */
 struct cw_consumer {
     struct cw_cell *cell;           /* the next one */
-    uint64_t stamp;                 /* likewise */
-    uint64_t cell_count;            /* cells read so far */
+    struct cw_cell *turn;           /* behind the one before this more is to be done than to go on: cw_cell_turn */
+    uint64_t stamp;                 /* its lap, where a control word has it */
+    uint64_t most;                  /* CW_CELL_MOST; 0 when the producer is to be told how much was read */
+    uint64_t lap_count;             /* cells read before this lap */
     uint64_t tell_at;               /* the producer is told when so many were read */
     uint64_t byte_count;
     uint64_t bytes_told;            /* last told to the producer */
@@ -68,50 +71,77 @@ struct cw_consumer {
     struct cw_producer *answers;    /* ... and where the answers to them go */
 };
 
+/* Where there are no cells: none is next, and no packet is short. */
+extern struct cw_producer cw_cell_no_producer;
+extern struct cw_consumer cw_cell_no_consumer;
+
 #define CW_CELL_LAP  (UINT64_C(1) << 48)
 #define CW_CELL_WIDE UINT64_C(2)
+
+/* A control word without its lap is at most this when the packet lies in its cell. */
+#define CW_CELL_MOST (((uint64_t)CW_CELL_DATA << 16) | 0xffff)
 
 static inline uint64_t cw_cell_word(uint64_t lap, uint32_t length, uint8_t id)
 {
     return (lap << 48) | ((uint64_t)length << 16) | ((uint64_t)id << 8) | 1;
 }
 
-/* Whether a cell is free, as far as we know. */
-static inline int cw_cell_is_free(const struct cw_producer *producer)
+/* Cells taken, and read, since the beginning. */
+static inline uint64_t cw_cell_num_sent(const struct cw_producer *producer)
 {
-    return producer->cell_count != producer->cell_limit;
+    return producer->lap_count + (uint64_t)(producer->cell - producer->cells);
+}
+
+static inline uint64_t cw_cell_num_read(const struct cw_consumer *consumer)
+{
+    return consumer->lap_count + (uint64_t)(consumer->cell - consumer->cells);
+}
+
+/* Goes on behind `stop`, if it can: whether a cell is free. */
+int cw_cell_go_on(struct cw_producer *producer);
+/* The consumer said that there is room up to here. */
+void cw_cell_set_limit(struct cw_producer *producer, uint64_t limit);
+/* `turn` was reached. */
+void cw_cell_turn(struct cw_consumer *consumer);
+/* When the producer is to be told next: when so many were read. */
+void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count);
+
+/* Whether a cell may be written without more ado; if not, cw_cell_is_free is to be asked before one is written. */
+static inline int cw_cell_is_next(const struct cw_producer *producer)
+{
+    return producer->cell != producer->stop;
+}
+
+/* Whether a cell is free, as far as we know. */
+static inline int cw_cell_is_free(struct cw_producer *producer)
+{
+    return cw_likely(cw_cell_is_next(producer)) || cw_cell_go_on(producer);
 }
 
 /* Cells ahead that are fetched for writing: the consumer has them in its cache since the last lap, and a store that
  * must wait for each of them in turn is what limits the rate of small packets. */
-#define CW_CELLS_AHEAD 4u
+#define CW_CELLS_AHEAD 4
 
 /* Who answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next cell as soon
  * as it has read one, and would have to get back what was fetched (docs/decisions/short-messages.md). */
-#define CW_CELLS_CALM 2u
+#define CW_CELLS_CALM 2
 
 /* A packet came from the peer: the next ones to it may be answers. */
 static inline void cw_cell_answering(struct cw_producer *producer)
 {
-    producer->fetch_from = producer->cell_count + CW_CELLS_CALM;
+    producer->fetch_from = producer->cell + CW_CELLS_CALM;
 }
 
 /* Publishes the next cell, with what was written to it or to the byte area. */
 static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
 {
-    struct cw_cell *cell = producer->cell, *next = cell + 1, *ahead = cell + 1 + CW_CELLS_AHEAD;
-    const uint64_t word   = producer->stamp | cw_cell_word(0, (uint32_t)length, id);
-    const uint64_t count  = producer->cell_count + 1;
+    struct cw_cell *cell = producer->cell, *next = cell + 1;
 
-    if (cw_unlikely(next == producer->cells_end)) {
-        next             = producer->cells;
-        producer->stamp += CW_CELL_LAP; /* after the last lap comes the first: the carry is lost */
-    }
-    producer->cell_count = count;
-    producer->cell       = next;
-    __atomic_store_n(&cell->control, word, __ATOMIC_RELEASE); /* pairs with the acquire in cw_cell_peek */
-    if (count >= producer->fetch_from && producer->cell_limit - count > CW_CELLS_AHEAD) { /* else it may be needed */
-        cw_prefetch_write((ahead < producer->cells_end) ? ahead : producer->cells);
+    producer->cell = next;
+    __atomic_store_n(&cell->control, producer->stamp + (length << 16) + ((uint64_t)id << 8),
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_cell_look */
+    if (next >= producer->fetch_from && producer->stop - next > CW_CELLS_AHEAD) { /* else it may be needed */
+        cw_prefetch_write(next + CW_CELLS_AHEAD);
     }
 }
 
@@ -136,12 +166,24 @@ static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint
     }
 }
 
-/* The control word of the next packet, or 0 when there is none. */
+/* What a control word has beside the lap that comes next: nonsense if it is of another lap. */
+static CW_INLINE uint64_t cw_cell_look(const struct cw_consumer *consumer)
+{
+    return __atomic_load_n(&consumer->cell->control, __ATOMIC_ACQUIRE) ^ consumer->stamp;
+}
+
+/* Whether that is a packet that lies in its cell, and the producer need not be told of the ones before. */
+static CW_INLINE int cw_cell_is_short(const struct cw_consumer *consumer, uint64_t seen)
+{
+    return seen - 1 < consumer->most; /* 0 is no packet */
+}
+
+/* The same of the next packet, or 0 when there is none. */
 static inline uint64_t cw_cell_peek(const struct cw_consumer *consumer)
 {
-    const uint64_t word = __atomic_load_n(&consumer->cell->control, __ATOMIC_ACQUIRE);
+    const uint64_t seen = cw_cell_look(consumer);
 
-    return ((word ^ consumer->stamp) >> 48 == 0) ? word : 0;
+    return (seen < CW_CELL_LAP) ? seen : 0;
 }
 
 static inline uint32_t cw_cell_length(uint64_t word)
@@ -154,21 +196,30 @@ static inline uint8_t cw_cell_id(uint64_t word)
     return (uint8_t)(word >> 8);
 }
 
+/* Before or after a packet; the second of these before the next look. */
+static inline void cw_cell_pass(struct cw_consumer *consumer)
+{
+    consumer->cell++;
+}
+
+static inline void cw_cell_passed(struct cw_consumer *consumer)
+{
+    if (cw_unlikely(consumer->cell == consumer->turn)) {
+        cw_cell_turn(consumer);
+    }
+}
+
 static inline void cw_cell_advance(struct cw_consumer *consumer)
 {
-    consumer->cell_count++;
-    consumer->cell++;
-    if (cw_unlikely(consumer->cell == consumer->cells_end)) {
-        consumer->cell   = consumer->cells;
-        consumer->stamp += CW_CELL_LAP;
-    }
+    cw_cell_pass(consumer);
+    cw_cell_passed(consumer);
 }
 
 /* After a packet: a quarter of the ring was read since the producer was told last. Told that rarely, the line with the
  * counters seldom travels. */
 static inline int cw_cell_should_tell(const struct cw_consumer *consumer)
 {
-    return consumer->cell_count >= consumer->tell_at;
+    return consumer->most == 0;
 }
 
 #endif

@@ -67,7 +67,8 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     if (ep == NULL) {
         return NULL;
     }
-    *ep = (struct ucp_ep){.worker = worker, .peer = peer, .number = number, .state = CW_EP_IDLE};
+    *ep = (struct ucp_ep){
+        .worker = worker, .peer = peer, .number = number, .state = CW_EP_IDLE, .cells = &cw_cell_no_producer};
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
@@ -227,9 +228,9 @@ static struct cw_producer *find_cells(const struct ucp_ep *ep)
     const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
 
     if (iface == NULL || iface->transport->cells == NULL || ep->worker->trace != NULL) {
-        return NULL;
+        return &cw_cell_no_producer;
     }
-    return (iface->plan->short_end > CW_CELL_SHORT) ? iface->transport->cells(ep->conn) : NULL;
+    return (iface->plan->short_end > CW_CELL_SHORT) ? iface->transport->cells(ep->conn) : &cw_cell_no_producer;
 }
 
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
@@ -248,7 +249,7 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
     worker->num_connecting -= (unsigned)is_connecting(ep);
     worker->num_waiting    -= (unsigned)(ep->state == CW_EP_WAITING);
     ep->state               = (uint8_t)state;
-    ep->cells               = (state == CW_EP_OPEN) ? find_cells(ep) : NULL;
+    ep->cells               = (state == CW_EP_OPEN) ? find_cells(ep) : &cw_cell_no_producer;
     worker->num_connecting += (unsigned)is_connecting(ep);
     worker->num_waiting    += (unsigned)(state == CW_EP_WAITING);
     if (worker->num_waiting == 0) {
@@ -299,6 +300,7 @@ void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 void cw_ep_reap_later(struct ucp_ep *ep)
 {
     if (cw_list_empty(&ep->reap_link)) {
+        ep->worker->todo = 1;
         cw_list_add_tail(&ep->worker->reap, &ep->reap_link);
     }
 }

@@ -46,7 +46,7 @@ struct cw_meeting {
 struct ucp_ep {
     struct ucp_worker *worker;
     struct cw_conn *conn;               /* NULL unless DIALING or OPEN */
-    struct cw_producer *cells;          /* takes short packets while OPEN; NULL: all go by the transport's slots */
+    struct cw_producer *cells;          /* takes short packets while OPEN, if that of the transport does */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
     struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
@@ -87,11 +87,11 @@ struct ucp_ep {
     struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
     struct cw_list stored;              /* ... and what is complete, but was not received by the program */
     uint64_t sent_round;                /* worker->round of the last small send that went out alone */
-    uint64_t eager_sent;                /* op/credit.h, all since the beginning: sent, and let go of by the peer */
+    uint64_t eager_flying;              /* op/credit.h: sent, but not let go of by the peer; let go of, in all */
     uint64_t eager_acked;
-    uint64_t eager_unread;              /* arrived and kept; let go of here, and what the peer was told of that */
-    uint64_t eager_consumed;
+    uint64_t eager_unread;              /* arrived and kept; let go of here, what the peer was told of and what not */
     uint64_t eager_told;
+    uint64_t eager_untold;
     char *placing;                      /* op/incoming: where the transport writes the next bytes of a message */
     struct cw_stream *stream;           /* op/: made at first use */
     struct cw_rma *rma;                 /* likewise */
@@ -168,7 +168,7 @@ void cw_ep_reap_later(struct ucp_ep *ep);
 /* Whether a packet of this length, beside its header of 8 bytes, may go into a cell now. */
 static CW_INLINE int cw_ep_has_cell(const struct ucp_ep *ep, size_t length)
 {
-    return length <= CW_CELL_SHORT && ep->cells != NULL && cw_cell_is_free(ep->cells) && cw_list_empty(&ep->pending);
+    return length <= CW_CELL_SHORT && cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending);
 }
 
 /* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in

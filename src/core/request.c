@@ -69,7 +69,8 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
     pool->chunks  = chunk;
     for (i = chunk->count; i-- > 0;) {
         request = (struct cw_request *)(void *)(chunk->objects + i * pool->object_size);
-        *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL, .link.next = (void *)pool->free};
+        *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL, .next_free = pool->free};
+        cw_list_init(&request->link);
         pool->free = request;
         if (worker->context->request_init != NULL) {
             worker->context->request_init(cw_request_handle(request));
@@ -81,6 +82,16 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
     return 1;
 }
 
+/* As it is in the pool. */
+static inline void make_clean(struct cw_request *request)
+{
+    cw_list_init(&request->link);
+    request->ep          = NULL;
+    request->send        = NULL;
+    request->release     = NULL;
+    request->outstanding = 0;
+}
+
 CW_APART struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request;
@@ -89,6 +100,7 @@ CW_APART struct cw_request *cw_request_get_other(struct ucp_worker *worker, cons
         request         = cw_request_of(param->request);
         request->worker = worker;
         request->flags  = CW_REQUEST_USER_MEMORY;
+        make_clean(request);
         return request;
     }
     return pool_grow(worker) ? cw_request_pool_take(worker) : NULL;
@@ -103,6 +115,7 @@ struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_p
 /* One of the pool; its flags as far as they stay. */
 static inline void put_back(struct cw_request *request, unsigned flags)
 {
+    make_clean(request);
     cw_request_pool_put(&request->worker->requests, request, flags);
 }
 
@@ -132,6 +145,17 @@ static inline void run_callback(struct cw_request *request, ucs_status_t status)
     }
 }
 
+/* The callback has returned. */
+static void called(struct cw_request *request)
+{
+    const unsigned flags = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
+
+    request->flags = (uint16_t)flags;
+    if (flags & CW_REQUEST_RELEASED) {
+        put_back(request, flags);
+    }
+}
+
 /* Another thread may poll the status without the lock (ucp_request_check_status): results first. */
 static inline void set_status(struct cw_request *request, ucs_status_t status)
 {
@@ -158,18 +182,32 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
         request->flags = (uint16_t)(flags | CW_REQUEST_IN_CALLBACK);
         set_status(request, status);
         run_callback(request, status);
-        flags          = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
-        request->flags = (uint16_t)flags;
-    } else {
-        request->flags = (uint16_t)flags;
-        set_status(request, status);
-        if (flags & CW_REQUEST_CALLBACK) {
-            run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
-            return;
-        }
+        called(request);
+        return;
     }
-    if (flags & CW_REQUEST_RELEASED) {
+    request->flags = (uint16_t)flags;
+    set_status(request, status);
+    if (flags & CW_REQUEST_CALLBACK) {
+        run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
+    } else if (flags & CW_REQUEST_RELEASED) {
         put_back(request, flags);
+    }
+}
+
+void cw_request_complete_plain(struct cw_request *request)
+{
+    const unsigned flags = request->flags;
+
+    assert((flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
+    assert(request->release == NULL && request->ep == NULL);
+    request->flags = (uint16_t)(flags | CW_REQUEST_PLAIN_CALLED);
+    set_status(request, UCS_OK);
+    request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
+    if (cw_likely(request->flags == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
+        cw_request_pool_put(&request->worker->requests, request,
+                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
+    } else {
+        called(request);
     }
 }
 

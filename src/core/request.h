@@ -30,8 +30,15 @@ enum cw_request_flags {
     CW_REQUEST_IN_CALLBACK = 1 << 3,
     CW_REQUEST_USER_MEMORY = 1 << 4,
     CW_REQUEST_IN_POOL     = 1 << 5,
-    CW_REQUEST_WAITING     = 1 << 6  /* on its endpoint's pending or held list; core/ep.h */
+    CW_REQUEST_WAITING     = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
+    CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory, of which nothing is noted */
+    CW_REQUEST_SHARED      = 1 << 8  /* with PLAIN: of a worker with a lock */
 };
+
+/* What a plain receive goes through whose callback frees it. */
+#define CW_REQUEST_PLAIN_CALLED \
+    (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK)
+#define CW_REQUEST_PLAIN_RELEASED (CW_REQUEST_PLAIN_CALLED | CW_REQUEST_RELEASED)
 
 enum cw_request_kind {
     CW_REQUEST_NONE,
@@ -52,7 +59,10 @@ struct cw_request {
         ucp_stream_recv_nbx_callback_t stream_recv;
         ucp_am_recv_data_nbx_callback_t am_recv;
     } cb;
-    void *user_data;
+    union {
+        void *user_data;
+        struct cw_request *next_free;  /* in the pool */
+    };
     /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
      * UCS_ERR_NO_RESOURCE later again, CW_LATER at the end of the queue, other errors end the request. Never completes
      * the request itself. */
@@ -71,7 +81,7 @@ struct cw_request {
 struct cw_request_chunk;
 
 struct cw_request_pool {
-    struct cw_request *free;             /* linked through link.next */
+    struct cw_request *free;             /* of each link is initialised, ep, send and release are NULL, outstanding 0 */
     struct cw_request_chunk *chunks;
     size_t object_size;
     unsigned chunk_objects;              /* size of the next chunk */
@@ -110,33 +120,20 @@ void cw_request_put(struct cw_request *request);
 /* Ends an operation: status first, then the callback, then what the user released meanwhile (R3). */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);
 
-/* Back into the pool, with these flags. */
+/* Back into the pool, with these flags: one that is as the pool wants it. */
 static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_request *request, unsigned flags)
 {
     assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
+    assert(request->ep == NULL && request->send == NULL && request->release == NULL && request->outstanding == 0);
+    assert(cw_list_empty(&request->link));
     request->flags     = (uint16_t)(flags | CW_REQUEST_IN_POOL);
-    request->link.next = (void *)pool->free;
+    request->next_free = pool->free;
     pool->free         = request;
     pool->in_use--;
 }
 
-/* cw_request_complete for a tag receive of which all flags are CW_REQUEST_CALLBACK, and of which nothing is to be
- * released or noted. */
-static CW_INLINE void cw_request_complete_plain(struct cw_request *request, struct cw_request_pool *pool)
-{
-    unsigned flags;
-
-    assert(request->flags == CW_REQUEST_CALLBACK && request->release == NULL && request->ep == NULL);
-    request->flags = CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK;
-    __atomic_store_n(&request->status, UCS_OK, __ATOMIC_RELEASE); /* as in cw_request_complete */
-    request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
-    flags = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
-    if (flags & CW_REQUEST_RELEASED) {
-        cw_request_pool_put(pool, request, flags);
-    } else {
-        request->flags = (uint16_t)flags;
-    }
-}
+/* cw_request_complete(request, UCS_OK) for a tag receive with the flags PLAIN, CALLBACK and perhaps SHARED. */
+void cw_request_complete_plain(struct cw_request *request);
 
 /* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when
  * repeated (R5). */

@@ -14,10 +14,10 @@
 
 /* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
  * shared memory its latency (docs/decisions/progress.md). */
-#define BUSY_ROUNDS_PER_POLL 64u
+#define BUSY_ROUNDS_PER_POLL 128u
 /* Packets that come by an inbox, in one round; and how often the other interfaces are asked while it has some. */
 #define CELLS_PER_ROUND   15u /* and the first one */
-#define ROUNDS_PER_IFACES 8u
+#define ROUNDS_PER_IFACES 16u
 /* Of idle rounds, as long as they are short, this one reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
 /* What was counted is shown this often while idle; looks then come after some microseconds each. */
@@ -166,14 +166,15 @@ static void release(struct ucp_worker *worker)
     free(worker);
 }
 
-/* Packets that are noted come by the transport. */
+/* Packets that are noted come by the transport, and so do those of a worker with a lock, for the door looks without. */
 static void find_inbox(struct ucp_worker *worker)
 {
     unsigned i;
 
-    worker->packet = worker->handlers->upcalls->packet;
-    worker->inbox  = &worker->no_inbox;
-    for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
+    worker->packet   = worker->handlers->upcalls->packet;
+    worker->no_inbox = &cw_cell_no_consumer;
+    worker->inbox    = &worker->no_inbox;
+    for (i = 0; i < worker->num_ifaces && worker->trace == NULL && !worker->mt; i++) {
         if (worker->ifaces[i]->transport->cells != NULL) {
             worker->inbox = &worker->ifaces[i]->inbox;
         }
@@ -316,6 +317,7 @@ static unsigned run_jobs(struct ucp_worker *worker)
 /* What was put off until no transport is on the stack. */
 static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
 {
+    worker->todo = 0;
     if (!cw_list_empty(&worker->jobs)) {
         count += run_jobs(worker);
     }
@@ -337,18 +339,19 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     worker->progress_depth = 1;
     worker->round++;
-    idle = (inbox != NULL && cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
+    idle = (cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
     for (i = 0; i < worker->num_ifaces; i++) {
         if (worker->ifaces[i] != idle) {
             count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
         }
     }
     if (count == 0) {
+        worker->idle_rounds++;
         count = poll_idle(worker);
-    } else if (++worker->busy_rounds % BUSY_ROUNDS_PER_POLL == 0) {
+    } else if (worker->round % BUSY_ROUNDS_PER_POLL == 0) {
         count = poll_descriptors(worker, count);
     }
-    if (cw_unlikely(!cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->reap))) {
+    if (cw_unlikely(worker->todo)) {
         return end_round(worker, count);
     }
     worker->progress_depth = 0;
@@ -356,23 +359,24 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
 }
 
 /* Hands up one packet. Its cell stays as it is until the producer is told. */
-static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     const struct cw_cell *cell = inbox->cell;
 
-    cw_cell_advance(inbox);
-    worker->packet(inbox->conn, cw_cell_id(word), cell->data, cw_cell_length(word));
+    cw_cell_pass(inbox);
+    worker->packet(inbox->conn, cw_cell_id(seen), cell->data, seen >> 16);
+    cw_cell_passed(inbox);
 }
 
 /* The packets behind the first one. */
-static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     unsigned count = 0;
 
     do {
-        take_packet(worker, inbox, word);
-        word = cw_cell_peek(inbox);
-    } while (++count < CELLS_PER_ROUND && cw_worker_may_take(inbox, word));
+        take_packet(worker, inbox, seen);
+        seen = cw_cell_look(inbox);
+    } while (++count < CELLS_PER_ROUND && cw_cell_is_short(inbox, seen));
     return count;
 }
 
@@ -384,10 +388,10 @@ static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
     for (i = 0; i < worker->num_ifaces; i++) {
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }
-    return (worker->busy_rounds % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
+    return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
 }
 
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word)
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     unsigned count = 1;
 
@@ -397,15 +401,15 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     worker->progress_depth = 1;
     worker->round++;
     cw_cell_answering(inbox->answers);
-    take_packet(worker, inbox, word);
-    word = cw_cell_peek(inbox);
-    if (cw_worker_may_take(inbox, word)) {
-        count += take_more(worker, inbox, word);
+    take_packet(worker, inbox, seen);
+    seen = cw_cell_look(inbox);
+    if (cw_cell_is_short(inbox, seen)) {
+        count += take_more(worker, inbox, seen);
     }
-    if (cw_unlikely(++worker->busy_rounds % ROUNDS_PER_IFACES == 0)) {
+    if (cw_unlikely(worker->round % ROUNDS_PER_IFACES == 0)) {
         count = look_around(worker, count);
     }
-    if (cw_unlikely(!cw_list_empty(&worker->jobs) || !cw_list_empty(&worker->reap))) {
+    if (cw_unlikely(worker->todo)) {
         return end_round(worker, count);
     }
     worker->progress_depth = 0;

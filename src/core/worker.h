@@ -72,7 +72,8 @@ struct ucp_worker {
     struct cw_protocol_plan plans[CW_MAX_IFACES];
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
     unsigned num_ifaces;
-    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or of `no_inbox` */
+    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`: also where
+                                         * calls take a lock or packets are noted */
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
@@ -80,7 +81,7 @@ struct ucp_worker {
     uint64_t last_poll_ticks;
     uint64_t last_ticks;                /* when the clock was read in an idle round ... */
     unsigned rounds_to_clock;           /* ... and how many of them follow that do not read it */
-    uint64_t busy_rounds;
+    uint64_t idle_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
     unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
     struct cw_alarm redial;
@@ -92,6 +93,7 @@ struct ucp_worker {
     struct cw_list retired;             /* failed endpoints that the program may still know, the oldest first */
     unsigned num_retired;
     struct cw_list jobs;
+    unsigned todo;                      /* not 0 while any of these lists has something for progress */
     int mt;                             /* the door takes the lock */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
 
@@ -124,14 +126,8 @@ void cw_worker_free(struct ucp_worker *worker);
 /* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
-/* Whether the core may take this packet of an inbox by itself. */
-static CW_INLINE int cw_worker_may_take(const struct cw_consumer *inbox, uint64_t word)
-{
-    return word != 0 && cw_cell_length(word) <= CW_CELL_DATA && !cw_cell_should_tell(inbox);
-}
-
-/* A round of progress for that packet and those behind it. */
-unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t word);
+/* A round of progress for that packet, of which cw_cell_is_short, and those behind it. */
+unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen);
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
@@ -145,6 +141,7 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
 
 static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
 {
+    worker->todo = 1;
     cw_list_add_tail(&worker->jobs, &job->link);
 }
 
@@ -211,27 +208,20 @@ static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
     struct cw_request *request = worker->requests.free;
 
     assert(request != NULL);
-    worker->requests.free = (struct cw_request *)(void *)request->link.next;
+    worker->requests.free = request->next_free;
     worker->requests.in_use++;
-    request->flags = 0;
     return request;
 }
 
-/* Fills the head from the attributes that the mask names. */
+/* Fills the head of one that is as the pool has it; `flags`: beside those that the mask asks for. */
 static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_request_param_t *param, uint32_t mask,
-                                       enum cw_request_kind kind)
+                                       enum cw_request_kind kind, unsigned flags)
 {
-    cw_list_init(&request->link);
-    request->ep          = NULL;
-    request->send        = NULL;
-    request->release     = NULL;
-    request->outstanding = 0;
-    request->status      = UCS_INPROGRESS;
-    request->kind        = (uint8_t)kind;
-    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
-        request->flags  |= CW_REQUEST_CALLBACK;
-        request->cb.send = param->cb.send;
-    }
+    _Static_assert(UCP_OP_ATTR_FIELD_CALLBACK << 1 == CW_REQUEST_CALLBACK, "one is made of the other");
+    request->flags     = (uint16_t)(flags | (mask & UCP_OP_ATTR_FIELD_CALLBACK) << 1);
+    request->status    = UCS_INPROGRESS;
+    request->kind      = (uint8_t)kind;
+    request->cb.send   = param->cb.send; /* not looked at without CALLBACK */
     request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
 }
 
@@ -239,18 +229,21 @@ static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_req
 static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *worker, const ucp_request_param_t *param,
                                                           enum cw_request_kind kind)
 {
-    const uint32_t mask = (param == NULL) ? 0 : param->op_attr_mask;
+    static const ucp_request_param_t none;
     struct cw_request *request;
+    unsigned flags = 0;
 
-    if (cw_likely(!(mask & UCP_OP_ATTR_FIELD_REQUEST) && worker->requests.free != NULL)) {
+    param = (param == NULL) ? &none : param;
+    if (cw_likely(!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) && worker->requests.free != NULL)) {
         request = cw_request_pool_take(worker);
     } else {
         request = cw_request_get_other(worker, param);
         if (request == NULL) {
             return NULL;
         }
+        flags = request->flags & CW_REQUEST_USER_MEMORY;
     }
-    cw_request_start(request, param, mask, kind);
+    cw_request_start(request, param, param->op_attr_mask, kind, flags);
     return request;
 }
 

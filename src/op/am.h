@@ -28,7 +28,8 @@ struct cw_am_handler {
 struct cw_am_current {
     const void *data;
     size_t length;
-    int taken;
+    uint16_t id;
+    uint8_t taken;
 };
 
 /* Of a worker. Ids below the size of the array are found with one compare, others in the table. */
@@ -63,7 +64,8 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
 /* The same of `length` plain bytes without header and flags, for which there is a cell. */
-ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, uint16_t id, const void *buffer, size_t length);
+ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
+                                 const void *buffer, size_t length);
 /* What every packet of the worker's interfaces can carry; does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 
@@ -75,7 +77,7 @@ void cw_am_data_release(struct ucp_worker *worker, void *data);
 /* am_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length);
 /* The same for an open endpoint, quicker for a handler that keeps nothing, and without REPLY. */
-void cw_am_on_short(struct ucp_ep *ep, const void *data, size_t length);
+void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length);
 

@@ -168,36 +168,45 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-void cw_am_on_short(struct ucp_ep *ep, const void *data, size_t length)
+void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct cw_am_state *state = &cw_op_state(ep->worker)->am;
     ucp_am_recv_param_t param = {.recv_attr = 0};
     const struct cw_am_handler *handler;
     struct cw_am_current current;
-    struct cw_wire_am am;
     ucs_status_t status;
-    uint32_t header;
+    uint64_t word;
+    size_t header;
 
-    if (cw_likely(length >= sizeof(am))) {
-        memcpy(&am, data, sizeof(am));
-        header  = le32toh(am.header_length);
-        handler = (le16toh(am.handler) < state->num_dense) ? state->dense + le16toh(am.handler) : NULL;
-        if (cw_likely(handler != NULL && handler->is_plain && am.flags == 0 && header <= length - sizeof(am))) {
-            current.data   = (const char *)data + sizeof(am) + header;
-            current.length = length - sizeof(am) - header;
-            current.taken  = 0;
-            state->current = &current; /* there is no earlier one: handlers are called from progress alone */
-            cw_count_message(ep->worker, CW_COUNT_AM_RECEIVED, current.length);
-            status         = handler->recv(handler->arg, (const char *)data + sizeof(am), header,
-                                           (void *)(uintptr_t)current.data, current.length, &param);
-            state->current = NULL;
-            if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
-                complain(le16toh(am.handler));
+    _Static_assert(sizeof(struct cw_wire_am) == sizeof(word), "it is one word, the id in the lowest bytes");
+    if (cw_likely(length >= sizeof(word))) {
+        memcpy(&word, data, sizeof(word));
+        word    = le64toh(word);
+        header  = word >> 32;
+        data    = (const char *)data + sizeof(word);
+        length -= sizeof(word);
+        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* flags would make it larger */
+            handler = state->dense + (uint32_t)word;
+            if (cw_likely(handler->is_plain)) {
+                current.data   = (const char *)data + header;
+                current.length = length - header;
+                current.id     = (uint16_t)word;
+                current.taken  = 0;
+                state->current = &current; /* there is no earlier one: handlers are called from progress alone */
+                cw_count_message(ep->worker, CW_COUNT_AM_RECEIVED, current.length);
+                status         = handler->recv(handler->arg, data, header, (void *)(uintptr_t)current.data,
+                                               current.length, &param);
+                state->current = NULL;
+                if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
+                    complain(current.id);
+                }
+                return;
             }
-            return;
         }
+        data    = (const char *)data - sizeof(word);
+        length += sizeof(word);
     }
-    cw_op_handle(ep, CW_PACKET_AM_EAGER, data, length);
+    cw_op_handle(ep, id, data, length);
 }
 
 static char *place(struct cw_incoming *incoming, size_t length)

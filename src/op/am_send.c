@@ -175,11 +175,14 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     return send_request(ep, id, header, header_length, buffer, count, flags, param);
 }
 
-ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, uint16_t id, const void *buffer, size_t length)
+ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
+                                 const void *buffer, size_t length)
 {
-    const struct cw_wire_am am = wire_header(id, 0, 0);
+    const struct cw_wire_am am = wire_header((uint16_t)id, 0, 0);
     uint64_t first;
 
+    (void)header;
+    (void)header_length; /* as in ucp_am_send_nbx, so that nothing is moved in between */
     memcpy(&first, &am, sizeof(first));
     cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
     cw_cell_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length);

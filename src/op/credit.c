@@ -8,9 +8,10 @@
 
 void cw_credit_tell(struct ucp_ep *ep)
 {
-    const struct cw_wire_credit packet = {.consumed = htole64(ep->eager_consumed)};
+    const struct cw_wire_credit packet = {.consumed = htole64(ep->eager_told + ep->eager_untold)};
 
-    ep->eager_told = ep->eager_consumed;
+    ep->eager_told  += ep->eager_untold;
+    ep->eager_untold = 0;
     cw_ep_send_control(ep, CW_PACKET_CREDIT, &packet, sizeof(packet));
 }
 
@@ -23,9 +24,10 @@ ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t len
     }
     memcpy(&packet, data, sizeof(packet));
     packet.consumed = le64toh(packet.consumed);
-    if (packet.consumed < ep->eager_acked || packet.consumed > ep->eager_sent) {
+    if (packet.consumed < ep->eager_acked || packet.consumed - ep->eager_acked > ep->eager_flying) {
         return UCS_ERR_IO_ERROR;
     }
-    ep->eager_acked = packet.consumed;
+    ep->eager_flying -= packet.consumed - ep->eager_acked;
+    ep->eager_acked   = packet.consumed;
     return UCS_OK;
 }

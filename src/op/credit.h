@@ -14,13 +14,12 @@
 /* Sender: whether a message of this length may go eagerly. */
 static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
 {
-    return length <= CW_CREDIT_WINDOW &&
-           ep->eager_sent - ep->eager_acked + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
+    return length <= CW_CREDIT_WINDOW && ep->eager_flying + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
 }
 
 static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
 {
-    ep->eager_sent += length + CW_CREDIT_MESSAGE;
+    ep->eager_flying += length + CW_CREDIT_MESSAGE;
 }
 
 /* Receiver: a message came; false when the peer exceeds its window. */
@@ -37,22 +36,27 @@ static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 
 void cw_credit_tell(struct ucp_ep *ep);
 
-/* Receiver: a message came and is let go of at once. It takes no room, so nobody exceeds a window by it. */
-static inline void cw_credit_passed(struct ucp_ep *ep, uint64_t length)
+/* Receiver: a message came and is let go of at once. It takes no room, so nobody exceeds a window by it. 0, and without
+ * effect, if the peer must be told. */
+static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 {
-    const uint64_t consumed = ep->eager_consumed + length + CW_CREDIT_MESSAGE;
+    const uint64_t untold = ep->eager_untold + length + CW_CREDIT_MESSAGE;
 
-    ep->eager_consumed = consumed;
-    if (cw_unlikely(consumed - ep->eager_told >= CW_CREDIT_WINDOW / 4)) {
-        cw_credit_tell(ep);
+    if (cw_unlikely(untold >= CW_CREDIT_WINDOW / 4)) {
+        return 0;
     }
+    ep->eager_untold = untold;
+    return 1;
 }
 
 /* Receiver: a message that came was let go of. */
 static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
 {
     ep->eager_unread -= length + CW_CREDIT_MESSAGE;
-    cw_credit_passed(ep, length);
+    if (cw_unlikely(!cw_credit_passes(ep, length))) {
+        ep->eager_untold += length + CW_CREDIT_MESSAGE;
+        cw_credit_tell(ep);
+    }
 }
 
 ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t length);

@@ -123,11 +123,11 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     CW_PROBE(packet, ep, id, length);
     if (cw_likely(ep->state == CW_EP_OPEN)) {
         if (id == CW_PACKET_TAG_EAGER) {
-            cw_tag_on_short(ep, data, length);
+            cw_tag_on_short(ep, id, data, length);
             return;
         }
         if (id == CW_PACKET_AM_EAGER) {
-            cw_am_on_short(ep, data, length);
+            cw_am_on_short(ep, id, data, length);
             return;
         }
     }

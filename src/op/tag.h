@@ -51,7 +51,7 @@ void cw_tag_cancel(struct cw_request *request);
 /* tag_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
 ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length);
 /* The same for an open endpoint, quicker for a short message that the oldest of few receives waits for. */
-void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length);
+void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
@@ -65,7 +65,6 @@ struct cw_tag_recv_state {
     struct cw_tag_recv match;
     struct cw_dt_cursor cursor;
     ucs_status_t status;             /* of the transfer so far */
-    uint8_t plain;                   /* to contiguous memory, and nothing is noted of it */
 };
 
 _Static_assert(sizeof(struct cw_tag_recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");

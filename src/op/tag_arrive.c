@@ -17,6 +17,8 @@
 
 #define MAX_UNMATCHED_WARNINGS 16
 
+#define PLAIN (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK)
+
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -234,7 +236,7 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
-void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length)
+void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct ucp_worker *worker      = ep->worker;
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
@@ -243,22 +245,26 @@ void cw_tag_on_short(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_tag header;
     struct cw_request *request;
     struct cw_tag_recv *match;
+    unsigned flags;
 
+    (void)id; /* has its place so that nothing is moved before this function */
     if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
-        state = (match == NULL) ? NULL : cw_container_of(match, struct cw_tag_recv_state, match);
-        if (cw_likely(state != NULL && state->plain && cw_tag_request_of(match)->flags == CW_REQUEST_CALLBACK &&
-                      payload <= state->cursor.length)) {
-            cw_tag_matcher_take_first(matcher, match);
-            cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
-            cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
-            cw_credit_passed(ep, payload);
-            request                  = cw_tag_request_of(match);
-            request->info.sender_tag = le64toh(header.tag);
+        if (cw_likely(match != NULL)) {
+            state   = cw_container_of(match, struct cw_tag_recv_state, match);
+            request = cw_tag_request_of(match);
+            flags   = request->flags;
+            request->info.sender_tag = le64toh(header.tag); /* here, so that no register keeps it */
             request->info.length     = payload;
-            cw_request_complete_plain(request, &worker->requests);
-            return;
+            if ((cw_likely(flags == PLAIN) || flags == (PLAIN | CW_REQUEST_SHARED)) &&
+                cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
+                cw_tag_matcher_take_first(matcher, match);
+                cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
+                cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
+                cw_request_complete_plain(request);
+                return;
+            }
         }
     }
     cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);

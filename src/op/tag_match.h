@@ -128,7 +128,7 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
 /* Whether a new receive is queued at once and quickly: no message waits, and few receives do. */
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
-    return matcher->num_unexpected == 0 && matcher->busy == 0 && matcher->num_posted < matcher->few_limit;
+    return (matcher->num_unexpected | matcher->busy) == 0 && matcher->num_posted < matcher->few_limit;
 }
 
 /* Queues a new receive behind few others. */
@@ -175,7 +175,7 @@ static inline struct cw_tag_recv *cw_tag_matcher_first(const struct cw_tag_match
 {
     struct cw_tag_recv *recv;
 
-    if (cw_unlikely(matcher->num_posted == 0 || matcher->busy != 0)) {
+    if (cw_unlikely(matcher->busy != 0 || cw_list_empty(&matcher->leftover))) {
         return NULL;
     }
     recv = cw_container_of(cw_list_head(&matcher->leftover, struct cw_tag_node, ring), struct cw_tag_recv, node);

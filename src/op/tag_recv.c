@@ -34,6 +34,11 @@ static CW_APART ucs_status_t start_other(struct cw_request *request, ucp_datatyp
     return status;
 }
 
+static inline uint16_t plain_flags(const struct ucp_worker *worker)
+{
+    return cw_likely(!worker->mt) ? CW_REQUEST_PLAIN : CW_REQUEST_PLAIN | CW_REQUEST_SHARED;
+}
+
 /* *status_p tells what failed when the answer is NULL. */
 static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void *buffer, size_t count,
                                                 const ucp_request_param_t *param, ucs_status_t *status_p)
@@ -49,7 +54,7 @@ static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void 
     }
     state                    = cw_request_state(request);
     state->status            = UCS_OK;
-    state->plain             = cw_dt_is_contig(datatype) && worker->trace == NULL;
+    request->flags          |= (cw_dt_is_contig(datatype) && worker->trace == NULL) ? plain_flags(worker) : 0;
     request->info.sender_tag = 0;
     request->info.length     = 0;
     cw_tag_recv_init(&state->match);
@@ -171,8 +176,7 @@ ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size
     request       = cw_request_pool_take(worker);
     state         = cw_request_state(request);
     state->status = UCS_OK;
-    state->plain  = 1;
-    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV);
+    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, CW_REQUEST_PLAIN);
     cw_dt_start_contig(&state->cursor, buffer, length);
     cw_tag_matcher_post_few(matcher, &state->match, tag, mask);
     return cw_request_handle(request);

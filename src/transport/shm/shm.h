@@ -251,7 +251,7 @@ struct cw_producer *cw_shm_cells(struct cw_conn *conn);
 /* The core sends nothing by itself any more: what it does not know of is to be told. */
 static inline void shm_no_cells(struct shm_conn *conn)
 {
-    conn->tx.cell_limit = conn->tx.cell_count;
+    cw_cell_set_limit(&conn->tx, cw_cell_num_sent(&conn->tx));
 }
 
 /* Tells the producer how far we are; wakes it if it sleeps until there is room. */

@@ -62,7 +62,7 @@ void cw_shm_inbox(struct shm_iface *iface)
 {
     const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
 
-    iface->super.inbox = alone ? &iface->open[0]->rx : NULL;
+    iface->super.inbox = alone ? &iface->open[0]->rx : &cw_cell_no_consumer;
 }
 
 struct cw_producer *cw_shm_cells(struct cw_conn *super)
@@ -134,7 +134,7 @@ ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     char *data;
 
     if (cw_unlikely((length != sizeof(uint64_t) && length != 0) || conn->state != SHM_CONN_OPEN || conn->hangup ||
-                    !cw_cell_is_free(&conn->tx))) {
+                    !cw_cell_is_next(&conn->tx))) {
         return send_any(conn, id, header, payload, length);
     }
     data = conn->tx.cell->data;

@@ -92,6 +92,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->poller          = params->poller;
     iface->wakeup          = params->wakeup;
     iface->peer_memory     = params->peer_memory;
+    iface->super.inbox     = &cw_cell_no_consumer;
     iface->listener.fd     = -1;
     iface->listener.ready  = cw_shm_accept_ready;
     iface->accept_again    = (struct cw_alarm){.fire = cw_shm_accept_again};

@@ -50,28 +50,33 @@ static inline void shm_producer_init(struct cw_producer *producer, struct cw_cel
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
+    const uint64_t num_cells = UINT64_C(1) << cell_shift;
+
     *producer = (struct cw_producer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
-                                      .stamp      = shm_lap(cell_count, cell_shift) * CW_CELL_LAP,
-                                      .cell_count = cell_count, .fetch_from = cell_count,
-                                      .cell_limit = cell_count + (UINT64_C(1) << cell_shift),
+                                      .fetch_from = cells,
+                                      .stamp      = cw_cell_word(shm_lap(cell_count, cell_shift), 0, 0),
+                                      .lap_count  = cell_count & ~(num_cells - 1),
                                       .byte_count = byte_count, .bytes_done = byte_count,
                                       .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
-                                      .cells      = cells, .cells_end = cells + (UINT64_C(1) << cell_shift),
+                                      .cells      = cells, .cells_end = cells + num_cells,
                                       .control    = control};
+    cw_cell_set_limit(producer, cell_count + num_cells);
 }
 
 static inline void shm_consumer_init(struct cw_consumer *consumer, struct cw_cell *cells, uint32_t cell_shift,
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
 {
+    const uint64_t num_cells = UINT64_C(1) << cell_shift;
+
     *consumer = (struct cw_consumer){.cell       = shm_cell_at(cells, cell_count, cell_shift),
                                       .stamp      = shm_lap(cell_count, cell_shift) * CW_CELL_LAP,
-                                      .cell_count = cell_count,
-                                      .tell_at    = cell_count + (UINT64_C(1) << cell_shift) / 4,
+                                      .lap_count  = cell_count & ~(num_cells - 1),
                                       .byte_count = byte_count, .bytes_told = byte_count,
                                       .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
-                                      .cells      = cells, .cells_end = cells + (UINT64_C(1) << cell_shift),
+                                      .cells      = cells, .cells_end = cells + num_cells,
                                       .control    = control};
+    cw_cell_tell_at(consumer, cell_count + num_cells / 4);
 }
 
 /* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
@@ -96,12 +101,13 @@ static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t nu
 static inline void shm_look(struct cw_producer *producer)
 {
     const uint64_t num_cells = UINT64_C(1) << producer->cell_shift;
+    const uint64_t sent      = cw_cell_num_sent(producer);
     uint64_t done;
 
     /* pairs with the release in shm_tell: what the consumer read is read before we overwrite it */
     done                 = __atomic_load_n(&producer->control->cells_done, __ATOMIC_ACQUIRE);
     producer->bytes_done = __atomic_load_n(&producer->control->bytes_done, __ATOMIC_ACQUIRE);
-    producer->cell_limit = (producer->cell_count - done <= num_cells) ? done + num_cells : producer->cell_count;
+    cw_cell_set_limit(producer, (sent - done <= num_cells) ? done + num_cells : sent);
 }
 
 /* What is longer than the byte area has no room whatever the peer tells. */
@@ -114,7 +120,7 @@ static inline int shm_bytes_free(const struct cw_producer *producer, uint64_t le
 }
 
 /* Whether a packet of this length has room, as far as we know. */
-static inline int shm_has_room_known(const struct cw_producer *producer, uint64_t length)
+static inline int shm_has_room_known(struct cw_producer *producer, uint64_t length)
 {
     return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || shm_bytes_free(producer, length));
 }
@@ -161,7 +167,7 @@ static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
     if (length > CW_CELL_DATA) {
         consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
         if (consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4) {
-            consumer->tell_at = consumer->cell_count;
+            cw_cell_tell_at(consumer, cw_cell_num_read(consumer));
         }
     }
     cw_cell_advance(consumer);
@@ -169,9 +175,11 @@ static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
 
 static inline void shm_tell(struct cw_consumer *consumer)
 {
-    consumer->tell_at    = consumer->cell_count + ((UINT64_C(1) << consumer->cell_shift) / 4);
+    const uint64_t read = cw_cell_num_read(consumer);
+
+    cw_cell_tell_at(consumer, read + ((UINT64_C(1) << consumer->cell_shift) / 4));
     consumer->bytes_told = consumer->byte_count;
-    __atomic_store_n(&consumer->control->cells_done, consumer->cell_count, __ATOMIC_RELEASE);
+    __atomic_store_n(&consumer->control->cells_done, read, __ATOMIC_RELEASE);
     __atomic_store_n(&consumer->control->bytes_done, consumer->byte_count, __ATOMIC_RELEASE);
 }
 

@@ -28,8 +28,8 @@
 /* Lets the producer look at what the consumer told when it has sent little from now on: it knows less than it might. */
 static void look_early(struct cw_producer *producer)
 {
-    if (producer->cell_limit - producer->cell_count > SMALL_CELLS) {
-        producer->cell_limit = producer->cell_count + SMALL_CELLS;
+    if (producer->cell_limit - cw_cell_num_sent(producer) > SMALL_CELLS) {
+        cw_cell_set_limit(producer, cw_cell_num_sent(producer) + SMALL_CELLS);
     }
     if (producer->byte_count - producer->bytes_done + SMALL_BYTES < producer->num_bytes) {
         producer->bytes_done = producer->byte_count - producer->num_bytes + SMALL_BYTES;
@@ -39,8 +39,8 @@ static void look_early(struct cw_producer *producer)
 /* Likewise the consumer tells when it has read little from now on. */
 static void tell_early(struct cw_consumer *consumer)
 {
-    if (consumer->tell_at - consumer->cell_count > SMALL_CELLS) {
-        consumer->tell_at = consumer->cell_count + SMALL_CELLS;
+    if (consumer->tell_at - cw_cell_num_read(consumer) > SMALL_CELLS) {
+        cw_cell_tell_at(consumer, cw_cell_num_read(consumer) + SMALL_CELLS);
     }
     if (consumer->byte_count - consumer->bytes_told + SMALL_BYTES < consumer->num_bytes / 4) {
         consumer->bytes_told = consumer->byte_count - consumer->num_bytes / 4 + SMALL_BYTES;
@@ -51,7 +51,7 @@ static void tell_early(struct cw_consumer *consumer)
 static int is_drained(struct cw_producer *producer)
 {
     shm_look(producer);
-    return producer->cell_limit - producer->cell_count == UINT64_C(1) << producer->cell_shift &&
+    return producer->cell_limit - cw_cell_num_sent(producer) == UINT64_C(1) << producer->cell_shift &&
            producer->bytes_done == producer->byte_count;
 }
 
@@ -115,9 +115,11 @@ void cw_shm_trim_end(struct shm_conn *conn)
 /* Whether to look again. */
 static int trim(struct shm_conn *conn)
 {
-    if (conn->seen[0] != conn->tx.cell_count || conn->seen[1] != conn->rx.cell_count) {
-        conn->seen[0]    = conn->tx.cell_count;
-        conn->seen[1]    = conn->rx.cell_count;
+    const uint64_t sent = cw_cell_num_sent(&conn->tx), received = cw_cell_num_read(&conn->rx);
+
+    if (conn->seen[0] != sent || conn->seen[1] != received) {
+        conn->seen[0]    = sent;
+        conn->seen[1]    = received;
         conn->trim_looks = MOST_LOOKS;
         return 1;
     }
