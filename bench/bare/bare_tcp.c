@@ -18,6 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { PAGE = 4096 };
+
 static int listener;
 static int connection;
 static struct sockaddr_in address = {.sin_family = AF_INET};
@@ -35,7 +37,7 @@ static void open_listener(bool sleeps)
     socklen_t length = sizeof(address);
 
     asleep = sleeps;
-    buffer = malloc(message);
+    buffer = aligned_alloc(PAGE, (message + PAGE - 1) / PAGE * PAGE); /* see bare_tcp_bw.c */
     if (buffer == NULL) {
         cw_bare_die("memory");
     }

@@ -19,7 +19,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BATCH_BYTES = 8 << 20, BATCH_MESSAGES = 4096, ROOM = 65536 };
+enum { BATCH_BYTES = 8 << 20, BATCH_MESSAGES = 4096, ROOM = 65536, PAGE = 4096 };
 
 static int listener;
 static int connection;
@@ -42,7 +42,9 @@ static void open_listener(bool sleeps)
     messages = BATCH_BYTES / message;
     messages = messages < 1 ? 1 : messages > BATCH_MESSAGES ? BATCH_MESSAGES : messages;
     room = message > ROOM ? message : ROOM;
-    buffer = malloc(room);
+    /* Where malloc begins large memory, 16 bytes behind a page's beginning, the system copies five times as slowly
+     * (AMD Zen 3): no limit to compare with. */
+    buffer = aligned_alloc(PAGE, (room + PAGE - 1) / PAGE * PAGE);
     if (buffer == NULL) {
         cw_bare_die("memory");
     }
