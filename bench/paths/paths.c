@@ -131,6 +131,32 @@ static void stream_step(void)
     ucp_stream_data_release(far_ep, data);
 }
 
+static void on_stream(void *request, ucs_status_t status, size_t length, void *user_data)
+{
+    (void)user_data;
+    if (status != UCS_OK || length != sizeof(word)) {
+        fail("a receive from a stream", status);
+    }
+    arrived++;
+    ucp_request_free(request);
+}
+
+/* With a receive that waits. */
+static void stream_recv_step(void)
+{
+    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
+                                         .flags        = UCP_STREAM_RECV_FLAG_WAITALL,
+                                         .cb.recv_stream = on_stream};
+    const ucp_request_param_t none    = {.op_attr_mask = 0};
+    size_t length;
+
+    if (!UCS_PTR_IS_PTR(ucp_stream_recv_nbx(far_ep, &got, sizeof(got), &length, &receive))) {
+        fail("ucp_stream_recv_nbx", UCS_OK);
+    }
+    sent(ucp_stream_send_nbx(ep, &word, sizeof(word), &none));
+    until_arrived();
+}
+
 static void put_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
@@ -163,8 +189,9 @@ static const struct {
     const char *name;
     void (*step)(void);
 } cases[] = {
-    {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"put", put_step},
-    {"get", get_step}, {"fadd", fadd_step}, {"idle", idle_step},     {"idle_many", idle_step},
+    {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
+    {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
+    {"idle_many", idle_step},
 };
 
 static void map_memory(void)
@@ -257,7 +284,8 @@ int main(int argc, char **argv)
         }
     }
     if (step == NULL) {
-        fprintf(stderr, "Usage: bench_paths tag|am|stream|put|get|fadd|idle|idle_many TRANSPORT OPERATIONS\n");
+        fprintf(stderr, "Usage: bench_paths tag|am|stream|stream_recv|put|get|fadd|idle|idle_many TRANSPORT "
+                        "OPERATIONS\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

@@ -5,12 +5,17 @@
 #include "abi/door.h"
 #include "op/stream.h"
 
-ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
+/* Apart, so that the commonest call keeps nothing over the one behind it. */
+static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, size_t count,
+                                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_STREAM);
+    ucs_status_t status = UCS_OK;
     ucs_status_ptr_t result;
 
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
+        status = cw_door_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM");
+    }
     if (cw_likely(status == UCS_OK)) {
         status = cw_door_check_param(param, buffer, count);
     }
@@ -25,6 +30,16 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
     result = cw_stream_send(ep, buffer, count, param);
     cw_worker_leave(worker);
     return result;
+}
+
+ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    if (cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) &&
+                  cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS))) {
+        return cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
+               cw_stream_send(ep, buffer, count, param);
+    }
+    return send_checked(ep, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
@@ -46,19 +61,24 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
     return result;
 }
 
-ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
+static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_STREAM);
     ucs_status_ptr_t result;
 
-    if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+    if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
+        return UCS_STATUS_PTR(cw_door_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
     }
     cw_worker_enter(worker);
     result = cw_stream_recv_data(ep, length);
     cw_worker_leave(worker);
     return result;
+}
+
+ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length)
+{
+    return cw_likely(ep->worker->quick & UCP_FEATURE_STREAM) ? cw_stream_recv_data(ep, length) :
+           recv_data_checked(ep, length);
 }
 
 ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned int flags)

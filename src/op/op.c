@@ -130,6 +130,10 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
             cw_am_on_short(ep, id, data, length);
             return;
         }
+        if (id == CW_PACKET_STREAM_DATA) {
+            cw_stream_on_short(ep, data, length);
+            return;
+        }
     }
     cw_op_handle(ep, id, data, length);
 }

@@ -8,9 +8,6 @@
 
 #include "op/op.h"
 
-/* Credits are told in steps of this, so that a sender does not wait for the end of a full window. */
-#define CREDIT_STEP (CW_STREAM_WINDOW / 4)
-
 struct cw_stream *cw_stream_get(struct ucp_ep *ep)
 {
     struct cw_stream *stream = ep->stream;
@@ -28,30 +25,12 @@ struct cw_stream *cw_stream_get(struct ucp_ep *ep)
     return stream;
 }
 
-struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
+CW_COLD void cw_stream_tell(struct cw_stream *stream)
 {
-    struct cw_stream_segment *segment = stream->first;
+    const struct cw_wire_stream_credit packet = {.consumed = htole64(stream->consumed)};
 
-    stream->unread -= segment->length - segment->taken;
-    stream->segments--;
-    stream->first = segment->next;
-    if (stream->first == NULL) {
-        cw_list_remove(&stream->ready_link); /* drained before it was reported (STR-14) */
-        stream->ep->unread = 0;
-    }
-    return segment;
-}
-
-void cw_stream_consume(struct cw_stream *stream, size_t length)
-{
-    struct cw_wire_stream_credit packet;
-
-    stream->consumed += length;
-    if (stream->consumed - stream->told >= CREDIT_STEP) {
-        stream->told = stream->consumed;
-        packet       = (struct cw_wire_stream_credit){.consumed = htole64(stream->consumed)};
-        cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
-    }
+    stream->told = stream->consumed;
+    cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
 }
 
 /* STR-14: reported once, until new data come. Those without a handle wait for one (STR-15). */
@@ -84,7 +63,7 @@ static void drop_unread(struct cw_stream *stream)
     size_t length = stream->unread;
 
     while (stream->first != NULL) {
-        free(cw_stream_pop(stream));
+        cw_stream_segment_free(cw_stream_pop(stream));
     }
     cw_stream_consume(stream, length);
 }
@@ -102,6 +81,10 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         return; /* the peer ended in good order: what it left can be read (CLS-5) */
     }
     drop_unread(stream);
+    if (stream->spare != NULL &&
+        __atomic_exchange_n(&stream->spare->state, CW_STREAM_ORPHAN, __ATOMIC_ACQ_REL) == CW_STREAM_SPARE) {
+        free(stream->spare);
+    }
     ep->stream = NULL;
     free(stream);
 }

@@ -11,6 +11,8 @@
 #ifndef CW_OP_STREAM_H
 #define CW_OP_STREAM_H
 
+#include <stdlib.h>
+
 #include "core/ep.h"
 #include "op/datatype.h"
 #include "wire/packet.h"
@@ -25,9 +27,14 @@ struct cw_stream_segment {
     uint32_t length;                /* of data[], at most a window */
     uint32_t taken;                 /* of that, read already */
     uint32_t room;                  /* behind it, for packets to come */
+    uint32_t state;                 /* enum cw_stream_segment_state; atomic, as data are released without a lock */
     size_t back;
     char data[];
 };
+
+/* A stream has a segment for short packets that is used again and again; it outlives the stream while its data belong
+ * to the program. */
+enum cw_stream_segment_state { CW_STREAM_PLAIN, CW_STREAM_SPARE, CW_STREAM_USED, CW_STREAM_ORPHAN };
 
 /* One per endpoint, made at first use. */
 struct cw_stream {
@@ -41,16 +48,54 @@ struct cw_stream {
     struct cw_stream_segment *last; /* of those that are unread ... */
     size_t segments;                /* ... their number ... */
     size_t unread;                  /* ... and their bytes: arrived - consumed, outside of cw_stream_on_data */
+    struct cw_stream_segment *spare; /* for short packets, SPARE or USED; NULL: not made yet */
     struct cw_list receives;        /* posted, in order */
     struct cw_list ready_link;      /* cw_op_state.streams */
 };
 
+/* Credits are told in steps of this, so that a sender does not wait for the end of a full window. */
+#define CW_STREAM_CREDIT_STEP (CW_STREAM_WINDOW / 4)
+
 /* stream.c. The endpoint's stream; NULL: no memory. */
 struct cw_stream *cw_stream_get(struct ucp_ep *ep);
-/* Removes the first unread segment, which then belongs to the caller. */
-struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream);
+/* Gives the peer credit for what was consumed. */
+void cw_stream_tell(struct cw_stream *stream);
+
 /* The program has these bytes, or nobody will: gives the peer credit once in a while. */
-void cw_stream_consume(struct cw_stream *stream, size_t length);
+static inline void cw_stream_consume(struct cw_stream *stream, size_t length)
+{
+    stream->consumed += length;
+    if (cw_unlikely(stream->consumed - stream->told >= CW_STREAM_CREDIT_STEP)) {
+        cw_stream_tell(stream);
+    }
+}
+
+static inline void cw_stream_segment_free(struct cw_stream_segment *segment)
+{
+    uint32_t state = CW_STREAM_USED;
+
+    if (__atomic_load_n(&segment->state, __ATOMIC_RELAXED) == CW_STREAM_PLAIN ||
+        (!__atomic_compare_exchange_n(&segment->state, &state, CW_STREAM_SPARE, 0, __ATOMIC_RELEASE,
+                                      __ATOMIC_ACQUIRE) && state == CW_STREAM_ORPHAN)) {
+        free(segment);
+    }
+}
+
+/* Removes the first unread segment, which then belongs to the caller. */
+static inline struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
+{
+    struct cw_stream_segment *segment = stream->first;
+
+    stream->unread -= segment->length - segment->taken;
+    stream->segments--;
+    stream->first = segment->next;
+    if (stream->first == NULL) {
+        cw_list_remove(&stream->ready_link); /* drained before it was reported (STR-14) */
+        stream->ep->unread = 0;
+    }
+    return segment;
+}
+
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max);
 /* The endpoint is lost: receives end with this status, what is unread is dropped (ERR-8). */
 void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status);
@@ -61,6 +106,18 @@ void cw_stream_ep_user_changed(struct ucp_ep *ep);
 ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length);
 
+/* Whether a send of that length is one cell, now, and within the window. */
+static CW_INLINE int cw_stream_has_cell(const struct ucp_ep *ep, size_t length)
+{
+    const struct cw_stream *stream = ep->stream;
+
+    return length > 0 && cw_ep_has_cell(ep, length) && stream != NULL &&
+           length <= CW_STREAM_WINDOW - (stream->sent - stream->credited);
+}
+
+/* Then this sends it; plain bytes, and nothing unusual asked for. */
+ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size_t length);
+
 /* stream_recv.c */
 ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, size_t *length,
                                 const ucp_request_param_t *param);
@@ -68,5 +125,8 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
 ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length);
 void cw_stream_data_free(void *data);
 ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t length);
+/* The same for a packet of an open endpoint, whatever becomes of it: a short one that nobody waits for is kept at
+ * once. */
+void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length);
 
 #endif

@@ -76,17 +76,9 @@ static size_t feed(struct cw_stream *stream, const char *data, size_t length)
     return part;
 }
 
-static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
+static CW_INLINE void add_last(struct cw_stream *stream, struct cw_stream_segment *segment)
 {
-    struct cw_stream_segment *segment = malloc(sizeof(*segment) + size);
-
-    if (segment == NULL) {
-        return NULL;
-    }
-    segment->next   = NULL;
-    segment->length = 0;
-    segment->taken  = 0;
-    segment->room   = (uint32_t)size;
+    segment->next = NULL;
     if (stream->first == NULL) {
         stream->first = segment;
     } else {
@@ -94,6 +86,43 @@ static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t 
     }
     stream->last = segment;
     stream->segments++;
+}
+
+static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
+{
+    struct cw_stream_segment *segment = malloc(sizeof(*segment) + size);
+
+    if (segment == NULL) {
+        return NULL;
+    }
+    segment->length = 0;
+    segment->taken  = 0;
+    segment->room   = (uint32_t)size;
+    segment->state  = CW_STREAM_PLAIN;
+    add_last(stream, segment);
+    return segment;
+}
+
+static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *stream)
+{
+    struct cw_stream_segment *segment = malloc(sizeof(*segment) + CW_CELL_SHORT);
+
+    if (segment != NULL) {
+        segment->state = (stream->spare == NULL) ? CW_STREAM_USED : CW_STREAM_PLAIN;
+        stream->spare  = (stream->spare == NULL) ? segment : stream->spare;
+    }
+    return segment;
+}
+
+/* For a packet of one cell. */
+static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *stream)
+{
+    struct cw_stream_segment *segment = stream->spare;
+
+    if (cw_unlikely(segment == NULL || __atomic_load_n(&segment->state, __ATOMIC_ACQUIRE) != CW_STREAM_SPARE)) {
+        return new_short_segment(stream); /* the program has it, or it is unread */
+    }
+    __atomic_store_n(&segment->state, CW_STREAM_USED, __ATOMIC_RELAXED);
     return segment;
 }
 
@@ -162,6 +191,41 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     return keep(stream, payload, length);
 }
 
+void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_stream *stream  = ep->stream;
+    struct ucp_worker *worker = ep->worker;
+    struct cw_wire_stream_data header;
+    struct cw_stream_segment *segment;
+
+    if (stream != NULL && cw_list_empty(&stream->receives) && length > sizeof(header) && length <= CW_CELL_DATA &&
+        cw_likely(ep->user)) {
+        memcpy(&header, data, sizeof(header));
+        if (cw_likely(le64toh(header.offset) == stream->arrived &&
+                      stream->arrived - stream->told <= CW_STREAM_WINDOW - CW_CELL_DATA &&
+                      stream->segments < CW_STREAM_SEGMENTS && cw_worker_has(worker, UCP_FEATURE_STREAM))) {
+            segment = get_short_segment(stream);
+            if (cw_likely(segment != NULL)) {
+                length           -= sizeof(header);
+                segment->length   = (uint32_t)length;
+                segment->taken    = 0;
+                segment->room     = 0;
+                add_last(stream, segment);
+                stream->arrived  += length;
+                stream->unread   += length;
+                ep->unread        = 1;
+                if (cw_list_empty(&stream->ready_link)) {
+                    cw_list_add_tail(&cw_op_state(worker)->streams, &stream->ready_link);
+                }
+                cw_count_message(worker, CW_COUNT_STREAM_RECEIVED, length);
+                cw_bytes_copy_few(segment->data, (const char *)data + sizeof(header), length);
+                return;
+            }
+        }
+    }
+    cw_op_handle(ep, CW_PACKET_STREAM_DATA, data, length);
+}
+
 /* Moves unread data into a receive: as much as its granule allows, of one segment only if `one` (STR-7). */
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
@@ -182,7 +246,7 @@ static void take(struct cw_stream *stream, struct recv_state *state, int one)
         segment->taken += part;
         stream->unread -= part;
         if (segment->taken == segment->length) {
-            free(cw_stream_pop(stream));
+            cw_stream_segment_free(cw_stream_pop(stream));
         }
     }
 }
@@ -231,7 +295,7 @@ static size_t granule_of(ucp_datatype_t datatype, const ucp_request_param_t *par
 static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t datatype, void *buffer, size_t count,
                                      size_t *length, const ucp_request_param_t *param)
 {
-    struct cw_request *request = cw_request_get(stream->ep->worker, param, CW_REQUEST_STREAM_RECV);
+    struct cw_request *request = cw_request_get_inline(stream->ep->worker, param, CW_REQUEST_STREAM_RECV);
     struct recv_state *state;
     ucs_status_t status;
 
@@ -242,10 +306,14 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
     state->status    = UCS_OK;
     request->release = recv_release;
     request->info    = (ucp_tag_recv_info_t){0};
-    status           = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
-    if (status != UCS_OK) {
-        cw_request_put(request);
-        return UCS_STATUS_PTR(status);
+    if (cw_likely(cw_dt_is_contig(datatype))) {
+        cw_dt_start_contig(&state->cursor, buffer, cw_dt_contig_length(datatype, count));
+    } else {
+        status = cw_dt_start(&state->cursor, datatype, buffer, count, CW_DT_RECV);
+        if (status != UCS_OK) {
+            cw_request_put(request);
+            return UCS_STATUS_PTR(status);
+        }
     }
     state->granule = granule_of(datatype, param, state->cursor.length);
     if (stream->unread < state->granule) {
@@ -255,7 +323,9 @@ static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t da
         if (status != UCS_OK) {
             return give_up(request, status);
         }
-        take(stream, state, 0);
+        if (stream->unread > 0) {
+            take(stream, state, 0);
+        }
         cw_list_add_tail(&stream->receives, &request->link);
         return cw_request_handle(request);
     }
@@ -279,9 +349,10 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
     if (cw_dt_is_contig(datatype) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
-        state.status  = cw_dt_start(&state.cursor, datatype, buffer, count, CW_DT_RECV);
-        state.granule = granule_of(datatype, param, state.cursor.length);
+        state.granule = granule_of(datatype, param, cw_dt_contig_length(datatype, count));
         if (stream->unread >= state.granule) { /* nothing to remember: no request */
+            state.status = UCS_OK;
+            cw_dt_start_contig(&state.cursor, buffer, cw_dt_contig_length(datatype, count));
             take(stream, &state, 0);
             return_length(param, length, state.cursor.offset);
             return NULL;
@@ -313,5 +384,5 @@ void cw_stream_data_free(void *data)
     size_t back;
 
     memcpy(&back, (char *)data - sizeof(back), sizeof(back));
-    free((char *)data - back);
+    cw_stream_segment_free((struct cw_stream_segment *)(void *)((char *)data - back));
 }

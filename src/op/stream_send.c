@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending on a stream. The shortest way is a contiguous buffer that fits the transport's short send and the window: no
- * request. Everything else is cut into packets as the transport and the window allow, out of the user's memory where
- * the transport can do that.
+ * Sending on a stream. The shortest way is a contiguous buffer that fits a cell, or the transport's short send, and the
+ * window: no request. Everything else is cut into packets as the transport and the window allow, out of the user's
+ * memory where the transport can do that.
  */
 #include "op/stream.h"
 
@@ -262,6 +262,17 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
         }
     }
     return send_request(ep, buffer, count, param);
+}
+
+ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size_t length)
+{
+    struct cw_stream *stream = ep->stream;
+    const uint64_t position  = htole64(stream->sent);
+
+    stream->sent += length;
+    cw_count_message(ep->worker, CW_COUNT_STREAM_SENT, length);
+    cw_cell_put(ep->cells, CW_PACKET_STREAM_DATA, position, buffer, length);
+    return NULL;
 }
 
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length)
