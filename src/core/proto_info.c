@@ -59,6 +59,7 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
     } else if (operation == CW_PROTO_STREAM) {
         input.rndv_thresh = CW_PLAN_NEVER;
     }
+    input.used_in_place = operation == CW_PROTO_AM;
     cw_protocol_choose(&input, &plan);
     return cw_protocol_rows(&input, &plan, rows);
 }

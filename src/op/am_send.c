@@ -75,12 +75,13 @@ static void release_header(struct cw_send *send)
 }
 
 static const struct cw_send_kind am_kind = {
-    .ids         = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
-    .counter     = CW_COUNT_AM_SENT,
-    .after_fence = 1,
-    .header      = write_header,
-    .keep        = keep_header,
-    .release     = release_header,
+    .ids           = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
+    .counter       = CW_COUNT_AM_SENT,
+    .after_fence   = 1,
+    .used_in_place = 1,
+    .header        = write_header,
+    .keep          = keep_header,
+    .release       = release_header,
 };
 
 static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,

@@ -196,18 +196,23 @@ static ucs_status_t send_in_pieces(struct cw_request *request)
 
 static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
 {
-    return send->cursor.length + send->kind->header(send, CW_SEND_WHOLE, NULL) <= ep->conn->iface->limits.max_bcopy;
+    const struct cw_conn *conn = ep->conn;
+    const size_t length        = send->cursor.length + send->kind->header(send, CW_SEND_WHOLE, NULL);
+
+    return length <= conn->iface->limits.max_bcopy || (send->kind->used_in_place && length <= conn->max_whole);
 }
 
 static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol_plan *plan = ep->conn->iface->plan;
     const size_t length                 = send->extra + send->cursor.length;
+    const size_t min                    = send->fast ? plan->rndv_fast_min : plan->rndv_min;
+    const int late                      = send->cursor.class_id == UCP_DATATYPE_IOV ||
+                                          (send->kind->used_in_place && min == plan->rndv_min);
 
     return send->force == CW_SEND_RNDV ||
            (send->force == CW_SEND_BY_PLAN &&
-            ((length >= (send->fast ? plan->rndv_fast_min : plan->rndv_min) &&
-              (send->cursor.class_id != UCP_DATATYPE_IOV || length >= plan->rndv_list_min)) ||
+            ((length >= min && (!late || length >= plan->rndv_late_min)) ||
              (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
 }
 

@@ -49,6 +49,7 @@ struct cw_send_kind {
     uint8_t credited;           /* counts against the window of the receiver */
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     uint8_t after_fence;        /* waits for the puts before a fence */
+    uint8_t used_in_place;      /* the receiver needs no copy of a single packet, so it may be a long one */
     uint8_t confirmed;          /* with `acknowledged`: also when announced, the receiver says when it has all bytes */
     /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);

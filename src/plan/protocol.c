@@ -7,7 +7,7 @@
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_LIST   (256u << 10) /* likewise, copied by the sender alone */
+#define RNDV_AUTO_LATE   (320u << 10) /* of lists, copied by the sender alone; of what is used in the packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10) /* or what does not fit one packet: another one costs more than bookkeeping */
 
@@ -28,7 +28,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_min      = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
     plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
                           plan->rndv_min : input->rndv_fast_thresh;
-    plan->rndv_list_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LIST;
+    plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
     plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ?
                           smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1) : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
@@ -52,13 +52,17 @@ static void add(struct cw_protocol_row *rows, unsigned *count, size_t end, const
 unsigned cw_protocol_rows(const struct cw_protocol_input *input, const struct cw_protocol_plan *plan,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
 {
-    const size_t eager_end = plan->rndv_min, packet = input->max_bcopy - CW_PLAN_HEADER;
+    const size_t eager_end = (input->used_in_place && plan->rndv_late_min > plan->rndv_min) ? plan->rndv_late_min :
+                             plan->rndv_min;
+    const size_t packet    = input->max_bcopy - CW_PLAN_HEADER;
     const char *rndv_why   = plan->rndv_forced ? input->rndv_setting : "a round trip costs less than copies from here";
+    const char *copies_why = (input->used_in_place && input->memory) ? "one packet where rings are wide, else several" :
+                             "several packets, copied";
     unsigned count         = 0;
 
     add(rows, &count, plan->short_end, "short", "copied into the packet by the call itself");
     add(rows, &count, smaller(smaller(packet, plan->zcopy_min), eager_end), "eager copy", "fits one packet");
-    add(rows, &count, smaller(plan->zcopy_min, eager_end), "eager copies", "several packets, copied");
+    add(rows, &count, smaller(plan->zcopy_min, eager_end), "eager copies", copies_why);
     add(rows, &count, eager_end, "eager zero copy",
         (input->zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH");
     add(rows, &count, CW_PLAN_NEVER,

@@ -25,6 +25,7 @@ struct cw_protocol_input {
     const char *rndv_setting;   /* where that comes from, for texts */
     size_t rndv_fast_thresh;    /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
+    int used_in_place;          /* the plan is one of active messages: for cw_protocol_rows */
 };
 
 /* Lengths in bytes; each `min` is the first length of its way. */
@@ -33,7 +34,7 @@ struct cw_protocol_plan {
     size_t zcopy_min;           /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min;       /* of sends with FAST_CMPL */
-    size_t rndv_list_min;       /* at least, of lists of memory, which the receiver cannot copy */
+    size_t rndv_late_min;       /* at least, of lists of memory, and of active messages, used where they lie */
     uint8_t rndv_forced;        /* the user set the threshold */
 };
 

@@ -261,6 +261,9 @@ struct cw_iface {
 struct cw_conn {
     struct cw_iface *iface;
     void *user;             /* the core's; NULL until accepted or dialled */
+    /* send_bcopy takes packets of up to so many bytes here, if that is more than max_bcopy: for those that nobody needs
+     * to copy at the other side. May change in any call; a greater packet than it says is answered by CW_AGAIN. */
+    size_t max_whole;
 };
 
 #endif

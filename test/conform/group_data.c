@@ -318,11 +318,47 @@ static void test_no_mixing_after_block(void **state)
     }
 }
 
+/* Longer packets than max_bcopy: one after the other while there is room, then singly, as long as they may be then. */
+static void test_whole_sizes(void **state)
+{
+    static struct cw_stream sent, seen;
+    struct cw_rig *rig         = *state;
+    struct cw_packet_plan plan = {.slot = CW_SLOT_BCOPY, .id = 3};
+    uint64_t deadline          = cw_deadline();
+    struct cw_end *one, *other;
+    size_t whole;
+
+    cw_rig_connect(rig, rig->a, rig->b, &one, &other);
+    whole = one->conn->max_whole;
+    cw_rig_need(whole > rig->a->iface->limits.max_bcopy, "packets longer than max_bcopy");
+    cw_stream_init(&sent, 51, rig->a, 400);
+    cw_stream_init(&seen, 51, rig->a, 400);
+    sent.limits.max_bcopy = whole;
+    seen.limits.max_bcopy = whole;
+    sent.typical          = whole;
+    seen.typical          = whole;
+    one->sending          = &sent;
+    other->receiving      = &seen;
+    while (!seen.done || sent.outstanding > 0) {
+        cw_stream_push(one, 1000);
+        cw_rig_progress(rig);
+        cw_deadline_check(deadline, "long packets");
+    }
+    one->sending     = NULL;
+    other->receiving = NULL;
+    for (plan.seed = 1; plan.seed < 40; plan.seed++) {
+        whole       = one->conn->max_whole; /* of shm it shrinks after a rest, never below what it was at first */
+        plan.length = whole - (plan.seed % 4) * (whole / 5);
+        exchange(rig, one, other, &plan);
+    }
+}
+
 int cw_group_data(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_short_sizes),
         cmocka_unit_test(test_bcopy_sizes),
+        cmocka_unit_test(test_whole_sizes),
         cmocka_unit_test(test_zcopy_sizes),
         cmocka_unit_test(test_all_ids),
         cmocka_unit_test(test_pack_writes_less),

@@ -68,7 +68,8 @@ void cw_why_message(const struct cw_why *why)
     }
     printf("# The message: %s of %zu bytes goes by %s\n#   %s: %s\n#\n", cw_proto_name(operation), size,
            why->chosen->transport->name, rows[i].way, rows[i].why);
-    if (operation != CW_PROTO_STREAM && size >= why->chosen->plan->rndv_min) {
+    if (operation != CW_PROTO_STREAM && i + 1 == count &&
+        size >= why->chosen->plan->rndv_min) {
         print_copies(why);
     }
     printf("#   Estimated time: %.3f usec\n#\n",

@@ -22,6 +22,7 @@
 #define SMALL           64u     /* events with so many bytes of data at most are kept for the next ones, ... */
 #define MAX_SPARE       64u     /* ... so many of them */
 #define MAX_BCOPY       (32u << 10)
+#define MAX_WHOLE       (384u << 10)
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
@@ -214,8 +215,9 @@ static struct self_conn *conn_new(struct self_iface *iface, void *user, struct s
         return NULL;
     }
     *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
-    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user}, .peer = peer, .last_event = event,
-                                .boards = boards, .is_dialler = (peer == NULL)};
+    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
+                                .peer = peer, .last_event = event, .boards = boards,
+                                .is_dialler = (peer == NULL)};
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
 }

@@ -56,6 +56,13 @@ static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, u
     consumer->wide      = wide;
 }
 
+/* The longest packet that finds room in any case: it may have to skip nearly its own length at the end of the area, and
+ * up to a quarter of that was read, but not told. */
+static inline size_t shm_max_whole(uint32_t num_bytes)
+{
+    return num_bytes / 8 * 3;
+}
+
 /* Whether progress looks at a connection (shm_idle.c). */
 enum shm_heat {
     SHM_HOT,
@@ -112,6 +119,7 @@ struct shm_conn {
     uint64_t cool_seen;             /* cells received when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
     uint64_t rested;                /* bytes sent when nothing was to be given back */
+    uint32_t wanted;                /* blocked: the packet for which there is to be room, if longer than max_bcopy */
     uint32_t num_bytes;             /* of a byte area, */
     uint32_t wide_bytes;            /* and of a wide one; 0: none */
     uint8_t trim_looks;             /* 0: nothing to give back */

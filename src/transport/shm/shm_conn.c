@@ -53,6 +53,7 @@ static void lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
                       cw_shm_area(conn, 1, 0), num_bytes, control + tx, 0, 0);
     shm_consumer_init(&conn->rx, (struct cw_cell *)(void *)(cells + rx * cells_size), cell_shift,
                       cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
+    conn->super.max_whole = shm_max_whole(num_bytes);
     conn->rx.conn    = &conn->super;
     conn->rx.answers = &conn->tx;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;

@@ -74,10 +74,13 @@ struct cw_producer *cw_shm_cells(struct cw_conn *super)
     return &conn->tx;
 }
 
-static CW_COLD ucs_status_t no_room(struct shm_conn *conn)
+static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
 {
     if (conn->state != SHM_CONN_OPEN || conn->hangup) {
         return UCS_ERR_CONNECTION_RESET;
+    }
+    if (length > conn->wanted && length <= conn->super.max_whole) {
+        conn->wanted = (uint32_t)length;
     }
     if (!conn->blocked) {
         cw_shm_warm(conn);
@@ -111,7 +114,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup ||
                     !has_room(conn, sizeof(header) + length))) {
-        status = no_room(conn);
+        status = no_room(conn, sizeof(header) + length);
         CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, (int)status);
         return status;
     }
@@ -158,7 +161,7 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     size_t length;
 
     if (cw_unlikely(conn->state != SHM_CONN_OPEN || conn->hangup || !has_room(conn, max))) {
-        status = no_room(conn);
+        status = no_room(conn, max);
         CW_PROBE(send_bcopy, SHM_WIRE_ID, max, (int)status);
         return status;
     }
@@ -250,6 +253,14 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
     return count;
 }
 
+/* Whether what was refused can be sent now, and any packet of max_bcopy bytes. */
+static int has_wanted_room(struct shm_conn *conn)
+{
+    const size_t max = conn->super.iface->limits.max_bcopy;
+
+    return shm_has_room(&conn->tx, (conn->wanted > max) ? conn->wanted : max);
+}
+
 static unsigned give_room(struct shm_iface *iface)
 {
     struct shm_conn *conn;
@@ -257,8 +268,9 @@ static unsigned give_room(struct shm_iface *iface)
 
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
-        if (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy)) {
+        if (conn->blocked && has_wanted_room(conn)) {
             conn->blocked = 0;
+            conn->wanted  = 0;
             iface->num_blocked--;
             cw_shm_inbox(iface);
             iface->super.upcalls->room(&conn->super);
@@ -349,7 +361,7 @@ ucs_status_t cw_shm_arm(struct cw_iface *super)
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (cw_cell_peek(&conn->rx) != 0 || conn->hangup ||
-            (conn->blocked && shm_has_room(&conn->tx, iface->super.limits.max_bcopy))) {
+            (conn->blocked && has_wanted_room(conn))) {
             disarm(iface);
             return UCS_ERR_BUSY;
         }

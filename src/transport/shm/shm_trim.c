@@ -84,15 +84,23 @@ static void give_back(const struct cw_producer *ring)
     cw_shm_give_back(ring->bytes - SHM_BYTES_LEAD, (size_t)ring->num_bytes + SHM_PAGE);
 }
 
+static void use_area(struct shm_conn *conn, int wide)
+{
+    const uint32_t num_bytes = wide ? conn->wide_bytes : conn->num_bytes;
+
+    conn->is_wide         = (uint8_t)wide;
+    conn->super.max_whole = shm_max_whole(num_bytes);
+    shm_producer_use(&conn->tx, cw_shm_area(conn, 1, wide), num_bytes, wide ? SHM_WIDE : 0);
+}
+
 void cw_shm_widen(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     if (!conn->is_wide && conn->wide_bytes > 0 && conn->tx.byte_count - conn->rested >= WIDEN_BYTES &&
         iface->num_wide < MAX_WIDE) {
-        conn->is_wide = 1;
         iface->num_wide++;
-        shm_producer_use(&conn->tx, cw_shm_area(conn, 1, 1), conn->wide_bytes, SHM_WIDE);
+        use_area(conn, 1);
     }
 }
 
@@ -100,9 +108,9 @@ static void narrow(struct shm_conn *conn)
 {
     if (conn->is_wide) {
         cw_shm_give_back(conn->tx.bytes - SHM_BYTES_LEAD, (size_t)conn->wide_bytes + SHM_PAGE);
-        conn->is_wide = 0;
         shm_iface_of(&conn->super)->num_wide--;
-        shm_producer_use(&conn->tx, cw_shm_area(conn, 1, 0), conn->num_bytes, 0);
+        use_area(conn, 0);
+        conn->wanted = 0; /* it is empty: there is room for whatever comes next */
     }
 }
 

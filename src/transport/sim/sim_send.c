@@ -203,7 +203,7 @@ ucs_status_t cw_sim_send_bcopy(struct cw_conn *base, uint8_t id, size_t max, cw_
     struct cw_sim_event *packet;
     ucs_status_t status;
 
-    cw_sim_must(max <= base->iface->limits.max_bcopy, "send_bcopy gets more than max_bcopy");
+    cw_sim_must(max <= base->iface->limits.max_bcopy || max <= base->max_whole, "send_bcopy gets more than it takes");
     packet = take(conn, CW_SIM_EVENT_PACKET, id, max, &status);
     if (packet == NULL) {
         return status;
