@@ -217,6 +217,13 @@ void cw_ledger_free(struct cw_rma *rma)
 
 /* ---- the owner ---- */
 
+static int origin_is_gone(const struct ucp_ep *ep)
+{
+    const struct cw_transport *transport = ep->conn->iface->transport;
+
+    return transport->peer_gone != NULL && transport->peer_gone(ep->conn);
+}
+
 /* The origin writes just now, in system calls. Packets behind this one must not be seen before it is through. */
 static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board)
 {
@@ -228,10 +235,13 @@ static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *b
             cw_cpu_relax();
             continue;
         }
+        if (origin_is_gone(ep)) {
+            return UCS_ERR_CONNECTION_RESET; /* it died in the middle of it (ERR-1) */
+        }
         if (cw_clock_ns() > give_up_ns) {
             cw_error("worker %016llx began to write to memory of this process and did not end within a second; its "
                      "connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
-            return UCS_ERR_IO_ERROR;
+            return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: it stands still */
         }
         cw_lock_yield();
     }
@@ -241,10 +251,14 @@ static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *b
 static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
 {
     const uint32_t number = ep->rma->counted_here++;
+    ucs_status_t status;
     uint64_t done;
 
-    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER)) && wait_for_claim(ep, board) != UCS_OK) {
-        return UCS_ERR_IO_ERROR;
+    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER))) {
+        status = wait_for_claim(ep, board);
+        if (status != UCS_OK) {
+            return status;
+        }
     }
     done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
     if (cw_likely((uint32_t)done == number)) {

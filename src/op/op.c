@@ -88,6 +88,10 @@ static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_st
 {
     static struct cw_log_limit limit;
 
+    if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
+        cw_ep_fail(ep, status); /* no fault of the packet: the peer that has begun with it is gone, or stands still */
+        return;
+    }
     cw_log_ratelimited(&limit, CW_LOG_ERROR,
                        "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
                        id, length, (unsigned long long)cw_ep_peer_uid(ep),

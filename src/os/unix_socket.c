@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -285,6 +286,13 @@ int cw_unix_send_byte(int fd)
     alive = ret == (ssize_t)sizeof(byte) || errno == EAGAIN;
     errno = saved;
     return alive;
+}
+
+int cw_unix_is_ended(int fd)
+{
+    struct pollfd item = {.fd = fd, .events = POLLRDHUP};
+
+    return poll(&item, 1, 0) > 0 && (item.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 int cw_unix_peer_pid(int fd)

@@ -48,6 +48,9 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsign
 int cw_unix_take_byte(int fd);
 int cw_unix_send_byte(int fd);
 
+/* Whether the other side closed the connection or died; what it sent before may still be there. */
+int cw_unix_is_ended(int fd);
+
 /* The process at the other end of a connected socket: the one that connected or listened. 0: none that we could name,
  * such as one in another name space of processes. */
 int cw_unix_peer_pid(int fd);

@@ -222,6 +222,9 @@ struct cw_transport {
     /* Two words that both ends see, index < CW_ALL_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer
      * can write anything there at any time. */
     struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);
+    /* Whether the peer has ended the connection, or died, although packets from before are still to be handed up: for
+     * who waits for a word on a board. A system call. NULL: the peer is in this process. */
+    int (*peer_gone)(struct cw_conn *conn);
 };
 
 /* A word of the peer's process that has this value as long as some memory there is what we think it is. */

@@ -256,6 +256,21 @@ static void test_boards(void **state)
     cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a board ends with the peer's connection");
 }
 
+/* Known before progress says so. */
+static void test_peer_gone(void **state)
+{
+    struct cw_rig *rig = *state;
+    struct cw_end *one, *other;
+
+    cw_rig_need(cw_subject.transport->peer_gone != NULL, "peers in other processes");
+    connect_ready(rig, &one, &other);
+    cw_check(!cw_subject.transport->peer_gone(one->conn), "a peer that is there is gone");
+    cw_end_close(other);
+    cw_check(cw_subject.transport->peer_gone(one->conn), "a peer that closed is there");
+    cw_rig_wait(rig, &one->closed, 1, "`closed`");
+    cw_check(cw_subject.transport->peer_gone(one->conn), "after `closed` the peer is there");
+}
+
 /* A peer that closed its connection may use its memory for something else: no copy from the moment of the close on. */
 static void test_peer_closes(void **state)
 {
@@ -522,6 +537,7 @@ int cw_group_peer(void)
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_bad_addresses),
         cmocka_unit_test(test_boards),
+        cmocka_unit_test(test_peer_gone),
         cmocka_unit_test(test_peer_closes),
         cmocka_unit_test(test_other_process),
         cmocka_unit_test(test_peer_killed),

@@ -23,6 +23,7 @@ static struct write writes[MAX_WRITES];
 static unsigned num_writes, num_reads;
 static ucs_status_t write_answer;
 static int is_near;                             /* copies are proved to work */
+static unsigned looks_until_gone;
 static uint64_t now_ns, step_ns;
 
 uint64_t cw_clock_ns(void)
@@ -37,6 +38,13 @@ static struct cw_board *fake_board(struct cw_conn *conn, int ours, unsigned inde
     (void)ours;
     assert_true(index < CW_ALL_BOARDS);
     return &boards[index];
+}
+
+static int fake_gone(struct cw_conn *conn)
+{
+    (void)conn;
+    assert_true(looks_until_gone > 0);
+    return --looks_until_gone == 0;
 }
 
 static int fake_ready(struct cw_conn *conn)
@@ -514,9 +522,27 @@ static void test_owner_does_not_wait_for_ever(void **state)
         board()->claim = held[i];
         step_ns        = UINT64_C(100000000);
         feed_counted(rkey->key.token, base(), 10);
+        assert_int_equal(ep->status, UCS_ERR_ENDPOINT_TIMEOUT);
         check_rest(0, 0);
         end_ledger(0);
     }
+}
+
+/* Nor for one that died in the middle of it, however long it takes to find out (ERR-1). */
+static void test_owner_does_not_wait_for_the_dead(void **state)
+{
+    (void)state;
+    begin_owner();
+    board()->claim           = CW_LEDGER_ORIGIN;
+    step_ns                  = 0; /* no time passes */
+    fake_transport.peer_gone = fake_gone;
+    looks_until_gone         = 5;
+    feed_counted(rkey->key.token, base(), 10);
+    assert_int_equal(looks_until_gone, 0);
+    assert_int_equal(ep->status, UCS_ERR_CONNECTION_RESET);
+    check_rest(0, 0);
+    end_ledger(0);
+    fake_transport.peer_gone = NULL;
 }
 
 static void test_cut_short(void **state)
@@ -553,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_owner_passes_over),
         cmocka_unit_test(test_owner_with_forged_counts),
         cmocka_unit_test(test_owner_does_not_wait_for_ever),
+        cmocka_unit_test(test_owner_does_not_wait_for_the_dead),
         cmocka_unit_test(test_cut_short),
     };
 

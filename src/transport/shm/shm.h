@@ -222,6 +222,7 @@ ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
 ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_beacon *beacon);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
+int cw_shm_peer_gone(struct cw_conn *conn);
 
 /* Where packets of ours, or of the peer, lie. */
 char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);

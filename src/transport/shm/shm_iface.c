@@ -174,4 +174,5 @@ const struct cw_transport cw_shm_transport = {
     .peer_read     = cw_shm_peer_read,
     .peer_write    = cw_shm_peer_write,
     .board         = cw_shm_board,
+    .peer_gone     = cw_shm_peer_gone,
 };

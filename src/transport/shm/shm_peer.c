@@ -150,3 +150,10 @@ struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)
     assert(index < CW_ALL_BOARDS);
     return &shared->boards[side][index];
 }
+
+int cw_shm_peer_gone(struct cw_conn *super)
+{
+    const struct shm_conn *conn = shm_conn_of(super);
+
+    return conn->state != SHM_CONN_OPEN || conn->hangup || cw_unix_is_ended(conn->item.fd);
+}
