@@ -17,16 +17,19 @@
 #include "op/datatype.h"
 #include "wire/packet.h"
 
-/* What a packet left unread, or, behind CW_STREAM_SEGMENTS others, several short ones. `back` is the distance from the
- * data handed to the program to the beginning of the allocation; it stands directly below the data, also when their
- * beginning was read by somebody else. */
+/* What a packet left unread, or, behind CW_STREAM_SEGMENTS others, several short ones, each with its length in front of
+ * it: programs that read by segments get every packet by itself (STR-11). `back` is the distance from the data that the
+ * program gets to the beginning of the allocation; it stands directly below the data, also when their beginning was
+ * read by somebody else. */
 #define CW_STREAM_SEGMENTS 16
 
 struct cw_stream_segment {
     struct cw_stream_segment *next;
-    uint32_t length;                /* of data[], at most a window */
+    uint32_t length;                /* of data[], or of all packets in it; at most a window */
     uint32_t taken;                 /* of that, read already */
-    uint32_t room;                  /* behind it, for packets to come */
+    uint32_t size;                  /* of what several packets share, else 0; */
+    uint32_t first_at;              /* where the oldest one begins there, */
+    uint32_t end_at;                /* and where the newest one ends */
     uint32_t state;                 /* enum cw_stream_segment_state; atomic, as data are released without a lock */
     size_t back;
     char data[];

@@ -13,7 +13,8 @@
 #include "op/op.h"
 #include "wire/packet.h"
 
-#define SHARED_SEGMENT 4096
+#define SHARED_SEGMENT 4096u
+#define MAX_SHARED     512u     /* so that little is left at its end */
 
 struct recv_state {
     struct cw_dt_cursor cursor;
@@ -88,24 +89,33 @@ static CW_INLINE void add_last(struct cw_stream *stream, struct cw_stream_segmen
     stream->segments++;
 }
 
-static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
+static inline struct cw_stream_segment *segment_new(size_t size)
 {
     struct cw_stream_segment *segment = malloc(sizeof(*segment) + size);
+
+    if (cw_likely(segment != NULL)) {
+        segment->length = (uint32_t)size;
+        segment->taken  = 0;
+        segment->size   = 0;
+        segment->state  = CW_STREAM_PLAIN;
+    }
+    return segment;
+}
+
+static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
+{
+    struct cw_stream_segment *segment = segment_new(size);
 
     if (segment == NULL) {
         return NULL;
     }
-    segment->length = 0;
-    segment->taken  = 0;
-    segment->room   = (uint32_t)size;
-    segment->state  = CW_STREAM_PLAIN;
     add_last(stream, segment);
     return segment;
 }
 
 static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *stream)
 {
-    struct cw_stream_segment *segment = malloc(sizeof(*segment) + CW_CELL_SHORT);
+    struct cw_stream_segment *segment = segment_new(CW_CELL_SHORT);
 
     if (segment != NULL) {
         segment->state = (stream->spare == NULL) ? CW_STREAM_USED : CW_STREAM_PLAIN;
@@ -126,30 +136,81 @@ static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *s
     return segment;
 }
 
-/* A sender of single bytes shall not cost an allocation for each of them: behind a number of segments, which programs
- * that read by segments get one by one, short ones share. */
-static CW_APART struct cw_stream_segment *append_shared(struct cw_stream *stream, size_t length)
+/* A sender of single bytes shall not cost an allocation for each of them. NULL: no memory. */
+static char *share_last(struct cw_stream *stream, size_t length)
 {
-    if (stream->last->room >= length) {
-        return stream->last;
+    struct cw_stream_segment *segment = stream->last;
+    const uint16_t piece              = (uint16_t)length;
+    char *to;
+
+    if (segment->size == 0 || segment->size - segment->end_at < sizeof(piece) + length) {
+        segment = append(stream, SHARED_SEGMENT);
+        if (segment == NULL) {
+            return NULL;
+        }
+        segment->length   = 0;
+        segment->size     = SHARED_SEGMENT;
+        segment->first_at = 0;
+        segment->end_at   = 0;
     }
-    return append(stream, (length > SHARED_SEGMENT) ? length : SHARED_SEGMENT);
+    to = segment->data + segment->end_at;
+    memcpy(to, &piece, sizeof(piece));
+    segment->end_at += (uint32_t)(sizeof(piece) + length);
+    segment->length += (uint32_t)length;
+    return to + sizeof(piece);
+}
+
+/* The oldest packet leaves those with which it shares memory. NULL: no memory. */
+static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
+{
+    struct cw_stream_segment *shared = stream->first, *segment;
+    const char *from                 = shared->data + shared->first_at;
+    uint16_t length;
+
+    memcpy(&length, from, sizeof(length));
+    segment = segment_new(length);
+    if (segment == NULL) {
+        return NULL;
+    }
+    memcpy(segment->data, from + sizeof(length), length);
+    shared->first_at += (uint32_t)sizeof(length) + length;
+    shared->length   -= length;
+    segment->next     = shared;
+    stream->first     = segment;
+    stream->segments++;
+    if (shared->length == 0) {
+        segment->next = shared->next;
+        stream->last  = (stream->last == shared) ? segment : stream->last;
+        stream->segments--;
+        free(shared);
+    }
+    return segment;
+}
+
+/* The oldest unread packet, of which there is one. NULL: no memory. */
+static inline struct cw_stream_segment *first_segment(struct cw_stream *stream)
+{
+    return cw_likely(stream->first->size == 0) ? stream->first : take_apart(stream);
 }
 
 static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
 {
     struct ucp_ep *ep = stream->ep;
     struct cw_stream_segment *segment;
+    char *to;
 
-    segment = cw_likely(stream->segments < CW_STREAM_SEGMENTS) ? append(stream, length) : append_shared(stream, length);
-    if (segment == NULL) {
+    if (cw_likely(stream->segments < CW_STREAM_SEGMENTS) || length > MAX_SHARED) {
+        segment = append(stream, length);
+        to      = (segment == NULL) ? NULL : segment->data;
+    } else {
+        to = share_last(stream, length);
+    }
+    if (to == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    cw_bytes_copy_any(segment->data + segment->length, data, length);
-    segment->length += (uint32_t)length;
-    segment->room   -= (uint32_t)length;
-    stream->unread  += length;
-    ep->unread       = 1;
+    cw_bytes_copy_any(to, data, length);
+    stream->unread += length;
+    ep->unread      = 1;
     if (ep->user && cw_list_empty(&stream->ready_link)) {
         cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
     }
@@ -209,7 +270,6 @@ void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
                 length           -= sizeof(header);
                 segment->length   = (uint32_t)length;
                 segment->taken    = 0;
-                segment->room     = 0;
                 add_last(stream, segment);
                 stream->arrived  += length;
                 stream->unread   += length;
@@ -229,26 +289,31 @@ void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
 /* Moves unread data into a receive: as much as its granule allows, of one segment only if `one` (STR-7). */
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
-    size_t available = stream->unread, part, left;
-    struct cw_stream_segment *segment = stream->first;
+    size_t available = stream->unread, part, left, taken = 0;
+    struct cw_stream_segment *segment;
 
     if (one && available > 0) {
-        available = segment->length - segment->taken;
+        segment   = first_segment(stream);
+        available = (segment == NULL) ? 0 : segment->length - segment->taken;
     }
     left = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset, available);
-    cw_stream_consume(stream, left);
-    while (left > 0) {
-        segment = stream->first;
-        part    = segment->length - segment->taken;
-        part    = (part < left) ? part : left;
+    while (taken < left) {
+        segment = first_segment(stream);
+        if (cw_unlikely(segment == NULL)) {
+            state->status = UCS_ERR_NO_MEMORY;
+            break;
+        }
+        part = segment->length - segment->taken;
+        part = (part < left - taken) ? part : left - taken;
         store(state, segment->data + segment->taken, part);
-        left           -= part;
-        segment->taken += part;
+        taken          += part;
+        segment->taken += (uint32_t)part;
         stream->unread -= part;
         if (segment->taken == segment->length) {
             cw_stream_segment_free(cw_stream_pop(stream));
         }
     }
+    cw_stream_consume(stream, taken);
 }
 
 static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
@@ -370,7 +435,11 @@ ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length)
     if (!ep->unread) {
         return (ep->state == CW_EP_FAILED) ? UCS_STATUS_PTR(ep->status) : NULL;
     }
-    segment       = cw_stream_pop(stream);
+    segment = first_segment(stream);
+    if (cw_unlikely(segment == NULL)) {
+        return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
+    }
+    (void)cw_stream_pop(stream);
     data          = segment->data + segment->taken;
     *length       = segment->length - segment->taken;
     segment->back = (size_t)(data - (char *)segment);
