@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bytes from the peer of an open TCP connection, in pieces of any size: raw ones, packets, and packets whose payload
- * goes to a place. The input is a row of kind, id, length, bytes. A first word of 1 in a packet becomes the id of the
- * last receive that asked for bytes, so that some of them have a place.
+ * goes to a place. The input is a row of kind (and KINDS times the padding), id, length, bytes. A first word of 1 in a
+ * packet becomes the id of the last receive that asked for bytes, so that some of them have a place.
  */
 #define _GNU_SOURCE
 #include "fuzz.h"
@@ -56,20 +56,26 @@ static void say(int fd, struct cw_tcp_conn *conn, const uint8_t *bytes, size_t l
 
 static void feed(int fd, struct cw_tcp_conn *conn, const uint8_t *data, size_t size)
 {
-    uint8_t bytes[CW_TCP_FRAME_HEADER + 255] = {0};
-    size_t length, header;
+    uint8_t bytes[CW_TCP_FRAME_HEADER + 255 / KINDS + 255] = {0};
+    size_t length, header, before;
+    unsigned padding;
 
     while (size >= 3 && !ended) {
         length = (data[2] < size - 3) ? data[2] : size - 3;
-        header = (data[0] % KINDS == RAW) ? 0 : CW_TCP_FRAME_HEADER;
+        header  = (data[0] % KINDS == RAW) ? 0 : CW_TCP_FRAME_HEADER;
+        padding = (header == 0) ? 0 : data[0] / KINDS;
+        before  = (data[0] % KINDS == PLACED && length > CW_PLACE_HEADER) ? CW_PLACE_HEADER : 0;
         if (header > 0) {
-            cw_tcp_frame_encode(bytes, (data[0] % KINDS == PLACED) ? CW_TCP_PLACED : CW_TCP_PACKET, data[1], length);
+            cw_tcp_frame_encode_padded(bytes, (data[0] % KINDS == PLACED) ? CW_TCP_PLACED : CW_TCP_PACKET, data[1],
+                                       length, padding);
         }
-        memcpy(bytes + header, data + 3, length);
-        if (header > 0 && length >= sizeof(receive_id) && bytes[header] == 1) {
-            memcpy(bytes + header, &receive_id, sizeof(receive_id));
+        memcpy(bytes + header, data + 3, before);
+        memset(bytes + header + before, 0xee, padding);
+        memcpy(bytes + header + before + padding, data + 3 + before, length - before);
+        if (header > 0 && length >= sizeof(receive_id) && data[3] == 1) {
+            memcpy(bytes + header + ((before > 0) ? 0 : padding), &receive_id, sizeof(receive_id));
         }
-        say(fd, conn, bytes, header + length);
+        say(fd, conn, bytes, header + padding + length);
         data += 3 + length;
         size -= 3 + length;
     }

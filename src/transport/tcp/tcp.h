@@ -67,7 +67,7 @@ struct cw_tcp_tx {
     uint8_t bytes[];              /* iface->tx_capacity */
 };
 
-/* A placed packet of which a part is missing: of iov[first .. count), `missing` bytes. */
+/* A placed packet of which a part is missing: of iov[first .. count), `missing` bytes. iov[0] is for padding. */
 struct cw_tcp_place {
     size_t missing;
     size_t length;
@@ -76,7 +76,8 @@ struct cw_tcp_place {
     uint8_t id;
     uint8_t shown;                /* CW_PLACE_SHOWN */
     uint8_t header[CW_PLACE_HEADER];
-    struct iovec iov[CW_PLACE_MAX_IOV];
+    struct iovec iov[1 + CW_PLACE_MAX_IOV];
+    uint8_t padding[CW_TCP_PADDING_MAX];
 };
 
 /* State that a connection only needs until it is open. */
@@ -172,6 +173,7 @@ struct cw_tcp_iface {
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
     struct cw_tcp_place *spare_place; /* likewise */
     size_t tx_capacity;
+    size_t position;              /* bytes that were sent on all connections */
     size_t address_length;
     uint8_t address[CW_TCP_ADDRESS_MAX];
     uint32_t key;

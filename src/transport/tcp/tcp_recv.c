@@ -21,11 +21,13 @@
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 256u
 
+#define PAGE 4096u
+
 /* What is needed to take any bytes whatever. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
-    if (cw_unlikely(iface->staging == NULL)) {
-        iface->staging = malloc(iface->staging_size);
+    if (cw_unlikely(iface->staging == NULL)) { /* a page's beginning: see padding_before() in tcp_send.c */
+        iface->staging = aligned_alloc(PAGE, (iface->staging_size + PAGE - 1) / PAGE * PAGE);
     }
     if (cw_unlikely(iface->spare_place == NULL)) {
         iface->spare_place = malloc(sizeof(*iface->spare_place));
@@ -147,29 +149,32 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     const struct cw_upcalls *upcalls  = iface->super.upcalls;
     struct cw_tcp_place *place        = iface->spare_place;
     const size_t come                 = length - CW_TCP_PLACED_HEADER;
+    unsigned count;
 
     if (upcalls->place == NULL || upcalls->placed == NULL) {
         return 0;
     }
     place->id     = frame->id;
     place->length = frame->length - CW_PLACE_HEADER;
-    place->first  = 0;
+    place->first  = frame->padding == 0;
+    place->iov[0] = (struct iovec){place->padding, frame->padding};
     memcpy(place->header, from + CW_TCP_FRAME_HEADER, CW_PLACE_HEADER);
-    place->count = upcalls->place(&cw_tcp_first(conn)->super, place->id, place->header, place->length, place->iov);
-    if (place->count == 0) {
+    count = upcalls->place(&cw_tcp_first(conn)->super, place->id, place->header, place->length, &place->iov[1]);
+    if (count == 0) {
         return 0;
     }
-    place->shown = (place->count & CW_PLACE_SHOWN) != 0;
-    place->count &= ~CW_PLACE_SHOWN;
-    assert(place->count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(place->iov, place->count) == place->length);
+    place->shown = (count & CW_PLACE_SHOWN) != 0;
+    count &= ~CW_PLACE_SHOWN;
+    assert(count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(&place->iov[1], count) == place->length);
+    place->count = 1 + count;
     if (place->length >= CW_TCP_RAILS_MIN) {
         cw_tcp_rails_want(cw_tcp_first(conn));
     }
     iface->spare_place = NULL;
     conn->place        = place;
     conn->bulk         = place->length >= BULK_MIN;
-    place->missing     = place->length;
-    length             = (come < place->length) ? come : place->length;
+    place->missing     = frame->padding + place->length;
+    length             = (come < place->missing) ? come : place->missing;
     place_advance(place, from + CW_TCP_PLACED_HEADER, length);
     if (place->missing == 0) {
         place_end(conn, events);
@@ -190,6 +195,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
     uint8_t *at = cw_tcp_iface_of(&conn->super)->staging;
     struct cw_tcp_frame_header header;
+    uint8_t *body;
     size_t size;
 
     while (length >= CW_TCP_FRAME_HEADER) {
@@ -199,7 +205,8 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
         if (cw_unlikely(!cw_tcp_frame_decode(at, &header))) {
             return 0;
         }
-        size = CW_TCP_FRAME_HEADER + header.length;
+        body = at + CW_TCP_FRAME_HEADER + header.padding;
+        size = CW_TCP_FRAME_HEADER + header.padding + header.length;
         if (cw_unlikely(conn->first != NULL && header.kind == CW_TCP_PACKET)) {
             return 0;
         }
@@ -218,9 +225,9 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             save_frame(conn, at, length, size);
             return 1;
         } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
-            conn->super.iface->upcalls->packet(&conn->super, header.id, at + CW_TCP_FRAME_HEADER, header.length);
+            conn->super.iface->upcalls->packet(&conn->super, header.id, body, header.length);
             (*events)++;
-        } else if (!take_own(conn, &header, at + CW_TCP_FRAME_HEADER)) {
+        } else if (!take_own(conn, &header, body)) {
             return 0;
         }
         at += size;
@@ -249,7 +256,8 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     if (header.kind != CW_TCP_PACKET) {
         right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER);
     } else {
-        conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER, header.length);
+        conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER + header.padding,
+                                           header.length);
         (*events)++;
     }
     free(frame);
@@ -287,7 +295,7 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     const int staging          = staging_reserve(iface);
     struct cw_tcp_place *place = conn->place;
-    struct iovec iov[CW_PLACE_MAX_IOV + 1];
+    struct iovec iov[1 + CW_PLACE_MAX_IOV + 1];
     unsigned count = 1;
 
     if (cw_likely(conn->rx_frame == NULL && place == NULL)) {

@@ -7,9 +7,9 @@
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
  *        4    1 version of this layout, 4                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
- *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    2 reserved
- *        8    4 key out of the acceptor's address, both ways        8    n the packet
- *       12    4 reserved
+ *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    1 bytes of padding that are not counted above
+ *        8    4 key out of the acceptor's address, both ways        7    1 reserved
+ *       12    4 reserved                                            8    n the packet
  *       16    n hello or reply of the core
  *
  * A pass, 8 bytes id and 16 bytes token, lets the dialler open further sockets of an accepted connection: it stands in
@@ -27,7 +27,8 @@
 
 /* The dialler sends no frame before it has the answer. CW_TCP_PACKET_MAX and CW_TCP_PLACED_MAX are part of the format:
  * every receiver takes frames up to them. A placed packet is CW_PLACE_HEADER bytes for the core and 1 to
- * CW_TCP_PLACED_MAX bytes of payload. */
+ * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
+ * and means nothing. */
 #define CW_TCP_MAGIC            0x50545743u
 #define CW_TCP_VERSION          4u
 #define CW_TCP_GREETING_SIZE    16u
@@ -36,6 +37,7 @@
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
+#define CW_TCP_PADDING_MAX      255u
 #define CW_TCP_MARK_MAX         65536u
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
 
@@ -70,7 +72,8 @@ struct cw_tcp_frame_header {
     uint32_t length;
     uint8_t id;
     uint8_t kind;
-    uint16_t reserved;
+    uint8_t padding;              /* of packets and placed packets */
+    uint8_t reserved;
 };
 
 /* Behind it anything may come, which means nothing. */
@@ -144,11 +147,22 @@ static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_le
     return NULL;
 }
 
-static inline void cw_tcp_frame_encode(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length)
+static inline void cw_tcp_frame_encode_padded(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length,
+                                              unsigned padding)
 {
-    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, (uint8_t)kind, 0};
+    const struct cw_tcp_frame_header header = {htole32((uint32_t)length), id, (uint8_t)kind, (uint8_t)padding, 0};
 
     memcpy(to, &header, sizeof(header));
+}
+
+static inline void cw_tcp_frame_encode(void *to, enum cw_tcp_frame_kind kind, uint8_t id, size_t length)
+{
+    cw_tcp_frame_encode_padded(to, kind, id, length, 0);
+}
+
+static inline int cw_tcp_placed_length_holds(uint32_t length)
+{
+    return length > CW_PLACE_HEADER && length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
 }
 
 /* 0 when this is no frame. */
@@ -162,6 +176,9 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     if (header->kind == CW_TCP_PACKET) {
         return header->length <= CW_TCP_PACKET_MAX;
     }
+    if (header->padding != 0) {
+        return header->kind == CW_TCP_PLACED && cw_tcp_placed_length_holds(header->length);
+    }
     if (header->kind == CW_TCP_MARK) {
         return header->length >= sizeof(struct cw_tcp_mark_body) &&
                header->length <= sizeof(struct cw_tcp_mark_body) + CW_TCP_MARK_MAX;
@@ -172,8 +189,7 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     if (header->kind == CW_TCP_TAKEN) {
         return header->length == sizeof(struct cw_tcp_taken_body);
     }
-    return header->kind == CW_TCP_PLACED && header->length > CW_PLACE_HEADER &&
-           header->length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
+    return header->kind == CW_TCP_PLACED && cw_tcp_placed_length_holds(header->length);
 }
 
 #endif
