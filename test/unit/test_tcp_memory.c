@@ -26,6 +26,7 @@ static long allocated;      /* blocks */
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *memory, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
 extern void __libc_free(void *memory);
 
 static int fails(void)
@@ -61,6 +62,14 @@ void *realloc(void *memory, size_t size)
 
     allocated += memory == NULL && moved != NULL;
     return moved;
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *memory = fails() ? NULL : __libc_memalign(alignment, size);
+
+    allocated += memory != NULL;
+    return memory;
 }
 
 void free(void *memory)
