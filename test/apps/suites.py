@@ -39,7 +39,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = """Types: deb-src
-URIs: http://deb.debian.org/debian
+URIs: %s
 Suites: %s
 Components: main
 Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
@@ -57,6 +57,16 @@ def call(command, **options):
     subprocess.run(command, check=True, **options)
 
 
+def mirror(release):
+    """Where this machine gets its packages of the release."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE)", "Created-By: Packages"]
+    lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    found = [line.split()[0] for line in lines if line.split()[1:] == [release]]
+    if not found:
+        sys.exit("apt knows no mirror of %s, so the sources of the suite cannot be fetched" % release)
+    return found[0]
+
+
 def fetch(options):
     """The source package, by a list of sources in our directory: the system's stays as it is."""
     apt = os.path.join(options.work, "apt")
@@ -65,7 +75,7 @@ def fetch(options):
     with open("/etc/os-release", encoding="utf-8") as file:
         release = re.search(r"^VERSION_CODENAME=(\S+)", file.read(), re.MULTILINE).group(1)
     with open(os.path.join(apt, "only.sources"), "w", encoding="utf-8") as file:
-        file.write(SOURCE % release)
+        file.write(SOURCE % (mirror(release), release))
     settings = ["-oDir::Etc::sourcelist=%s/only.sources" % apt, "-oDir::Etc::sourceparts=/dev/null",
                 "-oDir::State::lists=%s/lists" % apt, "-oDir::Cache=%s/cache" % apt]
     call(["apt-get"] + settings + ["update"])
