@@ -125,6 +125,12 @@ ucs_status_t cw_allow_list_copy(const struct cw_allow_list *list, struct cw_allo
     return cw_list_copy(&list->list, &copy->list);
 }
 
+/* Defaults, which most settings have, are not copied: they live as long as the library. */
+static char *text_keep(const struct cw_value_spec *spec, const char *text)
+{
+    return (text == spec->default_text) ? (char *)text : cw_string_dup(text);
+}
+
 ucs_status_t cw_string_parse(const struct cw_value_spec *spec, const char *text, void *value)
 {
     char *copy;
@@ -132,7 +138,7 @@ ucs_status_t cw_string_parse(const struct cw_value_spec *spec, const char *text,
     if (spec->type == CW_VALUE_STRING && strchr(text, '=') != NULL) {
         return UCS_ERR_INVALID_PARAM;
     }
-    copy = cw_string_dup(text);
+    copy = text_keep(spec, text);
     if (copy == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -146,10 +152,17 @@ void cw_string_print(const struct cw_value_spec *spec, const void *value, struct
     cw_text_add(text, *(char *const *)value);
 }
 
-ucs_status_t cw_string_value_copy(char *const *value, char **copy)
+ucs_status_t cw_string_value_copy(const struct cw_value_spec *spec, char *const *value, char **copy)
 {
-    *copy = cw_string_dup(*value);
+    *copy = text_keep(spec, *value);
     return (*copy == NULL) ? UCS_ERR_NO_MEMORY : UCS_OK;
+}
+
+void cw_string_value_release(const struct cw_value_spec *spec, char *value)
+{
+    if (value != spec->default_text) {
+        free(value);
+    }
 }
 
 /* Overwrites the sizes of the types that the text names. */

@@ -18,7 +18,8 @@ ucs_status_t cw_allow_list_copy(const struct cw_allow_list *list, struct cw_allo
 
 ucs_status_t cw_string_parse(const struct cw_value_spec *spec, const char *text, void *value);
 void cw_string_print(const struct cw_value_spec *spec, const void *value, struct cw_text *text);
-ucs_status_t cw_string_value_copy(char *const *value, char **copy);
+ucs_status_t cw_string_value_copy(const struct cw_value_spec *spec, char *const *value, char **copy);
+void cw_string_value_release(const struct cw_value_spec *spec, char *value);
 
 ucs_status_t cw_memory_sizes_parse(const struct cw_value_spec *spec, const char *text, void *value);
 void cw_memory_sizes_print(const struct cw_value_spec *spec, const void *value, struct cw_text *text);

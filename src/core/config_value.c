@@ -446,7 +446,7 @@ ucs_status_t cw_value_copy(const struct cw_value_spec *spec, const void *value, 
     case CW_VALUE_STRING:
     case CW_VALUE_FREE_TEXT:
     case CW_VALUE_PATTERN:
-        return cw_string_value_copy(value, copy);
+        return cw_string_value_copy(spec, value, copy);
     case CW_VALUE_MEMORY_SIZES:
         return cw_memory_sizes_copy(value, copy);
     default:
@@ -467,7 +467,7 @@ void cw_value_release(const struct cw_value_spec *spec, void *value)
     case CW_VALUE_STRING:
     case CW_VALUE_FREE_TEXT:
     case CW_VALUE_PATTERN:
-        free(*(char **)value);
+        cw_string_value_release(spec, *(char **)value);
         break;
     case CW_VALUE_MEMORY_SIZES:
         free(((struct cw_memory_sizes *)value)->text);

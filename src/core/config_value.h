@@ -107,7 +107,7 @@ extern const char *const cw_words_log_level[];
 struct cw_value_spec {
     enum cw_value_type type;
     const char *const *words;  /* CW_VALUE_ENUM, CW_VALUE_BITMAP */
-    const char *default_text;  /* CW_VALUE_MEMORY_SIZES (CFG-62) */
+    const char *default_text;  /* lives as long as values do; CW_VALUE_MEMORY_SIZES: CFG-62 */
 };
 
 /* Room for a value of any type. */
