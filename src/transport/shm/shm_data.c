@@ -13,7 +13,8 @@
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
 
-#define BYTES_AHEAD (16u << 10) /* half of a processor's first cache */
+/* Up to this length libc copies by vectors. Beyond it takes whole lines without fetching them (`rep movsb`). */
+#define BYTES_AHEAD 2176u
 
 /* Whether the peer does more than look into its ring. */
 static inline uint32_t wants_attention(const struct shm_conn *conn)
@@ -43,15 +44,16 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
 }
 
 /* After a packet in the byte area: the next one is likely to be as long, and the consumer has its lines in its cache
- * since the last lap. They are fetched while we wait anyway (docs/decisions/shared-memory.md). */
+ * since the last lap. They are fetched while we wait anyway, unless the copy does not need what is in them
+ * (docs/decisions/shared-memory.md). */
 static void fetch_ahead(const struct cw_producer *producer, uint64_t length)
 {
     uint64_t at;
     char *place;
 
-    if (length > CW_CELL_DATA && shm_bytes_free(producer, length)) { /* else the consumer may still need them */
-        place  = producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
-        length = (length < BYTES_AHEAD) ? length : BYTES_AHEAD;
+    if (length > CW_CELL_DATA && length <= BYTES_AHEAD &&
+        shm_bytes_free(producer, length)) { /* else the consumer may still need them */
+        place = producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
         for (at = 0; at < length; at += CW_CACHE_LINE) {
             cw_prefetch_write(place + at);
         }
