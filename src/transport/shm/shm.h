@@ -17,6 +17,8 @@
 #ifndef CW_TRANSPORT_SHM_SHM_H
 #define CW_TRANSPORT_SHM_SHM_H
 
+#include <string.h>
+
 #include "os/peer_memory.h"
 #include "transport/shm/shm_ring.h"
 #include "transport/shm/shm_transport.h"
@@ -164,7 +166,7 @@ struct shm_iface {
 
 /* The first message in each direction. Fields in host order: both ends run on one machine. */
 struct shm_greeting {
-    char magic[4];                  /* "CWS1" */
+    char magic[4];                  /* SHM_MAGIC */
     uint16_t version;
     uint16_t hello_length;          /* bytes that follow */
     uint32_t cell_shift;
@@ -181,6 +183,12 @@ struct shm_greeting {
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
 #define SHM_VERSION 6u
+#define SHM_MAGIC   "CWS1"
+
+static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
+{
+    return memcmp(greeting->magic, SHM_MAGIC, sizeof(greeting->magic)) == 0 && greeting->version == SHM_VERSION;
+}
 
 static inline struct shm_conn *shm_conn_of(struct cw_conn *conn)
 {
@@ -193,21 +201,41 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
-                         size_t hello_length, void *user, struct cw_conn **conn_p);
-void cw_shm_close_conn(struct cw_conn *conn);
-/* The listener is readable. */
-unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
-/* Watches the listener again if accepting pauses. */
-void cw_shm_accept_resume(struct shm_iface *iface);
-/* What the alarms of the iface call: tries connections again whose listener was busy, watches the listener again, drops
- * those who connected and say nothing. */
-unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
-unsigned cw_shm_accept_again(struct cw_alarm *alarm);
-unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
+/* A connection that is not open, without a socket; `hello_room` bytes of `hello`. NULL: no memory. */
+struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state);
+/* Points both views into conn->memory, which is there, of conn->memory_size; whether it has wide areas follows from
+ * that. `dialler` tells which of the two rings is ours to fill. */
+void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler);
+/* Where packets of ours, or of the peer, lie. */
+char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);
+/* A place among those that progress polls. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn);
 /* Hands `closed` up and stops polling the ring. */
 void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
+void cw_shm_close_socket(struct shm_iface *iface, struct shm_conn *conn);
+/* Alarms that no connection needs any more. */
+void cw_shm_forget_alarms(struct shm_iface *iface);
 void cw_shm_dispose(struct shm_conn *conn);
+void cw_shm_close_conn(struct cw_conn *conn);
+
+/* shm_dial.c */
+ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p);
+/* Tries connections again whose listener was busy. */
+unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
+/* The acceptor answered, or went away. */
+unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn);
+
+/* shm_accept.c */
+/* The listener is readable. */
+unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
+/* Watches the listener again if accepting pauses: a descriptor is free again, or a while has passed. */
+void cw_shm_accept_resume(struct shm_iface *iface);
+unsigned cw_shm_accept_again(struct cw_alarm *alarm);
+/* Drops those who connected and say nothing. */
+unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
+/* The dialler's greeting came, or its socket ended. */
+unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_peer.c */
 /* Before our greeting is sent: makes our two words and names them in it. */
@@ -223,9 +251,6 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, u
                                const struct cw_beacon *beacon);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 int cw_shm_peer_gone(struct cw_conn *conn);
-
-/* Where packets of ours, or of the peer, lie. */
-char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);
 
 /* shm_trim.c */
 /* Marks both rings as small, in a new connection. */

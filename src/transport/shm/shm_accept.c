@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The side that is dialled over shared memory. What a stranger sends is checked before anything is mapped; whatever is
+ * wrong with it, only its connection is dropped, with one line in the log.
+ */
+#include "transport/shm/shm.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "os/clock.h"
+#include "os/shm.h"
+#include "os/unix_socket.h"
+
+#define PAUSE_NS    UINT64_C(100000000)
+#define GREETING_NS UINT64_C(10000000000)
+
+static struct cw_log_limit stranger_limit;
+
+static int is_size(const struct shm_greeting *greeting)
+{
+    return greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, 0) ||
+           (greeting->num_bytes < SHM_WIDE_BYTES &&
+            greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, SHM_WIDE_BYTES));
+}
+
+static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply, size_t length)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    struct shm_greeting greeting = {.version      = SHM_VERSION,
+                                    .hello_length = (uint16_t)length,
+                                    .sleeps       = (uint8_t)(accepted && iface->wakeup),
+                                    .accepted     = (uint8_t)accepted};
+    int event_fd                 = cw_poller_signal_fd(iface->poller);
+
+    memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
+    if (accepted) {
+        cw_shm_peer_offer(conn, &greeting);
+    }
+    memcpy(message, &greeting, sizeof(greeting));
+    memcpy(message + sizeof(greeting), reply, length);
+    /* should it fail, the peer is gone, and the end of the socket will tell */
+    (void)cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, &event_fd, greeting.sleeps);
+}
+
+/* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the
+ * eventfd kept. */
+static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
+                               const struct shm_greeting *greeting, size_t length, int *fds, unsigned num_fds)
+{
+    const char *wrong = NULL;
+
+    if (!shm_greeting_is_ours(greeting)) {
+        wrong = "it speaks another protocol or version";
+    } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps ||
+               !cw_shm_peer_take(conn, greeting)) {
+        wrong = "its greeting contradicts itself";
+    } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
+               greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
+               !is_size(greeting)) {
+        wrong = "it wants a ring of an impossible size";
+    } else if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
+        wrong = "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
+    } else if (greeting->sleeps && !cw_event_is_safe(fds[1])) {
+        wrong = "the descriptor it wants to be woken by is no event counter";
+    } else if (cw_shm_attach(fds[0], greeting->memory_size, SHM_PAGE, &conn->memory) != UCS_OK) {
+        wrong = "the memory it offers cannot be used safely";
+    } else {
+        conn->memory_size = greeting->memory_size;
+        cw_shm_lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
+        if (num_fds == 2) {
+            conn->event_fd = fds[--num_fds];
+        }
+    }
+    while (num_fds > 0) {
+        cw_fd_close(fds[--num_fds]);
+    }
+    return wrong;
+}
+
+static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const char *why)
+{
+    cw_log_ratelimited(&stranger_limit, level, "dropped a connection over shared memory: %s", why);
+    cw_shm_dispose(conn);
+}
+
+unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX], reply[CW_HELLO_MAX];
+    size_t length = sizeof(message), reply_length = sizeof(reply);
+    int fds[CW_UNIX_MAX_FDS];
+    struct shm_greeting greeting;
+    unsigned num_fds = 0;
+    const char *wrong;
+    ucs_status_t status;
+
+    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
+    if (status == UCS_ERR_NO_ELEM) {
+        return 0;
+    }
+    if (status != UCS_OK || length < sizeof(greeting)) {
+        while (num_fds > 0) {
+            cw_fd_close(fds[--num_fds]);
+        }
+        if (status == UCS_ERR_CONNECTION_RESET) { /* also whoever looks for names that nobody listens to any more */
+            drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
+        } else {
+            drop_stranger(conn, CW_LOG_WARN, "its greeting has a wrong length, or there was no room for its "
+                          "descriptors (ulimit -n)");
+        }
+        return 0;
+    }
+    memcpy(&greeting, message, sizeof(greeting));
+    length -= sizeof(greeting);
+    wrong   = take_memory(iface, conn, &greeting, length, fds, num_fds);
+    if (wrong != NULL) {
+        drop_stranger(conn, CW_LOG_WARN, wrong);
+        return 0;
+    }
+    if (cw_shm_make_open(iface, conn) != UCS_OK) {
+        drop_stranger(conn, CW_LOG_WARN, "no memory");
+        return 0;
+    }
+    iface->num_greeting--;
+    cw_shm_forget_alarms(iface);
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply,
+                                          &reply_length);
+    send_reply(iface, conn, status == UCS_OK, reply, reply_length);
+    if (status != UCS_OK) {
+        cw_shm_dispose(conn);
+    }
+    return 1;
+}
+
+static void drop_oldest_greeting(struct shm_iface *iface)
+{
+    struct shm_conn *conn;
+
+    cw_list_for_each(conn, &iface->others, struct shm_conn, link) {
+        if (conn->state == SHM_CONN_GREETING) {
+            drop_stranger(conn, CW_LOG_WARN, "too many connections wait without a greeting");
+            return;
+        }
+    }
+}
+
+static void accept_one(struct shm_iface *iface, int fd)
+{
+    struct shm_conn *conn;
+
+    if (iface->num_greeting >= SHM_MAX_GREETINGS) {
+        drop_oldest_greeting(iface);
+    }
+    conn = cw_shm_conn_new(iface, 0, SHM_CONN_GREETING);
+    if (conn == NULL) {
+        cw_fd_close(fd);
+        return;
+    }
+    iface->num_greeting++;
+    conn->item.fd = fd;
+    if (cw_poller_add(iface->poller, &conn->item, CW_POLL_READ) != UCS_OK) {
+        cw_fd_close(fd);
+        conn->item.fd = -1;
+        cw_shm_dispose(conn);
+        return;
+    }
+    conn->deadline_ns = cw_clock_ns() + GREETING_NS;
+    (void)cw_shm_take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
+    if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
+        cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
+    }
+}
+
+void cw_shm_accept_resume(struct shm_iface *iface)
+{
+    if (!iface->paused) {
+        return;
+    }
+    if (cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+        iface->paused = 0;
+        cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
+    } else {
+        cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + PAUSE_NS);
+    }
+}
+
+unsigned cw_shm_accept_again(struct cw_alarm *alarm)
+{
+    cw_shm_accept_resume(cw_container_of(alarm, struct shm_iface, accept_again));
+    return 0;
+}
+
+unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
+{
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, greet_deadline);
+    const uint64_t now_ns   = cw_clock_ns();
+    struct shm_conn *conn, *next;
+
+    cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
+        if (conn->state == SHM_CONN_GREETING && conn->deadline_ns > now_ns) {
+            cw_poller_alarm_set(iface->poller, alarm, conn->deadline_ns);
+            break;
+        }
+        if (conn->state == SHM_CONN_GREETING) {
+            drop_stranger(conn, CW_LOG_WARN, "it did not send a greeting in time");
+        }
+    }
+    return 0;
+}
+
+static void accept_pause(struct shm_iface *iface)
+{
+    if (!iface->shortage_told) {
+        cw_error("cannot accept peers on this machine: no descriptors or memory left; they wait until some are free; "
+                 "raise the limit of open files (ulimit -n) if it is too low");
+    }
+    cw_poller_remove(iface->poller, &iface->listener);
+    iface->shortage_told = 1;
+    iface->paused        = 1;
+    cw_poller_alarm_set(iface->poller, &iface->accept_again, cw_clock_ns() + PAUSE_NS);
+}
+
+unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events)
+{
+    struct shm_iface *iface = cw_container_of(item, struct shm_iface, listener);
+    unsigned count          = 0;
+    ucs_status_t status;
+    int fd;
+
+    (void)events;
+    while (count < 64) {
+        status = cw_unix_accept(item->fd, &fd);
+        if (status == UCS_ERR_NO_ELEM) {
+            break;
+        }
+        if (status == UCS_ERR_NO_RESOURCE) {
+            accept_pause(iface);
+            break;
+        }
+        if (status == UCS_OK) {
+            iface->shortage_told = 0;
+            accept_one(iface, fd);
+        }
+        count++;
+    }
+    return count;
+}

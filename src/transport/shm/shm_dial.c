@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The side that begins a connection over shared memory: it makes the memory, greets, and waits for the answer. A
+ * listener whose queue is full is tried again later.
+ */
+#include "transport/shm/shm.h"
+
+#include <string.h>
+
+#include "os/clock.h"
+#include "os/shm.h"
+#include "os/unix_socket.h"
+
+#define DELAY_MIN_NS UINT64_C(1000000)
+#define DELAY_MAX_NS UINT64_C(64000000)
+
+/* Rings that are wide by themselves need no more; nor is there any where all memory is reserved at once. */
+static uint32_t wide_bytes(uint32_t num_bytes)
+{
+    return (num_bytes < SHM_WIDE_BYTES && !cw_shm_is_strict()) ? SHM_WIDE_BYTES : 0;
+}
+
+static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, int memory_fd)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    struct shm_greeting greeting = {.version      = SHM_VERSION,
+                                    .hello_length = (uint16_t)conn->hello_length,
+                                    .cell_shift   = iface->cell_shift,
+                                    .num_bytes    = iface->num_bytes,
+                                    .memory_size  = conn->memory_size,
+                                    .sleeps       = (uint8_t)iface->wakeup};
+    int fds[CW_UNIX_MAX_FDS]     = {memory_fd, cw_poller_signal_fd(iface->poller)};
+
+    memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
+    cw_shm_peer_offer(conn, &greeting);
+    memcpy(message, &greeting, sizeof(greeting));
+    memcpy(message + sizeof(greeting), conn->hello, conn->hello_length);
+    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, fds, iface->wakeup ? 2 : 1);
+}
+
+/* UCS_ERR_BUSY: later again. */
+static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
+{
+    ucs_status_t status;
+    int memory_fd = -1;
+
+    status = cw_unix_connect(iface->directory, conn->token, &conn->item.fd);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_poller_add(iface->poller, &conn->item, CW_POLL_READ);
+    if (status != UCS_OK) {
+        cw_fd_close(conn->item.fd);
+        conn->item.fd = -1;
+        return status;
+    }
+    conn->memory_size = shm_memory_size(iface->cell_shift, iface->num_bytes, wide_bytes(iface->num_bytes));
+    status            = cw_shm_create(conn->memory_size, SHM_PAGE, &memory_fd, &conn->memory);
+    if (status == UCS_OK) {
+        cw_shm_lay_out(conn, iface->cell_shift, iface->num_bytes, 1);
+        status = send_hello(iface, conn, memory_fd);
+        cw_fd_close(memory_fd);
+    }
+    return (status == UCS_ERR_BUSY) ? UCS_ERR_NO_RESOURCE : status;
+}
+
+/* Nothing tells when a listener's queue has room again. */
+static void dial_later(struct shm_iface *iface)
+{
+    cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
+}
+
+ucs_status_t cw_shm_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    struct shm_conn *conn;
+    ucs_status_t status;
+    const char *why;
+
+    if (!cw_shm_transport.reachable(super, address, address_length, &why) || hello_length > CW_HELLO_MAX) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    conn = cw_shm_conn_new(iface, CW_HELLO_MAX, SHM_CONN_DIALLED);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    conn->super.user   = user;
+    conn->hello_length = hello_length;
+    memcpy(&conn->token, (const char *)address + sizeof(uint64_t), sizeof(conn->token));
+    memcpy(conn->hello, hello, hello_length);
+    status = try_dial(iface, conn);
+    if (status == UCS_ERR_BUSY) {
+        conn->state = SHM_CONN_WAITING;
+        if (iface->num_waiting++ == 0) {
+            iface->dial_delay_ns = DELAY_MIN_NS;
+            dial_later(iface);
+        }
+    } else if (status != UCS_OK) {
+        cw_shm_dispose(conn);
+        return status;
+    }
+    *conn_p = &conn->super;
+    return UCS_OK;
+}
+
+static void dial_ended(struct shm_conn *conn, ucs_status_t status, const void *reply, size_t length)
+{
+    conn->state = SHM_CONN_BROKEN;
+    cw_shm_close_socket(shm_iface_of(&conn->super), conn);
+    conn->super.iface->upcalls->opened(&conn->super, status, reply, length);
+}
+
+unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
+{
+    struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, dial_again);
+    struct shm_conn *conn, *next;
+    ucs_status_t status;
+    unsigned count = 0;
+
+    cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
+        if (conn->state != SHM_CONN_WAITING) {
+            continue;
+        }
+        status = try_dial(iface, conn);
+        if (status == UCS_ERR_BUSY) {
+            break; /* most likely the others are busy as well */
+        }
+        iface->num_waiting--;
+        conn->state = SHM_CONN_DIALLED;
+        if (status != UCS_OK) {
+            dial_ended(conn, status, NULL, 0);
+        }
+        count++;
+    }
+    iface->dial_delay_ns = (count > 0) ? DELAY_MIN_NS : (iface->dial_delay_ns < DELAY_MAX_NS) ?
+                           iface->dial_delay_ns * 2 : DELAY_MAX_NS;
+    if (iface->num_waiting > 0) {
+        dial_later(iface);
+    }
+    return count;
+}
+
+unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    size_t length = sizeof(message);
+    int fds[CW_UNIX_MAX_FDS];
+    struct shm_greeting greeting = {.version = 0};
+    unsigned num_fds             = 0;
+    ucs_status_t status;
+
+    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
+    if (status == UCS_ERR_NO_ELEM) {
+        return 0;
+    }
+    if (status == UCS_OK && length >= sizeof(greeting)) {
+        memcpy(&greeting, message, sizeof(greeting));
+        length -= sizeof(greeting);
+    }
+    if (status != UCS_OK || !shm_greeting_is_ours(&greeting) ||
+        greeting.hello_length != length || num_fds != greeting.sleeps ||
+        (num_fds == 1 && !cw_event_is_safe(fds[0])) || !cw_shm_peer_take(conn, &greeting)) {
+        while (num_fds > 0) {
+            cw_fd_close(fds[--num_fds]);
+        }
+        dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
+        return 1;
+    }
+    conn->event_fd = (num_fds == 1) ? fds[0] : -1;
+    if (!greeting.accepted) {
+        dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(greeting), length);
+    } else if (cw_shm_make_open(iface, conn) != UCS_OK) {
+        dial_ended(conn, UCS_ERR_NO_MEMORY, NULL, 0);
+    } else {
+        iface->super.upcalls->opened(&conn->super, UCS_OK, message + sizeof(greeting), length);
+    }
+    return 1;
+}
