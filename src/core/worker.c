@@ -416,34 +416,6 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     return count;
 }
 
-/* The program may sleep now, or may not: readers see where things stand until it comes back. */
-static ucs_status_t armed(struct ucp_worker *worker, ucs_status_t status)
-{
-    cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
-    cw_counters_publish(worker);
-    if (cw_unlikely(worker->trace != NULL)) {
-        cw_trace_sleep(worker, status);
-    }
-    return status;
-}
-
-ucs_status_t cw_worker_arm(struct ucp_worker *worker)
-{
-    unsigned i;
-
-    worker->poll_always = 1;
-    if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
-        return armed(worker, UCS_ERR_BUSY);
-    }
-    for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport->arm != NULL &&
-            worker->ifaces[i]->transport->arm(worker->ifaces[i]) != UCS_OK) {
-            return armed(worker, UCS_ERR_BUSY);
-        }
-    }
-    return armed(worker, cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK);
-}
-
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
     const struct cw_config *config = worker->context->config;

@@ -64,6 +64,14 @@ struct cw_job {
     void (*run)(struct cw_job *job);
 };
 
+/* What is known of past sleeps (core/arm.c). */
+struct cw_sleeps {
+    uint64_t armed_ns;              /* when the program was last about to sleep */
+    unsigned num_short;             /* short sleeps in a row, as far as that matters */
+    unsigned rest;                  /* so many are to come without a look ... */
+    unsigned next_rest;             /* ... and so many after the next look that is in vain */
+};
+
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
@@ -113,6 +121,7 @@ struct ucp_worker {
     char name[CW_NAME_MAX];
     struct cw_counters_page *page;      /* what others read of `counts`; NULL: nothing */
     struct cw_trace *trace;             /* NULL: off */
+    struct cw_sleeps sleeps;
     size_t page_length;
     int page_fd;
     struct cw_counters counts;
@@ -129,7 +138,8 @@ unsigned cw_worker_progress(struct ucp_worker *worker);
 /* A round of progress for that packet, of which cw_cell_is_short, and those behind it. */
 unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen);
 
-/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). */
+/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Lets go of the lock while it
+ * looks for what may come at once (core/arm.c). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
 /* What the plan of an interface is made from. */

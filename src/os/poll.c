@@ -268,6 +268,13 @@ int cw_poller_check(struct cw_poller *poller)
     return count > 0;
 }
 
+int cw_poller_is_ready(const struct cw_poller *poller)
+{
+    struct epoll_event event;
+
+    return poller->epoll_fd >= 0 && epoll_wait(poller->epoll_fd, &event, 1, 0) > 0;
+}
+
 ucs_status_t cw_poller_signal(struct cw_poller *poller)
 {
     const uint64_t one = 1;

@@ -64,6 +64,9 @@ unsigned cw_poller_dispatch(struct cw_poller *poller);
  * ready until their callbacks have run (WAK-9). */
 int cw_poller_check(struct cw_poller *poller);
 
+/* Whether the descriptor is readable now. Consumes nothing; any thread. */
+int cw_poller_is_ready(const struct cw_poller *poller);
+
 /* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */
 ucs_status_t cw_poller_signal(struct cw_poller *poller);
 

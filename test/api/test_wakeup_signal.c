@@ -110,6 +110,49 @@ static void test_wak9_signal_from_a_thread_ends_wait(void **state)
     cw_pair_close(pair);
 }
 
+struct drummer {
+    ucp_worker_h worker;
+    int stop; /* atomic */
+};
+
+static void *drummer_run(void *argument)
+{
+    struct drummer *drummer = argument;
+
+    for (unsigned i = 0; !__atomic_load_n(&drummer->stop, __ATOMIC_RELAXED); i++) {
+        (void)ucp_worker_signal(drummer->worker);
+        for (volatile unsigned spin = 0; spin < i % 4096 * 16; spin++) {
+        }
+    }
+    return NULL;
+}
+
+/* Arms follow each other quickly here, so that signals come while arming looks for what comes at once. */
+static void test_wak9_no_signal_is_lost_while_arming(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct drummer drummer = {0};
+    pthread_t thread;
+    ucs_status_t status;
+
+    cw_pair_open_wakeup(pair);
+    cw_pair_settle(pair);
+    drummer.worker = pair->tx->worker;
+    cw_worker_drain_and_arm(drummer.worker);
+    assert_int_equal(pthread_create(&thread, NULL, drummer_run, &drummer), 0);
+    for (int round = 0; round < 3000; round++) {
+        status = ucp_worker_arm(drummer.worker);
+        assert_true(status == UCS_ERR_BUSY ||
+                    (status == UCS_OK && cw_fd_poll(cw_worker_efd(drummer.worker), CW_WAIT_S * 1000) == 1));
+        ucp_worker_progress(drummer.worker);
+    }
+    __atomic_store_n(&drummer.stop, 1, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+    cw_worker_drain_and_arm(drummer.worker);
+    assert_int_equal(cw_fd_poll(cw_worker_efd(drummer.worker), 0), 0);
+    cw_pair_close(pair);
+}
+
 static volatile sig_atomic_t usr1_count;
 
 static void usr1_count_one(int number)
@@ -244,6 +287,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wak9_signal_survives_progress, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak9_signal_saturates_without_blocking, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak9_signal_from_a_thread_ends_wait, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak9_no_signal_is_lost_while_arming, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak11_wait_retries_eintr, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak10_signal_from_a_signal_handler, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak12_wait_after_signal_returns_at_once, cw_test_setup, cw_test_teardown),

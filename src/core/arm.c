@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Before a program sleeps (docs/decisions/wakeup.md). To sleep and to be woken takes ten microseconds and more, several
+ * times that where the processor has to leave a halt. A program whose last sleeps were all short waits for answers that
+ * come sooner than that: looking at the descriptor for as long finds them. Once that was in vain, the next sleeps begin
+ * without a look, the more of them the oftener it was. Who sleeps long never looks.
+ */
+#include "core/worker.h"
+
+#define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with that of a peer which sleeps as well */
+#define SPIN_MOST_NS UINT64_C(1000000)
+
+/* So many short sleeps in a row are a habit. */
+#define HABIT 4u
+
+/* Sleeps without a look after one that was in vain. */
+#define REST_LEAST 16u
+#define REST_MOST  4096u
+
+/* Looks at memory between two at descriptors and clock, which are system calls. */
+#define LOOKS 32u
+
+/* `except`: an interface that is not armed, or NULL. */
+static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *except)
+{
+    struct cw_iface *iface;
+    unsigned i;
+
+    worker->poll_always = 1;
+    if (!cw_list_empty(&worker->reap) || !cw_list_empty(&worker->jobs)) {
+        return UCS_ERR_BUSY;
+    }
+    for (i = 0; i < worker->num_ifaces; i++) {
+        iface = worker->ifaces[i];
+        if (iface != except && iface->transport->arm != NULL && iface->transport->arm(iface) != UCS_OK) {
+            return UCS_ERR_BUSY;
+        }
+    }
+    return cw_poller_check(worker->poller) ? UCS_ERR_BUSY : UCS_OK;
+}
+
+static int is_short(const struct cw_sleeps *sleeps, uint64_t now_ns)
+{
+    return now_ns - sleeps->armed_ns < SHORT_NS;
+}
+
+static int look_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
+{
+    return sleeps->num_short == HABIT && sleeps->rest == 0 && is_short(sleeps, now_ns);
+}
+
+/* The program is about to sleep, or finds that it need not. */
+static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
+{
+    sleeps->num_short = !is_short(sleeps, now_ns) ? 0 : (sleeps->num_short < HABIT) ? sleeps->num_short + 1 : HABIT;
+    sleeps->armed_ns  = now_ns;
+    sleeps->rest -= sleeps->rest > 0;
+}
+
+static void looked(struct cw_sleeps *sleeps, int found)
+{
+    if (found) {
+        sleeps->next_rest = REST_LEAST;
+    } else {
+        sleeps->rest      = (sleeps->next_rest < REST_LEAST) ? REST_LEAST : sleeps->next_rest;
+        sleeps->next_rest = (sleeps->rest < REST_MOST) ? 2 * sleeps->rest : REST_MOST;
+    }
+}
+
+/* Whether a packet came, or the descriptor became readable. */
+static int look(const struct cw_poller *poller, const struct cw_consumer *inbox, uint64_t end_ns)
+{
+    unsigned i;
+
+    do {
+        for (i = 0; inbox != NULL && i < LOOKS; i++) {
+            if (cw_cell_peek(inbox) != 0) {
+                return 1;
+            }
+            cw_cpu_relax();
+        }
+        if (cw_poller_is_ready(poller)) {
+            return 1;
+        }
+    } while (cw_clock_ns() < end_ns);
+    return 0;
+}
+
+/* Looks, then arms. A peer whose packets the core sees by itself need not ring meanwhile, so its interface is armed
+ * afterwards. With a lock, other threads get in. */
+static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
+{
+    const uint64_t spin_ns          = worker->context->config->wakeup_spin_ns;
+    const struct cw_consumer *inbox = (*worker->inbox == worker->no_inbox) ? NULL : *worker->inbox;
+    ucs_status_t status             = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
+    int found;
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_worker_leave(worker);
+    found = look(worker->poller, inbox, now_ns + ((spin_ns < SPIN_MOST_NS) ? spin_ns : SPIN_MOST_NS));
+    cw_worker_enter(worker);
+    note(&worker->sleeps, now_ns);
+    looked(&worker->sleeps, found);
+    if (found && ((inbox != NULL && cw_cell_peek(inbox) != 0) || cw_poller_check(worker->poller))) {
+        return UCS_ERR_BUSY; /* a signal is consumed */
+    }
+    return prepare(worker, NULL);
+}
+
+static ucs_status_t arm(struct ucp_worker *worker)
+{
+    const uint64_t now_ns = cw_clock_ns();
+    ucs_status_t status;
+
+    if (worker->context->config->wakeup_spin_ns > 0 && look_pays(&worker->sleeps, now_ns)) {
+        return look_first(worker, now_ns);
+    }
+    status = prepare(worker, NULL);
+    if (status == UCS_OK) {
+        note(&worker->sleeps, now_ns);
+    }
+    return status;
+}
+
+ucs_status_t cw_worker_arm(struct ucp_worker *worker)
+{
+    const ucs_status_t status = arm(worker);
+
+    /* The program may sleep now, or may not: readers see where things stand until it comes back. */
+    cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
+    cw_counters_publish(worker);
+    if (cw_unlikely(worker->trace != NULL)) {
+        cw_trace_sleep(worker, status);
+    }
+    return status;
+}
