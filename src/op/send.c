@@ -129,7 +129,7 @@ static ucs_status_t send_next(struct cw_request *request)
     struct cw_conn *conn       = request->ep->conn;
     struct cw_wire_next header = next_header(send);
     size_t left                = send->cursor.length - send->cursor.offset;
-    size_t max                 = conn->iface->limits.max_bcopy;
+    size_t max                 = cw_conn_max_piece(conn);
 
     if (left >= conn->iface->plan->zcopy_min && cw_dt_is_memory(&send->cursor)) {
         return goes_in_place(conn) ? cw_send_memory(request, CW_PACKET_NEXT, &header, sizeof(header),
@@ -207,12 +207,13 @@ static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
     const struct cw_protocol_plan *plan = ep->conn->iface->plan;
     const size_t length                 = send->extra + send->cursor.length;
     const size_t min                    = send->fast ? plan->rndv_fast_min : plan->rndv_min;
-    const int late                      = send->cursor.class_id == UCP_DATATYPE_IOV ||
-                                          (send->kind->used_in_place && min == plan->rndv_min);
+    const int used                      = send->kind->used_in_place && min == plan->rndv_min;
+    const size_t late                   = (send->cursor.class_id == UCP_DATATYPE_IOV) ? plan->rndv_list_min :
+                                          used ? plan->rndv_late_min : 0;
 
     return send->force == CW_SEND_RNDV ||
            (send->force == CW_SEND_BY_PLAN &&
-            ((length >= min && (!late || length >= plan->rndv_late_min)) ||
+            ((length >= min && length >= late) ||
              (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
 }
 

@@ -103,8 +103,8 @@ static ucs_status_t send_piece(struct cw_request *request)
         }
     }
     left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, limits->max_bcopy), pack_data,
-                                              send);
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)),
+                                              pack_data, send);
 }
 
 ucs_status_t cw_send_data(struct cw_request *request)

@@ -77,7 +77,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     size_t header                  = sizeof(struct cw_wire_stream_data);
     int zcopy                      = limits->max_zcopy > limits->max_bcopy && left + header > limits->max_bcopy &&
                                      state->cursor.class_id == UCP_DATATYPE_CONTIG;
-    size_t max                     = (zcopy ? limits->max_zcopy : limits->max_bcopy) - header;
+    size_t max                     = (zcopy ? limits->max_zcopy : cw_conn_max_piece(conn)) - header;
     ucs_status_t status;
 
     if (window == 0) {

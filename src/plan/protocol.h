@@ -34,7 +34,8 @@ struct cw_protocol_plan {
     size_t zcopy_min;           /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min;       /* of sends with FAST_CMPL */
-    size_t rndv_late_min;       /* at least, of lists of memory, and of active messages, used where they lie */
+    size_t rndv_late_min;       /* at least, of active messages, used where they lie, */
+    size_t rndv_list_min;       /* and of lists of memory, which the sender alone could copy */
     uint8_t rndv_forced;        /* the user set the threshold */
 };
 

@@ -267,6 +267,17 @@ struct cw_conn {
     /* send_bcopy takes packets of up to so many bytes here, if that is more than max_bcopy: for those that nobody needs
      * to copy at the other side. May change in any call; a greater packet than it says is answered by CW_AGAIN. */
     size_t max_whole;
+    /* The same for the packets of a message that is cut into several, where longer ones are faster; not more than
+     * max_whole. */
+    size_t max_piece;
 };
+
+/* What the packets of a long message may be. */
+static inline size_t cw_conn_max_piece(const struct cw_conn *conn)
+{
+    const size_t max = conn->iface->limits.max_bcopy;
+
+    return (conn->max_piece > max) ? conn->max_piece : max;
+}
 
 #endif

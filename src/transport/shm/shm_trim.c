@@ -19,6 +19,7 @@
 #define MOST_LOOKS 4u /* a consumer that does not come round in that time may keep its pages until the next packets */
 
 #define WIDEN_BYTES (1u << 20) /* so many have been sent before */
+#define WIDE_PIECE  ((16u << 10) + CW_CACHE_LINE) /* with its header: two copies overlap, a packet costs 50 ns */
 #define MAX_WIDE    16u        /* connections of a worker at a time: what they may keep of the machine's memory */
 
 /* What a ring takes before it is taken for one in use: half a page of cells, a page of bytes. */
@@ -90,6 +91,7 @@ static void use_area(struct shm_conn *conn, int wide)
 
     conn->is_wide         = (uint8_t)wide;
     conn->super.max_whole = shm_max_whole(num_bytes);
+    conn->super.max_piece = wide ? WIDE_PIECE : 0;
     shm_producer_use(&conn->tx, cw_shm_area(conn, 1, wide), num_bytes, wide ? SHM_WIDE : 0);
 }
 
