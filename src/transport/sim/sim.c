@@ -142,7 +142,8 @@ static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_li
         return NULL;
     }
     *conn = (struct cw_sim_conn){
-        .conn  = {.iface = &iface->iface, .max_whole = side * 2 * iface->world->knobs.max_bcopy},
+        .conn  = {.iface = &iface->iface, .max_whole = side * 2 * iface->world->knobs.max_bcopy,
+                  .max_piece = side * 2 * iface->world->knobs.max_bcopy},
         .link  = link,
         .side  = (uint8_t)side,
         .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
