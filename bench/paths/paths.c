@@ -29,7 +29,9 @@ static struct cw_side near, far;
 static ucp_ep_h ep;
 static ucp_ep_h far_ep; /* for streams */
 static ucp_rkey_h rkey;
+static ucp_rkey_h user_rkey;
 static uint64_t *remote;
+static uint64_t user_word; /* memory of the program's own: nobody maps it */
 static uint64_t word = 42, got;
 static unsigned arrived;
 
@@ -180,6 +182,47 @@ static void fadd_step(void)
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
 
+/* Until the owner, and then the origin, have done their part. */
+static void through(ucs_status_ptr_t request)
+{
+    if (UCS_PTR_IS_ERR(request)) {
+        fail("an operation on user memory", UCS_PTR_STATUS(request));
+    }
+    while (ucp_worker_progress(far.worker) == 0) {
+    }
+    if (request == NULL) {
+        return;
+    }
+    while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+        ucp_worker_progress(near.worker);
+    }
+    ucp_request_free(request);
+}
+
+/* With the owner's part. */
+static void user_put_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    through(ucp_put_nbx(ep, &word, sizeof(word), (uintptr_t)&user_word, user_rkey, &none));
+}
+
+static void user_get_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    through(ucp_get_nbx(ep, &got, sizeof(got), (uintptr_t)&user_word, user_rkey, &none));
+}
+
+static void user_fadd_step(void)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
+                                       .reply_buffer = &got,
+                                       .datatype     = ucp_dt_make_contig(sizeof(word))};
+
+    through(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)&user_word, user_rkey, &param));
+}
+
 static void idle_step(void)
 {
     ucp_worker_progress(far.worker);
@@ -192,7 +235,20 @@ static const struct {
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
     {"idle_many", idle_step},
+    {"user_put", user_put_step}, {"user_get", user_get_step}, {"user_fadd", user_fadd_step},
 };
+
+static ucp_rkey_h take_key(ucp_mem_h memh)
+{
+    ucp_rkey_h made;
+    size_t length;
+    void *key;
+
+    cw_side_check("ucp_rkey_pack", ucp_rkey_pack(far.context, memh, &key, &length));
+    cw_side_check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, key, &made));
+    ucp_rkey_buffer_release(key);
+    return made;
+}
 
 static void map_memory(void)
 {
@@ -201,17 +257,20 @@ static void map_memory(void)
         .length     = 4096,
         .flags      = UCP_MEM_MAP_ALLOCATE,
     };
+    ucp_mem_map_params_t user = {
+        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+        .address    = &user_word,
+        .length     = sizeof(user_word),
+    };
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     ucp_mem_h memh;
-    void *key;
-    size_t length;
 
     cw_side_check("ucp_mem_map", ucp_mem_map(far.context, &params, &memh));
     cw_side_check("ucp_mem_query", ucp_mem_query(memh, &attr));
-    remote = attr.address;
-    cw_side_check("ucp_rkey_pack", ucp_rkey_pack(far.context, memh, &key, &length));
-    cw_side_check("ucp_ep_rkey_unpack", ucp_ep_rkey_unpack(ep, key, &rkey));
-    ucp_rkey_buffer_release(key);
+    remote    = attr.address;
+    rkey      = take_key(memh);
+    cw_side_check("ucp_mem_map", ucp_mem_map(far.context, &user, &memh));
+    user_rkey = take_key(memh);
 }
 
 /* Connections on which nothing moves; what gets cheaper by that has done so at the end. */
@@ -284,8 +343,8 @@ int main(int argc, char **argv)
         }
     }
     if (step == NULL) {
-        fprintf(stderr, "Usage: bench_paths tag|am|stream|stream_recv|put|get|fadd|idle|idle_many TRANSPORT "
-                        "OPERATIONS\n");
+        fprintf(stderr, "Usage: bench_paths tag|am|stream|stream_recv|put|get|fadd|idle|idle_many|user_put|user_get|"
+                        "user_fadd TRANSPORT OPERATIONS\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

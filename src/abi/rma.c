@@ -104,6 +104,17 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     return result;
 }
 
+/* Bytes of which nothing is to be said, which only the owner or the system reaches. */
+static CW_INLINE int is_plain_elsewhere(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                                        const struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    const uint32_t other = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+
+    return (ep->worker->quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
+           buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
+           (rkey->key.rights & CW_KEY_READ);
+}
+
 static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
@@ -112,6 +123,12 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     ucs_status_t status;
     size_t length = 0;
 
+    if (cw_likely(is_plain_elsewhere(ep, buffer, count, address, rkey, param))) {
+        result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
+        if (cw_likely(result != NULL)) {
+            return result;
+        }
+    }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
     if (status != UCS_OK || length == 0) {
         return UCS_STATUS_PTR(status);

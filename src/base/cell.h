@@ -166,6 +166,16 @@ static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint
     }
 }
 
+/* The same for what was written to the cell. */
+static CW_INLINE void cw_cell_send(struct cw_producer *producer, uint8_t id, size_t length)
+{
+    CW_PROBE(send_short, CW_CELL_TRANSPORT, length, 0);
+    cw_cell_publish(producer, length, id);
+    if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
+        producer->bell(producer);
+    }
+}
+
 /* What a control word has beside the lap that comes next: nonsense if it is of another lap. */
 static CW_INLINE uint64_t cw_cell_look(const struct cw_consumer *consumer)
 {

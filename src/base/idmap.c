@@ -69,6 +69,11 @@ void *cw_idmap_get(const struct cw_idmap *map, uint64_t id)
     return (slot == NULL) ? NULL : slot->object;
 }
 
+void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object)
+{
+    find(map, id)->object = object;
+}
+
 void cw_idmap_remove(struct cw_idmap *map, uint64_t id)
 {
     struct cw_idmap_slot *slot = find(map, id);

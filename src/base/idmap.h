@@ -28,6 +28,8 @@ void cw_idmap_cleanup(struct cw_idmap *map);
 ucs_status_t cw_idmap_add(struct cw_idmap *map, void *object, uint64_t *id_p);
 /* NULL for any number that is not in use now. */
 void *cw_idmap_get(const struct cw_idmap *map, uint64_t id);
+/* A number in use names another object from now on. */
+void cw_idmap_replace(struct cw_idmap *map, uint64_t id, void *object);
 void cw_idmap_remove(struct cw_idmap *map, uint64_t id);
 
 #endif

@@ -18,6 +18,7 @@
 /* Packets that come by an inbox, in one round; and how often the other interfaces are asked while it has some. */
 #define CELLS_PER_ROUND   15u /* and the first one */
 #define ROUNDS_PER_IFACES 16u
+_Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
 /* Of idle rounds, as long as they are short, this one reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
 /* What was counted is shown this often while idle; looks then come after some microseconds each. */
@@ -208,6 +209,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     cw_list_init(&worker->reap);
     cw_list_init(&worker->retired);
     cw_list_init(&worker->jobs);
+    cw_list_init(&worker->paced);
     cw_hash_init(&worker->peers, cw_random_u64());
     cw_hash_init(&worker->ep_index, cw_random_u64());
     cw_idmap_init(&worker->ids);
@@ -276,6 +278,15 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
     return count + cw_poller_dispatch(worker->poller);
 }
 
+/* At the end of this round. */
+static inline void wake_paced(struct ucp_worker *worker)
+{
+    if (cw_unlikely(!cw_list_empty(&worker->paced))) {
+        cw_list_splice_tail(&worker->jobs, &worker->paced);
+        worker->todo = 1;
+    }
+}
+
 /* After a round without packets. Reading the clock costs more than the rest of such a round: as long as rounds are
  * short, only some do it. */
 static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
@@ -290,10 +301,13 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         now                     = cw_clock_ticks();
         worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
         worker->last_ticks      = now;
+        wake_paced(worker);
         if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {
             return 0;
         }
         worker->last_poll_ticks = now;
+    } else {
+        wake_paced(worker);
     }
     return poll_descriptors(worker, 0);
 }
@@ -328,6 +342,13 @@ static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
     return count;
 }
 
+/* Now and then in rounds with packets. */
+static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
+{
+    wake_paced(worker);
+    return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
+}
+
 unsigned cw_worker_progress(struct ucp_worker *worker)
 {
     const struct cw_consumer *inbox = *worker->inbox;
@@ -348,8 +369,8 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     if (count == 0) {
         worker->idle_rounds++;
         count = poll_idle(worker);
-    } else if (worker->round % BUSY_ROUNDS_PER_POLL == 0) {
-        count = poll_descriptors(worker, count);
+    } else if (worker->round % ROUNDS_PER_IFACES == 0) {
+        count = busy(worker, count);
     }
     if (cw_unlikely(worker->todo)) {
         return end_round(worker, count);
@@ -388,7 +409,7 @@ static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
     for (i = 0; i < worker->num_ifaces; i++) {
         count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
     }
-    return (worker->round % BUSY_ROUNDS_PER_POLL == 0) ? poll_descriptors(worker, count) : count;
+    return busy(worker, count);
 }
 
 unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)

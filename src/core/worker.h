@@ -101,6 +101,7 @@ struct ucp_worker {
     struct cw_list retired;             /* failed endpoints that the program may still know, the oldest first */
     unsigned num_retired;
     struct cw_list jobs;
+    struct cw_list paced;               /* those that need not be run in each round: now and then they go to `jobs` */
     unsigned todo;                      /* not 0 while any of these lists has something for progress */
     int mt;                             /* the door takes the lock */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
@@ -153,6 +154,13 @@ static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *j
 {
     worker->todo = 1;
     cw_list_add_tail(&worker->jobs, &job->link);
+}
+
+/* A job that is run in some of the idle rounds, as often as the clock is read there, and now and then in others: who
+ * waits in a loop for something else is not held up by it. */
+static inline void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job)
+{
+    cw_list_add_tail(&worker->paced, &job->link);
 }
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/board.h"
+#include "op/get.h"
 #include "op/incoming.h"
 #include "op/op.h"
 #include "op/reach.h"
@@ -37,15 +38,7 @@ struct cw_fetch {
     uint8_t copy_failed;
     uint8_t unannounced;        /* asked for by cw_fetch_expect */
     uint8_t shown;              /* goes to memory that the program may look at: CW_PLACE_SHOWN */
-    struct sink *sink;          /* of an orphan, which has no request any more; else NULL */
     ucs_status_t status;        /* of unpacking */
-};
-
-/* Where that goes which nobody wants any more. */
-struct sink {
-    void (*answered)(struct ucp_ep *ep);
-    struct cw_dt_cursor cursor;
-    char bytes[];
 };
 
 static void answer(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
@@ -72,7 +65,6 @@ static void set_phase(struct cw_fetch *fetch, enum phase phase)
 static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
-    struct sink *sink          = fetch->sink;
 
     cw_list_remove(&fetch->job.link);
     set_phase(fetch, WAITING);
@@ -82,12 +74,7 @@ static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t statu
     cw_incoming_detach(&fetch->in);
     cw_idmap_remove(&cw_op_state(ep->worker)->fetches, fetch->id);
     free(fetch);
-    if (sink != NULL) {
-        sink->answered(ep);
-        free(sink);
-    } else {
-        cw_request_complete(request, status);
-    }
+    cw_request_complete(request, status);
 }
 
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
@@ -350,25 +337,6 @@ void cw_fetch_forget(struct ucp_ep *ep, uint64_t id)
     free(fetch);
 }
 
-int cw_fetch_orphan(struct ucp_ep *ep, uint64_t id, void (*answered)(struct ucp_ep *ep))
-{
-    struct cw_fetch *fetch = find(ep, id);
-    struct sink *sink      = NULL;
-
-    if (fetch != NULL && fetch->reserved == 0) {
-        sink = malloc(sizeof(*sink) + fetch->offer.length);
-    }
-    if (sink == NULL) {
-        return 0;
-    }
-    sink->answered = answered;
-    cw_dt_start_contig(&sink->cursor, sink->bytes, fetch->offer.length);
-    fetch->sink    = sink;
-    fetch->cursor  = &sink->cursor;
-    fetch->request = NULL;
-    return 1;
-}
-
 ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
 {
     struct cw_fetch *fetch = find(ep, id);
@@ -392,9 +360,6 @@ static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t lengt
 static void received(struct cw_fetch *fetch, uint64_t length)
 {
     fetch->in.received += length;
-    if (fetch->unannounced && fetch->in.ep->rma != NULL) {
-        fetch->in.ep->rma->answers++;
-    }
     if (fetch->in.received == fetch->offer.length) {
         finish(fetch, fetch->in.ep, fetch->status);
     }
@@ -413,6 +378,9 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
     memcpy(&header, data, sizeof(header));
     length -= sizeof(header);
     offset  = le64toh(header.offset);
+    if (le64toh(header.receive_id) & CW_GET_ID) {
+        return cw_get_on_data(ep, le64toh(header.receive_id), offset, payload, length);
+    }
     fetch   = find(ep, le64toh(header.receive_id));
     if (!expects(fetch, offset, length)) {
         return UCS_ERR_IO_ERROR;

@@ -50,10 +50,6 @@ ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, s
 ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor, uint64_t *id_p,
                              uint32_t *piece_p);
 void cw_fetch_forget(struct ucp_ep *ep, uint64_t id);
-/* It was asked for, contiguous, but did not come or not all of it, and is not needed any more: what comes is dropped,
- * and `answered` is called behind the last of it, or at the end of the connection. False: some of it is being placed,
- * or there is no memory. */
-int cw_fetch_orphan(struct ucp_ep *ep, uint64_t id, void (*answered)(struct ucp_ep *ep));
 /* The peer does not send what was asked for: the request completes with this status. UCS_ERR_IO_ERROR: nothing was
  * asked for by that id, or something came. */
 ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);

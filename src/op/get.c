@@ -8,53 +8,17 @@
 #include "base/bytes.h"
 #include "op/copy.h"
 #include "op/fetch.h"
-#include "op/rma.h"
-
-#define PACKETS_UNDER_WAY 16u /* of the greatest: some more than the owner's ring holds at first */
-
-/* Gets that are copied before another one is asked for: a program that never waits hears of no answer otherwise. */
-#define ABSENT_MIN 8u
-#define ABSENT_MAX 128u
-
-struct get {
-    struct cw_dt_cursor cursor;
-    struct cw_list quick;           /* rma->quick, while it was asked for and could be copied */
-    uint64_t fetch_id;
-    const struct ucp_rkey *rkey;
-    uint64_t address;
-    struct cw_copy *copy;           /* NULL: none */
-    uint32_t generation;
-    uint8_t asked;                  /* GET was sent */
-    uint8_t no_copies;              /* they were tried */
-    uint8_t forced;                 /* FORCE_IMM_CMPL */
-    uint8_t late;                   /* counted so */
-};
-
-_Static_assert(sizeof(struct get) <= CW_REQUEST_STATE_SIZE, "state fits the request");
-
-/* It is not to be copied any more. */
-static void leave_quick(struct cw_rma *rma, struct get *get)
-{
-    if (!cw_list_empty(&get->quick)) {
-        cw_list_remove(&get->quick);
-        rma->num_quick--;
-        rma->quick_bytes -= get->cursor.length;
-    }
-}
+#include "op/get.h"
 
 static void release(struct cw_request *request)
 {
-    struct get *get    = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     struct cw_rma *rma = request->ep->rma;
 
     cw_copy_cancel(get->copy);
-    if (rma != NULL) {
-        leave_quick(rma, get);
-    }
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
         rma->replies--;
-        rma->answers++;
     }
     if (rma != NULL && get->late) {
         cw_rma_late_remove(rma);
@@ -66,7 +30,7 @@ static void release(struct cw_request *request)
 
 static void copied(struct cw_request *request, ucs_status_t status)
 {
-    struct get *get    = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     struct cw_rma *rma = request->ep->rma;
 
     get->copy = NULL;
@@ -84,7 +48,7 @@ static void copied(struct cw_request *request, ucs_status_t status)
 /* UCS_ERR_UNSUPPORTED: not this way. */
 static ucs_status_t copy(struct cw_request *request)
 {
-    struct get *get          = cw_request_state(request);
+    struct cw_get *get       = cw_request_state(request);
     const struct cw_key *key = &get->rkey->key;
     ucs_status_t status;
 
@@ -116,21 +80,27 @@ static size_t pack_packet(void *dest, size_t max, void *arg)
     return sizeof(struct cw_wire_get);
 }
 
-static ucs_status_t send_packet(struct cw_conn *conn, struct cw_wire_get *packet)
+ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece)
 {
-    const size_t payload = sizeof(*packet) - sizeof(packet->token);
+    const struct cw_get *get  = cw_request_state(request);
+    struct cw_conn *conn      = request->ep->conn;
+    const size_t payload      = sizeof(struct cw_wire_get) - sizeof(uint64_t);
+    struct cw_wire_get packet = {.token      = htole64(get->rkey->key.token),
+                                 .address    = htole64(get->address),
+                                 .length     = htole64(get->cursor.length),
+                                 .receive_id = htole64(id),
+                                 .piece      = htole32(piece)};
 
     if (payload <= conn->iface->limits.max_short) {
-        return conn->iface->transport->send_short(conn, CW_PACKET_GET, packet->token, &packet->address, payload);
+        return conn->iface->transport->send_short(conn, CW_PACKET_GET, packet.token, &packet.address, payload);
     }
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_GET, sizeof(*packet), pack_packet, packet);
+    return conn->iface->transport->send_bcopy(conn, CW_PACKET_GET, sizeof(packet), pack_packet, &packet);
 }
 
 static ucs_status_t ask(struct cw_request *request)
 {
-    struct get *get    = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
     struct ucp_ep *ep  = request->ep;
-    struct cw_wire_get packet;
     ucs_status_t status;
     uint32_t piece;
     uint64_t id;
@@ -148,103 +118,23 @@ static ucs_status_t ask(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    packet = (struct cw_wire_get){.token      = htole64(get->rkey->key.token),
-                                  .address    = htole64(get->address),
-                                  .length     = htole64(get->cursor.length),
-                                  .receive_id = htole64(id),
-                                  .piece      = htole32(piece)};
-    status = send_packet(ep->conn, &packet);
+    status = cw_get_send(request, id, piece);
     if (status != UCS_OK) {
         cw_fetch_forget(ep, id);
         return status;
     }
-    get->asked    = 1;
-    get->late     = 1;
-    get->fetch_id = id;
+    get->asked = 1;
+    get->late  = 1;
     ep->rma->replies++;
     cw_rma_late_add(ep->rma, get->address, get->cursor.length);
     return CW_RMA_OWNED;
-}
-
-/* ---- quick ones ---- */
-
-/* The answer to one that was copied meanwhile: the peer is in progress again. */
-static void answered(struct ucp_ep *ep)
-{
-    if (ep->rma != NULL) {
-        ep->rma->absent     = 0;
-        ep->rma->absent_for = 0;
-        ep->rma->replies--;
-        ep->rma->num_orphans--;
-        cw_rma_kick(ep->rma);
-    }
-}
-
-/* All that were asked for before the first of them was copied are one absence. */
-static void note_absence(struct cw_rma *rma)
-{
-    if (rma->absent == 0) {
-        rma->absent_for = (uint8_t)((rma->absent_for == 0)             ? ABSENT_MIN :
-                                    (rma->absent_for < ABSENT_MAX / 2) ? 2 * rma->absent_for : ABSENT_MAX);
-        rma->absent     = rma->absent_for;
-    }
-}
-
-/* If that fails the answer counts, whenever it comes. */
-void cw_get_copy_oldest(struct cw_rma *rma)
-{
-    struct get *get            = cw_list_head(&rma->quick, struct get, quick);
-    struct cw_request *request = (struct cw_request *)(void *)get - 1;
-    struct cw_dt_cursor cursor = get->cursor;
-
-    leave_quick(rma, get);
-    cursor.offset = 0;
-    if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK &&
-        cw_fetch_orphan(rma->ep, get->fetch_id, answered)) {
-        get->asked = 0;
-        note_absence(rma);
-        rma->num_orphans++;
-        cw_request_complete(request, UCS_OK);
-    }
-}
-
-static int is_quick(struct cw_request *request)
-{
-    const struct get *get = cw_request_state(request);
-    struct cw_rma *rma    = request->ep->rma;
-
-    if (get->cursor.length > CW_RMA_QUICK || get->cursor.class_id != UCP_DATATYPE_CONTIG || get->forced ||
-        rma->replies >= CW_RMA_WINDOW) {
-        return 0;
-    }
-    rma->absent -= rma->absent > 0;
-    return rma->absent == 0;
-}
-
-static ucs_status_t ask_quickly(struct cw_request *request)
-{
-    struct get *get      = cw_request_state(request);
-    struct cw_rma *rma   = request->ep->rma;
-    const uint64_t bytes = PACKETS_UNDER_WAY * request->ep->conn->iface->limits.max_bcopy;
-    ucs_status_t status;
-
-    if (rma->quick_bytes > 0 && rma->quick_bytes + get->cursor.length > bytes) {
-        return CW_HOLD; /* answers come */
-    }
-    status = ask(request);
-    if (status == CW_RMA_OWNED) {
-        cw_list_add_tail(&rma->quick, &get->quick);
-        rma->num_quick++;
-        rma->quick_bytes += get->cursor.length;
-        cw_patience_begin(rma);
-    }
-    return status;
 }
 
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_get_refused packet;
     int32_t status;
+    uint64_t id;
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
@@ -254,7 +144,9 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
     if (status >= 0 || status <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
-    return cw_fetch_refused(ep, le64toh(packet.receive_id), (ucs_status_t)status);
+    id = le64toh(packet.receive_id);
+    return (id & CW_GET_ID) ? cw_get_refused(ep, id, (ucs_status_t)status) :
+           cw_fetch_refused(ep, id, (ucs_status_t)status);
 }
 
 /* ---- */
@@ -262,14 +154,14 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
 /* Chosen at each attempt, because a queued get meets its connection only later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    struct get *get   = cw_request_state(request);
+    struct cw_get *get   = cw_request_state(request);
     struct ucp_ep *ep = request->ep;
     const char *from  = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
     const int copies  = from == NULL && !get->no_copies && cw_copy_is_possible(ep, &get->rkey->key);
     ucs_status_t status;
 
-    if (copies && is_quick(request)) {
-        status = ask_quickly(request);
+    if (copies && cw_get_is_quick(request)) {
+        status = cw_get_ask_quickly(request);
         if (status != CW_AGAIN) {
             return status;
         }
@@ -288,7 +180,7 @@ static ucs_status_t attempt(struct cw_request *request)
 
 static ucs_status_t keep(struct cw_request *request)
 {
-    struct get *get = cw_request_state(request);
+    struct cw_get *get = cw_request_state(request);
 
     return cw_dt_keep(&get->cursor);
 }
@@ -296,7 +188,7 @@ static ucs_status_t keep(struct cw_request *request)
 /* OPA-16: now, or not at all. */
 static ucs_status_ptr_t post_forced(struct cw_request *request)
 {
-    struct get *get     = cw_request_state(request);
+    struct cw_get *get  = cw_request_state(request);
     struct ucp_ep *ep   = request->ep;
     ucs_status_t status = CW_AGAIN;
 
@@ -320,14 +212,14 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
     struct cw_rma *rma = cw_rma_get(ep);
     struct cw_request *request;
     ucs_status_t status;
-    struct get *get;
+    struct cw_get *get;
 
     request = (rma == NULL) ? NULL : cw_request_get(ep->worker, param, CW_REQUEST_SEND);
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
-    get    = cw_request_state(request);
-    *get   = (struct get){.rkey = rkey, .address = address};
+    get  = cw_request_state(request);
+    *get = (struct cw_get){.rkey = rkey, .address = address};
     cw_list_init(&get->quick);
     status = cw_dt_start(&get->cursor, datatype_of(param), buffer, count, CW_DT_RECV);
     if (status != UCS_OK) {

@@ -100,14 +100,14 @@ ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint
     if (cw_unlikely(rma->counted - rma->carried >= CW_LEDGER_PACKETS)) {
         cw_ledger_look(rma);
         if (rma->counted - rma->carried >= CW_LEDGER_PACKETS) {
-            cw_patience_begin(rma);
+            cw_patience_begin(rma, 1);
             return CW_HOLD;
         }
     }
     status = ep->conn->iface->transport->send_bcopy(ep->conn, CW_PACKET_PUT_COUNTED,
                                                     sizeof(packing.header) + parcel->length, pack, &packing);
     if (cw_unlikely(status != UCS_OK)) {
-        cw_patience_begin(rma);
+        cw_patience_begin(rma, 1);
         return status;
     }
     ledger->log[rma->counted++ % CW_LEDGER_PACKETS] =

@@ -184,6 +184,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     }
     cw_tag_matcher_init(&state->tags, cw_random_u64());
     cw_idmap_init(&state->fetches);
+    cw_idmap_init(&state->gets);
     cw_idmap_init(&state->copies);
     cw_am_init(&state->am, cw_random_u64());
     cw_list_init(&state->streams);
@@ -200,6 +201,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_tag_matcher_cleanup(&state->tags);
     cw_am_cleanup(&state->am);
     cw_idmap_cleanup(&state->fetches);
+    cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);
     free(state);
     worker->op_state = NULL;

@@ -14,6 +14,7 @@
 struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
+    struct cw_idmap gets;               /* struct cw_wanted (op/get.h), as owners name them */
     struct cw_idmap copies;             /* struct cw_copy, as owners name them */
     struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */

@@ -11,14 +11,30 @@
 #define BYTES_PER_NS     8u             /* that is how fast it copies */
 #define ROUNDS_PER_CLOCK 4u
 
-void cw_patience_begin(struct cw_rma *rma)
+enum patience { RESTS, PACED, HURRIES }; /* rma->is_patient */
+
+/* Callbacks that it runs may have begun it already. */
+static void stay(struct cw_rma *rma, enum patience how)
 {
-    if (!rma->is_patient) {
-        rma->is_patient     = 1;
+    if (rma->is_patient >= how) {
+        return;
+    }
+    cw_list_remove(&rma->patience.link);
+    rma->is_patient = (uint8_t)how;
+    if (how == HURRIES) {
+        cw_worker_add_job(rma->ep->worker, &rma->patience);
+    } else {
+        cw_worker_add_paced(rma->ep->worker, &rma->patience);
+    }
+}
+
+void cw_patience_begin(struct cw_rma *rma, int hurries)
+{
+    if (rma->is_patient == RESTS) {
         rma->patient_rounds = 0;
         rma->patient_since  = 0;
-        cw_worker_add_job(rma->ep->worker, &rma->patience);
     }
+    stay(rma, hurries ? HURRIES : PACED);
 }
 
 /* Each time if few wait: looking takes the line from the owner. */
@@ -85,20 +101,23 @@ static void lose(struct cw_rma *rma)
     }
 }
 
-static int waits(const struct cw_rma *rma)
+/* What waits for the ledger looks at it in each round; gets that were asked for wait for a packet. */
+static enum patience what_waits(const struct cw_rma *rma)
 {
     if (rma->asked_mark != rma->acked_mark && !(cw_ledger_is_settled(rma) && cw_rma_confirmed(rma))) {
-        return 0; /* FLUSHED begins it again */
+        return RESTS; /* FLUSHED begins it again */
     }
-    return !cw_list_empty(&rma->quick) ||
-           (!cw_ledger_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue)));
+    if (!cw_ledger_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue))) {
+        return HURRIES;
+    }
+    return cw_list_empty(&rma->quick) ? RESTS : (rma->absent > 0) ? HURRIES : PACED;
 }
 
 static void run(struct cw_job *job)
 {
     struct cw_rma *rma = cw_container_of(job, struct cw_rma, patience);
 
-    rma->is_patient = 0;
+    rma->is_patient = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
@@ -110,10 +129,7 @@ static void run(struct cw_job *job)
         lose(rma);
     }
     rma->patient_rounds++;
-    if (waits(rma)) {
-        rma->is_patient = 1;
-        cw_worker_add_job(rma->ep->worker, job);
-    }
+    stay(rma, what_waits(rma));
 }
 
 void cw_patience_init(struct cw_rma *rma)

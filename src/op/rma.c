@@ -41,13 +41,6 @@ void cw_rma_kick(struct cw_rma *rma)
     }
 }
 
-uint32_t cw_rma_begin(struct cw_rma *rma)
-{
-    rma->open++;
-    rma->ep->rma_busy = 1;
-    return rma->generation;
-}
-
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation)
 {
     struct cw_rma *rma = ep->rma;
@@ -68,25 +61,6 @@ void cw_rma_end(struct ucp_ep *ep, uint32_t generation)
         }
     }
     if (!cw_list_empty(&rma->waits) || !cw_list_empty(&rma->queue)) {
-        cw_rma_kick(rma);
-    }
-}
-
-void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length)
-{
-    if (rma->num_late++ == 0) {
-        rma->late_first = address;
-        rma->late_end   = address + length;
-        return;
-    }
-    rma->late_first = (address < rma->late_first) ? address : rma->late_first;
-    rma->late_end   = (address + length > rma->late_end) ? address + length : rma->late_end;
-}
-
-void cw_rma_late_remove(struct cw_rma *rma)
-{
-    rma->num_late--;
-    if (!cw_list_empty(&rma->queue)) {
         cw_rma_kick(rma);
     }
 }
@@ -312,7 +286,7 @@ static ucs_status_t wait_for_ledger(struct cw_rma *rma, struct flush_op *op)
         return UCS_OK;
     }
     cw_list_add_tail(&rma->confirms, &op->link);
-    cw_patience_begin(rma);
+    cw_patience_begin(rma, 1);
     return UCS_INPROGRESS;
 }
 
@@ -398,7 +372,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     cw_request_complete(request, UCS_OK);
     cw_rma_end_confirms(ep->rma);
     if (!cw_ledger_is_settled(ep->rma) || !cw_list_empty(&ep->rma->quick)) {
-        cw_patience_begin(ep->rma);
+        cw_patience_begin(ep->rma, !cw_ledger_is_settled(ep->rma));
     }
     return UCS_OK;
 }
@@ -441,7 +415,7 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
         return UCS_OK;
     }
     if (!cw_ledger_is_settled(rma)) {
-        cw_patience_begin(rma);
+        cw_patience_begin(rma, 1);
     }
     status = confirm(rma);
     return (status == UCS_OK) ? CW_HOLD : status;
@@ -453,7 +427,7 @@ ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t le
     if (cw_ledger_is_settled(rma)) {
         return cw_rma_admit(rma, address, length, writes, 0);
     }
-    cw_patience_begin(rma);
+    cw_patience_begin(rma, 1);
     return CW_HOLD;
 }
 

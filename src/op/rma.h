@@ -24,7 +24,7 @@ struct cw_rma {
     uint32_t generation;            /* of operations that begin now */
     uint32_t open;                  /* operations of this generation that did not end */
     uint32_t replies;               /* operations that the peer has to answer; at most CW_RMA_WINDOW */
-    uint32_t answers;               /* to gets, packets so far */
+    uint32_t answers;               /* to gets that could be copied, packets so far */
     uint32_t async_puts;            /* puts under way that packets sent later may overtake */
     uint32_t sent_mark;             /* packets sent that only FLUSHED confirms, */
     uint32_t asked_mark;            /* those before the last FLUSH sent, */
@@ -51,7 +51,7 @@ struct cw_rma {
     uint32_t patient_seen;          /* what had moved by then */
     uint32_t patient_rounds;
     uint32_t told_carried;          /* what those that wait know of `carried` */
-    uint8_t is_patient;
+    uint8_t is_patient;             /* and in which way */
     uint8_t must_ask;               /* the ledger tells of a refusal: FLUSHED tells which */
     uint8_t running;
     uint8_t absent;                 /* get.c: the peer does not answer at once: so many gets are not asked for, */
@@ -78,7 +78,12 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep);
  * A request of an operation begins: gives it its generation. To be followed by cw_rma_end in request->release, with the
  * same number, exactly once.
  */
-uint32_t cw_rma_begin(struct cw_rma *rma);
+static inline uint32_t cw_rma_begin(struct cw_rma *rma)
+{
+    rma->open++;
+    rma->ep->rma_busy = 1;
+    return rma->generation;
+}
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
 
 /*
@@ -106,8 +111,24 @@ static inline int cw_rma_is_late(const struct cw_rma *rma, uint64_t address, uin
 }
 
 /* A get becomes late, and is over. */
-void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length);
-void cw_rma_late_remove(struct cw_rma *rma);
+static inline void cw_rma_late_add(struct cw_rma *rma, uint64_t address, uint64_t length)
+{
+    if (rma->num_late++ == 0) {
+        rma->late_first = address;
+        rma->late_end   = address + length;
+        return;
+    }
+    rma->late_first = (address < rma->late_first) ? address : rma->late_first;
+    rma->late_end   = (address + length > rma->late_end) ? address + length : rma->late_end;
+}
+
+static inline void cw_rma_late_remove(struct cw_rma *rma)
+{
+    rma->num_late--;
+    if (cw_unlikely(!cw_list_empty(&rma->queue))) {
+        cw_rma_kick(rma);
+    }
+}
 
 /* Whether an access that needs no packets may be made in the call. */
 static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
@@ -133,9 +154,10 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
 /* The same for a copy by the system: it must not pass counted puts, which may write to the same bytes. */
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
 
-/* patience.c: looks after what the system could do, as long as such things wait. */
+/* patience.c: looks after what the system could do, as long as such things wait. `hurries`: in each round of progress,
+ * else now and then. */
 void cw_patience_init(struct cw_rma *rma);
-void cw_patience_begin(struct cw_rma *rma);
+void cw_patience_begin(struct cw_rma *rma, int hurries);
 void cw_patience_end(struct cw_rma *rma);
 /* The oldest quick get is copied by the system. */
 void cw_get_copy_oldest(struct cw_rma *rma);
@@ -154,6 +176,9 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
                         struct ucp_rkey *rkey, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t length, uint64_t address,
                         struct ucp_rkey *rkey, const ucp_request_param_t *param);
+/* A get of plain bytes by a packet that fits a cell, if everything is ready for it (get_quick.c). NULL: cw_get. */
+ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
+                                struct ucp_rkey *rkey, const ucp_request_param_t *param);
 /* `size` 4 or 8; reply NULL: the posting form. */
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);

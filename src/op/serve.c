@@ -193,6 +193,33 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
            get->length <= (max > CW_RMA_QUICK ? max : CW_RMA_QUICK);
 }
 
+/* As answer_now, for what fits a cell: the answer is written where it goes. */
+static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
+{
+    struct cw_wire_rndv_data *header = (void *)ep->cells->cell->data;
+    ucs_status_t status;
+    void *from;
+
+    status = cw_mem_enter(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, &from);
+    if (cw_unlikely(status != UCS_OK)) {
+        return status;
+    }
+    *header = (struct cw_wire_rndv_data){.receive_id = htole64(get->receive_id)};
+    cw_bytes_copy(header + 1, from, get->length);
+    cw_cell_send(ep->cells, CW_PACKET_RNDV_DATA, sizeof(*header) + get->length);
+    cw_mem_leave(ep->worker->context);
+    cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
+    return UCS_OK;
+}
+
+static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
+{
+    const size_t offset = sizeof(uint64_t);
+
+    return get->length <= CW_CELL_SHORT - offset && get->length <= get->piece &&
+           cw_ep_has_cell(ep, offset + get->length);
+}
+
 /* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
@@ -317,7 +344,9 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
     if (get.length == 0 || get.piece == 0) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fits_now(ep, &get)) {
+    if (cw_likely(fits_cell(ep, &get))) {
+        status = answer_by_cell(ep, &get);
+    } else if (fits_now(ep, &get)) {
         status = answer_now(ep, &get, &sent);
     }
     if (status == CW_AGAIN) {

@@ -8,7 +8,7 @@
 
 #include "op/ledger.h"
 
-enum { PATIENCE = 400 /* rounds that are longer than the origin waits */, MAX_WRITES = 600 };
+enum { PATIENCE = 1600 /* rounds that are longer than the origin waits */, MAX_WRITES = 600 };
 
 struct write {
     uint64_t address;
@@ -443,6 +443,119 @@ static void test_get_asks_again(void **state)
     end_ledger(1);
 }
 
+static void feed_refused(uint64_t id, int32_t status)
+{
+    const struct cw_wire_get_refused packet = {.receive_id = htole64(id),
+                                               .status     = (int32_t)htole32((uint32_t)status)};
+
+    feed(CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
+}
+
+/* The answer may come in packets of any order and size, or be no. */
+static void test_get_answered(void **state)
+{
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    begin_ledger();
+    request = get();
+    id      = word_of(sent_packet(CW_PACKET_GET), 24);
+    feed_data(id, 60, 40);
+    assert_true(is_pending(request));
+    assert_int_equal(local[59], 0x11);
+    feed_data(id, 0, 60);
+    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(local[0], 0xee);
+    assert_int_equal(local[99], 0xee);
+    assert_int_equal(local[100], 0x11);
+    request = get();
+    feed_refused(word_of(sent_packet(CW_PACKET_GET), 24), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(finish(request), UCS_ERR_INVALID_ADDR);
+    assert_int_equal(num_reads, 0);
+    assert_int_equal(ep->rma->replies + ep->rma->num_late + ep->rma->num_quick, 0);
+    end_ledger(1);
+}
+
+/* What was not asked for costs the connection, also once the system has copied, and no byte beside is touched. */
+static void test_get_answered_wrongly(void **state)
+{
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    for (int copied = 0; copied < 2; copied++) {
+        for (int i = 0; i < 9; i++) {
+            begin_ledger();
+            request = get();
+            id      = word_of(sent_packet(CW_PACKET_GET), 24);
+            if (copied) {
+                wait_long();
+                assert_int_equal(finish(request), UCS_OK);
+            }
+            if (i == 0) {
+                feed_data(id, 0, 101);
+            } else if (i == 1) {
+                feed_data(id, 1, 100);
+            } else if (i == 2) {
+                feed_data(id, UINT64_MAX - 4, 8);
+            } else if (i == 3) {
+                feed_data(id, 0, 60);
+                feed_data(id, 0, 60);
+            } else if (i == 4) {
+                feed_data(id, 0, 10);
+                feed_refused(id, UCS_ERR_INVALID_ADDR);
+            } else if (i == 5) {
+                feed_data(id + (UINT64_C(1) << 32), 0, 100);
+            } else if (i == 6) {
+                feed_data(id ^ (UINT64_C(1) << 31), 0, 100); /* of those that others ask for */
+            } else if (i == 7) {
+                feed_refused(id + 1, UCS_ERR_INVALID_ADDR);
+            } else {
+                feed_data(id, 0, 100);
+                feed_data(id, 0, 100);
+            }
+            end_ledger(0);
+            if (!copied) {
+                assert_int_equal(finish(request), (i == 8) ? UCS_OK : UCS_ERR_IO_ERROR);
+            }
+            assert_int_equal(local[100], 0x11);
+        }
+    }
+}
+
+/* The program asks for more, and waits for what it has put, in the callback of a get that was copied. */
+static void copied_then(void *request, ucs_status_t status, void *user_data)
+{
+    ucs_status_ptr_t *flush = user_data;
+
+    assert_int_equal(status, UCS_OK);
+    put(200, 1);
+    *flush = ucp_ep_flush_nbx(ep, &none);
+    ucp_request_free(request);
+}
+
+static void test_flush_in_callback_of_copied(void **state)
+{
+    ucs_status_ptr_t flush    = NULL;
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
+                                 .cb.send      = copied_then,
+                                 .user_data    = &flush};
+
+    (void)state;
+    begin_ledger();
+    assert_true(is_pending(ucp_get_nbx(ep, local, 100, base(), rkey, &param)));
+    assert_true(is_pending(ucp_get_nbx(ep, local, 100, base(), rkey, &param)));
+    wait_long();
+    wait_long();
+    assert_int_equal(finish(flush), UCS_OK);
+    assert_int_equal(num_reads, 2);
+    assert_int_equal(num_writes, 2);
+    feed_data(word_of(records[0].bytes, 24), 0, 100);
+    feed_data(word_of(records[1].bytes, 24), 0, 100);
+    end_ledger(1);
+}
+
 /* ---- the owner ---- */
 
 static void feed_counted(uint64_t token, uint64_t address, size_t length)
@@ -575,6 +688,9 @@ int main(void)
         cmocka_unit_test(test_rescue_refused),
         cmocka_unit_test(test_full_log),
         cmocka_unit_test(test_get_asks_again),
+        cmocka_unit_test(test_get_answered),
+        cmocka_unit_test(test_get_answered_wrongly),
+        cmocka_unit_test(test_flush_in_callback_of_copied),
         cmocka_unit_test(test_owner_carries_out),
         cmocka_unit_test(test_owner_passes_over),
         cmocka_unit_test(test_owner_with_forged_counts),

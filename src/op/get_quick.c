@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Short gets that are asked for although the system could copy (op/get.h). Invariant: a request that was asked for is
+ * on ep->inflight until it is answered, copied or lost; it is on rma->quick as long as it may be copied; what is still
+ * to come for one that was copied belongs to an orphan, on ep->receiving.
+ */
+#include "op/get.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "op/copy.h"
+#include "op/incoming.h"
+
+#define PACKETS_UNDER_WAY 16u /* of the greatest: some more than the owner's ring holds at first */
+
+/* Gets that are copied before another one is asked for: a program that never waits hears of no answer otherwise. */
+#define ABSENT_MIN 8u
+#define ABSENT_MAX 128u
+
+/* The answer to a get that was copied. */
+struct orphan {
+    struct cw_incoming in;
+    struct cw_wanted wanted;
+};
+
+static struct cw_idmap *gets_of(const struct ucp_ep *ep)
+{
+    return &cw_op_state(ep->worker)->gets;
+}
+
+/* ---- asking ---- */
+
+/* It is not to be copied any more. */
+static inline void leave(struct cw_rma *rma, struct cw_get *get)
+{
+    if (!cw_list_empty(&get->quick)) {
+        cw_list_remove(&get->quick);
+        rma->num_quick--;
+        rma->quick_bytes -= get->wanted.length;
+    }
+}
+
+static void release(struct cw_request *request)
+{
+    struct cw_get *get = cw_request_state(request);
+    struct cw_rma *rma = request->ep->rma;
+
+    if (get->wanted.id != 0) {
+        cw_idmap_remove(gets_of(request->ep), get->wanted.id);
+    }
+    if (rma != NULL) {
+        leave(rma, get);
+        rma->replies -= get->asked;
+        cw_rma_late_remove(rma);
+    }
+    cw_rma_end(request->ep, get->generation);
+}
+
+/* Everything but the packet, for one that answers will find. */
+static inline void enter(struct cw_request *request, struct cw_rma *rma, struct cw_get *get)
+{
+    get->asked       = 1;
+    request->release = release;
+    rma->replies++;
+    cw_rma_late_add(rma, get->address, get->wanted.length);
+    cw_list_add_tail(&rma->quick, &get->quick);
+    rma->num_quick++;
+    rma->quick_bytes += get->wanted.length;
+    cw_patience_begin(rma, 0);
+}
+
+static inline int is_much(const struct ucp_ep *ep, uint64_t length)
+{
+    return ep->rma->quick_bytes > 0 &&
+           ep->rma->quick_bytes + length > PACKETS_UNDER_WAY * ep->conn->iface->limits.max_bcopy;
+}
+
+/* Packets of such an answer are copied here: nothing may be placed. */
+static inline int is_possible(struct ucp_ep *ep, uint64_t length, const struct ucp_rkey *rkey)
+{
+    return length <= CW_RMA_QUICK && ep->rma->replies < CW_RMA_WINDOW && ep->conn->iface->limits.max_placed == 0 &&
+           cw_copy_is_possible(ep, &rkey->key);
+}
+
+ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
+                                struct ucp_rkey *rkey, const ucp_request_param_t *param)
+{
+    struct cw_rma *rma = ep->rma;
+    struct cw_wire_get *packet;
+    struct cw_request *request;
+    struct cw_get *get;
+
+    if (rma == NULL || !cw_ep_has_cell(ep, sizeof(*packet) - sizeof(uint64_t)) || !cw_list_empty(&rma->queue) ||
+        rma->running || rma->absent > 0 || !is_possible(ep, length, rkey) || is_much(ep, length)) {
+        return NULL;
+    }
+    request = cw_request_get_inline(ep->worker, param, CW_REQUEST_SEND);
+    if (request == NULL) {
+        return NULL;
+    }
+    get         = cw_request_state(request);
+    get->wanted = (struct cw_wanted){.ep = ep, .request = request, .length = length};
+    if (cw_idmap_add(gets_of(ep), &get->wanted, &get->wanted.id) != UCS_OK) {
+        cw_request_put(request);
+        return NULL;
+    }
+    packet  = (void *)ep->cells->cell->data;
+    *packet = (struct cw_wire_get){.token      = htole64(rkey->key.token),
+                                   .address    = htole64(address),
+                                   .length     = htole64(length),
+                                   .receive_id = htole64(get->wanted.id | CW_GET_ID),
+                                   .piece      = htole32(UINT32_MAX)};
+    cw_cell_send(ep->cells, CW_PACKET_GET, sizeof(*packet));
+    cw_dt_start_contig(&get->cursor, buffer, length);
+    get->rkey       = rkey;
+    get->address    = address;
+    get->generation = cw_rma_begin(rma);
+    request->ep     = ep;
+    cw_list_add_tail(&ep->inflight, &request->link);
+    enter(request, rma, get);
+    cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
+    return cw_request_handle(request);
+}
+
+int cw_get_is_quick(struct cw_request *request)
+{
+    const struct cw_get *get = cw_request_state(request);
+    struct cw_rma *rma       = request->ep->rma;
+
+    if (get->cursor.class_id != UCP_DATATYPE_CONTIG || get->forced ||
+        !is_possible(request->ep, get->cursor.length, get->rkey)) {
+        return 0;
+    }
+    rma->absent -= rma->absent > 0;
+    return rma->absent == 0;
+}
+
+ucs_status_t cw_get_ask_quickly(struct cw_request *request)
+{
+    struct cw_get *get = cw_request_state(request);
+    struct ucp_ep *ep  = request->ep;
+    ucs_status_t status;
+
+    if (is_much(ep, get->cursor.length)) {
+        return CW_HOLD; /* answers come */
+    }
+    get->wanted = (struct cw_wanted){.ep = ep, .request = request, .length = get->cursor.length};
+    status      = cw_idmap_add(gets_of(ep), &get->wanted, &get->wanted.id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_get_send(request, get->wanted.id | CW_GET_ID, UINT32_MAX);
+    if (status != UCS_OK) {
+        cw_idmap_remove(gets_of(ep), get->wanted.id);
+        get->wanted.id = 0;
+        return status;
+    }
+    enter(request, ep->rma, get);
+    return UCS_INPROGRESS;
+}
+
+/* ---- copying what is not answered ---- */
+
+/* The last of it came, or never will. */
+static void orphan_end(struct orphan *orphan, struct ucp_ep *ep)
+{
+    cw_incoming_detach(&orphan->in);
+    cw_idmap_remove(gets_of(ep), orphan->wanted.id);
+    free(orphan);
+}
+
+/* The peer is in progress again. */
+static void orphan_answered(struct orphan *orphan)
+{
+    struct ucp_ep *ep  = orphan->wanted.ep;
+    struct cw_rma *rma = ep->rma;
+
+    orphan_end(orphan, ep);
+    if (rma != NULL) {
+        rma->absent     = 0;
+        rma->absent_for = 0;
+        rma->replies--;
+        rma->num_orphans--;
+        cw_rma_kick(rma);
+    }
+}
+
+static void orphan_lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)status;
+    orphan_end(cw_container_of(incoming, struct orphan, in), ep);
+}
+
+/* The request needs its id no more. */
+static int make_orphan(struct cw_rma *rma, struct cw_get *get)
+{
+    static const struct cw_incoming_kind kind = {.lost = orphan_lost};
+    struct orphan *orphan                     = malloc(sizeof(*orphan));
+
+    if (orphan == NULL) {
+        return 0;
+    }
+    *orphan                = (struct orphan){.in = {.kind = &kind, .total = get->wanted.length}, .wanted = get->wanted};
+    orphan->wanted.request = NULL;
+    cw_idmap_replace(gets_of(rma->ep), orphan->wanted.id, &orphan->wanted);
+    cw_incoming_add(&orphan->in, rma->ep);
+    rma->num_orphans++;
+    get->wanted.id = 0;
+    get->asked     = 0;
+    return 1;
+}
+
+/* All that were asked for before the first of them was copied are one absence. */
+static void note_absence(struct cw_rma *rma)
+{
+    if (rma->absent == 0) {
+        rma->absent_for = (uint8_t)((rma->absent_for == 0)             ? ABSENT_MIN :
+                                    (rma->absent_for < ABSENT_MAX / 2) ? 2 * rma->absent_for : ABSENT_MAX);
+        rma->absent     = rma->absent_for;
+    }
+}
+
+/* If that fails the answer counts, whenever it comes. */
+void cw_get_copy_oldest(struct cw_rma *rma)
+{
+    struct cw_get *get         = cw_list_head(&rma->quick, struct cw_get, quick);
+    struct cw_request *request = get->wanted.request;
+    struct cw_dt_cursor cursor = get->cursor;
+
+    leave(rma, get);
+    if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK && make_orphan(rma, get)) {
+        note_absence(rma);
+        cw_list_remove(&request->link);
+        cw_request_complete(request, UCS_OK);
+    }
+}
+
+/* ---- answers ---- */
+
+static struct cw_wanted *find(const struct ucp_ep *ep, uint64_t id)
+{
+    struct cw_wanted *wanted = cw_idmap_get(gets_of(ep), id & ~CW_GET_ID);
+
+    return (wanted != NULL && wanted->ep == ep) ? wanted : NULL;
+}
+
+static void end(struct cw_wanted *wanted, ucs_status_t status)
+{
+    struct cw_request *request = wanted->request;
+
+    if (request == NULL) {
+        orphan_answered(cw_container_of(wanted, struct orphan, wanted));
+    } else {
+        cw_list_remove(&request->link);
+        cw_request_complete(request, status);
+    }
+}
+
+ucs_status_t cw_get_on_data(struct ucp_ep *ep, uint64_t id, uint64_t offset, const void *payload, uint64_t length)
+{
+    struct cw_wanted *wanted = find(ep, id);
+
+    if (cw_unlikely(wanted == NULL || length > wanted->length - wanted->received || offset > wanted->length ||
+                    length > wanted->length - offset)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (cw_likely(wanted->request != NULL)) {
+        cw_bytes_copy(((struct cw_get *)cw_request_state(wanted->request))->cursor.contig + offset, payload, length);
+    }
+    wanted->received += length;
+    ep->rma->answers++;
+    if (cw_likely(wanted->received == wanted->length)) {
+        end(wanted, UCS_OK);
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_get_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
+{
+    struct cw_wanted *wanted = find(ep, id);
+
+    if (wanted == NULL || wanted->received > 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    ep->rma->answers++;
+    end(wanted, status);
+    return UCS_OK;
+}
