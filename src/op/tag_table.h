@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash table of tag_match.c: elements with a 64-bit key, several may carry one key and stay in the order in which
+ * The hash table of the matcher: elements with a 64-bit key, several may carry one key and stay in the order in which
  * they were added. Embedded links, no locks. Used by the matcher only, for receives and for unexpected messages.
  *
  * Elements of one key form a ring, oldest first, and only the oldest is on a bucket chain: the length of a chain

@@ -36,7 +36,7 @@ SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.
                   "connect": {"transport/transport.h"},
                   "core": {"transport/transport.h", "transport/registry.h"}}
 # No system call and no lock, whatever they include on the way.
-PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_table|datatype)\.")
+PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_class|tag_index|tag_check|tag_table|datatype)\.")
 SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
           "poll.h", "pthread.h", "pwd.h", "sched.h", "signal.h", "spawn.h", "sys/epoll.h", "sys/eventfd.h",
           "sys/file.h",

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside of the matcher (tag_match.h): what its parts share. A class is one mask in use: a hash table of the receives
+ * posted with it, keyed by tag & mask, and, once scans of the unexpected messages with that mask have cost more than it
+ * would, a second table over all unexpected messages (its index).
+ *
+ * Invariants, which tag_check.c checks: a class is busy iff it has receives; an index has exactly one entry for each
+ * unexpected message; a receive outside of all classes is on the leftover list and its chain points to itself.
+ */
+#ifndef CW_OP_TAG_CLASS_H
+#define CW_OP_TAG_CLASS_H
+
+#include "op/tag_match.h"
+
+/* With more classes than this the idle ones are given back or get a new mask. */
+#define CW_TAG_KEPT_CLASSES 16
+
+struct cw_tag_chunk {
+    struct cw_tag_chunk *next;
+    size_t              size;
+};
+
+struct cw_tag_index {
+    struct cw_tag_table  table;
+    struct cw_tag_chunk  *chunks;
+    struct cw_tag_entry *free;
+    size_t               capacity; /* entries in all chunks */
+    size_t               unasked;  /* messages added since the last query */
+};
+
+/* An unexpected message in an index. */
+struct cw_tag_entry {
+    struct cw_tag_node     node;
+    struct cw_tag_message *message;
+    struct cw_tag_entry   *next; /* of the same message in another index, or in the free list */
+    struct cw_tag_index   *index;
+};
+
+struct cw_tag_class {
+    uint64_t            mask;
+    struct cw_tag_index *index; /* NULL if the unexpected messages are scanned */
+    uint64_t            last_use;
+    size_t              scanned; /* messages passed by scans since the last attempt to build the index */
+    unsigned            slot;    /* in cw_tag_matcher.classes */
+    struct cw_tag_table posted;
+};
+
+static inline struct cw_tag_recv *cw_tag_node_recv(const struct cw_tag_node *node)
+{
+    return cw_container_of(node, struct cw_tag_recv, node);
+}
+
+static inline struct cw_tag_entry *cw_tag_node_entry(const struct cw_tag_node *node)
+{
+    return cw_container_of(node, struct cw_tag_entry, node);
+}
+
+static inline uint64_t cw_tag_class_bit(const struct cw_tag_class *class)
+{
+    return (uint64_t)1 << class->slot;
+}
+
+/* tag_class.c */
+/* NULL: there is none of that mask. */
+struct cw_tag_class *cw_tag_class_find(const struct cw_tag_matcher *matcher, uint64_t mask);
+/* Makes the class of that mask, found or new, the recent one. NULL: too many, or no memory. */
+struct cw_tag_class *cw_tag_class_switch(struct cw_tag_matcher *matcher, uint64_t mask);
+/* Gives back a class that just became idle, if there are many. */
+void cw_tag_class_retire(struct cw_tag_matcher *matcher, struct cw_tag_class *class);
+
+/* The class of that mask, made if needed; NULL if there are too many or there is no memory. */
+static inline struct cw_tag_class *cw_tag_class_get(struct cw_tag_matcher *matcher, uint64_t mask)
+{
+    if (cw_likely((matcher->recent != NULL) && (matcher->recent->mask == mask))) {
+        return matcher->recent;
+    }
+    return cw_tag_class_switch(matcher, mask);
+}
+
+/* tag_index.c */
+void cw_tag_index_free(struct cw_tag_index *index);
+
+#endif
