@@ -408,7 +408,7 @@ def rma_rows(settings, tools):
                 if size > settings.largest:
                     continue
                 is_shm = transport == "shm"
-                limit = (bare_remote_source(settings, "memcpy", size) if is_shm
+                limit = (bare_remote_source(settings, name, size) if is_shm
                          else bare_bandwidth_source(settings, size))
                 other = bare_remote_source(settings, "readv", size) if is_shm else limit
                 yield rma_bandwidth_row(settings, tools, transport, name, test, size, limit)

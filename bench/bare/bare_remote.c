@@ -3,7 +3,8 @@
  * Bare limits of one-sided operations between two processes of a machine. A trip is a few operations, or one copy:
  *   -k load    a word of shared memory is loaded and stored to private memory, one after the other
  *   -k atomic  fetch-and-add on a word of shared memory
- *   -k memcpy  -s bytes are copied into shared memory
+ *   -k put     -s bytes are copied by memcpy() into shared memory, from shared memory that the other one never touches
+ *   -k get     the other way round
  *   -k readv   -s bytes of the other process's private memory are copied by process_vm_readv()
  */
 #define _GNU_SOURCE
@@ -23,6 +24,10 @@
 
 enum { OPERATIONS = 64 };
 
+/* So far behind the beginning of a page the process's own bytes begin, as those of the performance tool do. How fast
+ * memcpy() is depends on that. */
+enum { OWN_OFFSET = 64 };
+
 /* What both processes see. */
 struct board {
     _Atomic int owner; /* process of the memory, 0: not there yet */
@@ -33,6 +38,7 @@ static const char *kind = "load";
 static size_t size = 8;
 static struct board *board;
 static char *shared;
+static char *own; /* of the same kind */
 static char *private;
 static volatile uint64_t sink;
 static void (*operate)(void);
@@ -58,8 +64,14 @@ static void add_words(void)
 
 static void copy_out(void)
 {
-    memcpy(shared, private, size);
+    memcpy(shared, own, size);
     __asm__ volatile("" : : "r"(shared) : "memory");
+}
+
+static void copy_in(void)
+{
+    memcpy(own, shared, size);
+    __asm__ volatile("" : : "r"(own) : "memory");
 }
 
 static void read_other(void)
@@ -84,7 +96,8 @@ static bool set_kind(const char *name)
     static const struct {
         const char *name;
         void (*operate)(void);
-    } kinds[] = {{"load", load_words}, {"atomic", add_words}, {"memcpy", copy_out}, {"readv", read_other}};
+    } kinds[] = {{"load", load_words}, {"atomic", add_words}, {"put", copy_out}, {"get", copy_in},
+                 {"readv", read_other}};
 
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         if (strcmp(kinds[i].name, name) == 0) {
@@ -111,10 +124,12 @@ static void open_memory(bool sleeps)
     }
     board = mmap(NULL, sizeof(*board), access, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     shared = mmap(NULL, size, access, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    own = mmap(NULL, size + OWN_OFFSET, access, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     private = mmap(NULL, size, access, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (board == MAP_FAILED || shared == MAP_FAILED || private == MAP_FAILED) {
+    if (board == MAP_FAILED || shared == MAP_FAILED || own == MAP_FAILED || private == MAP_FAILED) {
         cw_bare_die("mmap");
     }
+    own += OWN_OFFSET;
 }
 
 /* Both write their private memory, so that no page is shared with the other or with nobody. */
@@ -126,6 +141,7 @@ static void start(bool is_ping)
         return;
     }
     memset(shared, 0, size);
+    memset(own, 1, size);
     while (atomic_load(&board->owner) == 0) {
         usleep(100);
     }
@@ -139,7 +155,7 @@ static void ping(uint64_t trip)
 
 static void show(void)
 {
-    bool copies = operate == copy_out || operate == read_other;
+    bool copies = operate == copy_out || operate == copy_in || operate == read_other;
 
     if (operate == read_other && private[size - 1] != 2) {
         errno = EIO;
