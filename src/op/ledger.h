@@ -35,7 +35,7 @@ int cw_ledger_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey);
 /* The longest parcel. */
 static inline size_t cw_ledger_max(const struct ucp_ep *ep)
 {
-    return ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_put);
+    return cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_put);
 }
 /* Sends one packet; ep->rma exists and the ledger is open. CW_AGAIN: no room; CW_HOLD: too many wait already. Both end
  * without the owner's help. */

@@ -223,7 +223,7 @@ static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
 /* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
-    const size_t max    = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
+    const size_t max    = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
     struct part part    = {.header.receive_id = htole64(get->receive_id)};
     ucs_status_t status;
     void *from;
