@@ -15,7 +15,6 @@
 #include "op/reach.h"
 #include "op/rma.h"
 #include "op/send.h"
-#include "op/stream.h"
 #include "op/tag.h"
 #include "os/random.h"
 #include "wire/packet.h"
@@ -200,6 +199,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
     cw_am_cleanup(&state->am);
+    cw_stream_worker_end(worker);
     cw_idmap_cleanup(&state->fetches);
     cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);

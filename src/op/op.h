@@ -9,6 +9,7 @@
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/am.h"
+#include "op/stream.h"
 #include "op/tag_match.h"
 
 struct cw_op_state {
@@ -18,6 +19,7 @@ struct cw_op_state {
     struct cw_idmap copies;             /* struct cw_copy, as owners name them */
     struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
+    struct cw_stream_slots stream_slots;
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
 };
 

@@ -33,6 +33,58 @@ CW_COLD void cw_stream_tell(struct cw_stream *stream)
     cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
 }
 
+/* Room in front of the data, so that they begin a line. */
+#define LEAD (CW_CACHE_LINE - offsetof(struct cw_stream_segment, data) % CW_CACHE_LINE)
+
+static struct cw_stream_segment *new_long_segment(void)
+{
+    const size_t size = (sizeof(struct cw_stream_segment) + LEAD + CW_STREAM_LONG + CW_CACHE_LINE - 1) &
+                        ~(size_t)(CW_CACHE_LINE - 1);
+    struct cw_stream_segment *segment = aligned_alloc(CW_CACHE_LINE, size);
+
+    if (segment != NULL) {
+        segment->size  = 0;
+        segment->state = CW_STREAM_SPARE;
+    }
+    return segment;
+}
+
+struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length)
+{
+    struct cw_stream_slots *slots      = &cw_op_state(worker)->stream_slots;
+    struct cw_stream_segment **segment = &slots->segments[slots->next];
+
+    if (*segment == NULL) {
+        *segment = new_long_segment();
+    }
+    if (*segment == NULL || __atomic_load_n(&(*segment)->state, __ATOMIC_ACQUIRE) != CW_STREAM_SPARE) {
+        return NULL; /* the program has it, or it is unread */
+    }
+    __atomic_store_n(&(*segment)->state, CW_STREAM_USED, __ATOMIC_RELAXED);
+    (*segment)->taken  = LEAD;
+    (*segment)->length = (uint32_t)(LEAD + length);
+    slots->next        = (slots->next + 1) % CW_STREAM_SLOTS;
+    return *segment;
+}
+
+/* What is spare is freed, and the rest when the program gives it back. */
+static void orphan(struct cw_stream_segment *segment)
+{
+    if (segment != NULL &&
+        __atomic_exchange_n(&segment->state, CW_STREAM_ORPHAN, __ATOMIC_ACQ_REL) == CW_STREAM_SPARE) {
+        free(segment);
+    }
+}
+
+void cw_stream_worker_end(struct ucp_worker *worker)
+{
+    unsigned i;
+
+    for (i = 0; i < CW_STREAM_SLOTS; i++) {
+        orphan(cw_op_state(worker)->stream_slots.segments[i]);
+    }
+}
+
 /* STR-14: reported once, until new data come. Those without a handle wait for one (STR-15). */
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max)
 {
@@ -81,10 +133,7 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         return; /* the peer ended in good order: what it left can be read (CLS-5) */
     }
     drop_unread(stream);
-    if (stream->spare != NULL &&
-        __atomic_exchange_n(&stream->spare->state, CW_STREAM_ORPHAN, __ATOMIC_ACQ_REL) == CW_STREAM_SPARE) {
-        free(stream->spare);
-    }
+    orphan(stream->spare);
     ep->stream = NULL;
     free(stream);
 }

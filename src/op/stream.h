@@ -39,6 +39,17 @@ struct cw_stream_segment {
  * to the program. */
 enum cw_stream_segment_state { CW_STREAM_PLAIN, CW_STREAM_SPARE, CW_STREAM_USED, CW_STREAM_ORPHAN };
 
+/* A worker has some for long packets, of all its streams, made at first use: what is allocated for each of them lies at
+ * the end of the heap, whose pages libc gives back and takes again all the time. They outlive it likewise. Their data
+ * begin a line. */
+#define CW_STREAM_LONG  ((16u << 10) + CW_CACHE_LINE)
+#define CW_STREAM_SLOTS 16u
+
+struct cw_stream_slots {
+    struct cw_stream_segment *segments[CW_STREAM_SLOTS];    /* SPARE or USED; NULL: not made yet */
+    unsigned next;
+};
+
 /* One per endpoint, made at first use. */
 struct cw_stream {
     struct ucp_ep *ep;
@@ -98,6 +109,10 @@ static inline struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
     }
     return segment;
 }
+
+/* A segment for so many bytes, at most CW_STREAM_LONG, from `taken` on. NULL: none is spare. */
+struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length);
+void cw_stream_worker_end(struct ucp_worker *worker);
 
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max);
 /* The endpoint is lost: receives end with this status, what is unread is dropped (ERR-8). */

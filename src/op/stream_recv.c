@@ -104,8 +104,14 @@ static inline struct cw_stream_segment *segment_new(size_t size)
 
 static inline struct cw_stream_segment *append(struct cw_stream *stream, size_t size)
 {
-    struct cw_stream_segment *segment = segment_new(size);
+    struct cw_stream_segment *segment = NULL;
 
+    if (size > SHARED_SEGMENT && size <= CW_STREAM_LONG) {
+        segment = cw_stream_get_long(stream->ep->worker, size);
+    }
+    if (segment == NULL) {
+        segment = segment_new(size);
+    }
     if (segment == NULL) {
         return NULL;
     }
@@ -201,7 +207,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
 
     if (cw_likely(stream->segments < CW_STREAM_SEGMENTS) || length > MAX_SHARED) {
         segment = append(stream, length);
-        to      = (segment == NULL) ? NULL : segment->data;
+        to      = (segment == NULL) ? NULL : segment->data + segment->taken;
     } else {
         to = share_last(stream, length);
     }
