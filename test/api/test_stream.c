@@ -332,6 +332,52 @@ static void test_str11_recv_data(void **state)
     cw_pair_close(pair);
 }
 
+/* Memory that is used again: data stay as they are until they are released, however many the program has. */
+static void test_str11_long_data_kept(void **state)
+{
+    enum { LENGTH = 600000, KEPT = 20, ROUNDS = 3 };
+    struct cw_pair *pair = *state;
+    struct cw_buffer out = cw_buffer_new(LENGTH);
+    size_t got, length = 0, count = 0, at[KEPT], lengths[KEPT];
+    void *kept[KEPT] = {NULL}, *data;
+
+    cw_pair_open(pair, &stream_config);
+    cw_pattern_fill(out.data, LENGTH, 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        ucp_request_param_t none = cw_param_none();
+        ucs_status_ptr_t sent = ucp_stream_send_nbx(pair->tx->ep, out.data, LENGTH, &none);
+
+        got = 0;
+        for (double end = cw_time_now_s() + CW_WAIT_S; got < LENGTH && cw_time_now_s() < end;) {
+            cw_pair_progress(pair);
+            data = ucp_stream_recv_data_nb(pair->rx->ep, &length);
+            assert_false(UCS_PTR_IS_ERR(data));
+            if (data == NULL) {
+                continue;
+            }
+            size_t slot = count++ * 7 % KEPT;
+            if (kept[slot] != NULL) {
+                assert_memory_equal(kept[slot], (char *)out.data + at[slot], lengths[slot]);
+                ucp_stream_data_release(pair->rx->ep, kept[slot]);
+            }
+            kept[slot] = data;
+            at[slot] = got;
+            lengths[slot] = length;
+            got += length;
+        }
+        assert_int_equal(got, LENGTH);
+        assert_int_equal(cw_pair_wait(pair, sent, "stream send"), UCS_OK);
+    }
+    for (size_t slot = 0; slot < KEPT; slot++) {
+        if (kept[slot] != NULL) {
+            assert_memory_equal(kept[slot], (char *)out.data + at[slot], lengths[slot]);
+            ucp_stream_data_release(pair->rx->ep, kept[slot]);
+        }
+    }
+    cw_buffer_free(&out);
+    cw_pair_close(pair);
+}
+
 static void test_str19_cancel_has_no_effect(void **state)
 {
     struct cw_pair *pair = *state;
@@ -615,6 +661,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_str8_waitall_waits_for_all, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str9_served_in_order, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str11_recv_data, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_str11_long_data_kept, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str19_cancel_has_no_effect, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str21_no_immediate_completion, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_opa16_force_immediate_completion, cw_test_setup, cw_test_teardown),
