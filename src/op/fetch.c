@@ -365,23 +365,14 @@ static void received(struct cw_fetch *fetch, uint64_t length)
     }
 }
 
-ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length)
+static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const void *payload, size_t length)
 {
-    const char *payload = (const char *)data + sizeof(struct cw_wire_rndv_data);
-    struct cw_wire_rndv_data header;
     struct cw_fetch *fetch;
-    uint64_t offset;
 
-    if (length <= sizeof(header)) {
-        return UCS_ERR_IO_ERROR;
+    if (id & CW_GET_ID) {
+        return cw_get_on_data(ep, id, offset, payload, length);
     }
-    memcpy(&header, data, sizeof(header));
-    length -= sizeof(header);
-    offset  = le64toh(header.offset);
-    if (le64toh(header.receive_id) & CW_GET_ID) {
-        return cw_get_on_data(ep, le64toh(header.receive_id), offset, payload, length);
-    }
-    fetch   = find(ep, le64toh(header.receive_id));
+    fetch = find(ep, id);
     if (!expects(fetch, offset, length)) {
         return UCS_ERR_IO_ERROR;
     }
@@ -392,6 +383,29 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
     }
     received(fetch, length);
     return UCS_OK;
+}
+
+ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_data header;
+
+    if (length <= sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    return take(ep, le64toh(header.receive_id), le64toh(header.offset), (const char *)data + sizeof(header),
+                length - sizeof(header));
+}
+
+ucs_status_t cw_fetch_on_whole(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_get_data header;
+
+    if (length <= sizeof(header)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&header, data, sizeof(header));
+    return take(ep, le64toh(header.receive_id), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
 unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)

@@ -60,6 +60,7 @@ void cw_fetch_quiesce(struct ucp_ep *ep);
 
 /* Packets and upcalls. */
 ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_fetch_on_whole(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length);
 unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
 void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length);

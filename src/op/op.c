@@ -81,6 +81,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_STAY]          = stay,
     [CW_PACKET_REGION]        = cw_reach_on_region,
     [CW_PACKET_PUT_COUNTED]   = cw_ledger_on_put,
+    [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
 };
 
 static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)

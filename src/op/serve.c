@@ -10,7 +10,7 @@
 #include "op/rma.h"
 #include "op/send.h"
 
-#define SHORT_BYTES 256u /* put together with the header on the stack */
+#define SHORT_BYTES 256u /* of a short send */
 
 /* ---- put ---- */
 
@@ -170,18 +170,30 @@ static size_t pack_part(void *dest, size_t max, void *arg)
     return sizeof(part->header) + part->length;
 }
 
-static ucs_status_t send_part(struct cw_conn *conn, struct part *part)
+/* The only one. */
+static size_t pack_whole(void *dest, size_t max, void *arg)
 {
-    const size_t payload = sizeof(part->header.offset) + part->length;
-    char bytes[sizeof(part->header.offset) + SHORT_BYTES];
+    const struct cw_wire_get_data header = {.receive_id = ((const struct part *)arg)->header.receive_id};
+    const struct part *part              = arg;
 
-    if (part->length > SHORT_BYTES || payload > conn->iface->limits.max_short) {
-        return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(part->header) + part->length,
-                                                  pack_part, part);
+    (void)max;
+    memcpy(dest, &header, sizeof(header));
+    cw_bytes_copy_any((char *)dest + sizeof(header), part->from, part->length);
+    return sizeof(header) + part->length;
+}
+
+static ucs_status_t send_part(struct cw_conn *conn, struct part *part, int whole)
+{
+    const struct cw_transport *transport = conn->iface->transport;
+
+    if (!whole) {
+        return transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(part->header) + part->length, pack_part, part);
     }
-    memcpy(bytes, &part->header.offset, sizeof(part->header.offset));
-    cw_bytes_copy(bytes + sizeof(part->header.offset), part->from, part->length);
-    return conn->iface->transport->send_short(conn, CW_PACKET_RNDV_DATA, part->header.receive_id, bytes, payload);
+    if (part->length <= SHORT_BYTES && part->length <= conn->iface->limits.max_short) {
+        return transport->send_short(conn, CW_PACKET_GET_DATA, part->header.receive_id, part->from, part->length);
+    }
+    return transport->send_bcopy(conn, CW_PACKET_GET_DATA, sizeof(struct cw_wire_get_data) + part->length, pack_whole,
+                                 part);
 }
 
 /* Whether copied packets, sent now, are the answer: one, or a few. */
@@ -196,7 +208,7 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
 /* As answer_now, for what fits a cell: the answer is written where it goes. */
 static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
 {
-    struct cw_wire_rndv_data *header = (void *)ep->cells->cell->data;
+    struct cw_wire_get_data *header = (void *)ep->cells->cell->data;
     ucs_status_t status;
     void *from;
 
@@ -204,9 +216,9 @@ static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
     if (cw_unlikely(status != UCS_OK)) {
         return status;
     }
-    *header = (struct cw_wire_rndv_data){.receive_id = htole64(get->receive_id)};
+    *header = (struct cw_wire_get_data){.receive_id = htole64(get->receive_id)};
     cw_bytes_copy(header + 1, from, get->length);
-    cw_cell_send(ep->cells, CW_PACKET_RNDV_DATA, sizeof(*header) + get->length);
+    cw_cell_send(ep->cells, CW_PACKET_GET_DATA, sizeof(*header) + get->length);
     cw_mem_leave(ep->worker->context);
     cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
     return UCS_OK;
@@ -214,10 +226,7 @@ static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
 
 static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
 {
-    const size_t offset = sizeof(uint64_t);
-
-    return get->length <= CW_CELL_SHORT - offset && get->length <= get->piece &&
-           cw_ep_has_cell(ep, offset + get->length);
+    return get->length <= CW_CELL_SHORT && get->length <= get->piece && cw_ep_has_cell(ep, get->length);
 }
 
 /* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */
@@ -236,7 +245,7 @@ static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t 
         part.length        = (get->length - *sent_p < max) ? (size_t)get->length - *sent_p : max;
         part.from          = (char *)from + *sent_p;
         part.header.offset = htole64(*sent_p);
-        status             = send_part(ep->conn, &part);
+        status             = send_part(ep->conn, &part, part.length == get->length);
         *sent_p           += (status == UCS_OK) ? part.length : 0;
     }
     cw_mem_leave(ep->worker->context);

@@ -26,7 +26,7 @@ struct cw_wire_put_rts {
 };
 
 /* Asks for bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
- * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: zero. RNDV_DATA or GET_REFUSED answers. */
+ * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: zero. RNDV_DATA, GET_DATA or GET_REFUSED answers. */
 struct cw_wire_get {
     uint64_t token;
     uint64_t address;
@@ -34,6 +34,11 @@ struct cw_wire_get {
     uint64_t receive_id;
     uint32_t piece;
     uint32_t reserved;
+};
+
+/* The whole answer in one packet, as RNDV_DATA from offset 0. 0/8: id of the receive. Payload: at least one byte. */
+struct cw_wire_get_data {
+    uint64_t receive_id;
 };
 
 /* 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
@@ -115,7 +120,8 @@ struct cw_wire_helped {
 };
 
 _Static_assert(sizeof(struct cw_wire_put) == 16 && sizeof(struct cw_wire_put_rts) == 40 &&
-               sizeof(struct cw_wire_get) == 40 && sizeof(struct cw_wire_get_refused) == 16 &&
+               sizeof(struct cw_wire_get) == 40 && sizeof(struct cw_wire_get_data) == 8 &&
+                   sizeof(struct cw_wire_get_refused) == 16 &&
                    sizeof(struct cw_wire_amo) == 48 && sizeof(struct cw_wire_amo_reply) == 24 &&
                    sizeof(struct cw_wire_flush) == 8 && sizeof(struct cw_wire_flushed) == 16 &&
                    sizeof(struct cw_wire_help) == 56 && sizeof(struct cw_wire_helped) == 16, "sizes on the wire");

@@ -25,7 +25,7 @@ struct record {
 
 static struct record records[MAX_RECORDS];
 static unsigned num_records;
-static uint8_t sent[MAX_SENT];     /* the bytes of RNDV_DATA, by their offset */
+static uint8_t sent[MAX_SENT];     /* the bytes of RNDV_DATA, by their offset, and of GET_DATA */
 static int blocked;                /* no room */
 static int keeps;                  /* placed packets are not given back ... */
 static struct cw_completion *kept; /* ... but by this */
@@ -43,6 +43,9 @@ static inline ucs_status_t record(uint8_t id, const uint8_t *bytes, size_t lengt
         memcpy(&offset, bytes + 8, sizeof(offset));
         assert_true(le64toh(offset) + length - 16 <= sizeof(sent));
         memcpy(sent + le64toh(offset), bytes + 16, length - 16);
+    } else if (id == CW_PACKET_GET_DATA) {
+        assert_in_range(length, 9, 8 + sizeof(sent));
+        memcpy(sent, bytes + 8, length - 8);
     }
     return UCS_OK;
 }

@@ -213,6 +213,16 @@ static inline void feed_data(uint64_t id, uint64_t offset, size_t length)
     feed(CW_PACKET_RNDV_DATA, packet, sizeof(header) + length);
 }
 
+static inline void feed_whole(uint64_t id, size_t length)
+{
+    uint8_t packet[sizeof(struct cw_wire_get_data) + 2 * ROOM];
+    const struct cw_wire_get_data header = {.receive_id = htole64(id)};
+
+    memset(packet, 0xee, sizeof(packet));
+    memcpy(packet, &header, sizeof(header));
+    feed(CW_PACKET_GET_DATA, packet, sizeof(header) + length);
+}
+
 static inline int setup(void **state)
 {
     ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,

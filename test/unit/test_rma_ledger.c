@@ -469,6 +469,13 @@ static void test_get_answered(void **state)
     assert_int_equal(local[0], 0xee);
     assert_int_equal(local[99], 0xee);
     assert_int_equal(local[100], 0x11);
+    memset(local, 0x11, 100);
+    request = get();
+    feed_whole(word_of(sent_packet(CW_PACKET_GET), 24), 100);
+    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(local[0], 0xee);
+    assert_int_equal(local[99], 0xee);
+    assert_int_equal(local[100], 0x11);
     request = get();
     feed_refused(word_of(sent_packet(CW_PACKET_GET), 24), UCS_ERR_INVALID_ADDR);
     assert_int_equal(finish(request), UCS_ERR_INVALID_ADDR);
@@ -485,7 +492,7 @@ static void test_get_answered_wrongly(void **state)
 
     (void)state;
     for (int copied = 0; copied < 2; copied++) {
-        for (int i = 0; i < 9; i++) {
+        for (int i = 0; i < 10; i++) {
             begin_ledger();
             request = get();
             id      = word_of(sent_packet(CW_PACKET_GET), 24);
@@ -511,6 +518,8 @@ static void test_get_answered_wrongly(void **state)
                 feed_data(id ^ (UINT64_C(1) << 31), 0, 100); /* of those that others ask for */
             } else if (i == 7) {
                 feed_refused(id + 1, UCS_ERR_INVALID_ADDR);
+            } else if (i == 9) {
+                feed_whole(id, 101);
             } else {
                 feed_data(id, 0, 100);
                 feed_data(id, 0, 100);

@@ -242,7 +242,7 @@ static void test_put_behind_get(void **state)
     progress();
     assert_int_equal(count_packets(CW_PACKET_PUT), 1);
     assert_true(is_pending(over));
-    feed_data(id, 0, 100);
+    feed_whole(id, 100);
     assert_int_equal(finish(get), UCS_OK);
     assert_int_equal(finish(over), UCS_OK);
     assert_int_equal(count_packets(CW_PACKET_PUT), 2);
