@@ -446,6 +446,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .max_zcopy        = iface->limits.max_zcopy,
                                       .max_placed       = iface->limits.max_placed,
                                       .memory           = iface->transport->peer_ready != NULL,
+                                      .grows            = iface->transport->grow != NULL,
                                       .rndv_thresh      = config->rndv_thresh,
                                       .rndv_setting     = "RNDV_THRESH",
                                       .rndv_fast_thresh = config->rndv_send_nbr_thresh,

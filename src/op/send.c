@@ -202,19 +202,41 @@ static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
     return length <= conn->iface->limits.max_bcopy || (send->kind->used_in_place && length <= conn->max_whole);
 }
 
-static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
+static int is_forced(const struct cw_send *send, const struct cw_protocol_plan *plan)
+{
+    return plan->rndv_forced || (send->fast && plan->rndv_fast_min != plan->rndv_min);
+}
+
+static size_t rndv_min(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol_plan *plan = ep->conn->iface->plan;
-    const size_t length                 = send->extra + send->cursor.length;
-    const size_t min                    = send->fast ? plan->rndv_fast_min : plan->rndv_min;
-    const int used                      = send->kind->used_in_place && min == plan->rndv_min;
-    const size_t late                   = (send->cursor.class_id == UCP_DATATYPE_IOV) ? plan->rndv_list_min :
-                                          used ? plan->rndv_late_min : 0;
+    size_t min                          = send->fast ? plan->rndv_fast_min : plan->rndv_min;
 
+    if ((send->cursor.class_id == UCP_DATATYPE_IOV || (send->kind->used_in_place && min == plan->rndv_min)) &&
+        min < plan->rndv_late_min) {
+        min = plan->rndv_late_min;
+    }
+    return (min < ep->conn->eager_end && !is_forced(send, plan)) ? ep->conn->eager_end : min;
+}
+
+static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
+{
     return send->force == CW_SEND_RNDV ||
            (send->force == CW_SEND_BY_PLAN &&
-            ((length >= min && length >= late) ||
+            (send->extra + send->cursor.length >= rndv_min(ep, send) ||
              (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
+}
+
+static ucs_status_t announce(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_conn *conn = request->ep->conn;
+
+    cw_dt_pack_ahead(&send->cursor);
+    if (conn->iface->transport->grow != NULL && send->force == CW_SEND_BY_PLAN && !is_forced(send, conn->iface->plan)) {
+        conn->iface->transport->grow(conn, send->extra + send->cursor.length);
+    }
+    return cw_send_announce(request);
 }
 
 static int fits_one_zcopy(const struct ucp_ep *ep, const struct cw_send *send)
@@ -265,8 +287,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
             return CW_HOLD;
         }
         if (goes_by_rndv(request->ep, send)) {
-            cw_dt_pack_ahead(&send->cursor);
-            return cw_send_announce(request);
+            return announce(request);
         }
         if (fits_one_zcopy(request->ep, send)) {
             return send_whole(request, 1);

@@ -7,8 +7,7 @@
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_LATE   (320u << 10) /* of what is used in the packet */
-#define RNDV_AUTO_LIST   (8u << 20)   /* of lists: by packets both sides copy */
+#define RNDV_AUTO_LATE   (320u << 10) /* of lists, copied by the sender alone; of what is used in the packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
 #define ZCOPY_AUTO       (16u << 10) /* or what does not fit one packet: another one costs more than bookkeeping */
 
@@ -30,7 +29,6 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
                           plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
-    plan->rndv_list_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LIST;
     plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ?
                           smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1) : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
@@ -57,7 +55,9 @@ unsigned cw_protocol_rows(const struct cw_protocol_input *input, const struct cw
     const size_t eager_end = (input->used_in_place && plan->rndv_late_min > plan->rndv_min) ? plan->rndv_late_min :
                              plan->rndv_min;
     const size_t packet    = input->max_bcopy - CW_PLAN_HEADER;
-    const char *rndv_why   = plan->rndv_forced ? input->rndv_setting : "a round trip costs less than copies from here";
+    const char *rndv_why   = plan->rndv_forced ? input->rndv_setting : input->grows ?
+                             "a round trip costs less than copies from here, unless a ring is in use" :
+                             "a round trip costs less than copies from here";
     const char *copies_why = (input->used_in_place && input->memory) ? "one packet where rings are wide, else several" :
                              "several packets, copied";
     unsigned count         = 0;

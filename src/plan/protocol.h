@@ -21,6 +21,7 @@ struct cw_protocol_input {
     size_t max_zcopy;           /* 0: cannot */
     size_t max_placed;          /* likewise */
     int memory;                 /* the peer's memory can be reached, if the system allows it */
+    int grows;                  /* a connection that moves a good deal has less of rendezvous */
     size_t rndv_thresh;         /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
     const char *rndv_setting;   /* where that comes from, for texts */
     size_t rndv_fast_thresh;    /* RNDV_SEND_NBR_THRESH */
@@ -34,8 +35,7 @@ struct cw_protocol_plan {
     size_t zcopy_min;           /* eager without a copy from here */
     size_t rndv_min;
     size_t rndv_fast_min;       /* of sends with FAST_CMPL */
-    size_t rndv_late_min;       /* at least, of active messages, used where they lie, */
-    size_t rndv_list_min;       /* and of lists of memory, which the sender alone could copy */
+    size_t rndv_late_min;       /* at least, of lists of memory, and of active messages, used where they lie */
     uint8_t rndv_forced;        /* the user set the threshold */
 };
 

@@ -175,6 +175,9 @@ struct cw_transport {
     /* As send_placed, in order with all other packets. NULL: no. */
     ucs_status_t (*send_in_place)(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion);
+    /* A message of that length is about to be announced, as `eager_end` of the connection is not above it. NULL: that
+     * never changes. */
+    void (*grow)(struct cw_conn *conn, size_t length);
     /* Between batch(conn, 1) and batch(conn, 0), which may be nested and return before the caller does, packets may be
      * kept and then handed over together. Never with a packet of another connection between them. NULL: a packet costs
      * the same alone. */
@@ -270,6 +273,9 @@ struct cw_conn {
     /* The same for the packets of a message that is cut into several, where longer ones are faster; not more than
      * max_whole. */
     size_t max_piece;
+    /* Messages shorter than this go in packets here, although the plan, unless told so by the user, has rendezvous for
+     * them. 0 in most. May change in any call. */
+    size_t eager_end;
 };
 
 /* What the packets of a long message may be. */

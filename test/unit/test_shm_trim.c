@@ -284,6 +284,54 @@ static void wide_areas_are_few(void **state)
     free(b);
 }
 
+/* Long messages are announced at first, and what they would have moved earns a wide area; then they go through the
+ * ring, until it has no room for long. */
+static void long_messages_come_in_when_the_peer_keeps_up(void **state)
+{
+    struct node *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
+    const size_t length = 100000;
+    uint64_t number;
+    unsigned i;
+
+    (void)state;
+    connect_both(a, b);
+    if (conn_of(a)->wide_bytes == 0) {
+        print_message("here all memory is reserved at once: skipped\n");
+        skip();
+    }
+    for (i = 0; i < 11; i++) {
+        assert_int_equal(a->conn->eager_end, 0);
+        cw_shm_transport.grow(a->conn, length);
+        cw_shm_transport.grow(a->conn, SIZE_MAX); /* too long in any case */
+    }
+    assert_true(conn_of(a)->is_wide);
+    assert_true(a->conn->eager_end > length);
+    for (i = 0; i < 3; i++) { /* short waits, then a long one */
+        do {
+            number = a->sent++;
+        } while (cw_shm_transport.send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
+        a->sent--;
+        now_ns += (i < 2) ? 1000 : SECOND / 100;
+        for (number = 0; number < 100; number++) {
+            both_progress(a, b);
+        }
+        assert_int_equal(b->received, a->sent);
+        assert_true((a->conn->eager_end > 0) == (i < 2));
+    }
+    cw_shm_transport.grow(a->conn, length);
+    assert_int_equal(a->conn->eager_end, 0);
+    now_ns += SECOND;
+    cw_shm_transport.grow(a->conn, length);
+    assert_true(a->conn->eager_end > length);
+    rest(a, b);
+    assert_false(conn_of(a)->is_wide);
+    assert_int_equal(a->conn->eager_end, 0);
+    node_free(a);
+    node_free(b);
+    free(a);
+    free(b);
+}
+
 /* Also a ring that gave its pages back in the middle of a lap, and more than once. */
 static void nothing_is_lost_by_it(void **state)
 {
@@ -343,6 +391,7 @@ int main(void)
         cmocka_unit_test(an_idle_connection_has_four_pages),
         cmocka_unit_test(sleepers_give_pages_back_when_they_are_awake),
         cmocka_unit_test(wide_areas_are_few),
+        cmocka_unit_test(long_messages_come_in_when_the_peer_keeps_up),
         cmocka_unit_test(nothing_is_lost_by_it),
         cmocka_unit_test(unread_packets_stay),
     };

@@ -39,25 +39,6 @@ enum shm_conn_state {
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
 
-/*
- * A ring that moves a good deal goes on in its wide byte area (shm_trim.c). Bytes are counted on through both, and a
- * packet says in which it lies, so the producer may change at any packet.
- */
-/* From the next packet on. */
-static inline void shm_producer_use(struct cw_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
-{
-    producer->bytes     = bytes;
-    producer->num_bytes = num_bytes;
-    producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
-}
-
-static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
-{
-    consumer->bytes     = bytes;
-    consumer->num_bytes = num_bytes;
-    consumer->wide      = wide;
-}
-
 /* The longest packet that finds room in any case: it may have to skip nearly its own length at the end of the area, and
  * up to a quarter of that was read, but not told. */
 static inline size_t shm_max_whole(uint32_t num_bytes)
@@ -120,7 +101,10 @@ struct shm_conn {
     uint64_t deadline_ns;           /* of a GREETING */
     uint64_t cool_seen;             /* cells received when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
-    uint64_t rested;                /* bytes sent when nothing was to be given back */
+    uint64_t rested;                /* bytes sent when nothing was to be given back ... */
+    uint64_t announced;             /* ... and those of messages since then that the wide area would have taken */
+    uint64_t blocked_ns;            /* when `blocked` was set, and ... */
+    uint64_t eager_ns;              /* ... not before this time long messages go through the ring */
     uint32_t wanted;                /* blocked: the packet for which there is to be room, if longer than max_bcopy */
     uint32_t num_bytes;             /* of a byte area, */
     uint32_t wide_bytes;            /* and of a wide one; 0: none */
@@ -259,6 +243,10 @@ void cw_shm_trim_begin(struct shm_conn *conn);
 void cw_shm_trim_later(struct shm_conn *conn);
 /* The same, of our ring, which has no room as far as we know: it may get a wide area. */
 void cw_shm_widen(struct shm_conn *conn);
+/* The slot. */
+void cw_shm_grow(struct cw_conn *conn, size_t length);
+/* There is room again in our ring: was that long ago? */
+void cw_shm_unblocked(struct shm_conn *conn);
 /* The connection is not open any more. */
 void cw_shm_trim_end(struct shm_conn *conn);
 /* `fire` of iface->trim. */

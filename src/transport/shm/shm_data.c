@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/probe.h"
+#include "os/clock.h"
 #include "os/unix_socket.h"
 
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
@@ -86,7 +87,8 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
     }
     if (!conn->blocked) {
         cw_shm_warm(conn);
-        conn->blocked = 1;
+        conn->blocked    = 1;
+        conn->blocked_ns = cw_clock_ns();
         shm_iface_of(&conn->super)->num_blocked++;
         cw_shm_inbox(shm_iface_of(&conn->super));
     }
@@ -273,6 +275,7 @@ static unsigned give_room(struct shm_iface *iface)
         if (conn->blocked && has_wanted_room(conn)) {
             conn->blocked = 0;
             conn->wanted  = 0;
+            cw_shm_unblocked(conn);
             iface->num_blocked--;
             cw_shm_inbox(iface);
             iface->super.upcalls->room(&conn->super);

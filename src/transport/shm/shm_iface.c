@@ -170,6 +170,7 @@ const struct cw_transport cw_shm_transport = {
     .send_short    = cw_shm_send_short,
     .cells          = cw_shm_cells,
     .send_bcopy    = cw_shm_send_bcopy,
+    .grow          = cw_shm_grow,
     .peer_ready    = cw_shm_peer_ready,
     .peer_read     = cw_shm_peer_read,
     .peer_write    = cw_shm_peer_write,

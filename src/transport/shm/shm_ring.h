@@ -79,6 +79,25 @@ static inline void shm_consumer_init(struct cw_consumer *consumer, struct cw_cel
     cw_cell_tell_at(consumer, cell_count + num_cells / 4);
 }
 
+/*
+ * A ring that moves a good deal goes on in its wide byte area (shm_trim.c). Bytes are counted on through both, and a
+ * packet says in which it lies, so the producer may change at any packet.
+ */
+/* From the next packet on. */
+static inline void shm_producer_use(struct cw_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
+{
+    producer->bytes     = bytes;
+    producer->num_bytes = num_bytes;
+    producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
+}
+
+static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
+{
+    consumer->bytes     = bytes;
+    consumer->num_bytes = num_bytes;
+    consumer->wide      = wide;
+}
+
 /* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
  * start at its beginning. */
 static inline uint64_t shm_bytes_needed(uint64_t at, uint64_t length, uint32_t num_bytes)

@@ -8,7 +8,8 @@
  * that writes to a ring, lets go of its pages when nothing went through for a while and the consumer has read all. A
  * cell that became zeros is no packet for the consumer, whatever lap it waits for.
  *
- * A ring that moved a good deal goes on in a wide byte area until it rests (docs/decisions/shared-memory.md).
+ * A ring that moved a good deal goes on in a wide byte area until it rests, and what was announced counts as well; then
+ * long messages go through it, too (docs/decisions/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -21,6 +22,15 @@
 #define WIDEN_BYTES (1u << 20) /* so many have been sent before */
 #define WIDE_PIECE  ((16u << 10) + CW_CACHE_LINE) /* with its header: two copies overlap, a packet costs 50 ns */
 #define MAX_WIDE    16u        /* connections of a worker at a time: what they may keep of the machine's memory */
+
+/* Through a wide area go messages that are shorter. */
+#define EAGER_END (UINT64_C(8) << 20)
+
+/* Whoever waits for room so long has a peer without a processor, or one that computes, or did so itself. Then a ring
+ * moves no more than it holds, and rendezvous is better; packets are tried again after that many times the wait. */
+#define STALL_NS      UINT64_C(1000000)
+#define PAUSE         64u
+#define MOST_PAUSE_NS UINT64_C(1000000000)
 
 /* What a ring takes before it is taken for one in use: half a page of cells, a page of bytes. */
 #define SMALL_CELLS 32u
@@ -95,14 +105,52 @@ static void use_area(struct shm_conn *conn, int wide)
     shm_producer_use(&conn->tx, cw_shm_area(conn, 1, wide), num_bytes, wide ? SHM_WIDE : 0);
 }
 
+static void let_long_in(struct shm_conn *conn)
+{
+    if (cw_clock_ns() >= conn->eager_ns) {
+        conn->super.eager_end = EAGER_END;
+    }
+}
+
 void cw_shm_widen(struct shm_conn *conn)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
-    if (!conn->is_wide && conn->wide_bytes > 0 && conn->tx.byte_count - conn->rested >= WIDEN_BYTES &&
-        iface->num_wide < MAX_WIDE) {
+    if (!conn->is_wide && conn->wide_bytes > 0 && iface->num_wide < MAX_WIDE &&
+        conn->tx.byte_count - conn->rested + conn->announced >= WIDEN_BYTES) {
         iface->num_wide++;
         use_area(conn, 1);
+        let_long_in(conn);
+    }
+}
+
+void cw_shm_grow(struct cw_conn *super, size_t length)
+{
+    struct shm_conn *conn = shm_conn_of(super);
+
+    if (length >= EAGER_END) {
+        return;
+    }
+    if (conn->is_wide) {
+        let_long_in(conn);
+    } else {
+        conn->announced += length;
+        cw_shm_trim_later(conn);
+        cw_shm_widen(conn);
+    }
+}
+
+void cw_shm_unblocked(struct shm_conn *conn)
+{
+    uint64_t now, waited;
+
+    if (conn->super.eager_end > 0) {
+        now    = cw_clock_ns();
+        waited = now - conn->blocked_ns;
+        if (waited > STALL_NS) {
+            conn->super.eager_end = 0;
+            conn->eager_ns        = now + ((waited < MOST_PAUSE_NS / PAUSE) ? waited * PAUSE : MOST_PAUSE_NS);
+        }
     }
 }
 
@@ -112,6 +160,7 @@ static void narrow(struct shm_conn *conn)
         cw_shm_give_back(conn->tx.bytes - SHM_BYTES_LEAD, (size_t)conn->wide_bytes + SHM_PAGE);
         shm_iface_of(&conn->super)->num_wide--;
         use_area(conn, 0);
+        conn->super.eager_end = 0;
         conn->wanted = 0; /* it is empty: there is room for whatever comes next */
     }
 }
@@ -138,6 +187,7 @@ static int trim(struct shm_conn *conn)
         narrow(conn);
         give_back(&conn->tx);
         conn->rested     = conn->tx.byte_count;
+        conn->announced  = 0;
         conn->trim_looks = 0;
     } else {
         conn->trim_looks--;
