@@ -10,11 +10,25 @@
 #include "core/proto_info.h"
 #include "plan/choose.h"
 
+/* A mode of a newer level would be half kept: what looks at it knows two. */
+static int is_known_mode(const ucp_ep_params_t *params)
+{
+    if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) &&
+        (unsigned)params->err_mode > UCP_ERR_HANDLING_MODE_PEER) {
+        cw_error("cannot create an endpoint: there is no error handling mode %u", (unsigned)params->err_mode);
+        return 0;
+    }
+    return 1;
+}
+
 static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
 {
     struct cw_address address;
     ucs_status_t status;
 
+    if (!is_known_mode(params)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
     status = cw_address_decode(params->address, &address);
     if (status != UCS_OK) {
         cw_error("cannot create an endpoint: the bytes given are no worker address of this library");
@@ -38,6 +52,9 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
         if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
             cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
             return UCS_ERR_INVALID_PARAM;
+        }
+        if (!is_known_mode(params)) {
+            return UCS_ERR_UNSUPPORTED;
         }
         cw_worker_enter(worker);
         status = cw_meet_create(worker, params, ep_p);

@@ -95,8 +95,9 @@ ucs_status_t cw_allow_list_parse(const struct cw_value_spec *spec, const char *t
         return status;
     }
     for (i = 0; i < list.list.count; ++i) {
-        /* A second ^ would be read as the first one when the list is printed and read again. */
-        if (strcmp(list.list.names[i], "all") == 0 || list.list.names[i][0] == '^') {
+        /* At the head of what is allowed a name with ^ would be read as another list; elsewhere it names nothing. */
+        if (strcmp(list.list.names[i], "all") == 0 ||
+            (i == 0 && list.mode == CW_LIST_ALLOW && list.list.names[i][0] == '^')) {
             free(list.list.names);
             return UCS_ERR_INVALID_PARAM;
         }

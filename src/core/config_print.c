@@ -180,5 +180,7 @@ void cw_config_print_groups(const struct cw_config *config, FILE *stream, const 
 
 void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags)
 {
-    cw_config_print_groups(config, stream, title, flags, 1u << CW_GROUP_CONTEXT);
+    /* Comments alone say nothing of any setting. */
+    cw_config_print_groups(config, stream, title, flags,
+                           ((unsigned)flags & UCS_CONFIG_PRINT_CONFIG) ? 1u << CW_GROUP_CONTEXT : 0);
 }

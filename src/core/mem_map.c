@@ -134,7 +134,14 @@ static ucs_status_t refuse(const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* MEM-1, MEM-4, MEM-6, MEM-10, MEM-32 */
+/* Memory of the program's own of the kind RDMA: until 1.13 that number said that the kind is not known (VER-1). */
+static int may_be_host(unsigned memory_type, int allocates)
+{
+    return memory_type == UCS_MEMORY_TYPE_HOST || memory_type == UCS_MEMORY_TYPE_UNKNOWN ||
+           (memory_type == UCS_MEMORY_TYPE_RDMA && !allocates);
+}
+
+/* MEM-1, MEM-3, MEM-4, MEM-6, MEM-10, MEM-32 */
 static ucs_status_t check(const struct order *order)
 {
     const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0, fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0;
@@ -146,13 +153,16 @@ static ucs_status_t check(const struct order *order)
     if (!order->has_length) {
         return refuse("the length is missing");
     }
-    if (fixed && !allocates) {
+    if (fixed && !allocates && (order->length > 0 || order->address != NULL)) {
         return refuse("UCP_MEM_MAP_FIXED needs UCP_MEM_MAP_ALLOCATE");
+    }
+    if (fixed && (uintptr_t)order->address % cw_memory_page() != 0) {
+        return refuse("the fixed address is not the start of a page");
     }
     if (order->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         return refuse("the memory type does not exist");
     }
-    if (order->memory_type != UCS_MEMORY_TYPE_UNKNOWN && order->memory_type != UCS_MEMORY_TYPE_HOST) {
+    if (!may_be_host(order->memory_type, allocates)) {
         cw_error("cannot map memory of type %s: only memory of the host is known",
                  ucs_memory_type_names[order->memory_type]);
         return UCS_ERR_UNSUPPORTED;
@@ -162,9 +172,6 @@ static ucs_status_t check(const struct order *order)
     }
     if (order->address == NULL && (fixed || !allocates)) {
         return refuse("the address is missing");
-    }
-    if (fixed && (uintptr_t)order->address % cw_memory_page() != 0) {
-        return refuse("the fixed address is not the start of a page");
     }
     if ((fixed || !allocates) && order->length > UINTPTR_MAX - (uintptr_t)order->address) {
         return refuse("the range of addresses wraps around");
@@ -278,7 +285,8 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
         cw_error("advice about memory needs address, length and advice");
         return UCS_ERR_INVALID_PARAM;
     }
-    if (!cw_mem_covers(mem, params->address, params->length)) {
+    if (!cw_mem_covers(mem, params->address, params->length) ||
+        (uintptr_t)params->address - mem->key.address > mem->key.length) {
         cw_error("advice about %zu bytes at %p, which are not within the registered memory", params->length,
                  params->address);
         return UCS_ERR_INVALID_PARAM;

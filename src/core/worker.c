@@ -473,5 +473,8 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
     for (i = 0; i < worker->num_ifaces; i++) {
         fprintf(stream, "#               transport: %s\n", worker->ifaces[i]->transport->name);
     }
+    if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the owner's CPU */
+        fprintf(stream, "#                 atomics: all of them\n");
+    }
     fprintf(stream, "#\n");
 }

@@ -217,6 +217,29 @@ static void test_ep9_adoption_with_another_error_mode(void **state)
     cw_pair_close(pair);
 }
 
+static void test_ep1_error_mode_that_does_not_exist(void **state)
+{
+    static const unsigned modes[] = {UCP_ERR_HANDLING_MODE_PEER + 1, 255, 256, 257, 0xffffffffu};
+    struct cw_pair *pair = *state;
+    ucp_ep_params_t params;
+    ucp_ep_h ep = NULL;
+    size_t length;
+    void *blob;
+
+    cw_pair_open(pair, NULL);
+    blob = cw_worker_address(pair->rx->worker, &length);
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        memset(&params, 0xff, sizeof(params));
+        params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+        params.address = blob;
+        params.err_mode = (ucp_err_handling_mode_t)modes[i];
+        assert_int_equal(ucp_ep_create(pair->tx->worker, &params, &ep), UCS_ERR_UNSUPPORTED);
+    }
+    free(blob);
+    ping_over(pair, pair->tx->ep, pair->rx->worker, 1);
+    cw_pair_close(pair);
+}
+
 static void test_ep11_several_endpoints_between_two_workers(void **state)
 {
     enum { COUNT = 8, EACH = 20 };
@@ -535,6 +558,7 @@ int main(int argc, char **argv)
                                         cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep8_ep10_send_before_the_peer_creates, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep9_adoption_with_another_error_mode, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_ep1_error_mode_that_does_not_exist, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep11_several_endpoints_between_two_workers, cw_test_setup,
                                         cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ep12_to_oneself, cw_test_setup, cw_test_teardown),

@@ -27,6 +27,7 @@ static void test_mem1_what_is_missing(void **state)
 {
     struct cw_pair *pair = *state;
     ucp_mem_map_params_t params;
+    ucp_mem_h memh;
     char byte;
 
     cw_pair_open(pair, &plain);
@@ -44,6 +45,11 @@ static void test_mem1_what_is_missing(void **state)
     assert_int_equal(cw_mem_refusal(pair->tx->context, &params), UCS_ERR_INVALID_PARAM);
     params = cw_mem_params(&byte, 1, UCP_MEM_MAP_FIXED); /* MEM-6 */
     assert_int_equal(cw_mem_refusal(pair->tx->context, &params), UCS_ERR_INVALID_PARAM);
+    params = cw_mem_params(&byte, 0, UCP_MEM_MAP_FIXED);
+    assert_int_equal(cw_mem_refusal(pair->tx->context, &params), UCS_ERR_INVALID_PARAM);
+    params = cw_mem_params(NULL, 0, UCP_MEM_MAP_FIXED); /* MEM-3 */
+    assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
+    cw_mem_unmap(pair->tx->context, memh);
     cw_pair_close(pair);
 }
 
@@ -320,6 +326,14 @@ static void test_mem10_kinds_of_memory(void **state)
         assert_int_equal(cw_mem_query(memh).mem_type, UCS_MEMORY_TYPE_HOST);
         cw_mem_unmap(pair->tx->context, memh);
     }
+    params = cw_mem_params(bytes, sizeof(bytes), 0); /* what UCS_MEMORY_TYPE_UNKNOWN was until 1.13 */
+    params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+    params.memory_type = UCS_MEMORY_TYPE_RDMA;
+    assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
+    assert_int_equal(cw_mem_query(memh).mem_type, UCS_MEMORY_TYPE_HOST);
+    cw_mem_unmap(pair->tx->context, memh);
+    params = cw_mem_params(NULL, sizeof(bytes), UCP_MEM_MAP_ALLOCATE);
+    params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
     for (int type = UCS_MEMORY_TYPE_HOST + 1; type < UCS_MEMORY_TYPE_LAST; type++) {
         params.memory_type = (ucs_memory_type_t)type;
         status = cw_mem_refusal(pair->tx->context, &params);
@@ -459,6 +473,7 @@ static void test_mem14_advice(void **state)
         assert_int_equal(advise(context, memh, ALL, (char *)attr.address - 1, 10, UCP_MADV_NORMAL),
                          UCS_ERR_INVALID_PARAM);
         assert_int_equal(advise(context, memh, ALL, end - 1, 2, UCP_MADV_NORMAL), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(advise(context, memh, ALL, end + 1, 0, UCP_MADV_NORMAL), UCS_ERR_INVALID_PARAM);
         if (!cw_test_reference()) { /* it does not see the wrap-around */
             assert_int_equal(advise(context, memh, ALL, base + 1, SIZE_MAX, UCP_MADV_NORMAL), UCS_ERR_INVALID_PARAM);
         }

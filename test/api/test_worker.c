@@ -248,7 +248,7 @@ static void test_wrk11_print_info(void **state)
     FILE *stream = open_memstream(&text, &size);
     ucp_worker_params_t params = garbage_params();
 
-    pair->sides[0].context = open_context(UCP_FEATURE_TAG);
+    pair->sides[0].context = open_context(UCP_FEATURE_TAG | UCP_FEATURE_AMO64);
     params.field_mask = UCP_WORKER_PARAM_FIELD_NAME;
     params.name = "my worker";
     assert_int_equal(ucp_worker_create(pair->sides[0].context, &params, &pair->sides[0].worker), UCS_OK);
@@ -259,6 +259,7 @@ static void test_wrk11_print_info(void **state)
     assert_int_equal(text[0], '#');
     assert_true(cw_test_reference() || strstr(text, "my worker") != NULL); /* 1.13 prints host:pid always */
     assert_non_null(strstr(text, "address:"));
+    assert_non_null(strstr(text, "atomics: "));
     assert_non_null(strstr(text, wanted));
     free(address);
     free(text);

@@ -196,6 +196,9 @@ static void body_cfg28(void)
         child_check(*block == '#' || *block == '\n' || strncmp(block, "UCX_", 4) == 0);
     }
     free(text);
+    text = print(config, NULL, UCS_CONFIG_PRINT_DOC, 0); /* nothing to comment on */
+    child_check(text[0] == '#' && strstr(text, "UCX_") == NULL);
+    free(text);
     cw_config_free(config);
 }
 

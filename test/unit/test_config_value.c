@@ -234,7 +234,8 @@ static void test_cfg61_allow_list(void **state)
     (void)state;
     CHECK(CW_VALUE_ALLOW_LIST, {"all", "all"}, {"tcp,self", "tcp,self"}, {"^tcp", "^tcp"}, {"^tcp,ib", "^tcp,ib"},
           {"", ""}, {"^", "^"}, {"\\rc", "\\rc"}, {"ud:aux", "ud:aux"}, {"all,tcp", NULL}, {"tcp,all", NULL},
-          {"^all", NULL}, {"tcp,^self", NULL}, {"^^tcp", NULL}, {",^a", NULL}, {",all", NULL}, {"a=b", NULL});
+          {"^all", NULL}, {",all", NULL}, {",^a", NULL}, {"a=b", NULL}, {"tcp,^self", "tcp,^self"},
+          {"^tcp,^self", "^tcp,^self"}, {"^^tcp", "^^tcp"}, {"^,^a", "^^a"});
     assert_int_equal(cw_value_parse(&spec, "^tcp,ib", &list), UCS_OK);
     assert_int_equal(list.mode, CW_LIST_EXCEPT);
     assert_int_equal(list.list.count, 2);

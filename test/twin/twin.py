@@ -1,0 +1,100 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Runs the program `twin` on the system's libucp and on ours and compares what it told.
+
+    twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE] [--tls LIST] [--only WORD] [--print]
+
+A difference is a line `CASE: WHAT: THE OTHER'S => OURS`, and a failure unless an entry of the list of known differences
+is found in it: REGEX, two blanks or more, and the reason.
+
+Status: 0, 1 for a difference that the list does not know.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+
+BY_NAME = ("config.values", "config.defaults")
+
+
+def told(options, directory):
+    """What the program tells on the library of a directory: {case: its lines}."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("UCX_", "LD_"))}
+    env.update({"LD_LIBRARY_PATH": directory, "UCX_TLS": options.tls, "UCX_LOG_LEVEL": "fatal",
+                "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_HANDLE_ERRORS": "none"})
+    result = subprocess.run([options.program] + ([options.only] if options.only else []), env=env, text=True,
+                            errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                            stdin=subprocess.DEVNULL, check=False)
+    lines = result.stdout.splitlines()
+    if not lines or os.path.dirname(lines[0]) != os.path.realpath(directory):
+        sys.exit("the library in use is %s, not one of %s" % (lines[0] if lines else "unknown", directory))
+    if result.returncode != 0:
+        sys.exit("the program ended with status %d" % result.returncode)
+    cases = {}
+    for line in lines[1:]:
+        name, text = line.split(": ", 1)
+        cases.setdefault(name, []).append(text)
+    return cases
+
+
+def keyed(lines):
+    """{what a line is about, and which one of that: line}"""
+    result, seen = {}, {}
+    for line in lines:
+        key = line.split(": ", 1)[0] if ": " in line else ""
+        seen[key] = seen.get(key, 0) + 1
+        result[key, seen[key]] = line
+    return result
+
+
+def differences(theirs, ours):
+    """Lines that differ. What only one knows of in the configuration (names of settings) does not count."""
+    for name in dict.fromkeys(list(theirs) + list(ours)):
+        one, other = keyed(theirs.get(name, [])), keyed(ours.get(name, []))
+        if name in BY_NAME:
+            names = {re.split("=", key[0])[0] for key in one} & {re.split("=", key[0])[0] for key in other}
+            one, other = ({key: line for key, line in lines.items() if re.split("=", key[0])[0] in names}
+                          for lines in (one, other))
+        for key in dict.fromkeys(list(one) + list(other)):
+            if one.get(key) != other.get(key):
+                begin = key[0] + ": " if key[0] else ""
+                answers = [lines[key][len(begin):] if key in lines else "nothing" for lines in (one, other)]
+                yield "%s: %s%s => %s" % (name, begin, *answers)
+
+
+def known_differences(path):
+    if path is None:
+        return []
+    with open(path, encoding="utf-8") as file:
+        lines = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+    return [re.compile(re.split(r" {2,}", line)[0]) for line in lines]
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Compares two libraries by what a program tells of them.")
+    for name in ("--program", "--lib", "--other"):
+        parser.add_argument(name, required=True)
+    for name in ("--known", "--only"):
+        parser.add_argument(name)
+    parser.add_argument("--tls", default="all")
+    parser.add_argument("--print", action="store_true", dest="show")
+    options = parser.parse_args()
+    ours, theirs = told(options, options.lib), told(options, options.other)
+    if options.show:
+        for name, lines in ours.items():
+            print("\n".join("  %s: %s" % (name, line) for line in lines))
+    known, unknown, total = known_differences(options.known), 0, 0
+    for line in differences(theirs, ours):
+        total += 1
+        if not any(pattern.search(line) for pattern in known):
+            unknown += 1
+            print(line)
+    print("%d lines of %d cases, %d differ, %d of them unknown" %
+          (sum(map(len, ours.values())), len(ours), total, unknown))
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
