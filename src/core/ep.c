@@ -155,14 +155,17 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
     return UCS_OK;
 }
 
-static void drain(struct ucp_ep *ep)
+static void drain(struct ucp_ep *ep, struct cw_conn *batch)
 {
     struct cw_request *request;
     ucs_status_t status;
 
     while (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending)) {
         request = cw_list_head(&ep->pending, struct cw_request, link);
-        status  = request->send(request);
+        if (batch != NULL && ep->pending.next == ep->pending.prev) {
+            batch->iface->transport->batch(batch, CW_BATCH_LAST);
+        }
+        status = (request->flags & CW_REQUEST_HANDED_OVER) ? UCS_OK : request->send(request);
         if (status == CW_AGAIN) {
             cw_count(ep->worker, CW_COUNT_RETRIES, 1);
             return;
@@ -183,18 +186,37 @@ static void drain(struct ucp_ep *ep)
 
 void cw_ep_drain(struct ucp_ep *ep)
 {
+    const int gathers    = ep->gathers;
     struct cw_conn *conn = ep->conn;
 
-    if (ep->state != CW_EP_OPEN || cw_list_empty(&ep->pending)) {
+    ep->gathers = 0;
+    if (ep->state != CW_EP_OPEN || (cw_list_empty(&ep->pending) && !gathers)) {
         return;
     }
-    if (conn->iface->transport->batch == NULL || ep->pending.next == ep->pending.prev) {
-        drain(ep);
+    if (!gathers && (conn->iface->transport->batch == NULL || ep->pending.next == ep->pending.prev)) {
+        drain(ep, NULL);
         return;
     }
-    conn->iface->transport->batch(conn, 1);
-    drain(ep);
-    conn->iface->transport->batch(conn, 0);
+    if (!gathers) {
+        conn->iface->transport->batch(conn, CW_BATCH_LONG);
+    }
+    drain(ep, conn);
+    conn->iface->transport->batch(conn, CW_BATCH_END);
+}
+
+void cw_ep_gather(struct ucp_ep *ep)
+{
+    if (!ep->gathers) {
+        ep->gathers = 1;
+        ep->conn->iface->transport->batch(ep->conn, CW_BATCH_LONG);
+        cw_ep_reap_later(ep);
+    }
+}
+
+void cw_ep_gather_end(struct ucp_ep *ep)
+{
+    ep->gathers = 0;
+    ep->conn->iface->transport->batch(ep->conn, CW_BATCH_END);
 }
 
 void cw_ep_release_held(struct ucp_ep *ep)

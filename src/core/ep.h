@@ -64,6 +64,7 @@ struct ucp_ep {
     uint8_t error_reported;
     uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
     uint8_t placing_is_ours;            /* op/incoming: and we have to free it */
+    uint8_t gathers;                    /* a batch of the connection is open until the next progress */
     uint8_t tried_ifaces;               /* bit i: worker->ifaces[i] was dialled */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
@@ -86,7 +87,8 @@ struct ucp_ep {
     struct cw_hash_link index_link;     /* worker->ep_index */
     struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
     struct cw_list stored;              /* ... and what is complete, but was not received by the program */
-    uint64_t sent_round;                /* worker->round of the last small send that went out alone */
+    uint64_t sent_round;                /* worker->round of the last send that went out alone */
+    uint64_t announced_round;           /* likewise of an announcement */
     uint64_t eager_flying;              /* op/credit.h: sent, but not let go of by the peer; let go of, in all */
     uint64_t eager_acked;
     uint64_t eager_unread;              /* arrived and kept; let go of here, what the peer was told of and what not */
@@ -148,7 +150,7 @@ static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw
 static inline void cw_ep_waited(struct cw_request *request)
 {
     if (request->flags & CW_REQUEST_WAITING) {
-        request->flags &= (uint16_t)~CW_REQUEST_WAITING;
+        request->flags &= (uint16_t)~(CW_REQUEST_WAITING | CW_REQUEST_HANDED_OVER);
         cw_count(request->worker, CW_COUNT_WAITING, (uint64_t)-1);
     }
 }
@@ -178,7 +180,19 @@ static inline int cw_ep_collects(const struct ucp_ep *ep)
     return ep->sent_round == ep->worker->round;
 }
 
-/* A small send went out alone. */
+/* Longer ones are given to the system at once, but for the end of the last: it leaves with the next one, or with the
+ * next progress, which completes them all. Whether one more may be. */
+static inline int cw_ep_gathers(const struct ucp_ep *ep)
+{
+    return ep->gathers && ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending) &&
+           (cw_container_of(ep->pending.prev, struct cw_request, link)->flags & CW_REQUEST_HANDED_OVER);
+}
+
+/* From here on until progress, or until it is ended. */
+void cw_ep_gather(struct ucp_ep *ep);
+void cw_ep_gather_end(struct ucp_ep *ep);
+
+/* A send went out alone. */
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 {
     if (ep->conn->iface->transport->batch != NULL) {

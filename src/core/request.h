@@ -32,7 +32,8 @@ enum cw_request_flags {
     CW_REQUEST_IN_POOL     = 1 << 5,
     CW_REQUEST_WAITING     = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
     CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory, of which nothing is noted */
-    CW_REQUEST_SHARED      = 1 << 8  /* with PLAIN: of a worker with a lock */
+    CW_REQUEST_SHARED      = 1 << 8, /* with PLAIN: of a worker with a lock */
+    CW_REQUEST_HANDED_OVER = 1 << 9  /* waits for nothing but the next progress; core/ep.h */
 };
 
 /* What a plain receive goes through whose callback frees it. */

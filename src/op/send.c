@@ -188,9 +188,9 @@ static ucs_status_t send_in_pieces(struct cw_request *request)
     if (conn->iface->transport->batch == NULL) {
         return send_pieces(request);
     }
-    conn->iface->transport->batch(conn, 1);
+    conn->iface->transport->batch(conn, CW_BATCH_BEGIN);
     status = send_pieces(request);
-    conn->iface->transport->batch(conn, 0);
+    conn->iface->transport->batch(conn, CW_BATCH_END);
     return status;
 }
 
@@ -391,31 +391,87 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     return cw_request_handle(request);
 }
 
-/* Whether it may be collected with others (cw_ep_collects). */
-static int may_wait(const struct ucp_ep *ep, const struct cw_send *send, uint32_t attr_mask)
+/* Whether it may leave with others (cw_ep_collects), and complete in progress. */
+static int may_wait(const struct cw_send *send, uint32_t attr_mask)
 {
-    return send->extra + send->cursor.length < ep->conn->iface->plan->short_end && !send->kind->acknowledged &&
-           !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+    return !send->kind->acknowledged && !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+}
+
+/* Gives one to the system that follows another one without progress between. CW_AGAIN: to the queue with it. */
+static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
+{
+    const struct cw_send *send = cw_request_state(request);
+    ucs_status_t status;
+
+    if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end) {
+        cw_ep_reap_later(ep); /* where the queue is drained: nothing is gained by giving each to the system */
+        return CW_AGAIN;
+    }
+    cw_ep_gather(ep);
+    status = cw_send_attempt(request);
+    if (status == UCS_OK) {
+        request->flags |= CW_REQUEST_HANDED_OVER;
+        return CW_AGAIN;
+    }
+    if (status != CW_AGAIN) {
+        cw_ep_gather_end(ep); /* the system is full: nothing is to be gained either */
+    }
+    return status;
+}
+
+/* The first one leaves at once, so that the receiver can begin; further ones before progress wait for it. */
+static ucs_status_t announce_first(struct ucp_ep *ep, struct cw_request *request)
+{
+    ucs_status_t status;
+
+    if (ep->announced_round == ep->worker->round && ep->conn->iface->transport->batch != NULL) {
+        cw_ep_reap_later(ep);
+        return CW_AGAIN;
+    }
+    if (ep->gathers) {
+        cw_ep_gather_end(ep);
+    }
+    status              = cw_send_attempt(request);
+    ep->announced_round = ep->worker->round;
+    return status;
+}
+
+static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
+{
+    const int ready = cw_ep_ready(ep);
+    ucs_status_t status;
+
+    if (!ready && !cw_ep_gathers(ep)) {
+        return CW_AGAIN;
+    }
+    if (may_wait(cw_request_state(request), attr_mask)) {
+        if (goes_by_rndv(ep, cw_request_state(request))) {
+            return announce_first(ep, request);
+        }
+        if (cw_ep_collects(ep)) {
+            return follow(ep, request);
+        }
+    }
+    if (!ready) {
+        return CW_AGAIN;
+    }
+    status = cw_send_attempt(request);
+    cw_ep_sent_alone(ep);
+    return status;
 }
 
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
 {
     const struct cw_send *send = cw_request_state(request);
     struct ucp_ep *ep          = request->ep;
-    ucs_status_t status        = CW_AGAIN;
+    ucs_status_t status;
 
     cw_trace_note(request, CW_TRACE_BEGIN, send->kind->counter,
                   (send->kind->counter == CW_COUNT_TAG_SENT) ? send->tag : 0, send->cursor.length);
     if ((attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) && !is_immediate(ep, cw_request_state(request))) {
         return give_up(request, UCS_ERR_NO_RESOURCE);
     }
-    if (cw_ep_ready(ep)) {
-        if (cw_ep_collects(ep) && may_wait(ep, send, attr_mask)) {
-            cw_ep_reap_later(ep); /* where the queue is drained */
-        } else {
-            status = cw_send_attempt(request);
-        }
-    }
+    status = first_attempt(ep, request, attr_mask);
     switch (status) {
     case UCS_OK:
         if (attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {

@@ -75,13 +75,18 @@ static size_t smaller(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
+static size_t placed_piece(const struct cw_conn *conn)
+{
+    return (conn->placed_piece != 0) ? conn->placed_piece : conn->iface->limits.max_placed;
+}
+
 /* The next piece, straight out of the user's memory. */
 static ucs_status_t send_piece_zcopy(struct cw_request *request, enum cw_send_slot slot)
 {
     const struct cw_send *send            = cw_request_state(request);
     const struct cw_limits *limits        = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    const size_t max                      = (slot == CW_SEND_PLACED) ? limits->max_placed :
+    const size_t max                      = (slot == CW_SEND_PLACED) ? placed_piece(request->ep->conn) :
                                             limits->max_zcopy - sizeof(header);
 
     return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece), slot);

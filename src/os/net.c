@@ -348,15 +348,30 @@ ssize_t cw_net_send(int fd, const void *data, size_t length)
     return answer(ret);
 }
 
-ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count)
+static ssize_t send_parts(int fd, const struct iovec *iov, unsigned count, int flags)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = count};
     ssize_t ret;
 
     do {
-        ret = sendmsg(fd, &message, MSG_NOSIGNAL);
+        ret = sendmsg(fd, &message, MSG_NOSIGNAL | flags);
     } while (ret < 0 && errno == EINTR);
     return answer(ret);
+}
+
+ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count)
+{
+    return send_parts(fd, iov, count, 0);
+}
+
+ssize_t cw_net_sendv_more(int fd, const struct iovec *iov, unsigned count)
+{
+    return send_parts(fd, iov, count, MSG_MORE);
+}
+
+void cw_net_push(int fd)
+{
+    set_option(fd, IPPROTO_TCP, TCP_CORK, 0);
 }
 
 ssize_t cw_net_recv(int fd, void *data, size_t length)

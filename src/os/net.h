@@ -93,6 +93,9 @@ int cw_net_connect_result(int fd);
 /* Bytes moved, or -errno. Shortage of system memory reads as -EAGAIN. 0 from recv: the peer sends no more. */
 ssize_t cw_net_send(int fd, const void *data, size_t length);
 ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count);
+/* The same, and more is to follow at once: what does not fill a segment may wait for it, or for cw_net_push. */
+ssize_t cw_net_sendv_more(int fd, const struct iovec *iov, unsigned count);
+void cw_net_push(int fd);
 ssize_t cw_net_recv(int fd, void *data, size_t length);
 ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count);
 

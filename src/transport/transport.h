@@ -112,6 +112,9 @@ struct cw_iface_params {
     int peer_memory;                    /* the system's copies between processes may be used (cma in UCX_TLS) */
 };
 
+/* LONG: begins, and several messages follow, so that no end of one needs to leave by itself; LAST: but the next one. */
+enum cw_batch { CW_BATCH_END, CW_BATCH_BEGIN, CW_BATCH_LONG, CW_BATCH_LAST };
+
 struct cw_transport {
     const char *name;                   /* as in UCX_TLS, print_info and ep_query */
     uint8_t wire_id;                    /* names the transport in addresses; never reused */
@@ -178,10 +181,9 @@ struct cw_transport {
     /* A message of that length is about to be announced, as `eager_end` of the connection is not above it. NULL: that
      * never changes. */
     void (*grow)(struct cw_conn *conn, size_t length);
-    /* Between batch(conn, 1) and batch(conn, 0), which may be nested and return before the caller does, packets may be
-     * kept and then handed over together. Never with a packet of another connection between them. NULL: a packet costs
-     * the same alone. */
-    void (*batch)(struct cw_conn *conn, int begins);
+    /* Between BEGIN or LONG and END, which may be nested, packets may be kept and then handed over together. NULL: a
+     * packet costs the same alone. */
+    void (*batch)(struct cw_conn *conn, enum cw_batch what);
     /* UCS_OK: everything taken so far is out of this process' hands. UCS_INPROGRESS: `done` follows. CW_AGAIN:
      * too many wait already, `room` follows. NULL: always UCS_OK. With completion NULL it is a question only, which
      * UCS_OK or UCS_INPROGRESS answers. */
@@ -276,6 +278,8 @@ struct cw_conn {
     /* Messages shorter than this go in packets here, although the plan, unless told so by the user, has rendezvous for
      * them. 0 in most. May change in any call. */
     size_t eager_end;
+    /* Of send_placed: what one packet should have at most, so that several channels get some. 0: max_placed. */
+    size_t placed_piece;
 };
 
 /* What the packets of a long message may be. */

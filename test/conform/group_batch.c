@@ -241,6 +241,11 @@ static void test_in_place_blocked_sender_gets_room(void **state)
     finish(rig);
 }
 
+static void begin_kind(const struct cw_end *end, unsigned number)
+{
+    cw_subject.transport->batch(end->conn, (chance(number, 7) % 2 == 0) ? CW_BATCH_LONG : CW_BATCH_BEGIN);
+}
+
 /* Everything of a batch has left when it ends: the sender needs no progress. */
 static void test_batch_leaves_at_its_end(void **state)
 {
@@ -251,11 +256,18 @@ static void test_batch_leaves_at_its_end(void **state)
 
     begin_batch(rig, &one, &other);
     for (round = 0; round < cw_scaled(50); round++) {
-        cw_subject.transport->batch(one->conn, 1);
+        begin_kind(one, round);
         for (i = 0; i <= round % 9; i++) {
-            assert_int_equal(send_small(one, SMALL - i), UCS_OK);
+            if (i == round % 9 && chance(round, 8) % 2 == 0) {
+                cw_subject.transport->batch(one->conn, CW_BATCH_LAST);
+            }
+            if (cw_subject.transport->send_in_place != NULL && rig->a->iface->limits.max_placed > 0 && i % 3 == 1) {
+                assert_int_equal(send_in_place(one, 600), UCS_OK);
+            } else {
+                assert_int_equal(send_small(one, SMALL - i), UCS_OK);
+            }
         }
-        cw_subject.transport->batch(one->conn, 0);
+        cw_subject.transport->batch(one->conn, CW_BATCH_END);
         while (num_seen < next_sent) {
             cw_side_progress(rig->b);
             cw_deadline_check(deadline, "a batch that has ended");
@@ -278,7 +290,7 @@ static void test_batches_keep_order(void **state)
         depth  = 1 + chance(next_sent, 5) % 3;
         status = UCS_OK;
         for (i = 0; i < depth; i++) {
-            cw_subject.transport->batch(one->conn, 1);
+            begin_kind(one, (unsigned)next_sent + i);
             status = send_some(one, 3000);
             check_answer(status);
         }
@@ -287,7 +299,7 @@ static void test_batches_keep_order(void **state)
             check_answer(status);
         }
         for (i = 0; i < depth; i++) {
-            cw_subject.transport->batch(one->conn, 0);
+            cw_subject.transport->batch(one->conn, CW_BATCH_END);
         }
         if (status == CW_AGAIN || chance(next_sent, 6) % 4 == 0) {
             cw_rig_progress(rig);
@@ -314,14 +326,14 @@ static void test_flush_inside_a_batch(void **state)
 
     begin_batch(rig, &one, &other);
     cw_rig_need(cw_subject.transport->flush != NULL, "flush");
-    cw_subject.transport->batch(one->conn, 1);
+    cw_subject.transport->batch(one->conn, CW_BATCH_LONG);
     assert_int_equal(send_small(one, SMALL), UCS_OK);
     status = cw_subject.transport->flush(one->conn, &completion);
     cw_check(status == UCS_OK || status == UCS_INPROGRESS, "flush answers %d", status);
     num_loans += status == UCS_INPROGRESS;
     finish(rig);
     assert_int_equal(send_small(one, SMALL), UCS_OK);
-    cw_subject.transport->batch(one->conn, 0);
+    cw_subject.transport->batch(one->conn, CW_BATCH_END);
     finish(rig);
 }
 

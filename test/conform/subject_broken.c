@@ -148,10 +148,10 @@ static size_t pack_twice(void *dest, size_t max, void *arg)
     return real_pack(dest, max, arg);
 }
 
-static void batch(struct cw_conn *conn, int begins)
+static void batch(struct cw_conn *conn, enum cw_batch what)
 {
     (void)conn;
-    in_batch = begins;
+    in_batch = what != CW_BATCH_END;
 }
 
 static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,

@@ -19,7 +19,8 @@ static void test_who_joins(void **state)
 
     (void)state;
     dialled = open_pair(3, 3, &accepted);
-    assert_int_equal(left.iface->limits.max_placed, CW_TCP_RAILS_PLACED);
+    assert_int_equal(dialled->conn->placed_piece, CW_TCP_RAILS_PLACED);
+    assert_int_equal(accepted->conn->placed_piece, CW_TCP_RAILS_PLACED);
     parcel_post(dialled, CW_TCP_RAILS_MIN - 1);
     parcel_post(accepted, CW_TCP_RAILS_MIN - 1);
     DRIVE_UNTIL(&left, &right, num_placed == 2);
@@ -33,6 +34,7 @@ static void test_who_joins(void **state)
     for (i = 0; i < 2; i++) { /* one side wants none */
         dialled = open_pair(1 + i, 2 - i, &accepted);
         assert_true(tcp_conn(dialled)->rails == NULL && tcp_conn(accepted)->rails == NULL);
+        assert_int_equal(dialled->conn->placed_piece | accepted->conn->placed_piece, 0);
         parcel_post(dialled, left.iface->limits.max_placed);
         parcel_post(accepted, right.iface->limits.max_placed);
         DRIVE_UNTIL(&left, &right, num_placed == 2);

@@ -136,6 +136,7 @@ struct cw_tcp_conn {
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
     uint8_t slot;                 /* of a further socket; open: the same at both ends */
     uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
+    uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
     uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
 };

@@ -32,7 +32,7 @@ static void set_limits(struct cw_limits *limits, const struct cw_tcp_settings *s
     limits->max_bcopy     = settings->tx_seg_size;
     limits->max_zcopy     = CW_TCP_PACKET_MAX;
     limits->max_iov       = settings->max_iov;
-    limits->max_placed    = (settings->num_joined > 0) ? CW_TCP_RAILS_PLACED : CW_TCP_PLACED_MAX;
+    limits->max_placed    = CW_TCP_PLACED_MAX;
     limits->latency_ns    = 10000;
     limits->bandwidth_bps = settings->bandwidth_bps;
     limits->overhead_ns   = 2000;

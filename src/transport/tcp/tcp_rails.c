@@ -53,6 +53,7 @@ size_t cw_tcp_rails_offer(struct cw_tcp_conn *conn, void *pass)
     memcpy(pass, &id, sizeof(id));
     memcpy((uint8_t *)pass + sizeof(id), rails->token, sizeof(rails->token));
     conn->rails = rails;
+    conn->super.placed_piece = CW_TCP_RAILS_PLACED;
     return CW_TCP_PASS_SIZE;
 }
 
@@ -72,6 +73,7 @@ void cw_tcp_rails_take(struct cw_tcp_conn *conn, const void *pass)
     rails->peer     = greeting->candidates[greeting->next];
     rails->may_dial = 1;
     conn->rails     = rails;
+    conn->super.placed_piece = CW_TCP_RAILS_PLACED;
 }
 
 /* Returns 0 when it has failed already. */

@@ -8,6 +8,7 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,6 +21,9 @@
 /* Behind a placed packet of so many bytes another one is likely: only its headers are to come to the staging buffer. */
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 256u
+
+/* So few bytes are seldom two packets. */
+#define MOSTLY_ONE 64u
 
 #define PAGE 4096u
 
@@ -278,7 +282,7 @@ static int place_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     return (got == missing) || parse(conn, got - missing, events);
 }
 
-static int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+static CW_INLINE int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     if (conn->place != NULL) {
         return place_arrived(conn, got, events);
@@ -287,6 +291,18 @@ static int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
         return frame_arrived(conn, got, events);
     }
     return parse(conn, conn->rx_have + got, events);
+}
+
+/* Answers to packets that came together leave together. */
+static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
+{
+    struct cw_conn *first = &cw_tcp_first(conn)->super; /* this one may go meanwhile */
+    int right;
+
+    cw_tcp_batch(first, CW_BATCH_BEGIN);
+    right = arrived(conn, got, events);
+    cw_tcp_batch(first, CW_BATCH_END);
+    return right;
 }
 
 /* One system call. *room_p: how many bytes it could have brought. -EAGAIN also without memory. */
@@ -330,6 +346,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
 {
     size_t room = 0;
     ssize_t got;
+    int right;
 
     while (max_polls-- > 0) {
         got = receive(conn, &room);
@@ -340,7 +357,9 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
             return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
         conn->bulk = conn->bulk && conn->place != NULL;
-        if (!arrived(conn, (size_t)got, events)) {
+        right = (got <= (ssize_t)MOSTLY_ONE) ? arrived(conn, (size_t)got, events) :
+                arrived_together(conn, (size_t)got, events);
+        if (!right) {
             return malformed(conn, events);
         }
         if (cw_unlikely(conn->state != CW_TCP_OPEN)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. What the kernel does not take
- * stays in that buffer, which then belongs to the connection until it is drained, and the iface gets a new spare before
- * the next send. Small frames may follow into the same buffer. Invariant: conn->tx is not NULL exactly while something
- * is unsent.
+ * stays in that buffer, which then belongs to the connection until it is drained (tcp_send_rest.c), and the iface gets
+ * a new spare before the next send. Small frames may follow into the same buffer. Invariant: conn->tx is not NULL
+ * exactly while something is unsent.
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_rails.h"
@@ -28,199 +28,48 @@ static int is_behind(size_t to, size_t from)
     return ((to - from - 1) & 4095) < COPY_STEP - 1;
 }
 
-int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
-{
-    struct cw_tcp_tx *tx = iface->spare_tx;
-
-    if (cw_likely(tx != NULL)) {
-        return 1;
-    }
-    tx = malloc(sizeof(*tx) + iface->tx_capacity);
-    if (tx == NULL) {
-        return 0;
-    }
-    memset(tx, 0, sizeof(*tx));
-    iface->spare_tx = tx;
-    return 1;
-}
-
-/* Back to the iface, or to the system. */
-static void release_tx(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
-{
-    if (iface->spare_tx != NULL) {
-        free(tx);
-        return;
-    }
-    memset(tx, 0, sizeof(*tx));
-    iface->spare_tx = tx;
-}
-
-static unsigned interest(const struct cw_tcp_conn *conn)
-{
-    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
-}
-
-int cw_tcp_tx_repoll(struct cw_tcp_conn *conn)
-{
-    if (cw_poller_add(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn)) != UCS_OK) {
-        return 0;
-    }
-    conn->unpolled = 0;
-    conn->fruitful = 0;
-    return 1;
-}
-
-void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
-{
-    if (conn->item.fd < 0) {
-        return;
-    }
-    if (cw_likely(!conn->unpolled)) {
-        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
-    } else if (!conn->is_hot || (interest(conn) & CW_POLL_WRITE)) {
-        (void)cw_tcp_tx_repoll(conn); /* else progress tries to send */
-    }
-}
-
-static ucs_status_t again(struct cw_tcp_conn *conn)
-{
-    conn = cw_tcp_first(conn);
-    if (!conn->wants_room) {
-        conn->wants_room = 1;
-        if (conn->state == CW_TCP_OPEN) {
-            cw_tcp_tx_update_interest(conn);
-        }
-    }
-    return CW_AGAIN;
-}
-
-/* The end is told from progress, after what was received before. */
-static ucs_status_t send_failed(struct cw_tcp_conn *conn, ssize_t error)
-{
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
-    const ucs_status_t status = cw_tcp_end_status(error);
-
-    cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
-    conn->failed = 1;
-    if (conn == first || status == UCS_ERR_ENDPOINT_TIMEOUT) {
-        first->broken = status;
-    }
-    if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
-        cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
-    }
-    return status;
-}
-
-/* Takes n bytes from the front. True when nothing is left. */
-static int advance(struct cw_tcp_tx *tx, size_t n)
-{
-    struct iovec *iov;
-    size_t part = tx->length - tx->head;
-
-    part = (n < part) ? n : part;
-    tx->head += part;
-    n -= part;
-    while (tx->iov_first < tx->iov_count) {
-        iov  = &tx->iov[tx->iov_first];
-        part = (n < iov->iov_len) ? n : iov->iov_len;
-        if (part < iov->iov_len) {
-            iov->iov_base = (char *)iov->iov_base + part;
-            iov->iov_len -= part;
-            break;
-        }
-        n -= part;
-        tx->iov_first++;
-    }
-    return tx->head == tx->length && tx->iov_first == tx->iov_count;
-}
-
-/* One attempt. Bytes taken, or -errno. */
-static ssize_t send_once(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
-{
-    struct iovec iov[1 + CW_TCP_MAX_IOV];
-    const unsigned count = tx->iov_count - tx->iov_first;
-
-    if (count == 0) {
-        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
-    }
-    iov[0].iov_base = tx->bytes + tx->head;
-    iov[0].iov_len  = tx->length - tx->head;
-    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
-    return (conn->guard == NULL) ? cw_net_sendv(conn->item.fd, iov, 1 + count) :
-           cw_tcp_guard_sendv(conn, iov, 1 + count);
-}
-
-/* Nothing of it is left, the spare tx or that of a batch. */
-static void drop_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
-{
-    if (tx == conn->tx) {
-        conn->tx        = NULL;
-        conn->collected = 0;
-        release_tx(cw_tcp_iface_of(&conn->super), tx);
-    } else {
-        memset(tx, 0, sizeof(*tx));
-    }
-}
-
-/* Offers a batch to the kernel. What it does not take waits as usual. */
-static void push(struct cw_tcp_conn *conn)
-{
-    struct cw_tcp_tx *tx = conn->tx;
-    const ssize_t sent   = send_once(conn, tx);
-
-    conn->collected = 0;
-    if (sent >= 0 && advance(tx, (size_t)sent)) {
-        drop_tx(conn, tx);
-    } else if (sent < 0 && sent != -EAGAIN) {
-        (void)send_failed(conn, sent);
-    } else {
-        cw_tcp_tx_update_interest(conn);
-    }
-}
-
-void cw_tcp_batch(struct cw_conn *super, int begins)
-{
-    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-
-    if (begins) {
-        conn->batches++;
-        return;
-    }
-    conn->batches--;
-    if (conn->batches == 0 && conn->collected) {
-        push(conn);
-    }
-}
-
-/* Finds a buffer with room for a frame of `size` bytes. */
-static ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
+/* The same where something is unsent, or must be seen to. */
+static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_tx *tx       = conn->tx;
 
-    if (cw_unlikely(conn->state != CW_TCP_OPEN || conn->broken != UCS_OK)) {
-        return (conn->broken != UCS_OK) ? conn->broken : again(conn);
+    if (conn->state != CW_TCP_OPEN || conn->broken != UCS_OK) {
+        return (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
     }
-    if (cw_unlikely(conn->quiet)) {
+    if (conn->quiet) {
         cw_tcp_watch_sends(conn);
     }
-    if (cw_unlikely(tx != NULL) && conn->collected && iface->tx_capacity - tx->length < size) {
-        push(conn);
+    if (tx != NULL && conn->collected && iface->tx_capacity - tx->length < size) {
+        cw_tcp_push(conn, 1);
         tx = conn->tx;
         if (conn->broken != UCS_OK) {
             return conn->broken;
         }
     }
-    if (cw_unlikely(tx != NULL)) {
+    if (tx != NULL) {
         if (conn->wants_room || tx->zcopy != NULL || iface->tx_capacity - tx->length < size) {
-            return again(conn);
+            return cw_tcp_again(conn);
         }
     } else if (!cw_tcp_tx_reserve(iface)) {
-        return again(conn);
+        return cw_tcp_again(conn);
     } else {
         tx = iface->spare_tx;
     }
     *tx_p = tx;
+    return UCS_OK;
+}
+
+/* Finds a buffer with room for a frame of `size` bytes. */
+static CW_INLINE ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
+{
+    struct cw_tcp_tx *spare = cw_tcp_iface_of(&conn->super)->spare_tx;
+
+    if (cw_unlikely(conn->state != CW_TCP_OPEN || conn->broken != UCS_OK || conn->quiet || conn->tx != NULL ||
+                    spare == NULL)) {
+        return frame_begin_apart(conn, size, tx_p);
+    }
+    *tx_p = spare;
     return UCS_OK;
 }
 
@@ -258,7 +107,7 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
         return UCS_OK;
     }
     if (sent < 0 && sent != -EAGAIN) {
-        return send_failed(conn, sent);
+        return cw_tcp_send_failed(conn, sent);
     }
     tx->length = size;
     keep_rest(conn, (sent < 0) ? 0 : (size_t)sent);
@@ -382,10 +231,10 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     tx->length += headers + padding;
     cw_tcp_iface_of(&conn->super)->position += headers + padding + payload;
     tx->iov_count = iov_count;
-    sent          = send_once(conn, tx);
-    if ((sent >= 0 && advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
-        drop_tx(conn, tx);
-        return (sent >= 0) ? UCS_OK : send_failed(conn, sent);
+    sent          = cw_tcp_tx_offer(conn, tx, conn->more);
+    if ((sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
+        cw_tcp_tx_drop(conn, tx);
+        return (sent >= 0) ? UCS_OK : cw_tcp_send_failed(conn, sent);
     }
     tx->zcopy = completion;
     if (tx != conn->tx) {
@@ -408,7 +257,7 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
            header_length <= super->iface->limits.max_bcopy && iov_count <= super->iface->limits.max_iov);
     status = (conn->tx == NULL || conn->collected) ?
              send_user(conn, CW_TCP_PACKET, id, header, header_length, iov, iov_count, payload, completion) :
-             (conn->broken != UCS_OK) ? conn->broken : again(conn);
+             (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
     CW_PROBE(send_zcopy, CW_TCP_WIRE_ID, header_length + payload, (int)status);
     return status;
 }
@@ -419,7 +268,7 @@ static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const vo
 {
     return (conn->tx == NULL || conn->collected) ?
            send_user(conn, CW_TCP_PLACED, id, header, CW_PLACE_HEADER, iov, iov_count, payload, completion) :
-           (conn->broken != UCS_OK) ? conn->broken : again(conn);
+           (conn->broken != UCS_OK) ? conn->broken : cw_tcp_again(conn);
 }
 
 static void nobody_waits(struct cw_completion *self, ucs_status_t status)
@@ -473,40 +322,6 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
     return status;
 }
 
-ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
-{
-    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    const unsigned further   = cw_tcp_rails_busy(conn);
-    struct cw_tcp_tx *tx;
-
-    if (conn->collected && completion != NULL) {
-        push(conn);
-    }
-    tx = conn->tx;
-    if (conn->broken != UCS_OK) {
-        return conn->broken;
-    }
-    if (completion == NULL) {
-        return (further == 0 && tx == NULL) ? UCS_OK : UCS_INPROGRESS;
-    }
-    if (further != 0) {
-        if (conn->rails->num_flushes == CW_TCP_MAX_FLUSHES) {
-            return again(conn);
-        }
-        conn->rails->flushes[conn->rails->num_flushes++] =
-            (struct cw_tcp_wide_flush){completion, further | (tx != NULL)};
-        return UCS_INPROGRESS;
-    }
-    if (tx == NULL) {
-        return UCS_OK;
-    }
-    if (tx->num_flushes == CW_TCP_MAX_FLUSHES) {
-        return again(conn);
-    }
-    tx->flushes[tx->num_flushes++] = completion;
-    return UCS_INPROGRESS;
-}
-
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
 {
     struct cw_tcp_tx *tx = cw_tcp_iface_of(&conn->super)->spare_tx;
@@ -517,7 +332,7 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
         return;
     }
     if (sent < 0 && sent != -EAGAIN) {
-        (void)send_failed(conn, sent);
+        (void)cw_tcp_send_failed(conn, sent);
         return;
     }
     memcpy(tx->bytes, data, length);
@@ -536,81 +351,4 @@ ucs_status_t cw_tcp_send_mark(struct cw_tcp_conn *conn, const struct cw_tcp_mark
         iov[i] = (struct iovec){(void *)(uintptr_t)padding, length};
     }
     return send_user(conn, CW_TCP_MARK, 0, body, sizeof(*body), iov, count, count * length, &nobody);
-}
-
-/* Gives the buffer back first: the callbacks may send. */
-static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
-{
-    struct cw_completion *done[1 + 2 * CW_TCP_MAX_FLUSHES];
-    unsigned count = 0, i;
-
-    if (tx->zcopy != NULL) {
-        done[count++] = tx->zcopy;
-    }
-    for (i = 0; i < tx->num_flushes; i++) {
-        done[count++] = tx->flushes[i];
-    }
-    if (conn->rails != NULL) {
-        count += cw_tcp_rails_drained(conn, 1, done + count);
-    }
-    tx->zcopy       = NULL;
-    tx->num_flushes = 0;
-    if (conn->tx != tx) {
-        release_tx(cw_tcp_iface_of(&conn->super), tx);
-    }
-    for (i = 0; i < count; i++) {
-        done[i]->done(done[i], status);
-    }
-    return count;
-}
-
-unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
-{
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
-    struct cw_tcp_tx *tx      = conn->tx;
-    unsigned events           = 0;
-    ssize_t sent;
-
-    if (tx != NULL) {
-        sent = send_once(conn, tx);
-        if (sent == -EAGAIN) {
-            return 0;
-        }
-        if (sent < 0) {
-            (void)send_failed(conn, sent);
-            return 0;
-        }
-        if (!advance(tx, (size_t)sent)) {
-            return 1;
-        }
-        conn->tx = NULL;
-        if (conn->rails != NULL && conn->rails->untold) { /* before anybody says more */
-            cw_tcp_rails_tell(conn);
-        }
-        events = 1 + complete_tx(conn, tx, UCS_OK);
-    }
-    if (first->rails != NULL && conn->tx == NULL && !cw_list_empty(&first->rails->lost)) {
-        cw_tcp_rails_resend(first);
-    }
-    if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
-        first->wants_room = 0;
-        events++;
-        first->super.iface->upcalls->room(&first->super);
-        cw_tcp_tx_update_interest(first);
-    }
-    cw_tcp_tx_update_interest(conn);
-    return events;
-}
-
-void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes)
-{
-    struct cw_tcp_tx *tx = conn->tx;
-
-    if (tx == NULL) {
-        return;
-    }
-    if (!keep_bytes || tx->zcopy != NULL) {
-        conn->tx = NULL;
-    }
-    (void)complete_tx(conn, tx, status);
 }

@@ -22,13 +22,33 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *
 ucs_status_t cw_tcp_send_kept(struct cw_tcp_conn *conn, const struct cw_tcp_kept *kept, int quietly);
 /* A frame of the transport's own, in order with all others. CW_AGAIN: `room` is due. */
 ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
-void cw_tcp_batch(struct cw_conn *conn, int begins);
+void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
-/* Makes sure of iface->spare_tx. 0: no memory. */
-int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
 /* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx
  * not. */
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);
+
+/* tcp_send_rest.c. Makes sure of iface->spare_tx. 0: no memory. */
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface);
+/* Back to the iface, or to the system. */
+void cw_tcp_tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx);
+/* Nothing of it is left, the spare tx or that of a batch. */
+void cw_tcp_tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx);
+/* One attempt. `more`: others follow at once, or cw_tcp_batch ends. Bytes taken, or -errno. */
+ssize_t cw_tcp_tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more);
+/* Takes n bytes from the front. True when nothing is left. */
+int cw_tcp_tx_advance(struct cw_tcp_tx *tx, size_t n);
+/* Offers a batch to the kernel. What it does not take waits as usual. */
+void cw_tcp_push(struct cw_tcp_conn *conn, int more);
+/* `room` is due. */
+void cw_tcp_want_room(struct cw_tcp_conn *conn);
+static inline ucs_status_t cw_tcp_again(struct cw_tcp_conn *conn)
+{
+    cw_tcp_want_room(conn);
+    return CW_AGAIN;
+}
+/* The end is told from progress, after what was received before. */
+ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error);
 /* Sends what is left, then tells completions and `room`. Returns events. From progress, unless LINGERING. */
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
 /* Calls the completions that wait on the connection and frees what was not sent. Keeps plain bytes if asked to. */

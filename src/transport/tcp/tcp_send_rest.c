@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the kernel did not take at once: buffers that belong to a connection, what waits for them, batches, and the end
+ * of a packet that the kernel keeps because another one is to follow (MSG_MORE).
+ */
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_rails.h"
+#include "transport/tcp/tcp_send.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "base/log.h"
+
+int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
+{
+    struct cw_tcp_tx *tx = iface->spare_tx;
+
+    if (cw_likely(tx != NULL)) {
+        return 1;
+    }
+    tx = malloc(sizeof(*tx) + iface->tx_capacity);
+    if (tx == NULL) {
+        return 0;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+    return 1;
+}
+
+/* Back to the iface, or to the system. */
+void cw_tcp_tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
+{
+    if (iface->spare_tx != NULL) {
+        free(tx);
+        return;
+    }
+    memset(tx, 0, sizeof(*tx));
+    iface->spare_tx = tx;
+}
+
+static unsigned interest(const struct cw_tcp_conn *conn)
+{
+    return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
+}
+
+int cw_tcp_tx_repoll(struct cw_tcp_conn *conn)
+{
+    if (cw_poller_add(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn)) != UCS_OK) {
+        return 0;
+    }
+    conn->unpolled = 0;
+    conn->fruitful = 0;
+    return 1;
+}
+
+void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
+{
+    if (conn->item.fd < 0) {
+        return;
+    }
+    if (cw_likely(!conn->unpolled)) {
+        cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
+    } else if (!conn->is_hot || (interest(conn) & CW_POLL_WRITE)) {
+        (void)cw_tcp_tx_repoll(conn); /* else progress tries to send */
+    }
+}
+
+void cw_tcp_want_room(struct cw_tcp_conn *conn)
+{
+    conn = cw_tcp_first(conn);
+    if (!conn->wants_room) {
+        conn->wants_room = 1;
+        if (conn->state == CW_TCP_OPEN) {
+            cw_tcp_tx_update_interest(conn);
+        }
+    }
+}
+
+/* The end is told from progress, after what was received before. */
+ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
+{
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+    const ucs_status_t status = cw_tcp_end_status(error);
+
+    cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
+    conn->failed = 1;
+    if (conn == first || status == UCS_ERR_ENDPOINT_TIMEOUT) {
+        first->broken = status;
+    }
+    if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
+        cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
+    }
+    return status;
+}
+
+/* Takes n bytes from the front. True when nothing is left. */
+int cw_tcp_tx_advance(struct cw_tcp_tx *tx, size_t n)
+{
+    struct iovec *iov;
+    size_t part = tx->length - tx->head;
+
+    part = (n < part) ? n : part;
+    tx->head += part;
+    n -= part;
+    while (tx->iov_first < tx->iov_count) {
+        iov  = &tx->iov[tx->iov_first];
+        part = (n < iov->iov_len) ? n : iov->iov_len;
+        if (part < iov->iov_len) {
+            iov->iov_base = (char *)iov->iov_base + part;
+            iov->iov_len -= part;
+            break;
+        }
+        n -= part;
+        tx->iov_first++;
+    }
+    return tx->head == tx->length && tx->iov_first == tx->iov_count;
+}
+
+/* One attempt. `more`: others follow at once. Bytes taken, or -errno. */
+ssize_t cw_tcp_tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more)
+{
+    struct iovec iov[1 + CW_TCP_MAX_IOV];
+    const unsigned count = tx->iov_count - tx->iov_first;
+
+    if (count == 0 && !more) {
+        conn->corked = 0;
+        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
+    }
+    iov[0].iov_base = tx->bytes + tx->head;
+    iov[0].iov_len  = tx->length - tx->head;
+    memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
+    if (conn->guard != NULL) {
+        return cw_tcp_guard_sendv(conn, iov, 1 + count);
+    }
+    conn->corked = more != 0;
+    return more ? cw_net_sendv_more(conn->item.fd, iov, 1 + count) : cw_net_sendv(conn->item.fd, iov, 1 + count);
+}
+
+/* Nothing of it is left, the spare tx or that of a batch. */
+void cw_tcp_tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
+{
+    if (tx == conn->tx) {
+        conn->tx        = NULL;
+        conn->collected = 0;
+        cw_tcp_tx_release(cw_tcp_iface_of(&conn->super), tx);
+    } else {
+        memset(tx, 0, sizeof(*tx));
+    }
+}
+
+/* Offers a batch to the kernel. What it does not take waits as usual. */
+void cw_tcp_push(struct cw_tcp_conn *conn, int more)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+    const ssize_t sent   = cw_tcp_tx_offer(conn, tx, more);
+
+    conn->collected = 0;
+    if (sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) {
+        cw_tcp_tx_drop(conn, tx);
+    } else if (sent < 0 && sent != -EAGAIN) {
+        (void)cw_tcp_send_failed(conn, sent);
+    } else {
+        cw_tcp_tx_update_interest(conn);
+    }
+}
+
+/* Nothing follows what was sent. */
+static void uncork(struct cw_tcp_conn *conn)
+{
+    if (conn->collected) {
+        cw_tcp_push(conn, 0);
+    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* else the rest is sent without `more` */
+        conn->corked = 0;
+        cw_net_push(conn->item.fd);
+    }
+}
+
+void cw_tcp_batch(struct cw_conn *super, enum cw_batch what)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+
+    switch (what) {
+    case CW_BATCH_LONG:
+        conn->more = 1;
+        conn->batches++;
+        return;
+    case CW_BATCH_BEGIN:
+        conn->batches++;
+        return;
+    case CW_BATCH_LAST:
+        conn->more = 0;
+        return;
+    default:
+        break;
+    }
+    conn->batches--;
+    if (conn->batches == 0) {
+        conn->more = 0;
+        uncork(conn);
+    }
+}
+
+ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+    const unsigned further   = cw_tcp_rails_busy(conn);
+    struct cw_tcp_tx *tx;
+
+    if (completion != NULL) {
+        uncork(conn);
+    }
+    tx = conn->tx;
+    if (conn->broken != UCS_OK) {
+        return conn->broken;
+    }
+    if (completion == NULL) {
+        return (further == 0 && tx == NULL) ? UCS_OK : UCS_INPROGRESS;
+    }
+    if (further != 0) {
+        if (conn->rails->num_flushes == CW_TCP_MAX_FLUSHES) {
+            return cw_tcp_again(conn);
+        }
+        conn->rails->flushes[conn->rails->num_flushes++] =
+            (struct cw_tcp_wide_flush){completion, further | (tx != NULL)};
+        return UCS_INPROGRESS;
+    }
+    if (tx == NULL) {
+        return UCS_OK;
+    }
+    if (tx->num_flushes == CW_TCP_MAX_FLUSHES) {
+        return cw_tcp_again(conn);
+    }
+    tx->flushes[tx->num_flushes++] = completion;
+    return UCS_INPROGRESS;
+}
+
+/* Gives the buffer back first: the callbacks may send. */
+static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
+{
+    struct cw_completion *done[1 + 2 * CW_TCP_MAX_FLUSHES];
+    unsigned count = 0, i;
+
+    if (tx->zcopy != NULL) {
+        done[count++] = tx->zcopy;
+    }
+    for (i = 0; i < tx->num_flushes; i++) {
+        done[count++] = tx->flushes[i];
+    }
+    if (conn->rails != NULL) {
+        count += cw_tcp_rails_drained(conn, 1, done + count);
+    }
+    tx->zcopy       = NULL;
+    tx->num_flushes = 0;
+    if (conn->tx != tx) {
+        cw_tcp_tx_release(cw_tcp_iface_of(&conn->super), tx);
+    }
+    for (i = 0; i < count; i++) {
+        done[i]->done(done[i], status);
+    }
+    return count;
+}
+
+unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
+{
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+    struct cw_tcp_tx *tx      = conn->tx;
+    unsigned events           = 0;
+    ssize_t sent;
+
+    if (tx != NULL) {
+        conn->collected = 0; /* a batch may be open */
+        sent            = cw_tcp_tx_offer(conn, tx, 0);
+        if (sent == -EAGAIN) {
+            return 0;
+        }
+        if (sent < 0) {
+            (void)cw_tcp_send_failed(conn, sent);
+            return 0;
+        }
+        if (!cw_tcp_tx_advance(tx, (size_t)sent)) {
+            return 1;
+        }
+        conn->tx = NULL;
+        if (conn->rails != NULL && conn->rails->untold) { /* before anybody says more */
+            cw_tcp_rails_tell(conn);
+        }
+        events = 1 + complete_tx(conn, tx, UCS_OK);
+    }
+    if (first->rails != NULL && conn->tx == NULL && !cw_list_empty(&first->rails->lost)) {
+        cw_tcp_rails_resend(first);
+    }
+    if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
+        first->wants_room = 0;
+        events++;
+        first->super.iface->upcalls->room(&first->super);
+        cw_tcp_tx_update_interest(first);
+    }
+    cw_tcp_tx_update_interest(conn);
+    return events;
+}
+
+void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes)
+{
+    struct cw_tcp_tx *tx = conn->tx;
+
+    if (tx == NULL) {
+        return;
+    }
+    if (!keep_bytes || tx->zcopy != NULL) {
+        conn->tx        = NULL;
+        conn->collected = 0;
+    }
+    (void)complete_tx(conn, tx, status);
+}
