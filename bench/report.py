@@ -79,6 +79,8 @@ TARGETS = [
     ("connect", "shm, endpoint by worker", "worker address to first reply, shm: at most 0.5", "reference", 0.5),
     ("connect", "tcp, endpoint by worker", "the same over TCP: at most 0.3 of the reference", "reference", 0.3),
     ("connect", "tcp, connections", "at least 1,000 connections a second accepted and closed", "value", 1000.0),
+    ("both", "tcp, 1 MiB, both ways", "TCP, 1 MiB both ways at once: at least 0.95 of bare sockets", "bare", 0.95),
+    ("both", "tcp, 1 MiB, ratio", "and at least 1.7 times one way, if the processors allow", "value", 1.7),
     ("guarded", "tcp, TLS, 1 MiB", "TLS, 1 MiB: at least 0.5 of the bandwidth without", "bare", 0.5),
 ]
 

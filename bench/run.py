@@ -35,11 +35,12 @@ import plot  # noqa: E402
 import report  # noqa: E402
 
 SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "memory", "wakeup",
-          "connect", "idle", "matching", "guarded", "threads", "mpi_init"]
+          "connect", "idle", "matching", "guarded", "threads", "both", "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
 FAMILY_SIZES = [1024, 8192, 65536, 1048576]
+BOTH_SIZES = [65536, 1048576]
 LIST_PARTS = [64, 1024, 16384]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
 DEPTHS = [0] + [10 ** power for power in range(6)]
@@ -245,11 +246,12 @@ def bare_source(settings, program, options=()):
     return measure
 
 
-def bare_bandwidth_source(settings, size):
+def bare_bandwidth_source(settings, size, kind="one"):
     counts = {}
 
     def measure():
-        command = [os.path.join(settings.bindir, "bare_tcp_bw"), "-c", ",".join(settings.cpus), "-s", str(size)]
+        command = [os.path.join(settings.bindir, "bare_tcp_bw"), "-c", ",".join(settings.cpus), "-s", str(size),
+                   "-k", kind]
         if "count" not in counts:
             probe = key_values(run(command + ["-n", "3", "-w", "1"], dict(os.environ)))
             counts["count"] = max(3, int(settings.seconds * 1e9 / (2 * probe["oneway_ns_p50"] + 1)))
@@ -333,6 +335,24 @@ def bandwidth_rows(settings, tools):
         for size in BANDWIDTH_SIZES:
             if size <= settings.largest:
                 yield bandwidth_row(settings, tools, "bandwidth", transport, "tag_bw", size)
+
+
+def both_rows(settings, tools):
+    """Both directions at the same time. The sum of both is bound by the two processors."""
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for size in BOTH_SIZES:
+        options = ["-c", ",".join(reversed(settings.cpus)), "-s", str(size),
+                   "-n", str(max(8, int(settings.seconds * 2e9 / 10 / size)))]
+        bare = {kind: bare_bandwidth_source(settings, size, kind) for kind in ("one", "both")}
+        label = f"tcp, {report.size_text(size)}"
+        for key, what, unit, limit in (("one_mbps", "one way", "MB/s", bare["one"]),
+                                       ("both_mbps", "both ways", "MB/s", bare["both"]),
+                                       ("ratio", "ratio of both ways to one", "times",
+                                        lambda bare=bare: bare["both"]() / bare["one"]())):
+            sources = {"bare": limit}
+            for tool in libraries:
+                sources[tool.name] = startup_source(settings, tool, key, options, "tcp", 1, "bench_both")
+            yield Row("both", f"{label}, {what}", unit, "more", sources)
 
 
 def family_rows(suite, latency_test, bandwidth_test):
@@ -582,7 +602,7 @@ def guarded_rows(settings, tools):
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
         "connect": connect_rows, "guarded": guarded_rows, "memory": memory_rows, "matching": matching_rows,
-        "threads": threads_rows, "idle": idle_rows,
+        "threads": threads_rows, "both": both_rows, "idle": idle_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 
