@@ -194,7 +194,8 @@ static ucs_status_t send_counted(struct cw_request *request)
     while (send->cursor.offset < send->cursor.length) {
         if (!cw_ledger_is_open(request->ep, send->put.rkey)) {
             cw_dt_rewind(&send->cursor); /* a part that was sent is written once more: nothing newer can be there */
-            send->phase = CW_SEND_QUEUED;
+            send->phase     = CW_SEND_QUEUED;
+            send->overtaken = 1; /* not once more by packets, for an owner that comes and goes */
             return UCS_ERR_UNSUPPORTED;
         }
         left          = send->cursor.length - send->cursor.offset;
@@ -213,7 +214,7 @@ static ucs_status_t send_counted(struct cw_request *request)
 static int is_counted(struct cw_send *send, struct ucp_ep *ep)
 {
     return send->phase == CW_SEND_COUNTED ||
-           (send->cursor.length <= CW_RMA_QUICK_PUT && cw_ledger_is_open(ep, send->put.rkey) &&
+           (send->cursor.length <= CW_RMA_QUICK_PUT && !send->overtaken && cw_ledger_is_open(ep, send->put.rkey) &&
             (send->force != CW_SEND_EAGER || send->cursor.length <= cw_ledger_max(ep)));
 }
 
@@ -353,6 +354,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     send->put.rkey    = rkey;
     send->put.address = address;
     send->no_copies   = 0;
+    send->overtaken   = 0;
     send->message     = cw_rma_begin(rma);
     request->send     = attempt;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);

@@ -64,7 +64,7 @@ struct cw_rma {
 /* Puts and gets of up to so much go by packets where the system could copy, too (ledger.h, get.c). So an owner whose
  * answer to a get has to wait copies it: the asker may not wait for it any more, and then nobody would know that the
  * memory is in use. */
-#define CW_RMA_QUICK_PUT (256u << 10)
+#define CW_RMA_QUICK_PUT (4096u << 10)
 #define CW_RMA_QUICK     (64u << 10)
 
 /* NULL: no memory. */

@@ -88,6 +88,7 @@ struct cw_send {
     uint8_t fast;                    /* FAST_CMPL */
     uint8_t acknowledged;            /* the receiver matched it */
     uint8_t no_copies;               /* put: they were tried */
+    uint8_t overtaken;               /* put: its owner stayed away once, the system writes it */
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: what READY said */

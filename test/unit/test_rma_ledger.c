@@ -21,6 +21,7 @@ static struct cw_board boards[CW_ALL_BOARDS];   /* those that the origin hands o
 static uint8_t slots[MAX_RECORDS][400];         /* the transport's memory */
 static struct write writes[MAX_WRITES];
 static unsigned num_writes, num_reads;
+static unsigned packets_taken;                  /* further ones find no room */
 static ucs_status_t write_answer;
 static int is_near;                             /* copies are proved to work */
 static unsigned looks_until_gone;
@@ -85,7 +86,7 @@ static ucs_status_t keeping_bcopy(struct cw_conn *conn, uint8_t id, size_t max, 
     uint8_t *slot = slots[num_records % MAX_RECORDS];
 
     (void)conn;
-    if (blocked) {
+    if (blocked || num_records >= packets_taken) {
         return CW_AGAIN;
     }
     assert_true(max <= sizeof(slots[0]));
@@ -101,10 +102,11 @@ static void begin_ledger(void)
 {
     begin();
     memset(boards, 0, sizeof(boards));
-    num_writes   = num_reads = 0;
-    write_answer = UCS_OK;
-    is_near      = 1;
-    step_ns      = 100;
+    num_writes    = num_reads = 0;
+    packets_taken = MAX_RECORDS;
+    write_answer  = UCS_OK;
+    is_near       = 1;
+    step_ns       = 100;
     rkey->key.beacon          = 0x1000;
     fake_transport.send_bcopy = keeping_bcopy;
     fake_transport.peer_ready = fake_ready;
@@ -214,6 +216,36 @@ static void test_owner_away(void **state)
         assert_null(ucp_ep_flush_nbx(ep, &none));
         end_ledger(1);
     }
+}
+
+/* The owner is late in the middle of a long put, and comes by when the origin has carried out some of it: the rest is
+ * not sent once more, or a put for an owner that comes and goes would never end. */
+static void test_owner_comes_and_goes(void **state)
+{
+    ucs_status_ptr_t request;
+    unsigned pieces;
+
+    (void)state;
+    begin_ledger();
+    packets_taken = 20;
+    request       = ucp_put_nbx(ep, local, 24 * cw_ledger_max(ep), base(), rkey, &none);
+    assert_true(is_pending(request));
+    assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 20);
+    while (num_writes == 0) {
+        ucp_worker_progress(worker);
+    }
+    ucp_worker_progress(worker); /* it is to begin anew, once what is under way is through */
+    pieces = num_writes;
+    assert_in_range(pieces, 1, 19);
+    packets_taken  = MAX_RECORDS;
+    board()->done  = 20;
+    board()->claim = CW_LEDGER_FREE;
+    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 20);
+    assert_int_equal(num_writes, pieces + 1);
+    assert_true(writes[pieces].address == base());
+    assert_int_equal(writes[pieces].length, 24 * cw_ledger_max(ep));
+    end_ledger(1);
 }
 
 /* CLS-4, CLS-19: a close waits for no progress of the owner, and yet what was put is there. */
@@ -689,6 +721,7 @@ int main(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owner_in_progress),
         cmocka_unit_test(test_owner_away),
+        cmocka_unit_test(test_owner_comes_and_goes),
         cmocka_unit_test(test_close_while_owner_is_away),
         cmocka_unit_test(test_claim_stuck),
         cmocka_unit_test(test_owner_dies),
