@@ -77,7 +77,7 @@ start_server --timeout 1 && {
     wait "$server" || fail "the server gave up a client at work: $(cat "$work/server.err")"
 }
 start_server --timeout 1 && {
-    "$perftest" -p "$port" 127.0.0.1 -t ucp_get -n 100000000 --timeout 20 >"$work/out" 2>"$work/err" &
+    "$perftest" -p "$port" 127.0.0.1 -t ucp_get -n 10000000000 --timeout 20 >"$work/out" 2>"$work/err" &
     client=$!
     pids="$pids $client"
     sleep 0.7
