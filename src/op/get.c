@@ -206,8 +206,8 @@ static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
 }
 
-static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
-                                    struct ucp_rkey *rkey, const ucp_request_param_t *param)
+ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
+                                const ucp_request_param_t *param)
 {
     struct cw_rma *rma = cw_rma_get(ep);
     struct cw_request *request;
@@ -226,7 +226,6 @@ static ucs_status_ptr_t get_request(struct ucp_ep *ep, void *buffer, size_t coun
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
     }
-    cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, get->cursor.length);
     get->generation  = cw_rma_begin(rma);
     request->ep      = ep;
     request->send    = attempt;
@@ -267,6 +266,7 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
                         struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     const uint32_t plain = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    ucs_status_ptr_t result;
     const char *from;
 
     if (cw_unlikely(ep->state == CW_EP_FAILED)) {
@@ -274,7 +274,13 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
-        return get_request(ep, buffer, count, address, rkey, param);
+        result = cw_get_has_parts(ep, length, address, rkey, param) ?
+                 cw_get_in_parts(ep, buffer, length, address, rkey, param) :
+                 cw_get_request(ep, buffer, count, address, rkey, param);
+        if (cw_likely(!UCS_PTR_IS_ERR(result))) {
+            cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
+        }
+        return result;
     }
     if (cw_unlikely(param->op_attr_mask & plain)) {
         return get_direct(ep, buffer, count, from, param);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What get.c and get_quick.c share: the state of a get, and short gets that are asked for first although the system
- * could copy, because a peer that is in progress answers in a fraction of the time (docs/RMA.md).
+ * What get.c, get_quick.c and get_parts.c share: the state of a get, short gets that are asked for first although the
+ * system could copy, because a peer that is in progress answers in a fraction of the time, and long ones that are cut
+ * into short ones (docs/RMA.md).
  */
 #ifndef CW_OP_GET_H
 #define CW_OP_GET_H
@@ -36,6 +37,16 @@ _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the r
 
 /* Receive ids with this bit are found in cw_op_state->gets; others belong to op/fetch.h. */
 #define CW_GET_ID (UINT64_C(1) << 31)
+
+/* One get with a request of its own; not counted. The result is as *_nbx calls define it. */
+ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
+                                const ucp_request_param_t *param);
+
+/* Whether it is to be asked for in parts; and that, with the result as above. */
+int cw_get_has_parts(struct ucp_ep *ep, uint64_t length, uint64_t address, const struct ucp_rkey *rkey,
+                     const ucp_request_param_t *param);
+ucs_status_ptr_t cw_get_in_parts(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
+                                 struct ucp_rkey *rkey, const ucp_request_param_t *param);
 
 /* Whether a request is to be asked for first; and the attempt: UCS_INPROGRESS, or CW_HOLD, CW_AGAIN. */
 int cw_get_is_quick(struct cw_request *request);

@@ -516,6 +516,58 @@ static void test_get_answered(void **state)
     end_ledger(1);
 }
 
+/* A long get is asked for part by part, and over when all of them are, with the first that failed. */
+static void test_get_in_parts(void **state)
+{
+    static const ucs_status_t answers[] = {UCS_OK, UCS_ERR_INVALID_ADDR};
+    ucs_status_ptr_t request;
+    uint64_t id;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin_ledger();
+        request = ucp_get_nbx(ep, local, ROOM, base(), rkey, &none);
+        assert_int_equal(count_packets(CW_PACKET_GET), 1);
+        assert_int_equal(word_of(sent_packet(CW_PACKET_GET), 16), CW_RMA_QUICK);
+        id = word_of(sent_packet(CW_PACKET_GET), 24);
+        (answers[i] == UCS_OK) ? feed_data(id, 0, CW_RMA_QUICK) : feed_refused(id, answers[i]);
+        progress();
+        assert_true(is_pending(request));
+        assert_int_equal(count_packets(CW_PACKET_GET), 2);
+        assert_true(word_of(sent_packet(CW_PACKET_GET), 8) == base() + CW_RMA_QUICK);
+        assert_int_equal(word_of(sent_packet(CW_PACKET_GET), 16), ROOM - CW_RMA_QUICK);
+        assert_int_equal(local[ROOM - 1], 0x11);
+        feed_data(word_of(sent_packet(CW_PACKET_GET), 24), 0, ROOM - CW_RMA_QUICK);
+        assert_int_equal(finish(request), answers[i]);
+        assert_int_equal(local[0], (answers[i] == UCS_OK) ? 0xee : 0x11);
+        assert_int_equal(local[ROOM - 1], 0xee);
+        assert_int_equal(num_reads, 0);
+        assert_int_equal(ep->rma->replies + ep->rma->num_late + ep->rma->num_quick, 0);
+        end_ledger(1);
+    }
+}
+
+/* Parts that nobody answers are copied. */
+static void test_get_in_parts_from_nobody(void **state)
+{
+    ucs_status_ptr_t request;
+
+    (void)state;
+    begin_ledger();
+    request = ucp_get_nbx(ep, local, ROOM, base(), rkey, &none);
+    wait_long();
+    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(num_reads, 2);
+    assert_int_equal(local[0] + local[ROOM - 1], 2 * 0xdd);
+    request = ucp_get_nbx(ep, local, ROOM, base(), rkey, &none); /* all of it by the system, until the peer is there */
+    assert_int_equal(count_packets(CW_PACKET_GET), 1);
+    assert_int_equal(num_reads, 3);
+    assert_int_equal(finish(request), UCS_OK);
+    feed_data(word_of(sent_packet(CW_PACKET_GET), 24), 0, CW_RMA_QUICK);
+    assert_int_equal(local[0], 0xdd);
+    end_ledger(1);
+}
+
 /* What was not asked for costs the connection, also once the system has copied, and no byte beside is touched. */
 static void test_get_answered_wrongly(void **state)
 {
@@ -731,6 +783,8 @@ int main(void)
         cmocka_unit_test(test_full_log),
         cmocka_unit_test(test_get_asks_again),
         cmocka_unit_test(test_get_answered),
+        cmocka_unit_test(test_get_in_parts),
+        cmocka_unit_test(test_get_in_parts_from_nobody),
         cmocka_unit_test(test_get_answered_wrongly),
         cmocka_unit_test(test_flush_in_callback_of_copied),
         cmocka_unit_test(test_owner_carries_out),
