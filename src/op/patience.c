@@ -61,7 +61,11 @@ static int is_over(struct cw_rma *rma)
         rma->patient_seen  = seen;
         rma->patient_since = now_ns;
     }
-    return now_ns - rma->patient_since >= PATIENCE_NS + rma->quick_bytes / BYTES_PER_NS;
+    if (now_ns - rma->patient_since < PATIENCE_NS + rma->quick_bytes / BYTES_PER_NS) {
+        return 0;
+    }
+    cw_ledger_look(rma); /* rounds in which much was sent are long */
+    return rma->patient_seen == rma->answers + rma->carried;
 }
 
 /* One get was given up: so are those that were asked for with it. */
