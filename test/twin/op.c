@@ -3,6 +3,7 @@
 #include "op.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -244,4 +245,28 @@ bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag)
         return true;
     }
     return false;
+}
+
+void op_open(struct twin_pair *pair, uint64_t features, unsigned char **out, unsigned char **in, ucp_mem_h *memh)
+{
+    size_t i;
+
+    *out = malloc(OP_BYTES);
+    *in  = malloc(OP_BYTES);
+    twin_need(*out != NULL && *in != NULL, "memory");
+    for (i = 0; i < OP_BYTES; i++) {
+        (*out)[i] = (unsigned char)(i * 11 + (i >> 7));
+    }
+    twin_pair_open(pair, features, UCP_ERR_HANDLING_MODE_NONE);
+    memh[0] = twin_register(pair, *out, OP_BYTES);
+    memh[1] = twin_register(pair, *in, OP_BYTES);
+}
+
+void op_close(struct twin_pair *pair, unsigned char *out, unsigned char *in, ucp_mem_h *memh)
+{
+    (void)ucp_mem_unmap(pair->context, memh[0]);
+    (void)ucp_mem_unmap(pair->context, memh[1]);
+    twin_pair_close(pair);
+    free(out);
+    free(in);
 }

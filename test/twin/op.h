@@ -38,4 +38,8 @@ void op_odd(const struct op *op, char *text, size_t size);
 /* The length and tag that the program was told, whichever way; false if there was no way. */
 bool op_told(const struct op *op, size_t *length, ucp_tag_t *tag);
 
+/* Two workers, and registered memory of OP_BYTES: to be sent, full, and to be received into. */
+void op_open(struct twin_pair *pair, uint64_t features, unsigned char **out, unsigned char **in, ucp_mem_h *memh);
+void op_close(struct twin_pair *pair, unsigned char *out, unsigned char *in, ucp_mem_h *memh);
+
 #endif

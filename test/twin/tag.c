@@ -14,26 +14,12 @@ static struct twin_pair pair;
 
 static void open_all(void)
 {
-    size_t i;
-
-    out = malloc(OP_BYTES);
-    in  = malloc(OP_BYTES);
-    twin_need(out != NULL && in != NULL, "memory");
-    for (i = 0; i < OP_BYTES; i++) {
-        out[i] = (unsigned char)(i * 7 + (i >> 9));
-    }
-    twin_pair_open(&pair, UCP_FEATURE_TAG, UCP_ERR_HANDLING_MODE_NONE);
-    memh[0] = twin_register(&pair, out, OP_BYTES);
-    memh[1] = twin_register(&pair, in, OP_BYTES);
+    op_open(&pair, UCP_FEATURE_TAG, &out, &in, memh);
 }
 
 static void close_all(void)
 {
-    (void)ucp_mem_unmap(pair.context, memh[0]);
-    (void)ucp_mem_unmap(pair.context, memh[1]);
-    twin_pair_close(&pair);
-    free(out);
-    free(in);
+    op_close(&pair, out, in, memh);
 }
 
 static void send_it(struct op *send, size_t length, bool sync)
