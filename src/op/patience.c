@@ -120,16 +120,18 @@ static enum patience what_waits(const struct cw_rma *rma)
 static void run(struct cw_job *job)
 {
     struct cw_rma *rma = cw_container_of(job, struct cw_rma, patience);
+    int over;
 
     rma->is_patient = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
     look(rma);
+    over = is_over(rma);
     if (rma->carried != rma->told_carried) { /* seen just now, or by somebody else before */
         moved(rma);
     }
-    if (is_over(rma) || is_known(rma)) {
+    if (over || is_known(rma)) {
         lose(rma);
     }
     rma->patient_rounds++;
