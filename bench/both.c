@@ -12,7 +12,6 @@
 #include "side.h"
 #include "ticks.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,7 +22,7 @@
 
 #include <ucp/api/ucp.h>
 
-enum { SECONDS = 60, TAG = 5, END = 6, WINDOW = 32, ROUNDS = 5, PAGE = 4096, MOST_ADDRESS = 4096 };
+enum { SECONDS = 60, TAG = 5, END = 6, WINDOW = 32, ROUNDS = 5, PAGE = 4096 };
 
 struct way {
     char *buffer;
@@ -159,17 +158,6 @@ static void measure_all(unsigned long messages)
            found[2][ROUNDS / 2]);
 }
 
-static void bind_to(int cpu)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    if (cpu >= 0) {
-        CPU_SET(cpu, &set);
-        (void)sched_setaffinity(0, sizeof(set), &set);
-    }
-}
-
 static char *new_buffer(void)
 {
     char *memory = aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
@@ -182,23 +170,12 @@ static char *new_buffer(void)
     return memory;
 }
 
-/* Addresses cross through pipes. */
 static void meet(int from, int to)
 {
-    static char address[MOST_ADDRESS];
-    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (void *)address};
-
     out.buffer = new_buffer();
     in.buffer  = new_buffer();
     cw_side_open(&here, UCP_FEATURE_TAG);
-    cw_side_check("ucp_worker_query", ucp_worker_query(here.worker, &attr));
-    if (write(to, attr.address, attr.address_length) != (ssize_t)attr.address_length ||
-        read(from, address, sizeof(address)) <= 0) {
-        cw_say_error("the other process failed");
-        exit(1);
-    }
-    cw_side_check("ucp_ep_create", ucp_ep_create(here.worker, &params, &there));
+    there = cw_side_meet(&here, from, to);
 }
 
 int main(int argc, char **argv)
@@ -226,7 +203,7 @@ int main(int argc, char **argv)
         return 1;
     }
     cw_watchdog_start(SECONDS, 1);
-    bind_to(cpus[pid == 0]);
+    cw_side_bind(cpus[pid == 0]);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         meet(to[0], back[1]);

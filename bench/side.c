@@ -9,9 +9,13 @@
 
 #include <errno.h>
 #include <malloc.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { MOST_ADDRESS = 4096 };
 
 static long heap_in_use(void)
 {
@@ -77,6 +81,34 @@ void cw_side_open_worker(struct cw_side *side)
     };
 
     cw_side_check("ucp_worker_create", ucp_worker_create(side->context, &params, &side->worker));
+}
+
+void cw_side_bind(int cpu)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    if (cpu >= 0) {
+        CPU_SET(cpu, &set);
+        (void)sched_setaffinity(0, sizeof(set), &set);
+    }
+}
+
+ucp_ep_h cw_side_meet(const struct cw_side *side, int from, int to)
+{
+    char address[MOST_ADDRESS];
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (void *)address};
+    ucp_ep_h ep;
+
+    cw_side_check("ucp_worker_query", ucp_worker_query(side->worker, &attr));
+    if (write(to, attr.address, attr.address_length) != (ssize_t)attr.address_length ||
+        read(from, address, sizeof(address)) <= 0) {
+        cw_say_error("the other process failed");
+        exit(1);
+    }
+    cw_side_check("ucp_ep_create", ucp_ep_create(side->worker, &params, &ep));
+    return ep;
 }
 
 ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other)

@@ -31,6 +31,12 @@ void cw_side_check(const char *what, ucs_status_t status);
 void cw_side_open(struct cw_side *side, uint64_t features);
 void cw_side_open_worker(struct cw_side *side);
 
+/* Binds this process to a processor; -1: to none. */
+void cw_side_bind(int cpu);
+
+/* An endpoint to the worker of another process, which calls this as well: addresses cross through pipes. */
+ucp_ep_h cw_side_meet(const struct cw_side *side, int from, int to);
+
 /* Waits for what a call returned, with these workers (the second may be NULL) in progress, and frees it. */
 ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other);
 

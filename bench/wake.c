@@ -14,7 +14,6 @@
 #include "ticks.h"
 
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,7 +24,7 @@
 
 #include <ucp/api/ucp.h>
 
-enum { SECONDS = 60, TAG = 5, PAUSE_US = 300, WARM_UP = 20, MOST = 100000, MOST_ADDRESS = 4096 };
+enum { SECONDS = 60, TAG = 5, PAUSE_US = 300, WARM_UP = 20, MOST = 100000 };
 
 static const ucp_request_param_t none;
 static struct cw_side here;
@@ -70,35 +69,12 @@ static void give(ucp_ep_h ep, uint64_t word)
                   cw_side_await(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none), here.worker, NULL));
 }
 
-static void bind_to(int cpu)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(cpu, &set);
-    if (cpu >= 0) {
-        (void)sched_setaffinity(0, sizeof(set), &set);
-    }
-}
-
-/* A worker that may sleep, and an endpoint to the other process: addresses cross through pipes. */
+/* A worker that may sleep, and an endpoint to the other process. */
 static ucp_ep_h meet(int in, int out)
 {
-    char address[MOST_ADDRESS];
-    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS, .address = (void *)address};
-    ucp_ep_h ep;
-
     cw_side_open(&here, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
     cw_side_check("ucp_worker_get_efd", ucp_worker_get_efd(here.worker, &efd));
-    cw_side_check("ucp_worker_query", ucp_worker_query(here.worker, &attr));
-    if (write(out, attr.address, attr.address_length) != (ssize_t)attr.address_length ||
-        read(in, address, sizeof(address)) <= 0) {
-        cw_say_error("the other process failed");
-        exit(1);
-    }
-    cw_side_check("ucp_ep_create", ucp_ep_create(here.worker, &params, &ep));
-    return ep;
+    return cw_side_meet(&here, in, out);
 }
 
 static void be_sender(ucp_ep_h ep)
@@ -161,7 +137,7 @@ int main(int argc, char **argv)
         return 1;
     }
     cw_watchdog_start(SECONDS, 1);
-    bind_to(cpus[pid == 0]);
+    cw_side_bind(cpus[pid == 0]);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         be_sender(meet(there[0], back[1]));
