@@ -13,21 +13,53 @@
 #include "op/tag_class.h"
 
 /* As long as there are few receives, all of them stand in the list: the one that is matched is mostly its first, and
- * then hashing costs more than the rest of the match. */
-#define FEW_RECEIVES 32u
+ * then hashing costs more than the rest of the match. The list of so many is looked through in a microsecond. */
+#define FEW_RECEIVES 256u
+
+/* Looking at so many of the list is cheaper than hashing. */
+#define CHEAP_SCAN 4u
+
+/* Hashing a receive of the list costs as much as looking at so many. */
+#define HASHING 8u
+
+static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+{
+    struct cw_tag_class *class = cw_tag_class_get(matcher, recv->mask);
+
+    if (cw_unlikely(class == NULL)) {
+        return false;
+    }
+    matcher->busy |= cw_tag_class_bit(class);
+    cw_tag_table_add(&class->posted, matcher->seed, &recv->node, recv->node.key);
+    return true;
+}
+
+/* All receives stand in the list: no table has a younger one of the same key. False: from one on they stay there, for
+ * it cannot have a class. */
+static bool hash_list(struct cw_tag_matcher *matcher)
+{
+    struct cw_tag_node *node;
+    struct cw_tag_node *next;
+
+    matcher->passed = 0;
+    cw_list_for_each_safe(node, next, &matcher->leftover, struct cw_tag_node, ring) {
+        cw_list_remove(&node->ring);
+        if (!recv_hash(matcher, cw_tag_node_recv(node))) {
+            cw_list_insert_before(&next->ring, &node->ring);
+            return false;
+        }
+    }
+    return true;
+}
 
 /* Not in the list of few, or not any more. */
 void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag)
 {
-    struct cw_tag_class *class = cw_tag_class_get(matcher, recv->mask);
-
-    if (class != NULL) {
-        matcher->few_limit  = FEW_RECEIVES;
-        matcher->busy      |= cw_tag_class_bit(class);
-        cw_tag_table_add(&class->posted, matcher->seed, &recv->node, tag & recv->mask);
+    recv->node.key = tag & recv->mask;
+    if (cw_likely((matcher->busy != 0 || hash_list(matcher)) && recv_hash(matcher, recv))) {
+        matcher->few_limit = FEW_RECEIVES;
     } else {
         matcher->few_limit = 2 * matcher->num_posted; /* without memory, not again at once */
-        recv->node.key     = tag & recv->mask;
         recv->node.chain   = &recv->node;
         cw_list_add_tail(&matcher->leftover, &recv->node.ring);
     }
@@ -67,6 +99,31 @@ static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_
     }
 }
 
+/* Of a list that is not looked through for long: then its receives are hashed. */
+static struct cw_tag_recv *list_take(struct cw_tag_matcher *matcher, uint64_t tag)
+{
+    struct cw_tag_recv *found  = NULL;
+    size_t              passed = 0;
+    struct cw_tag_node *node;
+
+    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
+        if (cw_tag_matches(tag, node->key, cw_tag_node_recv(node)->mask)) {
+            found = cw_tag_node_recv(node);
+            cw_list_remove(&node->ring);
+            recv_unposted(matcher, found);
+            break;
+        }
+        passed++;
+    }
+    if (passed > CHEAP_SCAN) {
+        matcher->passed += passed;
+        if (matcher->passed >= HASHING * matcher->num_posted) {
+            hash_list(matcher);
+        }
+    }
+    return found;
+}
+
 struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_recv  *best       = NULL;
@@ -74,6 +131,9 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
     struct cw_tag_node **best_place = NULL;
     uint64_t             left;
 
+    if (matcher->busy == 0) {
+        return list_take(matcher, tag);
+    }
     for (left = matcher->busy; left != 0; left &= left - 1) {
         struct cw_tag_class *class = matcher->classes[__builtin_ctzll(left)];
         struct cw_tag_node **place = cw_tag_table_find(&class->posted, matcher->seed, tag & class->mask);

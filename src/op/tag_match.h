@@ -51,6 +51,7 @@ struct cw_tag_matcher {
     struct cw_tag_class  *recent;  /* class of the last receive or probe, NULL if none */
     struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until first needed */
     unsigned              num_classes;
+    unsigned              passed;     /* receives in `leftover` that messages passed since these were to be hashed */
     struct cw_list        unexpected; /* all unexpected messages, oldest first */
     struct cw_list        leftover;   /* receives in no class: few, or for want of memory; oldest first */
     size_t                few_limit;  /* with fewer receives than this, and none in a class, no class is used */

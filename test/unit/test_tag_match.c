@@ -355,8 +355,11 @@ static void test_memory_is_given_back(void **state)
     for (i = 0; i < 64; i++) {
         post(i, i, EXACT);
     }
-    while (i-- > 1) {
-        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i]));
+    for (i = 63; matcher.busy == 0; i--) { /* until they are hashed */
+        assert_arrive_takes(i, i);
+    }
+    while (i > 0) {
+        assert_true(cw_tag_matcher_cancel(&matcher, &recvs[i--]));
     }
     small = cw_tag_matcher_memory(&matcher);
     assert_in_range(small, 0, 800);
@@ -384,6 +387,35 @@ static void test_memory_is_given_back(void **state)
     assert_in_range(cw_tag_matcher_memory(&matcher), small, small + 16384);
     cw_tag_matcher_remove_message(&matcher, &messages[0]);
     assert_int_equal(cw_tag_matcher_memory(&matcher), small);
+}
+
+/* A list of few that messages pass again and again is hashed, and the order over all masks stays. */
+static void test_passed_list(void **state)
+{
+    static const uint64_t masks[] = {EXACT, 0xff, EXACT, 0xffff};
+    unsigned hashed               = 0;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < 200; i++) {
+        post(i, i % 100, masks[i % 4]);
+    }
+    assert_int_equal(matcher.busy, 0);
+    for (i = 100; i-- > 0;) {
+        assert_arrive_takes(i, i);
+        hashed += (matcher.busy != 0);
+        check();
+        post(200 + i, i, 0xffffff);
+    }
+    assert_in_range(hashed, 50, 99);
+    for (i = 0; i < 100; i++) {
+        assert_arrive_takes(i, 100 + i);
+        assert_arrive_takes(i, 200 + i);
+    }
+    assert_int_equal(matcher.num_posted, 0);
+    check();
+    post(0, 0, EXACT);
+    assert_int_equal(matcher.busy, 0);
 }
 
 /* Any number of masks: memory stays bounded, order holds over classes and the leftover receives. */
@@ -695,6 +727,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_order_in_large_queues, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_small_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_is_given_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_passed_list, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hostile_masks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_memory_no_storm, set_up, tear_down),
