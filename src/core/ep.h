@@ -91,6 +91,7 @@ struct ucp_ep {
     uint64_t announced_round;           /* likewise of an announcement */
     uint64_t eager_flying;              /* op/credit.h: sent, but not let go of by the peer; let go of, in all */
     uint64_t eager_acked;
+    uint64_t short_round;               /* worker->round, and one more, in which credit ran out; 0: it came since */
     uint64_t eager_unread;              /* arrived and kept; let go of here, what the peer was told of and what not */
     uint64_t eager_told;
     uint64_t eager_untold;

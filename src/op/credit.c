@@ -29,5 +29,6 @@ ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t len
     }
     ep->eager_flying -= packet.consumed - ep->eager_acked;
     ep->eager_acked   = packet.consumed;
+    ep->short_round   = 0;
     return UCS_OK;
 }

@@ -219,12 +219,32 @@ static size_t rndv_min(const struct ucp_ep *ep, const struct cw_send *send)
     return (min < ep->conn->eager_end && !is_forced(send, plan)) ? ep->conn->eager_end : min;
 }
 
+/* Would go eagerly, but the receiver, as far as we know, has not let go of enough. */
+static int lacks_credit(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    return send->kind->credited && send->force == CW_SEND_BY_PLAN &&
+           send->extra + send->cursor.length < rndv_min(ep, send) && !cw_credit_has(ep, send->cursor.length);
+}
+
 static int goes_by_rndv(const struct ucp_ep *ep, const struct cw_send *send)
 {
     return send->force == CW_SEND_RNDV ||
-           (send->force == CW_SEND_BY_PLAN &&
-            (send->extra + send->cursor.length >= rndv_min(ep, send) ||
-             (send->kind->credited && !cw_credit_has(ep, send->cursor.length))));
+           (send->force == CW_SEND_BY_PLAN && send->extra + send->cursor.length >= rndv_min(ep, send)) ||
+           lacks_credit(ep, send);
+}
+
+/* Whoever fills a ring in use looks at nothing that comes meanwhile, such as credit: that is worth a round of progress
+ * before the next message is announced. 1: wait for it. */
+static CW_COLD int waits_for_credit(struct ucp_ep *ep)
+{
+    const uint64_t round = ep->worker->round + 1;
+
+    if (ep->conn->eager_end == 0 || (ep->short_round != 0 && ep->short_round != round)) {
+        return 0;
+    }
+    ep->short_round = round;
+    cw_ep_reap_later(ep); /* where the queue is drained */
+    return 1;
 }
 
 static ucs_status_t announce(struct cw_request *request)
@@ -287,7 +307,7 @@ ucs_status_t cw_send_attempt(struct cw_request *request)
             return CW_HOLD;
         }
         if (goes_by_rndv(request->ep, send)) {
-            return announce(request);
+            return (lacks_credit(request->ep, send) && waits_for_credit(request->ep)) ? CW_AGAIN : announce(request);
         }
         if (fits_one_zcopy(request->ep, send)) {
             return send_whole(request, 1);

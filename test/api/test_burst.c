@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { BURST = 400, TAG = 7 };
 
@@ -101,6 +102,51 @@ static void test_mixed_lengths(void **state)
     cw_pair_close(pair);
 }
 
+/* More than a receiver keeps (16 MiB): what is beyond waits or is announced, and nothing depends on the receives. */
+static void long_burst(struct cw_pair *pair, bool posted)
+{
+    enum { COUNT = 40, LENGTH = 1 << 20 };
+    static struct cw_op sends[COUNT], receives[COUNT];
+    struct cw_buffer from = cw_buffer_new(LENGTH + COUNT), to = cw_buffer_new((size_t)COUNT * LENGTH);
+
+    cw_pattern_fill(from.data, LENGTH + COUNT, 0);
+    memset(sends, 0, sizeof(sends));
+    memset(receives, 0, sizeof(receives));
+    for (size_t i = 0; posted && i < COUNT; i++) {
+        cw_op_recv(&receives[i], pair->rx->worker, to.data + i * LENGTH, LENGTH, i, CW_TAG_ALL);
+    }
+    for (unsigned i = 0; i < COUNT; i++) {
+        cw_op_send(&sends[i], pair->tx->ep, from.data + i, LENGTH, i);
+    }
+    cw_pair_settle(pair);
+    for (size_t i = COUNT; !posted && i-- > 0; ) { /* the last one first: all of them must be there */
+        cw_op_recv(&receives[i], pair->rx->worker, to.data + i * LENGTH, LENGTH, i, CW_TAG_ALL);
+        assert_int_equal(cw_op_wait(pair, &receives[i], "receive"), UCS_OK);
+    }
+    for (size_t i = 0; i < COUNT; i++) {
+        if (posted) {
+            assert_int_equal(cw_op_wait(pair, &receives[i], "receive"), UCS_OK);
+        }
+        assert_int_equal(cw_op_wait(pair, &sends[i], "send"), UCS_OK);
+        assert_memory_equal(to.data + i * LENGTH, from.data + i, LENGTH);
+    }
+    cw_buffer_check(&to);
+    cw_buffer_free(&from);
+    cw_buffer_free(&to);
+}
+
+static void test_long_burst(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    cw_pair_open(pair, NULL);
+    warm_up(pair);
+    long_burst(pair, true);
+    long_burst(pair, false);
+    long_burst(pair, true);
+    cw_pair_close(pair);
+}
+
 static void test_burst_then_close(void **state)
 {
     static uint64_t values[BURST];
@@ -152,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_burst, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_mixed_lengths, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_long_burst, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_burst_then_close, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_burst_keeps_awake, cw_test_setup, cw_test_teardown),
     };
