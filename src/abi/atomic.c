@@ -108,37 +108,35 @@ static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, cons
     return result;
 }
 
-/* The word of an operation on 8 bytes of which nothing is to be said and that this CPU can carry out in the call,
- * without entering the worker; else NULL. `needed`: what the parameters have to give. */
-static CW_INLINE uint64_t *find_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
-                                      const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed)
+/* Whether nothing is to be said of an operation on 8 bytes and this CPU can carry it out in the call, without entering
+ * the worker. `needed`: what the parameters have to give. */
+static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed)
 {
     const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    const unsigned both   = CW_KEY_READ | CW_KEY_WRITE;
-    char *word;
 
-    if (cw_unlikely((param->op_attr_mask & (needed | closer)) != needed ||
-                    param->datatype != ucp_dt_make_contig(sizeof(uint64_t)) || count != 1 || buffer == NULL ||
-                    !(ep->worker->quick & UCP_FEATURE_AMO64) || !cw_rkey_holds(rkey, address, sizeof(uint64_t)) ||
-                    (rkey->key.rights & both) != both || !cw_rma_is_direct(ep, rkey, address, sizeof(uint64_t), 1))) {
-        return NULL;
-    }
-    word = cw_rkey_place(rkey, address);
-    /* where a mapping begins follows from what a peer wrote into its key */
-    return cw_likely((((uintptr_t)word | address) & (sizeof(uint64_t) - 1)) == 0) ? (uint64_t *)(void *)word : NULL;
+    return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
+                     param->datatype == ucp_dt_make_contig(sizeof(uint64_t)) && count == 1 && buffer != NULL &&
+                     (ep->worker->quick & UCP_FEATURE_AMO64) && (address & (sizeof(uint64_t) - 1)) == 0 &&
+                     address - rkey->key.address < rkey->words &&
+                     cw_rma_is_direct(ep, rkey, address, sizeof(uint64_t), 1));
+}
+
+static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address)
+{
+    return (uint64_t *)(void *)cw_rkey_place(rkey, address);
 }
 
 /* The posting form. */
 static CW_APART ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                       uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    uint64_t operand, *word;
+    uint64_t operand;
 
-    word = find_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE);
-    if (cw_likely(word != NULL && opcode == UCP_ATOMIC_OP_ADD)) {
-        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
+    if (is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE) && opcode == UCP_ATOMIC_OP_ADD) {
         memcpy(&operand, buffer, sizeof(operand));
-        (void)cw_amo_apply64(word, CW_WIRE_AMO_ADD, operand, 0);
+        (void)cw_amo_apply64(word_at(rkey, address), CW_WIRE_AMO_ADD, operand, 0);
+        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         return NULL;
     }
     return start(ep, opcode, buffer, count, address, rkey, param);
@@ -148,19 +146,21 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
                                    uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     const uint32_t needed = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    uint64_t operand, swap, *word;
+    uint64_t operand, swap;
 
     CW_PROBE(atomic, ep, opcode, remote_addr);
     if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER)) {
         return post(ep, opcode, buffer, count, remote_addr, rkey, param);
     }
-    word = find_plain(ep, buffer, count, remote_addr, rkey, param, needed);
-    if (cw_likely(word != NULL && (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL)) {
-        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
+    if (is_plain(ep, buffer, count, remote_addr, rkey, param, needed) && (unsigned)opcode < UCP_ATOMIC_OP_LAST &&
+        param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
-        operand = cw_amo_apply64(word, (enum cw_wire_amo_op)opcode, operand, swap);
+        operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the commonest one, without a jump by a table */
+                  cw_amo_apply64(word_at(rkey, remote_addr), CW_WIRE_AMO_ADD, operand, swap) :
+                  cw_amo_apply64(word_at(rkey, remote_addr), (enum cw_wire_amo_op)opcode, operand, swap);
         memcpy(param->reply_buffer, &operand, sizeof(operand));
+        cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         return NULL;
     }
     return start(ep, opcode, buffer, count, remote_addr, rkey, param);

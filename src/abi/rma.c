@@ -139,16 +139,24 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     return result;
 }
 
+/* Whether the key allows it, and loads and stores reach it. */
+static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, uint64_t length,
+                                enum direction direction)
+{
+    const uint64_t reach = (direction == PUT) ? rkey->writable : rkey->readable;
+
+    return length <= reach && address - rkey->key.address <= reach - length;
+}
+
 /* Whether bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
  * request for the program to see. */
 static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
-    const unsigned right  = (direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ;
 
     return cw_likely((ep->worker->quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
-                     buffer != NULL && cw_rkey_holds(rkey, address, count) && (rkey->key.rights & right) &&
+                     buffer != NULL && is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 

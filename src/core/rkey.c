@@ -10,6 +10,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
 {
     struct ucp_rkey *rkey;
     struct cw_key key;
+    char *local         = NULL;
     ucs_status_t status = cw_key_decode(bytes, &key);
 
     if (status != UCS_OK) {
@@ -22,9 +23,10 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     rkey->context = context;
     rkey->key     = key;
     if (key.length > 0 &&
-        cw_mem_attach(context, &key, &rkey->local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
-        rkey->local = NULL; /* by copies or packets, then */
+        cw_mem_attach(context, &key, &local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
+        local = NULL; /* by copies or packets, then */
     }
+    cw_rkey_set_local(rkey, local);
     *rkey_p = rkey;
     return UCS_OK;
 }

@@ -15,6 +15,9 @@ struct ucp_rkey {
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */
     const uint64_t *beacon;     /* with local: holds key.token while the region is registered */
     struct cw_mapping *mapping;
+    uint64_t readable;          /* so many bytes may be read by loads; 0 with local NULL, as the next two, */
+    uint64_t writable;          /* and written by stores; */
+    uint64_t words;             /* and at so many addresses a word of 8 bytes may begin of which both is true */
 };
 
 ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p);
@@ -24,6 +27,19 @@ ucs_status_t cw_rkey_ptr(const struct ucp_rkey *rkey, uint64_t address, void **p
 /* KEY-8: a total order. */
 int cw_rkey_compare(const struct ucp_rkey *first, const struct ucp_rkey *second);
 
+/* Where the region lies here. Where a mapping begins follows from what a peer wrote into its key: words may lie across
+ * the alignment. */
+static inline void cw_rkey_set_local(struct ucp_rkey *rkey, char *local)
+{
+    const uint64_t word = sizeof(uint64_t), length = (local == NULL) ? 0 : rkey->key.length;
+    const int fits      = length >= word && ((uintptr_t)local - rkey->key.address) % word == 0;
+
+    rkey->local    = local;
+    rkey->readable = (rkey->key.rights & CW_KEY_READ) ? length : 0;
+    rkey->writable = (rkey->key.rights & CW_KEY_WRITE) ? length : 0;
+    rkey->words    = (fits && rkey->readable > 0 && rkey->writable > 0) ? length - word + 1 : 0;
+}
+
 /* Whether the access stays within the region; the owner looks again where it takes part. Regions do not wrap around
  * (cw_key_decode), so an address before the region is further behind its beginning than any length. */
 static inline int cw_rkey_holds(const struct ucp_rkey *rkey, uint64_t address, uint64_t length)
@@ -31,10 +47,16 @@ static inline int cw_rkey_holds(const struct ucp_rkey *rkey, uint64_t address, u
     return cw_likely(length <= rkey->key.length && address - rkey->key.address <= rkey->key.length - length);
 }
 
+/* Whether a region that loads and stores reach is still registered. */
+static inline int cw_rkey_is_live(const struct ucp_rkey *rkey)
+{
+    return cw_likely(__atomic_load_n(rkey->beacon, __ATOMIC_RELAXED) == rkey->key.token);
+}
+
 /* Whether loads and stores reach the region, which is still registered. */
 static inline int cw_rkey_is_direct(const struct ucp_rkey *rkey)
 {
-    return rkey->local != NULL && cw_likely(__atomic_load_n(rkey->beacon, __ATOMIC_RELAXED) == rkey->key.token);
+    return rkey->local != NULL && cw_rkey_is_live(rkey);
 }
 
 /* Where an address of a direct region lies here. */

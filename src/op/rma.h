@@ -139,11 +139,11 @@ static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uin
                                       !(writes && cw_rma_is_late(rma, address, length)));
 }
 
-/* Whether an access can be made by loads and stores in this call. The range and the right were checked. */
+/* Whether an access can be made by loads and stores in this call. It lies in what the key says may be accessed so. */
 static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
                                    uint64_t length, int writes)
 {
-    return cw_likely(cw_rkey_is_direct(rkey) && ep->state != CW_EP_FAILED &&
+    return cw_likely(cw_rkey_is_live(rkey) && ep->state != CW_EP_FAILED &&
                      cw_rma_is_clear(ep, address, length, writes));
 }
 

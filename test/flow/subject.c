@@ -179,7 +179,7 @@ static void arm(ucp_worker_h worker)
 /* What this process reaches by itself is reached like memory of another one that only the system can copy to. */
 static void hide_memory(void)
 {
-    rkey->local = NULL;
+    cw_rkey_set_local(rkey, NULL);
 }
 
 /* Everything before the step; 0 when the step is not known. */

@@ -55,7 +55,7 @@ static ucp_rkey_h key_to(ucp_mem_h mem)
     assert_int_equal(ucp_rkey_pack(context, mem, &bytes, &length), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(ep, bytes, &result), UCS_OK);
     ucp_rkey_buffer_release(bytes);
-    result->local = NULL;
+    cw_rkey_set_local(result, NULL);
     return result;
 }
 
@@ -261,7 +261,7 @@ static void test_every_operation(void **state)
 {
     (void)state;
     check_ops();
-    rkey->local  = (char *)words;
+    cw_rkey_set_local(rkey, (char *)words);
     rkey->beacon = &rkey->key.token;
     check_ops();
 }
@@ -564,7 +564,7 @@ static void test_waits_for_late_gets(void **state)
 
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
-        rkey->local  = direct ? (char *)words : NULL;
+        cw_rkey_set_local(rkey, direct ? (char *)words : NULL);
         rkey->beacon = &rkey->key.token;
         words[WORD]  = 0;
         words[0]     = 0;
@@ -596,11 +596,11 @@ static void test_waits_for_fence(void **state)
     (void)state;
     for (int fetching = 0; fetching < 2; fetching++) {
         words[WORD] = 10;
-        rkey->local = NULL;
+        cw_rkey_set_local(rkey, NULL);
         before      = amo(UCP_ATOMIC_OP_ADD, 1, fetching ? &first : NULL, 8, address_of(&words[WORD]));
         assert_int_equal(UCS_PTR_IS_PTR(before), fetching);
         assert_int_equal(ucp_worker_fence(worker), UCS_OK);
-        rkey->local  = (char *)words;
+        cw_rkey_set_local(rkey, (char *)words);
         rkey->beacon = &rkey->key.token;
         behind       = amo(UCP_ATOMIC_OP_SWAP, 0, &second, 8, address_of(&words[WORD]));
         assert_true(words[WORD] == 10);

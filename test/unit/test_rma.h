@@ -97,7 +97,7 @@ static inline void map(unsigned prot)
     assert_int_equal(ucp_rkey_pack(context, memh, &bytes, &length), UCS_OK);
     assert_int_equal(ucp_ep_rkey_unpack(ep, bytes, &rkey), UCS_OK);
     ucp_rkey_buffer_release(bytes);
-    rkey->local      = NULL; /* by packets only */
+    cw_rkey_set_local(rkey, NULL); /* by packets only */
     rkey->key.beacon = 0;
 }
 
