@@ -11,11 +11,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static size_t size_of(const struct cw_drive *drive, enum cw_drive_way way)
-{
-    return way == CW_WAY_ACK ? 1 : drive->size;
-}
-
 static void cut_slots(struct cw_drive *drive, size_t room, bool shared)
 {
     const struct cw_perf_params *params = &drive->run->params;
@@ -86,19 +81,18 @@ struct cw_drive_slot *cw_drive_take(struct cw_drive *drive)
     return slot;
 }
 
-void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size)
+void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size)
 {
-    if (size != size_of(drive, way)) {
+    if (size != cw_drive_size(drive, way)) {
         cw_link_fail(drive->link, "message %llu: %zu bytes came instead of %zu", (unsigned long long)message, size,
-                     size_of(drive, way));
-    } else if (drive->run->params.verify && way != CW_WAY_ACK && data != NULL) {
+                     cw_drive_size(drive, way));
+    } else if (way != CW_WAY_ACK && data != NULL) {
         size_t at = cw_pattern_search(data, size, cw_pattern_key(message, way));
         if (at != size) {
             cw_link_fail(drive->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)message, at, size);
         }
         drive->run->verified++;
     }
-    drive->arrived[way]++;
 }
 
 /* ---- one message ---- */
@@ -159,7 +153,7 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     }
     cw_buffers_apply(&drive->buffers, &param);
     drive->sends_pending++;
-    ucs_status_ptr_t request = drive->send(drive, slot, size_of(drive, way), &param);
+    ucs_status_ptr_t request = drive->send(drive, slot, cw_drive_size(drive, way), &param);
     if (UCS_PTR_IS_PTR(request)) {
         return 0;
     }
@@ -174,7 +168,7 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
 
 static inline int expect(struct cw_drive *drive, enum cw_drive_way way, uint64_t message)
 {
-    return drive->expect == NULL ? 0 : drive->expect(drive, way, message, size_of(drive, way));
+    return drive->expect == NULL ? 0 : drive->expect(drive, way, message, cw_drive_size(drive, way));
 }
 
 static inline int await(struct cw_drive *drive, enum cw_drive_way way, uint64_t count)
@@ -206,9 +200,38 @@ static int client_trip(struct cw_drive *drive, uint64_t message)
     return await(drive, CW_WAY_PONG, message + 1);
 }
 
+/* All of this is one process's: everything in turn. */
+static int latency_loopback(struct cw_drive *drive, uint64_t first, uint64_t count, struct cw_meter *meter)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (client_trip(drive, first + i) != 0) {
+            return -1;
+        }
+        cw_meter_step(meter);
+    }
+    return 0;
+}
+
+/* A trip ends where the next one has begun: the clock is read, and the time noted, while that message is on its way. */
+static int latency_trips(struct cw_drive *drive, uint64_t first, uint64_t count, struct cw_meter *meter)
+{
+    if (count > 0 && send_one(drive, CW_WAY_PING, first) != 0) {
+        return -1;
+    }
+    for (uint64_t i = first; i < first + count; i++) {
+        if (expect(drive, CW_WAY_PONG, i) != 0 || await(drive, CW_WAY_PONG, i + 1) != 0 ||
+            (i + 1 < first + count && send_one(drive, CW_WAY_PING, i + 1) != 0)) {
+            return -1;
+        }
+        cw_meter_step(meter);
+    }
+    return 0;
+}
+
 static int latency_client(struct cw_drive *drive, uint64_t warmup, uint64_t count)
 {
     struct cw_meter *meter = drive->run->meter;
+    bool loopback = drive->run->role == CW_ROLE_LOOPBACK;
 
     for (uint64_t i = 0; i < warmup; i++) {
         if (client_trip(drive, i) != 0) {
@@ -216,11 +239,8 @@ static int latency_client(struct cw_drive *drive, uint64_t warmup, uint64_t coun
         }
     }
     cw_meter_begin(meter);
-    for (uint64_t i = 0; i < count; i++) {
-        if (client_trip(drive, warmup + i) != 0) {
-            return -1;
-        }
-        cw_meter_step(meter);
+    if ((loopback ? latency_loopback : latency_trips)(drive, warmup, count, meter) != 0) {
+        return -1;
     }
     return wait_sends(drive, 0);
 }

@@ -62,8 +62,23 @@ static inline void cw_drive_give(struct cw_drive_slot *slot)
     slot->drive->free_recvs = slot;
 }
 
+static inline size_t cw_drive_size(const struct cw_drive *drive, enum cw_drive_way way)
+{
+    return way == CW_WAY_ACK ? 1 : drive->size;
+}
+
+/* What is wrong with a message's size or, with --verify, content. */
+void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size);
+
 /* Counts a message that is complete; with --verify looks at `data` (NULL: not to be looked at) first. */
-void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data, size_t size);
+static inline void cw_drive_arrived(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, const char *data,
+                                    size_t size)
+{
+    if (__builtin_expect(size != cw_drive_size(drive, way) || drive->run->params.verify, 0)) {
+        cw_drive_look(drive, way, message, data, size);
+    }
+    drive->arrived[way]++;
+}
 
 /*
  * Warm-up and measurement in the role of the run. After a failure operations may be in flight: then the drive must not
