@@ -193,12 +193,6 @@ static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
     return segment;
 }
 
-/* The oldest unread packet, of which there is one. NULL: no memory. */
-static inline struct cw_stream_segment *first_segment(struct cw_stream *stream)
-{
-    return cw_likely(stream->first->size == 0) ? stream->first : take_apart(stream);
-}
-
 static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t length)
 {
     struct ucp_ep *ep = stream->ep;
@@ -292,32 +286,68 @@ void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
     cw_op_handle(ep, CW_PACKET_STREAM_DATA, data, length);
 }
 
-/* Moves unread data into a receive: as much as its granule allows, of one segment only if `one` (STR-7). */
+/* Of the oldest packet in a segment that several share, at most `most` bytes. What is left of it gets its length in
+ * front, in the place of what was read, so nothing needs to be allocated. */
+static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
+{
+    struct cw_stream_segment *shared = stream->first;
+    char *from                       = shared->data + shared->first_at;
+    uint16_t length, left;
+    size_t part;
+
+    memcpy(&length, from, sizeof(length));
+    part = (length < most) ? length : most;
+    left = (uint16_t)(length - part);
+    store(state, from + sizeof(length), part);
+    if (left > 0) {
+        memcpy(from + part, &left, sizeof(left));
+    }
+    shared->first_at += (uint32_t)(part + ((left > 0) ? 0 : sizeof(length)));
+    shared->length   -= (uint32_t)part;
+    stream->unread   -= part;
+    if (shared->length == 0) {
+        cw_stream_segment_free(cw_stream_pop(stream));
+    }
+    return part;
+}
+
+static size_t take_from_first(struct cw_stream *stream, struct recv_state *state, size_t most)
+{
+    struct cw_stream_segment *segment = stream->first;
+    size_t part                       = segment->length - segment->taken;
+
+    part = (part < most) ? part : most;
+    store(state, segment->data + segment->taken, part);
+    segment->taken += (uint32_t)part;
+    stream->unread -= part;
+    if (segment->taken == segment->length) {
+        cw_stream_segment_free(cw_stream_pop(stream));
+    }
+    return part;
+}
+
+/* How long it is. */
+static size_t first_length(const struct cw_stream_segment *segment)
+{
+    uint16_t length = 0;
+
+    if (segment->size != 0) {
+        memcpy(&length, segment->data + segment->first_at, sizeof(length));
+    }
+    return (segment->size == 0) ? segment->length - segment->taken : length;
+}
+
+/* Moves unread data into a receive: as much as its granule allows, of one packet only if `one` (STR-7). */
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
-    size_t available = stream->unread, part, left, taken = 0;
-    struct cw_stream_segment *segment;
+    const size_t available = (one && stream->unread > 0) ? first_length(stream->first) : stream->unread;
+    const size_t most      = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset,
+                                   available);
+    size_t taken           = 0;
 
-    if (one && available > 0) {
-        segment   = first_segment(stream);
-        available = (segment == NULL) ? 0 : segment->length - segment->taken;
-    }
-    left = share(state->granule, state->cursor.offset, state->cursor.length - state->cursor.offset, available);
-    while (taken < left) {
-        segment = first_segment(stream);
-        if (cw_unlikely(segment == NULL)) {
-            state->status = UCS_ERR_NO_MEMORY;
-            break;
-        }
-        part = segment->length - segment->taken;
-        part = (part < left - taken) ? part : left - taken;
-        store(state, segment->data + segment->taken, part);
-        taken          += part;
-        segment->taken += (uint32_t)part;
-        stream->unread -= part;
-        if (segment->taken == segment->length) {
-            cw_stream_segment_free(cw_stream_pop(stream));
-        }
+    while (taken < most) {
+        taken += cw_likely(stream->first->size == 0) ? take_from_first(stream, state, most - taken) :
+                 take_from_shared(stream, state, most - taken);
     }
     cw_stream_consume(stream, taken);
 }

@@ -173,6 +173,41 @@ static void test_str14_drained_before_poll(void **state)
     cw_pair_close(pair);
 }
 
+/* Endpoints that are closed in between are not reported, whether they were before or not, and the others still are. */
+static void test_str15_closed_in_between(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_stream_poll_ep_t polled[EPS + 1];
+    struct fan fan;
+
+    cw_test_need_two_workers();
+    fan_open(pair, &fan);
+    for (int i = 0; i < EPS; i++) {
+        arrive(pair, fan.tx[i], "x", 1);
+    }
+    assert_int_equal(poll_now(pair, polled, 2), 2); /* 0 and 1, which are not read */
+    stream_close(pair, fan.rx[1]);
+    stream_close(pair, fan.rx[3]);
+    arrive(pair, fan.tx[0], "y", 1);
+    stream_put_on(pair, fan.tx[1], "z", 1); /* for nobody */
+    stream_put_on(pair, fan.tx[3], "z", 1);
+    cw_pair_settle(pair);
+    assert_int_equal(poll_now(pair, polled, EPS + 1), 3);
+    assert_ptr_equal(polled[0].ep, fan.rx[2]);
+    assert_ptr_equal(polled[1].ep, fan.rx[4]);
+    assert_ptr_equal(polled[2].ep, fan.rx[0]);
+    assert_int_equal(poll_one(pair), 0);
+    take_byte(pair, fan.rx[0], 'x');
+    take_byte(pair, fan.rx[0], 'y');
+    for (int i = 0; i < EPS; i++) {
+        stream_close(pair, fan.tx[i]);
+        if (i % 2 == 0) {
+            stream_close(pair, fan.rx[i]);
+        }
+    }
+    cw_pair_close(pair);
+}
+
 static void test_str16_data_for_a_receive(void **state)
 {
     struct cw_pair *pair = *state;
@@ -276,6 +311,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_str15_order_and_user_data, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str14_again_only_for_new_data, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str14_drained_before_poll, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_str15_closed_in_between, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str16_data_for_a_receive, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str17_poll_does_not_progress, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str18_data_before_creation, cw_test_setup, cw_test_teardown),

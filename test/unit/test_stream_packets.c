@@ -18,6 +18,15 @@ static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
 static const ucp_request_param_t plain;
+static int no_memory;           /* allocations fail from now on */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
 
 /* An endpoint to itself, connected: what is fed comes on top of what it sends itself. */
 static int setup(void **state)
@@ -171,6 +180,52 @@ static void test_flood_of_single_bytes(void **state)
     assert_int_equal(ep->stream->segments, 0);
 }
 
+/* Reading needs no memory, however the bytes lie and wherever a receive ends; to hand packets out does. */
+static void test_read_without_memory(void **state)
+{
+    enum { PACKETS = 400 };
+    static const size_t sizes[] = {1, 3, 0, 2, 700, 64, 5, 1000}, elements[] = {1, 1, 1, 2, 1, 8, 5, 1};
+    uint8_t packet[8 + 17], in[1000];
+    uint64_t header, offset = 0, at = 0;
+    size_t length, size;
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < PACKETS; i++) {
+        size   = 1 + i % 17;
+        header = htole64(offset);
+        memcpy(packet, &header, sizeof(header));
+        for (size_t k = 0; k < size; k++) {
+            packet[8 + k] = (uint8_t)((offset + k) * 7);
+        }
+        cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, 8 + size);
+        offset += size;
+    }
+    ep->stream->sent = offset; /* it gets the credit of what it did not send itself */
+    no_memory        = 1;
+    for (i = 0; at < offset; i++) {
+        const size_t element      = (offset - at < 1000) ? 1 : elements[i % 8];
+        ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
+                                     .datatype     = ucp_dt_make_contig(element)};
+
+        length = 7777;
+        assert_null(ucp_stream_recv_nbx(ep, in, sizes[i % 8] / element, &length, &param));
+        size = (sizes[i % 8] < offset - at) ? sizes[i % 8] / element * element : (size_t)(offset - at);
+        assert_int_equal(length, size);
+        for (size_t k = 0; k < length; k++) {
+            assert_int_equal(in[k], (uint8_t)((at + k) * 7));
+        }
+        at += length;
+        assert_int_equal(ep->stream->unread, offset - at);
+        if (i % 16 == 7 && ep->stream->segments > 0 && ep->stream->first->size > 0) {
+            assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_data_nb(ep, &length)), UCS_ERR_NO_MEMORY);
+        }
+    }
+    no_memory = 0;
+    assert_int_equal(ep->stream->segments, 0);
+    assert_null(ucp_stream_recv_data_nb(ep, &length));
+}
+
 /* Who reads by segments sees packets as they came, those that share memory as well (STR-11): programs count on it. */
 static void test_packets_stay_apart(void **state)
 {
@@ -263,6 +318,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_beyond_the_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_beyond_a_moved_window, setup, teardown),
         cmocka_unit_test_setup_teardown(test_flood_of_single_bytes, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_read_without_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_packets_stay_apart, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_without_a_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_of_wrong_size, setup, teardown),
