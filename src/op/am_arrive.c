@@ -88,14 +88,13 @@ static CW_COLD void complain(unsigned id)
 /* Data in the transport's buffer. */
 static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
 {
-    struct cw_am_state *state     = &cw_op_state(message->ep->worker)->am;
-    struct cw_am_current current  = {.data = message->data, .length = message->length};
-    struct cw_am_current *earlier = state->current;
+    struct cw_am_state *state    = &cw_op_state(message->ep->worker)->am;
+    struct cw_am_current current = {.data = message->data, .length = message->length};
     ucs_status_t status;
 
-    state->current = &current;
+    state->current = &current; /* there is no earlier one: handlers are called from progress alone */
     status         = call(handler, message);
-    state->current = earlier;
+    state->current = NULL;
     if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
         complain(message->id);
     }
@@ -192,7 +191,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
                 current.length = length - header;
                 current.id     = (uint16_t)word;
                 current.taken  = 0;
-                state->current = &current; /* there is no earlier one: handlers are called from progress alone */
+                state->current = &current;
                 cw_count_message(ep->worker, CW_COUNT_AM_RECEIVED, current.length);
                 status         = handler->recv(handler->arg, data, header, (void *)(uintptr_t)current.data,
                                                current.length, &param);

@@ -3,7 +3,7 @@
  * Memory of active messages that come in pieces. A handler gets its data in one piece of memory, right behind the
  * descriptor, but the length of the whole is a peer's word. So a short message gets its memory at once; a long one
  * begins in a buffer beside its descriptor, which grows to twice what came, and the descriptor moves in front of the
- * data at the end. Where the alignment is an ordinary one the system moves pages instead of copying them.
+ * data at the end. The buffer grows where it is, or the system moves its pages, so what came is not copied again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,10 +17,12 @@ static size_t alignment(const struct ucp_worker *worker)
     return (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment : alignof(struct cw_am_desc);
 }
 
-/* What lies before the data. */
-static size_t front_of(size_t align)
+/* Where the data lie in what was allocated: aligned, with room for the descriptor before them. */
+static char *data_of(char *memory, size_t align)
 {
-    return (sizeof(struct cw_am_desc) + align - 1) & ~(align - 1);
+    const uintptr_t least = (uintptr_t)memory + sizeof(struct cw_am_desc);
+
+    return memory + (((least + align - 1) & ~(uintptr_t)(align - 1)) - (uintptr_t)memory);
 }
 
 struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t total, const void *header,
@@ -40,29 +42,24 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
 /* 0: no memory. */
 static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64_t least)
 {
-    const size_t align = alignment(worker), front = front_of(align);
+    const size_t align = alignment(worker);
+    const size_t at    = (desc->growing == NULL) ? 0 : (size_t)(data_of(desc->growing, align) - desc->growing);
     uint64_t room      = (2 * least > CW_AM_AT_ONCE) ? 2 * least : CW_AM_AT_ONCE;
-    size_t size;
-    char *data;
+    char *memory, *data;
 
     room = (room < desc->in.total) ? room : desc->in.total;
     if (align > PTRDIFF_MAX / 4) {
         return 0;
     }
-    size = front + (size_t)room + desc->header_length;
-    if (align <= alignof(max_align_t)) {
-        data = realloc(desc->growing, size);
-    } else {
-        data = aligned_alloc(align, (size + align - 1) & ~(align - 1));
-        if (data != NULL && desc->growing != NULL) {
-            memcpy(data + front, desc->growing + front, (size_t)desc->in.received);
-            free(desc->growing);
-        }
-    }
-    if (data == NULL) {
+    memory = realloc(desc->growing, sizeof(struct cw_am_desc) + align + (size_t)room + desc->header_length);
+    if (memory == NULL) {
         return 0;
     }
-    desc->growing = data;
+    data = data_of(memory, align);
+    if (desc->growing != NULL && data != memory + at) {
+        memmove(data, memory + at, (size_t)desc->in.received); /* came to lie differently within a page */
+    }
+    desc->growing = memory;
     desc->room    = room;
     return 1;
 }
@@ -77,7 +74,7 @@ char *cw_am_pieces_room(const struct ucp_worker *worker, struct cw_am_desc *desc
     if (at + length > desc->room && !grow(worker, desc, at + length)) {
         return NULL;
     }
-    return desc->growing + front_of(alignment(worker)) + at;
+    return data_of(desc->growing, alignment(worker)) + at;
 }
 
 ucs_status_t cw_am_pieces_add(const struct ucp_worker *worker, struct cw_am_desc *desc, const void *data,
@@ -106,7 +103,7 @@ struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_a
     if (desc->growing == NULL) {
         return desc;
     }
-    data  = desc->growing + front_of(alignment(worker));
+    data  = data_of(desc->growing, alignment(worker));
     whole = cw_am_desc_of(data);
     memcpy(data + desc->in.total, cw_am_desc_data(desc), desc->header_length);
     *whole         = *desc;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a program does with the data of a message: receive it into its own memory, or give it back. Both may happen in
- * the handler or any time later. Every call takes the descriptor over, whatever its result (AMR-31).
+ * the handler or any time later. Every call that passes the door takes the descriptor over, whatever its result
+ * (AMR-31); one that the door refuses changes nothing (ABU-2).
  */
 #include <assert.h>
 #include <stddef.h>
@@ -211,6 +212,10 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
     ucs_status_t status;
 
     if (current != NULL && current->data == data) {
+        if (current->taken) { /* AMR-35, as for what has a descriptor */
+            cw_error("active message data %p was received already", data);
+            return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+        }
         current->taken = 1;
     } else {
         desc = desc_of(data);

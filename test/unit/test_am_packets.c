@@ -4,10 +4,12 @@
  * the protocol costs the connection, what does not reaches the handler whole, or nobody.
  */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -27,6 +29,16 @@ static const ucp_request_param_t plain;
 static unsigned calls;
 static size_t last_length, last_header_length;
 static void *kept;
+static ucs_status_t answer;     /* of handlers that keep */
+static int no_memory;           /* allocations fail from now on */
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return no_memory ? NULL : __real_malloc(size);
+}
 
 /* Reads every byte, so that a sanitizer sees what does not belong to the message. */
 static ucs_status_t handler(void *arg, const void *header, size_t header_length, void *data, size_t length,
@@ -44,7 +56,7 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
     last_length        = length;
     last_header_length = header_length;
     kept               = data;
-    return (arg != NULL) ? UCS_INPROGRESS : UCS_OK;
+    return (arg != NULL) ? answer : UCS_OK;
 }
 
 static void set(unsigned id, void *arg, uint32_t flags)
@@ -70,6 +82,8 @@ static int setup(void **state)
     ucs_status_ptr_t sent;
 
     (void)state;
+    answer    = UCS_INPROGRESS;
+    no_memory = 0;
     setenv("UCX_TLS", "self", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
     assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
@@ -384,6 +398,133 @@ static void test_kept_for_good(void **state)
     assert_int_equal(calls, 3);
 }
 
+/* AMR-16: what a handler refuses is not kept. */
+static void test_refused_is_not_kept(void **state)
+{
+    const struct cw_list *kept_list = &cw_op_state(worker)->am.kept;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++) {
+        answer = (i == 0) ? UCS_INPROGRESS : (i == 1) ? UCS_ERR_NO_MEMORY : UCS_OK;
+        feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
+        assert_int_equal(cw_list_empty(kept_list), i != 0);
+        if (i == 0) {
+            ucp_am_data_release(worker, kept);
+        }
+        feed_first(KEEPER, 3, 100, 1, 3, 10);
+        feed_next(1, 10, 90);
+        assert_int_equal(cw_list_empty(kept_list), i != 0);
+        if (i == 0) {
+            ucp_am_data_release(worker, kept);
+        }
+        assert_true(cw_list_empty(kept_list));
+    }
+    assert_int_equal(calls, 6);
+}
+
+/* AMR-23: pieces for an endpoint that the program has closed take no memory. */
+static void test_pieces_for_a_closed_endpoint(void **state)
+{
+    const struct cw_am_desc *desc;
+
+    (void)state;
+    ep->closed = 1;
+    feed_first(KEEPER, 3, CW_AM_AT_ONCE, 1, 3, 10);
+    desc = cw_container_of(ep->receiving.next, struct cw_am_desc, in.link);
+    assert_int_equal(desc->state, CW_AM_DESC_DISCARDED);
+    for (size_t at = 10; at < CW_AM_AT_ONCE; at += 65531) {
+        feed_next(1, at, (CW_AM_AT_ONCE - at < 65531) ? CW_AM_AT_ONCE - at : 65531);
+    }
+    assert_true(cw_list_empty(&ep->receiving));
+    assert_int_equal(calls, 0);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    ep->closed = 0;
+}
+
+/* AMR-31: a receive for which there is no memory has the message all the same. */
+static void test_receive_without_memory(void **state)
+{
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = ucp_dt_make_iov()};
+    char in[100] = {0};
+    ucp_dt_iov_t iov[3] = {{in, 30}, {in + 30, 30}, {in + 60, 40}};
+    ucs_status_ptr_t sent, result;
+
+    (void)state;
+    sent = ucp_am_send_nbx(ep, KEEPER, NULL, 0, in, sizeof(in),
+                           &(ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                                  .flags        = UCP_AM_SEND_FLAG_RNDV});
+    assert_true(UCS_PTR_IS_PTR(sent));
+    while (calls == 0) {
+        ucp_worker_progress(worker);
+    }
+    no_memory = 1;
+    result    = ucp_am_recv_data_nbx(worker, kept, iov, 3, &param);
+    no_memory = 0;
+    assert_int_equal(UCS_PTR_RAW_STATUS(result), UCS_ERR_NO_MEMORY);
+    while (ucp_request_check_status(sent) == UCS_INPROGRESS) {
+        ucp_worker_progress(worker);
+    }
+    assert_int_equal(ucp_request_check_status(sent), UCS_ERR_NO_MEMORY);
+    ucp_request_free(sent);
+    assert_true(cw_list_empty(&ep->receiving));
+}
+
+#ifdef NDEBUG
+#define ASSERTS 0
+#else
+#define ASSERTS 1
+#endif
+
+/* What a child that runs this says before it dies. */
+static void says(void (*run)(void *data), void *data, char *text, size_t room)
+{
+    size_t length = 0;
+    ssize_t part;
+    int pipes[2], status;
+    pid_t child;
+
+    assert_int_equal(pipe(pipes), 0);
+    child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL); /* not the test's */
+        dup2(pipes[1], STDERR_FILENO);
+        run(data);
+        _exit(0);
+    }
+    close(pipes[1]);
+    while ((part = read(pipes[0], text + length, room - 1 - length)) > 0) {
+        length += (size_t)part;
+    }
+    text[length] = '\0';
+    close(pipes[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_false(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void release_twice(void *data)
+{
+    ucp_am_data_release(worker, data);
+    ucp_am_data_release(worker, data);
+}
+
+/* Builds with assertions end a program that gives data back twice, and say where; with a sanitizer, that does. */
+static void test_released_twice(void **state)
+{
+    char text[4096];
+
+    (void)state;
+    if (!ASSERTS) {
+        skip();
+    }
+    feed_eager(am_of(KEEPER, 0, 3), 8, 3, 10);
+    says(release_twice, kept, text, sizeof(text));
+    assert_true(strstr(text, "CW_AM_DESC_MAGIC") != NULL || strstr(text, "heap-use-after-free") != NULL);
+    feed_rts(KEEPER, 0, 3, htole64(77), 3, 0);
+    says(release_twice, kept, text, sizeof(text));
+    assert_true(strstr(text, "CW_AM_DESC_MAGIC") != NULL || strstr(text, "heap-use-after-free") != NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -397,6 +538,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_rts_headers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_made_up_announcement, setup, teardown),
         cmocka_unit_test_setup_teardown(test_kept_for_good, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_refused_is_not_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_pieces_for_a_closed_endpoint, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_receive_without_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_released_twice, setup, teardown),
     };
 
     return cmocka_run_group_tests_name("unit.am_packets", tests, NULL, NULL);
