@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active messages over a simulated network, for many seeds: messages of all kinds to handlers of all kinds, which take,
- * keep, fetch, refuse and answer by chance; each byte is checked, and each message comes once, in the order of its
- * endpoint. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
+ * keep, fetch, refuse and answer by chance, and take care of earlier ones; each byte is checked, and each message comes
+ * once, in the order of its endpoint. CW_SIM_SEED is the first seed, CW_SIM_SEEDS how many follow.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +12,8 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "core/worker.h"
+#include "generic.h"
 #include "town.h"
 
 enum { MAX_MESSAGES = 400, MAX_KEPT = 30, MAX_IOV = 3, PLAIN = 3, KEEPING = 60000, OLD = 255 };
@@ -57,6 +59,7 @@ static size_t largest;
 static size_t max_header;
 static int faulty;
 static int quiet;               /* no more answers */
+static ucp_datatype_t generic;  /* of plain bytes */
 
 static void send_message(unsigned from, unsigned to, ucp_ep_h ep);
 
@@ -152,7 +155,9 @@ static void start_fetch(struct message *message, void *data)
     memset(fetch->buffer, 0xcc, fetch->room + 1);
     buffer         = fetch->buffer;
     count          = fetch->room;
-    if (cw_town_random(town, 2) == 0 && fetch->room > 0) {
+    if (cw_town_random(town, 4) == 0) {
+        param.datatype = generic;
+    } else if (cw_town_random(town, 2) == 0 && fetch->room > 0) {
         first          = cw_town_random(town, fetch->room);
         fetch->iov[0]  = (ucp_dt_iov_t){fetch->buffer, first};
         fetch->iov[1]  = (ucp_dt_iov_t){NULL, 0};
@@ -166,6 +171,9 @@ static void start_fetch(struct message *message, void *data)
     }
     town->num_ops++;
     result = ucp_am_recv_data_nbx(town->people[message->to].worker, data, buffer, count, &param);
+    if (UCS_PTR_IS_PTR(result) && cw_town_random(town, 4) == 0 && fetch->calls == 0) {
+        ucp_request_cancel(town->people[message->to].worker, result); /* without effect (REQ-24) */
+    }
     if (!UCS_PTR_IS_PTR(result)) {
         fetched(fetch, UCS_PTR_STATUS(result), length);
     }
@@ -234,6 +242,16 @@ static void maybe_answer(const struct message *message, ucp_ep_h reply_ep)
     }
 }
 
+/* An earlier message of the same worker, from within the handler of another (AMR-36). */
+static void maybe_let_go(unsigned to)
+{
+    unsigned i = (num_kept == 0) ? 0 : (unsigned)cw_town_random(town, num_kept);
+
+    if (num_kept > 0 && kept[i].message->to == to && cw_town_random(town, 3) == 0) {
+        let_go(i);
+    }
+}
+
 /* What happens to data of a kind. */
 static ucs_status_t decide(struct message *message, void *data, int rndv, int may_keep)
 {
@@ -273,10 +291,14 @@ static ucs_status_t handler(void *arg, const void *header, size_t header_length,
         (rndv && (message->flags & UCP_AM_SEND_FLAG_EAGER)) || (!rndv && (message->flags & UCP_AM_SEND_FLAG_RNDV))) {
         cw_town_fail(town, "a message comes in the wrong way");
     }
+    if (lent && (uintptr_t)data % town->people[to].worker->am_alignment != 0) {
+        cw_town_fail(town, "data that is lent is not aligned"); /* AMR-20 */
+    }
     if (((message->flags & UCP_AM_SEND_FLAG_REPLY) != 0) != (param->reply_ep != NULL)) {
         cw_town_fail(town, "reply_ep is there although nobody asked, or is not");
     }
     maybe_answer(message, param->reply_ep);
+    maybe_let_go(to);
     return decide(message, data, rndv, rndv || lent);
 }
 
@@ -292,6 +314,7 @@ static ucs_status_t old_handler(void *arg, void *data, size_t length, ucp_ep_h r
     struct message *message = arrived(from, to, id_of(OLD, from), NULL, 0, length, reply_ep != NULL);
 
     maybe_answer(message, reply_ep);
+    maybe_let_go(to);
     return decide(message, data, 0, (flags & UCP_CB_PARAM_FLAG_DATA) != 0);
 }
 
@@ -399,7 +422,13 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
     if (cw_town_random(town, 3) == 0) {
         param.flags |= UCP_AM_SEND_FLAG_COPY_HEADER;
     }
-    if (cw_town_random(town, 3) == 0) {
+    if (cw_town_random(town, 5) == 0) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    }
+    if (cw_town_random(town, 4) == 0) {
+        param.datatype = generic;
+    }
+    if (param.datatype != generic && cw_town_random(town, 3) == 0) {
         first           = cw_town_random(town, message->length + 1);
         message->iov[0] = (ucp_dt_iov_t){message->data, first};
         message->iov[1] = (ucp_dt_iov_t){message->data + first, message->length - first};
@@ -415,6 +444,8 @@ static void send_message(unsigned from, unsigned to, ucp_ep_h ep)
     }
     if (!UCS_PTR_IS_PTR(result)) {
         done(message, UCS_PTR_STATUS(result));
+    } else if (message->sent == 0 && cw_town_random(town, 4) == 0) {
+        ucp_request_cancel(town->people[from].worker, result); /* without effect (REQ-24) */
     }
 }
 
@@ -456,8 +487,10 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
     memset(delivered, 0, sizeof(delivered));
     assert_int_equal(ucp_worker_query(town->people[0].worker, &attr), UCS_OK);
     max_header = attr.max_am_header;
+    generic = cw_generic_new();
     for (unsigned i = 0; i < town->num_workers; i++) {
         set_handlers(i);
+        town->people[i].worker->am_alignment = (size_t)1 << cw_town_random(town, 13);
     }
 }
 
@@ -472,7 +505,7 @@ static uint64_t end(void)
         }
         town->waiting = num_kept == 0;
         cw_town_step(town);
-        if (i == CW_MAX_ROUNDS) {
+        if (i == cw_town_rounds()) {
             cw_town_fail(town, "%u of %u operations are not done", town->num_ops - town->num_done, town->num_ops);
         }
     }
@@ -484,6 +517,7 @@ static uint64_t end(void)
     }
     town->num_ops = town->num_done = 0;
     digest                          = cw_town_free(town);
+    cw_generic_free(generic);
     for (unsigned i = 0; i < CW_MAX_WORKERS * CW_MAX_WORKERS; i++) {
         unsigned from = i / CW_MAX_WORKERS, to = i % CW_MAX_WORKERS;
 
@@ -498,7 +532,9 @@ static uint64_t end(void)
 
 static uint64_t run_healthy(uint64_t seed, int sleepers)
 {
-    start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? 300000 : 20000);
+    const size_t most = cw_town_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
+
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? most : 20000);
     talk(150);
     return end();
 }

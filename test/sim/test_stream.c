@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "generic.h"
 #include "town.h"
 
 enum { MAX_IOV = 3, MAX_HELD_DATA = 20 };
@@ -54,6 +55,7 @@ static struct cw_op *closes[CW_MAX_WORKERS * CW_MAX_WORKERS];
 static unsigned num_closes;
 static size_t largest;          /* send */
 static int faulty;              /* errors may happen */
+static ucp_datatype_t generic;  /* of plain bytes */
 
 static uint64_t from_environment(const char *name, uint64_t otherwise)
 {
@@ -156,12 +158,17 @@ static struct move *move_new(struct way *way, unsigned poster, size_t length)
     return move;
 }
 
-/* Contiguous or cut in three. */
+/* Contiguous, cut in three, or of a type of its own. */
 static const void *describe(struct move *move, ucp_request_param_t *param, size_t *count)
 {
     size_t first = cw_town_random(town, move->length + 1), second = cw_town_random(town, move->length - first + 1);
 
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    if (move->element == 1 && cw_town_random(town, 4) == 0) {
+        param->datatype = generic;
+        *count          = move->length;
+        return move->buffer;
+    }
     if (move->element != 1 || cw_town_random(town, 3) != 0) {
         param->datatype = ucp_dt_make_contig(move->element);
         *count          = move->length / move->element;
@@ -190,6 +197,9 @@ static void send_bytes(struct way *way, size_t length)
     }
     way->sent += length;
     buffer     = describe(move, &param, &count);
+    if (cw_town_random(town, 5) == 0) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    }
     returned(move, ucp_stream_send_nbx(town->people[way->from].eps[way->to], buffer, count, &param), 0);
 }
 
@@ -212,7 +222,13 @@ static void recv_bytes(struct way *way, size_t element, size_t length, int all)
     way->wanted  += length;
     buffer        = (void *)describe(move, &param, &count);
     move->element = (all && length > 0) ? length : element;
+    if (cw_town_random(town, 5) == 0) {
+        param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    }
     result        = ucp_stream_recv_nbx(town->people[way->to].eps[way->from], buffer, count, &got, &param);
+    if (UCS_PTR_IS_PTR(result) && move->calls == 0 && cw_town_random(town, 4) == 0) {
+        ucp_request_cancel(town->people[way->to].worker, result); /* without effect (STR-19) */
+    }
     returned(move, result, got);
 }
 
@@ -349,6 +365,7 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
 
     cw_sim_knobs_random(&knobs, seed);
     town     = cw_town_new(seed, &knobs, mode, sleepers);
+    generic  = cw_generic_new();
     largest  = largest_send;
     num_held = 0;
     faulty   = mode == UCP_ERR_HANDLING_MODE_PEER;
@@ -364,6 +381,8 @@ static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, siz
 
 static uint64_t end(void)
 {
+    uint64_t digest;
+
     cw_town_finish(town);
     for (unsigned i = 0; i < num_closes; i++) {
         cw_op_check(town, closes[i]);
@@ -372,7 +391,9 @@ static uint64_t end(void)
         release_one();
     }
     town->num_ops = town->num_done = 0;
-    return cw_town_free(town);
+    digest        = cw_town_free(town);
+    cw_generic_free(generic);
+    return digest;
 }
 
 static void close_eps(uint32_t flags)
@@ -386,7 +407,9 @@ static void close_eps(uint32_t flags)
 
 static uint64_t run_healthy(uint64_t seed, int sleepers)
 {
-    start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? 1000000 : 20000);
+    const size_t most = cw_town_is_simulated() ? 300000 : 6000000; /* of the system there are longer packets */
+
+    start(seed, UCP_ERR_HANDLING_MODE_NONE, sleepers, (seed % 10 == 0) ? most : 20000);
     talk(120);
     make_even();
     return end();

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -18,6 +20,19 @@ static struct cw_town the_town;
 static uint64_t library_random;
 static struct cw_sim_stats totals;
 static uint64_t library_clock_ns;
+
+/* What UCX_TLS is to be: the simulated network, or those of the system with the same programs on it. */
+static const char *transports(void)
+{
+    const char *names = getenv("CW_SIM_TLS");
+
+    return (names == NULL) ? "sim" : names;
+}
+
+int cw_town_is_simulated(void)
+{
+    return strcmp(transports(), "sim") == 0;
+}
 
 /* In place of the system's: what the library draws follows from the seed, too. */
 uint64_t cw_random_u64(void)
@@ -30,6 +45,12 @@ uint64_t cw_random_u64(void)
  * done after some thousand rounds, the same in each replay. */
 uint64_t cw_clock_ns(void)
 {
+    struct timespec now;
+
+    if (!cw_town_is_simulated()) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+    }
     library_clock_ns += 100000;
     return library_clock_ns;
 }
@@ -92,7 +113,7 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
         params.features |= UCP_FEATURE_WAKEUP;
     }
     must(town, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
-    must(town, ucp_config_modify(config, "TLS", "sim"), "ucp_config_modify");
+    must(town, ucp_config_modify(config, "TLS", transports()), "ucp_config_modify");
     must(town, ucp_init(&params, config, &person->context), "ucp_init");
     ucp_config_release(config);
     must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");
@@ -126,7 +147,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     town->random   = seed * 3;
     town->mode     = mode;
     town->sleepers = sleepers;
-    library_random = seed * 5;
+    library_random = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
     library_clock_ns = 0;
     town->world    = cw_sim_world_new(seed, knobs);
     if (town->world == NULL) {
@@ -213,6 +234,11 @@ void cw_town_step(struct cw_town *town)
     }
 }
 
+unsigned cw_town_rounds(void)
+{
+    return cw_town_is_simulated() ? CW_MAX_ROUNDS : 100 * CW_MAX_ROUNDS; /* the system does not wait for our calls */
+}
+
 void cw_town_finish(struct cw_town *town)
 {
     unsigned rounds;
@@ -220,7 +246,7 @@ void cw_town_finish(struct cw_town *town)
     town->waiting = 1;
     for (rounds = 0; town->num_done < town->num_ops; rounds++) {
         cw_town_step(town);
-        if (rounds == CW_MAX_ROUNDS) {
+        if (rounds == cw_town_rounds()) {
             cw_town_fail(town, "%u of %u operations are not done after %u calls of progress",
                          town->num_ops - town->num_done, town->num_ops, rounds);
         }

@@ -2,7 +2,8 @@
 /*
  * A few workers that live in one simulated network and talk through the public interface. Everything that happens
  * follows from the seed; a failure prints it. Numbers that the library would take from the system come from the seed,
- * too (cw_random_u64 is replaced), so a run replays exactly.
+ * too (cw_random_u64 is replaced), so a run replays exactly. With CW_SIM_TLS the same workers talk over those
+ * transports of the system: a seed then chooses what is done, not when it arrives.
  */
 #ifndef CW_TEST_SIM_TOWN_H
 #define CW_TEST_SIM_TOWN_H
@@ -70,6 +71,9 @@ void cw_town_get_totals(struct cw_sim_stats *totals);
 uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
 /* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */
 void cw_town_step(struct cw_town *town);
+int cw_town_is_simulated(void);
+/* After so many steps without an end something hangs. */
+unsigned cw_town_rounds(void);
 /* Steps until all operations are done. */
 void cw_town_finish(struct cw_town *town);
 
