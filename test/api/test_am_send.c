@@ -3,11 +3,8 @@
 #define _GNU_SOURCE
 #include "test_am_common.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static const size_t sizes[] = {0, 1, 7, 8, 64, 100, 1000, 4096, 8000, 8192, 9000, 20000, 70000, 300000, 3000001};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ID = 5 };
@@ -207,34 +204,6 @@ static void test_amr5_set_inside_a_callback(void **state)
     cw_am_sink_free(second);
 }
 
-/* All that the library writes to stdout and stderr between start and end lands in the text. */
-static int capture_start(int saved[2])
-{
-    int file = memfd_create("output", MFD_CLOEXEC);
-
-    assert_true(file >= 0);
-    fflush(NULL);
-    for (int i = 0; i < 2; i++) {
-        saved[i] = dup(i + 1);
-        assert_true(dup2(file, i + 1) >= 0);
-    }
-    return file;
-}
-
-static void capture_end(int file, const int saved[2], char *text, size_t room)
-{
-    ssize_t length;
-
-    fflush(NULL);
-    for (int i = 0; i < 2; i++) {
-        dup2(saved[i], i + 1);
-        close(saved[i]);
-    }
-    length = pread(file, text, room - 1, 0);
-    text[length < 0 ? 0 : length] = '\0';
-    close(file);
-}
-
 static void test_amr6_unknown_id(void **state)
 {
     struct cw_pair *pair = *state;
@@ -248,7 +217,7 @@ static void test_amr6_unknown_id(void **state)
     sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
     cw_am_install(sink, 7, 0);
     assert_int_equal(cw_am_pass(pair, sink, 7, 8, 100, 0), UCS_OK);
-    file = capture_start(saved);
+    file = cw_capture_start(saved);
     cw_am_send(&eager, pair->tx->ep, 4321, NULL, 0, "x", 1, 0);
     cw_am_send(&big, pair->tx->ep, 4321, NULL, 0, out.data, out.length, UCP_AM_SEND_FLAG_EAGER);
     cw_am_send(&rndv, pair->tx->ep, 4321, "h", 1, out.data, out.length, UCP_AM_SEND_FLAG_RNDV);
@@ -256,7 +225,7 @@ static void test_amr6_unknown_id(void **state)
     assert_int_equal(cw_op_wait(pair, &big, "big eager send to an unknown id"), UCS_OK);
     assert_int_equal(cw_op_wait(pair, &rndv, "rendezvous send to an unknown id"), UCS_ERR_INVALID_PARAM);
     cw_pair_settle(pair);
-    capture_end(file, saved, text, sizeof(text));
+    cw_capture_end(file, saved, text, sizeof(text));
     assert_non_null(strstr(text, "4321"));
     assert_non_null(strstr(text, "WARN"));
     assert_int_equal(cw_am_pass(pair, sink, 7, 8, 100, 0), UCS_OK);
@@ -281,14 +250,14 @@ static void test_amr6_neighbours_of_known_ids_are_unknown(void **state)
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         cw_am_install(sink, known[i], 0);
     }
-    file = capture_start(saved);
+    file = cw_capture_start(saved);
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         struct cw_op send = {0};
 
         cw_am_send(&send, pair->tx->ep, unknown[i], NULL, 0, "x", 1, UCP_AM_SEND_FLAG_RNDV);
         assert_int_equal(cw_op_wait(pair, &send, "send to an unknown id"), UCS_ERR_INVALID_PARAM);
     }
-    capture_end(file, saved, text, sizeof(text));
+    cw_capture_end(file, saved, text, sizeof(text));
     assert_int_equal(sink->calls, 0);
     cw_pair_close(pair);
     cw_am_sink_free(sink);
