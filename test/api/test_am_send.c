@@ -132,30 +132,37 @@ static void test_amr2_ids_belong_to_the_worker(void **state)
     cw_am_sink_free(back);
 }
 
-static void test_amr3_replace_and_remove(void **state)
+static void replace_and_remove(struct cw_pair *pair, unsigned id)
 {
-    struct cw_pair *pair = *state;
     struct cw_am_sink *first, *second;
     struct cw_op send = {0};
 
     cw_am_open(pair, NULL);
     first = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
     second = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
-    cw_am_install(first, ID, UCP_AM_FLAG_PERSISTENT_DATA);
-    assert_int_equal(cw_am_pass(pair, first, ID, 8, 10, 0), UCS_OK);
+    assert_int_equal(cw_am_set(pair->rx->worker, id, NULL, NULL, 0), UCS_OK); /* there was none */
+    cw_am_install(first, id, UCP_AM_FLAG_PERSISTENT_DATA);
+    assert_int_equal(cw_am_pass(pair, first, id, 8, 10, 0), UCS_OK);
     assert_true((first->attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0);
-    cw_am_install(second, ID, 0);
-    assert_int_equal(cw_am_pass(pair, second, ID, 8, 10, 0), UCS_OK);
+    cw_am_install(second, id, 0);
+    assert_int_equal(cw_am_pass(pair, second, id, 8, 10, 0), UCS_OK);
     assert_int_equal(first->calls, 1);
-    assert_int_equal(cw_am_set(pair->rx->worker, ID, NULL, NULL, 0), UCS_OK);
-    cw_am_send(&send, pair->tx->ep, ID, NULL, 0, "x", 1, UCP_AM_SEND_FLAG_RNDV);
+    assert_int_equal(cw_am_set(pair->rx->worker, id, NULL, NULL, 0), UCS_OK);
+    cw_am_send(&send, pair->tx->ep, id, NULL, 0, "x", 1, UCP_AM_SEND_FLAG_RNDV);
     assert_int_equal(cw_op_wait(pair, &send, "send to a removed handler"), UCS_ERR_INVALID_PARAM);
     assert_int_equal(first->calls + second->calls, 2);
-    cw_am_install(first, ID, 0);
-    assert_int_equal(cw_am_pass(pair, first, ID, 8, 10, 0), UCS_OK);
+    cw_am_install(first, id, 0);
+    assert_int_equal(cw_am_pass(pair, first, id, 8, 10, 0), UCS_OK);
     cw_pair_close(pair);
     cw_am_sink_free(first);
     cw_am_sink_free(second);
+}
+
+static void test_amr3_replace_and_remove(void **state)
+{
+    replace_and_remove(*state, ID);
+    replace_and_remove(*state, 300);
+    replace_and_remove(*state, 65535);
 }
 
 static void test_amr4_flags(void **state)
