@@ -3,6 +3,7 @@
  * Active message calls (AMS-*, AMR-*, AMD-1). The deprecated send is in compat.c.
  */
 #include "abi/door.h"
+#include "core/mem.h"
 #include "op/am.h"
 
 #define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))
@@ -76,19 +77,35 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     return UCS_OK;
 }
 
+/* AMS-8: what lies in imported memory is announced, unless the program wants to have it sent. `*with` is for that. */
+static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, ucp_request_param_t *with)
+{
+    const uint32_t flags = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
+
+    if (cw_likely(!(param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) || (flags & UCP_AM_SEND_FLAG_EAGER) ||
+        !cw_mem_is_imported(param->memh)) {
+        return param;
+    }
+    *with               = *param;
+    with->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    with->flags         = flags | UCP_AM_SEND_FLAG_RNDV;
+    return with;
+}
+
 /* Apart, so that the commonest call keeps nothing over the one behind it. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                               const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_t status = check_send(worker, header_length, buffer, count, param);
+    ucp_request_param_t with;
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
-    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
+    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, choose_way(param, &with));
     cw_worker_leave(worker);
     return result;
 }

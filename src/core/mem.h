@@ -33,6 +33,8 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
 void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
 /* Whether these bytes lie in the region; of no bytes it is always true. */
 int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
+/* Whether it is the memory of another process, or context, by an exported handle. */
+int cw_mem_is_imported(const struct ucp_mem *mem);
 /* The key of a region; equal at each call (KEY-2). */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
 

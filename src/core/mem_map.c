@@ -228,6 +228,11 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
     return UCS_OK;
 }
 
+int cw_mem_is_imported(const struct ucp_mem *mem)
+{
+    return mem->mapping != NULL;
+}
+
 ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p)
 {
     const struct order order = read_params(params);

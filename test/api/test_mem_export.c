@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Handles packed by the newer call, exported and imported: MEM-30..33. The reference of an older level has none. */
+/* Handles packed by the newer call, exported and imported: MEM-30..33, AMS-8. An older reference has none. */
 #include "test_rma_common.h"
 
 #include <stdlib.h>
@@ -190,6 +190,99 @@ static void test_mem32_import(void **state)
     cw_pair_close(pair);
 }
 
+struct seen {
+    ucp_worker_h worker;
+    volatile int calls;
+    uint64_t attr;
+    char in[100];
+};
+
+static ucs_status_t message_came(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                                 const ucp_am_recv_param_t *param)
+{
+    ucp_request_param_t none = cw_param_none();
+    struct seen *seen        = arg;
+    ucs_status_ptr_t fetched;
+
+    (void)header;
+    (void)header_length;
+    assert_int_equal(length, sizeof(seen->in));
+    memset(seen->in, 0, length);
+    seen->calls++;
+    seen->attr = param->recv_attr;
+    fetched    = ucp_am_recv_data_nbx(seen->worker, data, seen->in, length, &none);
+    assert_false(UCS_PTR_IS_ERR(fetched));
+    if (fetched != NULL) {
+        ucp_request_free(fetched);
+    }
+    return UCS_OK;
+}
+
+static void send_from(struct cw_pair *pair, struct seen *seen, const void *bytes, ucp_mem_h memh, uint32_t flags)
+{
+    struct cw_op send         = {0};
+    ucp_request_param_t param = cw_param_send(&send);
+    int calls                 = seen->calls + 1;
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+    param.memh          = memh;
+    if (flags != 0) {
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+        param.flags         = flags;
+    }
+    cw_op_started(&send, ucp_am_send_nbx(pair->tx->ep, 5, "h", 1, bytes, sizeof(seen->in), &param));
+    cw_pair_wait_count(pair, &seen->calls, calls, "active message");
+    assert_int_equal(cw_op_wait(pair, &send, "send from imported memory"), UCS_OK);
+    cw_pair_settle(pair);
+    cw_pattern_check(seen->in, sizeof(seen->in), 5);
+}
+
+/* AMS-8: a message from imported memory is announced, however short. */
+static void test_ams8_imported_memory_is_announced(void **state)
+{
+    static const struct cw_pair_config config = {.features = UCP_FEATURE_AM | UCP_FEATURE_EXPORTED_MEMH};
+    const ucp_memh_pack_params_t pack         = {.field_mask = UCP_MEMH_PACK_PARAM_FIELD_FLAGS,
+                                                 .flags = UCP_MEMH_PACK_FLAG_EXPORT};
+    const ucp_memh_buffer_release_params_t release = {.field_mask = 0};
+    struct cw_pair *pair        = *state;
+    ucp_mem_map_params_t params = cw_mem_garbage(UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER);
+    ucp_am_handler_param_t handler;
+    struct seen seen = {0};
+    ucp_mem_h own, memh;
+    char *bytes;
+    void *blob;
+    size_t size;
+
+    cw_pair_open(pair, &config);
+    own = cw_mem_map(pair->tx->context, NULL, CW_MIB, UCP_MEM_MAP_ALLOCATE);
+    if (ucp_memh_pack(own, &pack, &blob, &size) != UCS_OK) {
+        cw_mem_unmap(pair->tx->context, own);
+        cw_pair_close(pair);
+        print_message("There is no export here\n");
+        return;
+    }
+    params.exported_memh_buffer = blob;
+    assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
+    ucp_memh_buffer_release(blob, &release);
+    seen.worker        = pair->rx->worker;
+    handler.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG;
+    handler.id         = 5;
+    handler.cb         = message_came;
+    handler.arg        = &seen;
+    assert_int_equal(ucp_worker_set_am_recv_handler(pair->rx->worker, &handler), UCS_OK);
+    bytes = cw_mem_query(memh).address;
+    cw_pattern_fill(bytes, sizeof(seen.in), 5);
+    send_from(pair, &seen, bytes, memh, 0);
+    assert_true(seen.attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    send_from(pair, &seen, bytes, memh, UCP_AM_SEND_FLAG_EAGER);
+    assert_false(seen.attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    send_from(pair, &seen, cw_mem_query(own).address, own, 0); /* the same memory, by its owner's handle */
+    assert_false(seen.attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    cw_mem_unmap(pair->tx->context, memh);
+    cw_mem_unmap(pair->tx->context, own);
+    cw_pair_close(pair);
+}
+
 int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"exporter", exporter}};
@@ -198,6 +291,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_mem30_import_in_another_process, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_mem32_flipped, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_mem32_import, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_ams8_imported_memory_is_announced, cw_test_setup, cw_test_teardown),
     };
     int code;
 
