@@ -75,6 +75,7 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     cw_list_init(&ep->receiving);
     cw_list_init(&ep->stored);
     cw_list_init(&ep->reap_link);
+    cw_list_init(&ep->owing_link);
     cw_list_add_tail(&worker->eps, &ep->link);
     cw_count(worker, CW_COUNT_EPS, 1);
     cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
@@ -439,6 +440,7 @@ static void ep_free(struct ucp_ep *ep)
         cw_hash_remove(&worker->ep_index, &ep->index_link);
     }
     cw_list_remove(&ep->link);
+    cw_list_remove(&ep->owing_link);
     cw_list_remove(&ep->reap_link);
     /* a peer is kept while numbers were given out, so that a later endpoint to it goes on counting (CLS-15) */
     if (--peer->references == 0 && peer->next_number == 0) {

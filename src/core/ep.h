@@ -84,6 +84,7 @@ struct ucp_ep {
     void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
     struct cw_list link;                /* worker->eps */
     struct cw_list reap_link;           /* worker->reap */
+    struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
     struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
     struct cw_list stored;              /* ... and what is complete, but was not received by the program */
@@ -138,10 +139,27 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
  * request goes to ep->held and lets others pass. */
 #define CW_HOLD UCS_ERR_NO_PROGRESS
 
+/* A flush of the worker has to look at the endpoint: something waits, or a peer has to answer. It forgets those that it
+ * finds idle. */
+static inline void cw_ep_owes(struct ucp_ep *ep)
+{
+    if (cw_list_empty(&ep->owing_link)) {
+        cw_list_add_tail(&ep->worker->owing, &ep->owing_link);
+    }
+}
+
+/* The same for one-sided operations. */
+static inline void cw_ep_owes_rma(struct ucp_ep *ep)
+{
+    ep->rma_busy = 1;
+    cw_ep_owes(ep);
+}
+
 /* Puts a request where it waits: on ep->pending or ep->held. It was nowhere before. */
 static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw_request *request)
 {
     cw_list_add_tail(list, &request->link);
+    cw_ep_owes(ep);
     request->flags |= CW_REQUEST_WAITING;
     cw_count(ep->worker, CW_COUNT_WAITING, 1);
     cw_count(ep->worker, CW_COUNT_WAITED, 1);

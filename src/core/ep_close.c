@@ -318,6 +318,27 @@ static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
     worker_flush_step(user_data);
 }
 
+/* Endpoints come onto worker->owing by themselves, but not for what a transport has in hand. That is seldom anything,
+ * so a flush of thousands of endpoints that owe nothing looks at none of them. */
+static void ask_transports(struct ucp_worker *worker)
+{
+    const struct cw_transport *transport;
+    struct ucp_ep *ep;
+    int owes = 0;
+
+    for (unsigned i = 0; i < worker->num_ifaces; i++) {
+        transport = worker->ifaces[i]->transport;
+        if (transport->flush != NULL) {
+            owes |= transport->owes == NULL || transport->owes(worker->ifaces[i]);
+        }
+    }
+    if (owes) {
+        cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+            cw_ep_owes(ep);
+        }
+    }
+}
+
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request      = NULL;
@@ -326,11 +347,13 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
                                        .cb.send      = ep_flushed};
     ucs_status_ptr_t result;
     ucs_status_t status;
-    struct ucp_ep *ep;
+    struct ucp_ep *ep, *next;
 
     __atomic_thread_fence(__ATOMIC_RELEASE); /* as in cw_ep_flush */
-    cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
+    ask_transports(worker);
+    cw_list_for_each_safe(ep, next, &worker->owing, struct ucp_ep, owing_link) {
         if (is_idle(ep)) {
+            cw_list_remove(&ep->owing_link);
             continue;
         }
         if (request == NULL) {

@@ -206,6 +206,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->redial.fire = cw_ep_redial_waiting;
     worker->round       = 1;
     cw_list_init(&worker->eps);
+    cw_list_init(&worker->owing);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->retired);
     cw_list_init(&worker->jobs);

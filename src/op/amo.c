@@ -112,7 +112,7 @@ static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
 
     if (status == UCS_OK) {
         ep->rma->sent_mark++;
-        ep->rma_busy = 1; /* a flush has to ask */
+        cw_ep_owes_rma(ep); /* a flush has to ask */
     }
     return status;
 }

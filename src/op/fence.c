@@ -106,8 +106,8 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
     struct cw_rma *rma;
 
     if (status != UCS_OK && ep != NULL && ep->state == CW_EP_OPEN && ep->rma != NULL) {
-        ep->rma->error        = status; /* is for the program's next flush */
-        ep->rma->ep->rma_busy = 1;
+        ep->rma->error = status; /* is for the program's next flush */
+        cw_ep_owes_rma(ep->rma->ep);
     }
     line->is_over = 1;
     cw_list_for_each(rma, &cw_op_state(line->worker)->rma, struct cw_rma, link) {

@@ -115,7 +115,7 @@ ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint
                            .header = packing.header,
                            .beacon = rkey->key.beacon,
                            .length = parcel->length};
-    ep->rma_busy = 1;
+    cw_ep_owes_rma(ep);
     return UCS_OK;
 }
 

@@ -444,8 +444,10 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
         status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
                                                         sizeof(at) + length);
-        ep->rma->sent_mark += status == UCS_OK;
-        ep->rma_busy       |= status == UCS_OK;
+        if (status == UCS_OK) {
+            ep->rma->sent_mark++;
+            cw_ep_owes_rma(ep);
+        }
     }
     if (status == CW_AGAIN || status == CW_HOLD) {
         return put_request(ep, buffer, count, address, rkey, param);

@@ -30,8 +30,11 @@ _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the
 /* Tells the core whether a flush has to come here. */
 static void update(struct cw_rma *rma)
 {
-    rma->ep->rma_busy = rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
-                        rma->counted != rma->carried || rma->error != UCS_OK;
+    rma->ep->rma_busy = 0;
+    if (rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
+        rma->counted != rma->carried || rma->error != UCS_OK) {
+        cw_ep_owes_rma(rma->ep);
+    }
 }
 
 void cw_rma_kick(struct cw_rma *rma)

@@ -81,7 +81,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep);
 static inline uint32_t cw_rma_begin(struct cw_rma *rma)
 {
     rma->open++;
-    rma->ep->rma_busy = 1;
+    cw_ep_owes_rma(rma->ep);
     return rma->generation;
 }
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);

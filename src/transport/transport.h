@@ -188,6 +188,9 @@ struct cw_transport {
      * too many wait already, `room` follows. NULL: always UCS_OK. With completion NULL it is a question only, which
      * UCS_OK or UCS_INPROGRESS answers. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
+    /* Whether flush has to be asked at all: some connection may have something in hand. NULL: it has, if there is a
+     * flush. */
+    int (*owes)(const struct cw_iface *iface);
 
     /* Meeting by socket addresses (docs/CLIENT_SERVER.md): all five or none. listen: whoever comes there and says a
      * hello is handed up by `requested`, with `user`. The port that was chosen goes to *address. Logs. UCS_ERR_BUSY: it

@@ -124,6 +124,67 @@ static void test_flu2_nothing(void **state)
     cw_pair_close(pair);
 }
 
+static void flush_worker(struct cw_pair *pair)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    assert_int_equal(cw_pair_wait(pair, ucp_worker_flush_nbx(pair->tx->worker, &param), "flush of the worker"), UCS_OK);
+}
+
+/* FLU-4: the worker forgets endpoints that owe nothing. One operation makes it look there again, whatever it is. */
+static void test_flu4_after_nothing(void **state)
+{
+    enum { SENDS = 400, SIZE = 4000 };
+    static const size_t sizes[] = {8, 3000, 70000};
+    struct cw_op *ops = calloc(SENDS, sizeof(*ops));
+    char *data = malloc(CW_MIB), in[SIZE];
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+    uint64_t sum;
+
+    assert_non_null(ops);
+    assert_non_null(data);
+    cw_pair_open(pair, &plain);
+    cw_pattern_fill(data, CW_MIB, 3);
+    for (int kind = 0; kind < CW_MEMORY_KINDS; kind++) {
+        cw_target_open(&target, pair, NULL, (enum cw_memory)kind, CW_MIB);
+        cw_target_try(&target, 0);
+        for (int i = 0; i < 3; i++) {
+            flush_worker(pair);
+            post_put(&target, data, 0, sizes[i]);
+            flush_worker(pair);
+            cw_pattern_check(target.region.base, sizes[i], 3);
+        }
+        sum = cw_target_peek(&target, 8);
+        flush_worker(pair);
+        assert_int_equal(ucp_atomic_post(target.ep, UCP_ATOMIC_POST_OP_ADD, 5, 8, target.address + 8, target.key),
+                         UCS_OK);
+        flush_worker(pair);
+        assert_true(cw_target_peek(&target, 8) == sum + 5);
+        cw_target_close(&target);
+    }
+    for (int i = 0; i < SENDS; i++) { /* at some point they have to wait */
+        cw_op_send(&ops[i], pair->tx->ep, data, SIZE, 1);
+        if (i % 100 == 0) {
+            flush_worker(pair);
+        }
+    }
+    flush_worker(pair);
+    for (int i = 0; i < SENDS; i++) {
+        assert_true(!UCS_PTR_IS_PTR(ops[i].result) || ucp_request_check_status(ops[i].result) == UCS_OK);
+    }
+    for (int i = 0; i < SENDS; i++) {
+        struct cw_op recv = {0};
+
+        cw_op_recv(&recv, pair->rx->worker, in, SIZE, 1, CW_TAG_ALL);
+        assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+        assert_int_equal(cw_op_wait(pair, &ops[i], "send"), UCS_OK);
+    }
+    free(ops);
+    free(data);
+    cw_pair_close(pair);
+}
+
 /* FLU-3: there is always something new under way, of every size. */
 static void test_flu3_not_starved(void **state)
 {
@@ -518,6 +579,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_flu1_what_is_not_waited_for, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu2_nothing, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu3_not_starved, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_flu4_after_nothing, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu4_all_endpoints, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu4_one_fails, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu5_connecting, cw_test_setup, cw_test_teardown),

@@ -235,10 +235,15 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
     flush->outstanding_then = sent.outstanding;
 }
 
-/* A question changes nothing, and knows what a flush knows. */
+/* A question changes nothing, and knows what a flush knows; and the interface knows whether it is worth asking. */
 static void ask_flush(const struct cw_end *end, const struct flush *flush)
 {
-    if (cw_subject.transport->flush != NULL) {
+    const struct cw_transport *subject = cw_subject.transport;
+
+    if (subject->flush != NULL) {
+        cw_check(subject->owes == NULL || subject->owes(end->conn->iface) ||
+                 subject->flush(end->conn, NULL) != UCS_INPROGRESS,
+                 "a flush would wait, and the interface owes nothing");
         cw_check((flush->status == UCS_OK && !flush->calls) ||
                  cw_subject.transport->flush(end->conn, NULL) == UCS_INPROGRESS || flush->done,
                  "a flush waits, and the question whether it would says no");
@@ -286,6 +291,8 @@ static void test_flush(void **state)
     }
     cw_rig_settle(rig);
     cw_check(flush.calls <= 1 && second.calls <= 1, "the completion of a flush came twice");
+    cw_check(cw_subject.transport->owes == NULL || !cw_subject.transport->owes(one->conn->iface),
+             "everything came, and the interface owes something");
     cw_check(seen.next == sent.next, "%llu packets were flushed, %llu came", (unsigned long long)sent.next,
              (unsigned long long)seen.next);
 }

@@ -172,6 +172,8 @@ struct cw_tcp_iface {
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
+    unsigned num_tx;              /* with the spare one */
+    unsigned num_kept;            /* packets on further sockets that the peer did not confirm */
     struct cw_tcp_place *spare_place; /* likewise */
     size_t tx_capacity;
     size_t position;              /* bytes that were sent on all connections */

@@ -97,7 +97,10 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
     free(conn->rails);
     free(conn->rx_frame);
     free(conn->place);
-    free(conn->tx);
+    if (conn->tx != NULL) {
+        cw_tcp_iface_of(&conn->super)->num_tx--;
+        free(conn->tx);
+    }
     free(conn);
 }
 

@@ -121,6 +121,7 @@ static void tcp_close(struct cw_iface *super)
     assert(cw_list_empty(&iface->pending) && iface->num_hot == 0);
     cw_tcp_listen_end(iface);
     cw_tcp_lingering_end(iface);
+    assert(!cw_tcp_owes(super));
     assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
            !cw_alarm_is_set(&iface->look) && !cw_alarm_is_set(&iface->mark_due));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
@@ -281,6 +282,7 @@ const struct cw_transport cw_tcp_transport = {
     .send_in_place = cw_tcp_send_in_place,
     .batch         = cw_tcp_batch,
     .flush         = cw_tcp_flush,
+    .owes          = cw_tcp_owes,
     .listen        = cw_tcp_meet_listen,
     .listen_end    = cw_tcp_meet_listen_end,
     .dial_to       = cw_tcp_meet_dial,

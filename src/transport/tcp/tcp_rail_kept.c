@@ -14,8 +14,8 @@
 
 #include "transport/tcp/tcp_send.h"
 
-static struct cw_tcp_kept *kept_new(uint8_t id, const void *header, const struct iovec *iov, unsigned count,
-                                    struct cw_completion *completion)
+static struct cw_tcp_kept *kept_new(struct cw_tcp_conn *first, uint8_t id, const void *header, const struct iovec *iov,
+                                    unsigned count, struct cw_completion *completion)
 {
     struct cw_tcp_kept *kept = malloc(sizeof(*kept) + count * sizeof(*iov));
 
@@ -26,16 +26,25 @@ static struct cw_tcp_kept *kept_new(uint8_t id, const void *header, const struct
         memcpy(kept->header, header, sizeof(kept->header));
         memcpy(kept->iov, iov, count * sizeof(*iov));
         cw_list_init(&kept->link);
+        cw_tcp_iface_of(&first->super)->num_kept++;
     }
     return kept;
 }
 
+static void kept_free(struct cw_tcp_conn *first, struct cw_tcp_kept *kept)
+{
+    if (kept != NULL) {
+        cw_tcp_iface_of(&first->super)->num_kept--;
+        free(kept);
+    }
+}
+
 /* It is no list's any more. */
-static void end(struct cw_tcp_kept *kept, ucs_status_t status)
+static void end(struct cw_tcp_conn *first, struct cw_tcp_kept *kept, ucs_status_t status)
 {
     struct cw_completion *completion = kept->completion;
 
-    free(kept);
+    kept_free(first, kept);
     completion->done(completion, status);
 }
 
@@ -74,11 +83,11 @@ ucs_status_t cw_tcp_rails_send(struct cw_tcp_conn *first, uint8_t id, const void
     if (cw_tcp_rails_choose(first) == NULL) {
         return CW_AGAIN;
     }
-    kept = kept_new(id, header, iov, count, completion);
+    kept = kept_new(first, id, header, iov, count, completion);
     if (kept != NULL && send_further(first, kept)) {
         return UCS_INPROGRESS;
     }
-    free(kept);
+    kept_free(first, kept);
     return CW_AGAIN;
 }
 
@@ -99,7 +108,7 @@ static void confirm(struct cw_tcp_conn *first, unsigned slot, uint64_t at_peer)
 
     while (count->confirmed < at_peer && !cw_list_empty(&count->kept)) {
         count->confirmed++;
-        end(pop(&count->kept), UCS_OK);
+        end(first, pop(&count->kept), UCS_OK);
     }
     if (cw_list_empty(&count->kept)) {
         end_flushes(first, 2u << slot, UCS_OK);
@@ -156,9 +165,9 @@ static int resend(struct cw_tcp_conn *first, struct cw_tcp_kept *kept)
     }
     status = cw_tcp_send_kept(first, kept, 0);
     if (status == UCS_OK) {
-        end(kept, UCS_OK);
+        end(first, kept, UCS_OK);
     } else if (status == UCS_INPROGRESS) {
-        free(kept);
+        kept_free(first, kept);
     } else {
         cw_list_add_head(&first->rails->lost, &kept->link);
         return 0;
@@ -189,11 +198,11 @@ void cw_tcp_rails_cancel(struct cw_tcp_conn *first, ucs_status_t status)
 
     for (slot = 0; slot < CW_TCP_MAX_JOINED; slot++) {
         while ((kept = pop(&first->rails->counts[slot].kept)) != NULL) {
-            end(kept, status);
+            end(first, kept, status);
         }
     }
     while ((kept = pop(&first->rails->lost)) != NULL) {
-        end(kept, status);
+        end(first, kept, status);
     }
     end_flushes(first, ~0u, status);
 }

@@ -24,6 +24,7 @@ ucs_status_t cw_tcp_send_kept(struct cw_tcp_conn *conn, const struct cw_tcp_kept
 ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
 void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);
 ucs_status_t cw_tcp_flush(struct cw_conn *conn, struct cw_completion *completion);
+int cw_tcp_owes(const struct cw_iface *iface);
 /* Sends bytes that are no frame ahead of all others; what does not fit is kept. The spare tx must be there and conn->tx
  * not. */
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length);

@@ -28,6 +28,7 @@ int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
     }
     memset(tx, 0, sizeof(*tx));
     iface->spare_tx = tx;
+    iface->num_tx++;
     return 1;
 }
 
@@ -35,6 +36,7 @@ int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
 void cw_tcp_tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 {
     if (iface->spare_tx != NULL) {
+        iface->num_tx--;
         free(tx);
         return;
     }
@@ -236,6 +238,13 @@ ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completio
     }
     tx->flushes[tx->num_flushes++] = completion;
     return UCS_INPROGRESS;
+}
+
+int cw_tcp_owes(const struct cw_iface *super)
+{
+    const struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+
+    return iface->num_tx > (iface->spare_tx != NULL) || iface->num_kept > 0;
 }
 
 /* Gives the buffer back first: the callbacks may send. */
