@@ -3,7 +3,7 @@
  * bench_threads: how several threads share one worker of thread mode MULTI. Active messages of 8 bytes go to another
  * process, which counts them; each sending thread has an endpoint of its own.
  *
- * Usage: bench_threads [-n messages]
+ * Usage: bench_threads [-n messages] [-p places]
  * Prints "key value" lines. Rates are messages per second from the common start to the last one's arrival:
  *   single_rate   SINGLE worker: its thread sends and progresses
  *   alone_rate    MULTI worker: one thread sends and progresses
@@ -11,6 +11,9 @@
  *   two_rate      MULTI worker: two threads send, one progresses without pause
  *   longest_us    of all sends of the last two, the longest call in microseconds
  *   longest_kept_us  likewise of those in which nobody took the processor from the thread: what the lock alone takes
+ * Nothing is bound, as in a program that leaves it to the system: then three or four threads that never rest share the
+ * processors, and rates depend most on whom the receiver shares its own with. With -p, digits bind receiver, first
+ * sender, second sender and the thread in progress: by 0101 the receiver shares processor 0 with the second sender.
  * A plain program of the public interface: LD_LIBRARY_PATH chooses the library.
  */
 #define _GNU_SOURCE
@@ -45,6 +48,11 @@ struct board {
 };
 
 static struct board *board;
+
+/* Processors: who shares which one is most of what is measured. -1: wherever the system likes. */
+enum who { RECEIVER, SENDER, SECOND_SENDER, PROGRESS, NUM_PLACES };
+
+static int places[NUM_PLACES] = {-1, -1, -1, -1};
 
 struct run {
     struct cw_side side;
@@ -146,6 +154,7 @@ static void *send_all(void *arg)
     long lost = 0;
     bool timed;
 
+    cw_side_bind(places[SENDER + sender->index]);
     while (!is_set(&run->go)) {
         sched_yield();
     }
@@ -171,6 +180,7 @@ static void *progress_always(void *arg)
 {
     struct run *run = arg;
 
+    cw_side_bind(places[PROGRESS]);
     while (!is_set(&run->over)) {
         ucp_worker_progress(run->side.worker);
     }
@@ -248,6 +258,31 @@ static double rate(unsigned senders, bool helped, ucs_thread_mode_t mode, uint64
     return (double)(run.messages * senders) / ((double)started * cw_ticks_ns() / 1e9);
 }
 
+static bool place(const char *digits)
+{
+    for (int i = 0; i < NUM_PLACES; i++) {
+        if (digits[i] < '0' || digits[i] > '9') {
+            return false;
+        }
+        places[i] = digits[i] - '0';
+    }
+    return digits[NUM_PLACES] == '\0';
+}
+
+static bool read_options(int argc, char **argv, uint64_t *messages)
+{
+    int option;
+
+    while ((option = getopt(argc, argv, "n:p:")) != -1) {
+        if (option == 'n') {
+            *messages = strtoull(optarg, NULL, 10);
+        } else if (option != 'p' || !place(optarg)) {
+            return false;
+        }
+    }
+    return optind == argc && *messages >= 2;
+}
+
 int main(int argc, char **argv)
 {
     uint64_t messages = 1000000;
@@ -255,11 +290,8 @@ int main(int argc, char **argv)
     pid_t child;
 
     cw_say_setup("bench_threads", false);
-    if (argc == 3 && strcmp(argv[1], "-n") == 0) {
-        messages = strtoull(argv[2], NULL, 10);
-    }
-    if ((argc != 1 && argc != 3) || messages < 2) {
-        fprintf(stderr, "Usage: bench_threads [-n messages]\n");
+    if (!read_options(argc, argv, &messages)) {
+        fprintf(stderr, "Usage: bench_threads [-n messages] [-p places]\n");
         return 2;
     }
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -272,6 +304,7 @@ int main(int argc, char **argv)
     cw_ticks_start();
     if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        cw_side_bind(places[RECEIVER]);
         receive_all();
         _exit(0);
     }

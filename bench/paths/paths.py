@@ -9,7 +9,8 @@ operation costs in user space, sender and receiver together. Such a count does n
 the compiler and the C library; where they are others than those of the kept numbers nothing can be said, and the status
 is 77. More than 3 % above a kept number is a failure: either the growth is an accident, or the commit that causes it
 says why and brings new numbers (--update). An idle round of progress looks at descriptors when some time has passed, so
-its mean depends on how slow the counting is: it is told and not held. Beside 400 idle connections (idle_many) it may
+its mean depends on how slow the counting is: it is told and not held. Under valgrind each yield changes threads, so
+progress gives its processor away to nobody here. Beside 400 idle connections (idle_many) it may
 cost twice as much as beside one: by pace alone both wander by a third; a walk over all would cost twenty times as much.
 """
 import argparse
@@ -44,7 +45,8 @@ def count(binary, case, tls):
     with tempfile.TemporaryDirectory() as folder:
         command = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/out", "--collect-atstart=no",
                    "--toggle-collect=measured", binary, case, tls, str(OPERATIONS)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False,
+                              env=dict(os.environ, UCX_PROGRESS_YIELD="n"))
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode != 0 or not found:
         sys.exit(f"paths.py: {case} over {tls} failed:\n{done.stderr}")

@@ -108,13 +108,18 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
 
 static CW_APART unsigned progress_locked(ucp_worker_h worker)
 {
-    unsigned count;
+    unsigned count, due;
 
     if (!cw_lock_offer(&worker->lock)) {
         return 0; /* somebody else is inside, or comes first */
     }
-    count = cw_worker_progress(worker);
+    count             = cw_worker_progress(worker);
+    due               = worker->crowd.due;
+    worker->crowd.due = 0;
     cw_lock_leave(&worker->lock);
+    if (cw_unlikely(due)) {
+        cw_worker_yield(worker);
+    }
     return count;
 }
 

@@ -288,6 +288,22 @@ static inline void wake_paced(struct ucp_worker *worker)
     }
 }
 
+/* In an idle round that reads the clock. */
+static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
+{
+    const uint64_t busy = worker->round - worker->idle_rounds;
+
+    if (cw_unlikely(ticks < worker->crowd.rest_until)) {
+        return;
+    }
+    if (busy != worker->crowd.busy_rounds) {
+        worker->crowd.busy_rounds = busy;
+        worker->crowd.idle_since  = ticks;
+    } else if (cw_unlikely(ticks - worker->last_ticks > CW_CLOCK_TICKS_SHORT / 2 || worker->crowd.yields > 0)) {
+        cw_worker_crowded(worker, ticks);
+    }
+}
+
 /* After a round without packets. Reading the clock costs more than the rest of such a round: as long as rounds are
  * short, only some do it. */
 static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
@@ -301,6 +317,7 @@ static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
         }
         now                     = cw_clock_ticks();
         worker->rounds_to_clock = (now - worker->last_ticks < CW_CLOCK_TICKS_SHORT / 8) ? ROUNDS_PER_CLOCK - 1 : 0;
+        look_for_others(worker, now);
         worker->last_ticks      = now;
         wake_paced(worker);
         if (now - worker->last_poll_ticks < CW_CLOCK_TICKS_SHORT) {

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When progress that finds nothing gives its processor away (core/crowd.h): not while nobody wants it, always to those
+ * who give it back soon, seldom to those who do not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/crowd.h"
+#include "os/clock.h"
+
+#define USEC UINT64_C(1000)
+#define MSEC (1000 * USEC)
+
+/* As if the counter had its shortest step of ten microseconds. */
+static uint64_t ticks(uint64_t ns)
+{
+    return ns / (10 * USEC) * CW_CLOCK_TICKS_SHORT;
+}
+
+/* Another thread ran, if it took that long. */
+static void yield(struct cw_crowd *crowd, uint64_t *now, uint64_t yield_ns)
+{
+    *now += yield_ns;
+    cw_crowd_yielded(crowd, ticks(*now), yield_ns, crowd->switches + (yield_ns > 2 * USEC));
+}
+
+/* Idle for ten milliseconds and more, a yield whenever one is left: how many there were. */
+static unsigned spin(struct cw_crowd *crowd, uint64_t *now, uint64_t yield_ns)
+{
+    const uint64_t end = *now + 10 * MSEC;
+    unsigned yields = 0;
+
+    while (*now < end) {
+        if (crowd->yields > 0) {
+            yield(crowd, now, yield_ns);
+            yields++;
+        }
+        *now += 10 * USEC;
+    }
+    return yields;
+}
+
+static void nobody_yields_who_lost_nothing(void **state)
+{
+    struct cw_crowd crowd = {0};
+    uint64_t now = MSEC;
+
+    (void)state;
+    assert_int_equal(spin(&crowd, &now, USEC / 2), 0);
+}
+
+static void who_is_alone_tries_seldom(void **state)
+{
+    struct cw_crowd crowd = {0};
+    uint64_t now = MSEC, tried = 0;
+
+    (void)state;
+    for (int i = 0; i < 10000; i++) { /* 100 seconds, with a gap in each hundredth */
+        cw_crowd_lost(&crowd, ticks(now));
+        tried += spin(&crowd, &now, USEC / 2);
+    }
+    assert_in_range(tried, 2, 2000);
+}
+
+static void who_meets_one_that_gives_way_goes_on(void **state)
+{
+    struct cw_crowd crowd = {0};
+    uint64_t now = MSEC;
+
+    (void)state;
+    cw_crowd_lost(&crowd, ticks(now));
+    assert_false(cw_crowd_is_habit(&crowd));
+    for (int i = 0; i < 100; i++) {
+        assert_in_range(spin(&crowd, &now, 20 * USEC), 300, 400); /* no other one since: all of the time */
+        assert_true(cw_crowd_is_habit(&crowd));
+    }
+    assert_in_range(spin(&crowd, &now, USEC / 2), 10, 100); /* the other one has left */
+    assert_int_equal(spin(&crowd, &now, USEC / 2), 0);
+    cw_crowd_lost(&crowd, ticks(now));
+    assert_in_range(spin(&crowd, &now, 20 * USEC), 300, 400);
+}
+
+static void a_yield_that_took_long_by_itself_met_nobody(void **state)
+{
+    struct cw_crowd crowd = {0};
+
+    (void)state;
+    cw_crowd_lost(&crowd, 1);
+    for (unsigned i = 0; i < CW_CROWD_TRIES; i++) {
+        assert_int_not_equal(crowd.yields, 0);
+        assert_true(cw_crowd_asks_for_switches(20 * USEC));
+        cw_crowd_yielded(&crowd, 1, 20 * USEC, crowd.switches);
+    }
+    assert_int_equal(crowd.yields, 0);
+}
+
+static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
+{
+    struct cw_crowd crowd = {0};
+    uint64_t now = MSEC, given = 0;
+    const uint64_t turn = 4 * MSEC;
+
+    (void)state;
+    for (int i = 0; i < 1000; i++) { /* its own turn, then that of the other one */
+        cw_crowd_lost(&crowd, ticks(now));
+        while (crowd.yields > 0) {
+            yield(&crowd, &now, turn);
+            given++;
+        }
+        now += 2 * turn;
+    }
+    assert_in_range(given, 2, 250);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nobody_yields_who_lost_nothing),
+        cmocka_unit_test(who_is_alone_tries_seldom),
+        cmocka_unit_test(who_meets_one_that_gives_way_goes_on),
+        cmocka_unit_test(a_yield_that_took_long_by_itself_met_nobody),
+        cmocka_unit_test(who_meets_one_that_only_computes_keeps_its_turns),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
