@@ -224,8 +224,8 @@ class Report(unittest.TestCase):
 
     def test_verdicts(self):
         label = "shm, 8 B, median"
-        met = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [1.9]})]))
-        missed = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [2.1]})]))
+        met = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [1.2]})]))
+        missed = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": [1.3]})]))
         absent = report.markdown(results([result_row("latency", label, {"bare": [1.0], "causeway": []})]))
         self.assertIn("| met |", met)
         self.assertIn("| MISSED |", missed)
@@ -236,10 +236,18 @@ class Report(unittest.TestCase):
             row = result_row("rma", label, {"causeway": [causeway], "reference": [reference]}) | {"better": better}
             return report.markdown(results([row]))
 
-        self.assertIn("| met |", verdict("shm, get, 8 B, median", "less", 0.69, 1.0))
-        self.assertIn("| MISSED |", verdict("shm, get, 8 B, median", "less", 0.71, 1.0))
+        self.assertIn("| met |", verdict("shm, get, 8 B, median", "less", 0.49, 1.0))
+        self.assertIn("| MISSED |", verdict("shm, get, 8 B, median", "less", 0.51, 1.0))
         self.assertIn("| met |", verdict("shm, put, 8 B, rate", "more", 1.6, 1.0))
         self.assertIn("| MISSED |", verdict("shm, put, 8 B, rate", "more", 1.4, 1.0))
+
+    def test_what_is_over_the_bare_one(self):
+        def verdict(causeway):
+            return report.verdicts(results([result_row("rma", "shm, get, 8 B, median",
+                                                       {"causeway": [causeway], "bare": [0.005]})]))
+
+        self.assertIn("0.024 (0.024 to 0.024) usec | met |", verdict(0.029)[-1])
+        self.assertIn("| MISSED |", verdict(0.031)[-1])
 
     def test_put_and_get_are_even(self):
         def verdict(put, get):
