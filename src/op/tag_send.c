@@ -7,11 +7,13 @@
 #include "op/send.h"
 #include "op/tag.h"
 
+/* Also one that is not acknowledged may have an id: it was to be announced, found no room, and then credit came. */
 static size_t write_first(const struct cw_send *send, void *dest)
 {
+    const uint64_t sync_id                = send->kind->acknowledged ? send->id : 0;
     const struct cw_wire_tag_first header = {.tag     = htole64(send->tag),
                                              .total   = htole64(send->cursor.length),
-                                             .sync_id = htole64(send->id),
+                                             .sync_id = htole64(sync_id),
                                              .message = htole32(send->message)};
 
     if (dest != NULL) {

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A tag message without credit is to be announced. When the connection has no room for that and credit comes first, it
+ * goes eagerly, and must not ask for an acknowledgement: nobody waits for one, so it would cost the connection.
+ */
+#include <endian.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test_recorder.h"
+
+#include "core/ep.h"
+#include "op/credit.h"
+#include "op/op.h"
+
+enum { LENGTH = 400, ROUNDS = 100000 };
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static struct cw_iface fake_iface;
+static struct cw_transport fake_transport;
+
+static ucs_status_t finish(ucs_status_ptr_t result)
+{
+    ucs_status_t status = UCS_PTR_STATUS(result);
+
+    if (UCS_PTR_IS_PTR(result)) {
+        for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
+            assert_true(i < ROUNDS);
+            ucp_worker_progress(worker);
+        }
+        ucp_request_free(result);
+    }
+    return status;
+}
+
+/* To this worker itself. */
+static ucp_ep_h connected(void)
+{
+    ucp_worker_attr_t attr   = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucs_status_ptr_t receive;
+    char byte;
+    ucp_ep_h ep;
+
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    params.address = attr.address;
+    assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_OK);
+    ucp_worker_release_address(worker, attr.address);
+    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, UINT64_MAX, &none);
+    assert_int_equal(finish(ucp_tag_send_nbx(ep, "x", 1, 0, &none)), UCS_OK);
+    assert_int_equal(finish(receive), UCS_OK);
+    return ep;
+}
+
+static void test_credit_before_room(void **state)
+{
+    ucp_request_param_t none    = {.op_attr_mask = 0};
+    ucp_ep_h ep                 = connected();
+    struct cw_iface *real_iface = ep->conn->iface;
+    static char message[LENGTH];
+    ucs_status_ptr_t request;
+
+    (void)state;
+    fake_iface                  = *real_iface;
+    fake_transport              = *real_iface->transport;
+    fake_transport.send_short   = fake_short;
+    fake_transport.send_bcopy   = fake_bcopy;
+    fake_iface.transport        = &fake_transport;
+    fake_iface.limits.max_zcopy = 0;
+    fake_iface.limits.max_bcopy = LENGTH / 2;
+    ep->conn->iface             = &fake_iface;
+    ep->eager_flying            = CW_CREDIT_WINDOW;
+    blocked                     = 1;
+    request                     = ucp_tag_send_nbx(ep, message, LENGTH, 5, &none);
+    assert_true(UCS_PTR_IS_PTR(request));
+    assert_int_equal(num_records, 0);
+    ep->eager_flying = 0;
+    blocked          = 0;
+    cw_ep_drain(ep);
+    assert_int_equal(count_packets(CW_PACKET_TAG_RTS), 0);
+    assert_int_equal(word_of(sent_packet(CW_PACKET_TAG_FIRST), offsetof(struct cw_wire_tag_first, sync_id)), 0);
+    assert_int_equal(finish(request), UCS_OK);
+    ep->conn->iface = real_iface;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_credit_before_room)};
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    int failed;
+
+    setenv("UCX_TLS", "self", 1);
+    if (ucp_init(&params, NULL, &context) != UCS_OK ||
+        ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return failed;
+}
