@@ -156,12 +156,17 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
     return UCS_OK;
 }
 
-static void drain(struct ucp_ep *ep, struct cw_conn *batch)
+/* True when `turn` bytes have gone and some requests are left. */
+static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
     struct cw_request *request;
     ucs_status_t status;
 
+    ep->turn = 0;
     while (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending)) {
+        if (ep->turn >= turn) {
+            return 1;
+        }
         request = cw_list_head(&ep->pending, struct cw_request, link);
         if (batch != NULL && ep->pending.next == ep->pending.prev) {
             batch->iface->transport->batch(batch, CW_BATCH_LAST);
@@ -169,7 +174,7 @@ static void drain(struct ucp_ep *ep, struct cw_conn *batch)
         status = (request->flags & CW_REQUEST_HANDED_OVER) ? UCS_OK : request->send(request);
         if (status == CW_AGAIN) {
             cw_count(ep->worker, CW_COUNT_RETRIES, 1);
-            return;
+            return 0;
         }
         cw_list_remove(&request->link);
         if (status == CW_LATER || status == CW_HOLD) {
@@ -183,9 +188,10 @@ static void drain(struct ucp_ep *ep, struct cw_conn *batch)
             cw_request_complete(request, status);
         }
     }
+    return 0;
 }
 
-void cw_ep_drain(struct ucp_ep *ep)
+static void drain_turn(struct ucp_ep *ep, uint64_t turn)
 {
     const int gathers    = ep->gathers;
     struct cw_conn *conn = ep->conn;
@@ -195,14 +201,30 @@ void cw_ep_drain(struct ucp_ep *ep)
         return;
     }
     if (!gathers && (conn->iface->transport->batch == NULL || ep->pending.next == ep->pending.prev)) {
-        drain(ep, NULL);
+        if (drain(ep, NULL, turn)) {
+            cw_ep_reap_later(ep);
+        }
         return;
     }
     if (!gathers) {
         conn->iface->transport->batch(conn, CW_BATCH_LONG);
     }
-    drain(ep, conn);
+    if (drain(ep, conn, turn)) {
+        ep->gathers = 1; /* nothing is short of its end meanwhile */
+        cw_ep_reap_later(ep);
+        return;
+    }
     conn->iface->transport->batch(conn, CW_BATCH_END);
+}
+
+void cw_ep_drain(struct ucp_ep *ep)
+{
+    drain_turn(ep, CW_TURN_BYTES);
+}
+
+void cw_ep_drain_all(struct ucp_ep *ep)
+{
+    drain_turn(ep, UINT64_MAX);
 }
 
 void cw_ep_gather(struct ucp_ep *ep)

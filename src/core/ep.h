@@ -74,6 +74,7 @@ struct ucp_ep {
     uint16_t num_copying;               /* likewise: transfers of which shares are left for us */
     uint32_t fences;                    /* op/rma: those that active messages have to wait for */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
+    uint32_t turn;                      /* bytes of user memory that were sent since the queue was last drained */
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
                                          * moves, the connection by which it met the server */
     struct cw_meeting *meeting;         /* NULL: made by worker address */
@@ -219,8 +220,15 @@ static inline void cw_ep_sent_alone(struct ucp_ep *ep)
     }
 }
 
-/* Runs pending requests as far as the transport takes them. */
+/* After so many bytes what comes from the peer gets its turn, too: while both sides send, a side that hands everything
+ * to the system first keeps the other one waiting for its answers, and nothing but one direction moves at a time. */
+#define CW_TURN_BYTES (512u << 10)
+
+/* Runs pending requests as far as the transport takes them, or until they have had their turn: then progress goes on
+ * with them. */
 void cw_ep_drain(struct ucp_ep *ep);
+/* As far as the transport takes them. */
+void cw_ep_drain_all(struct ucp_ep *ep);
 
 /* The peer gave credit: held requests are tried again, before all others. */
 void cw_ep_release_held(struct ucp_ep *ep);

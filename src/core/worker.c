@@ -245,7 +245,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 static void say_goodbye(struct ucp_ep *ep)
 {
     if (!ep->rma_busy) {
-        cw_ep_drain(ep);
+        cw_ep_drain_all(ep);
     }
     if (ep->state == CW_EP_OPEN) {
         (void)ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);

@@ -104,6 +104,7 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
              transport->send_zcopy(conn, id, header, header_length, iov, count, &send->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         cw_dt_skip(&send->cursor, length);
+        request->ep->turn    += (uint32_t)length;
         request->outstanding += (status == UCS_INPROGRESS);
         status                = UCS_OK;
     }
@@ -423,7 +424,7 @@ static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
     const struct cw_send *send = cw_request_state(request);
     ucs_status_t status;
 
-    if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end) {
+    if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= CW_TURN_BYTES) {
         cw_ep_reap_later(ep); /* where the queue is drained: nothing is gained by giving each to the system */
         return CW_AGAIN;
     }

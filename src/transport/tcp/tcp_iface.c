@@ -230,13 +230,17 @@ static unsigned tcp_progress(struct cw_iface *super)
         if (cw_tcp_recv(conn, 1, &events) == CW_TCP_RECV_ENDED) {
             continue;
         }
+        if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_room)) {
+            events += cw_tcp_send_rest(conn); /* as soon as there is any room; the poller would wait for a good deal */
+            if (conn->state != CW_TCP_OPEN) {
+                continue;
+            }
+        }
         if (events != before) {
             conn->fruitless = 0;
             if (cw_unlikely(conn->fruitful < CW_TCP_MIN_FRUITFUL)) {
                 cw_tcp_hot_unpoll(conn);
             }
-        } else if (cw_unlikely(conn->unpolled && (conn->tx != NULL || conn->wants_room))) {
-            events += cw_tcp_send_rest(conn); /* the poller did not take it back */
         } else if (++conn->fruitless >= CW_TCP_MAX_FRUITLESS && cw_tcp_hot_cool(conn)) {
             cw_tcp_hot_remove(conn);
             continue;

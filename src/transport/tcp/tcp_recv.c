@@ -22,6 +22,10 @@
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 256u
 
+/* While such packets come one after the other, so much is taken at a time: as many bytes as the core sends before it
+ * asks again. Who sends more than it takes keeps bytes waiting until they have left the caches. */
+#define BULK_TURN (512u << 10)
+
 /* So few bytes are seldom two packets. */
 #define MOSTLY_ONE 64u
 
@@ -344,7 +348,7 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)
 {
-    size_t room = 0;
+    size_t room = 0, taken = 0;
     ssize_t got;
     int right;
 
@@ -368,7 +372,8 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if ((size_t)got < room) {
             return CW_TCP_RECV_DRY;
         }
-        if (max_polls == 0 && room <= BULK_PEEK && conn->place != NULL) {
+        taken += (size_t)got;
+        if (max_polls == 0 && conn->bulk && taken < BULK_TURN) {
             max_polls = 1;
         }
     }

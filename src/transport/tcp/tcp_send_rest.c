@@ -66,7 +66,7 @@ void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
     }
     if (cw_likely(!conn->unpolled)) {
         cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
-    } else if (!conn->is_hot || (interest(conn) & CW_POLL_WRITE)) {
+    } else if (!conn->is_hot) {
         (void)cw_tcp_tx_repoll(conn); /* else progress tries to send */
     }
 }
