@@ -12,7 +12,7 @@
 #include "op/copy.h"
 #include "op/incoming.h"
 
-#define PACKETS_UNDER_WAY 16u /* of the greatest: some more than the owner's ring holds at first */
+#define PACKETS_UNDER_WAY 64u /* of the greatest: half of what the owner's ring holds once it is in use */
 
 /* Gets that are copied before another one is asked for: a program that never waits hears of no answer otherwise. */
 #define ABSENT_MIN 8u
