@@ -5,7 +5,7 @@
     run.py [OPTIONS] openmpi|mpich|openshmem PROCESSES PROGRAM [ARGUMENTS]
 
 PROGRAM is a source (compiled when it is newer than what was built of it): mpi_*.c, osc_*.c for one-sided MPI, shmem_*.c
-for OpenSHMEM; or an installed program.
+for OpenSHMEM, fftw_*.c for FFTW under Open MPI; or an installed program.
 
     --lib DIRECTORY    where our libraries are; the MPI library's own ones are taken from the system. The directory of
                        the system's libucp.so.0 runs the program on the system's, to see whether the program is right
@@ -57,6 +57,8 @@ ONE_SIDED = {"osc_": ["-mca", "osc", "ucx"],
              "osc_shared": ["-mca", "osc", "ucx,sm", "-mca", "osc_ucx_priority", "200"]}
 SYMMETRIC_SIZE = "128M"
 COMPILER = {"openmpi": "mpicc.openmpi", "openshmem": "oshcc", "mpich": "mpicc.mpich"}
+# What a source is linked with, by the beginning of its name.
+LINKED = {"fftw_": ["-lfftw3_mpi", "-lfftw3", "-lm"]}
 LAUNCHER = {"openmpi": "mpirun.openmpi", "openshmem": "oshrun", "mpich": "mpirun.mpich"}
 PACKAGES = {"openmpi": "openmpi-bin and libopenmpi-dev", "openshmem": "openmpi-bin and libopenmpi-dev",
             "mpich": "mpich and libmpich-dev"}
@@ -93,6 +95,8 @@ def compiled(mpi, source, work):
         # MPICH's MPI_STATUSES_IGNORE is a constant address, of which the compiler thinks that nothing can be there.
         command = [compiler, "-std=gnu17", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-stringop-overflow",
                    "-Wno-array-bounds", "-pthread", "-rdynamic", "-o", program, source]
+        for prefix, libraries in LINKED.items():
+            command += libraries if os.path.basename(program).startswith(prefix) else []
         built = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         if built.returncode != 0:
             print(built.stdout)

@@ -20,6 +20,7 @@ What fails is run once more on the system's libucp.so.0: a failure is ours only 
     --most N           leave out tests with more processes, which spin in turn where processors are few
     --jobs N           how many programs run at a time
     --under COMMAND    what starts each program, such as nice
+    --yield            processes that wait let others run (yielding.c), so that four of them pass on two processors
     --seconds N        the time limit of a program for which its list tells none
     --journal FILE     what has been run is written there, and is not run again with the same file
     --stop N           begin no test when N seconds have gone by; status 3, to go on with the same journal
@@ -162,6 +163,11 @@ def uneven(options, program, directory):
     return path
 
 
+def fits(library, setting, options):
+    """Other settings are ours alone; a failure over a transport is compared with the system's over the same."""
+    return library == options.lib or setting.startswith("UCX_TLS=")
+
+
 def once(options, test, library):
     """(whether the program passed over this library, what it said)"""
     program = os.path.join(options.work, options.mpi, test.directory, test.program)
@@ -172,8 +178,10 @@ def once(options, test, library):
                "--work", os.path.join(options.work, "runs"), "--seconds", str(max(seconds, 20))]
     if options.mpi == "openmpi":
         command += ["--osc", options.osc]
-    for setting in test.settings + (options.set if library == options.lib else []):
+    for setting in test.settings + [setting for setting in options.set if fits(library, setting, options)]:
         command += ["--set", setting]
+    if options.preload is not None:
+        command += ["--set", "LD_PRELOAD=" + options.preload]
     if "resultTest" not in test.options:
         command += ["--expect", r"^\s*No [Ee]rrors\s*$"]
     for word in test.options.get("mpiexecarg", "").split():
@@ -226,9 +234,17 @@ def report(counts, directory, test, word, output):
         print("    " + "\n    ".join(output.rstrip().split("\n")[-60:]), flush=True)
 
 
+def yielding(options):
+    path = os.path.join(options.work, "yielding.so")
+    source = os.path.join(HERE, "yielding.c")
+    call(["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", "-shared", "-fPIC", "-o", path, source])
+    return path
+
+
 def run(options):
     total = {}
     options.end = time.monotonic() + options.stop
+    options.preload = yielding(options) if getattr(options, "yield") else None
     if options.journal is not None and os.path.exists(options.journal):
         with open(options.journal, encoding="utf-8") as file:
             options.done = {key: word for word, key in (line.rstrip("\n").split("\t") for line in file)}
@@ -265,6 +281,7 @@ def parse_arguments():
     parser.add_argument("--most", type=int, default=100)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--stop", type=float, default=float("inf"))
+    parser.add_argument("--yield", action="store_true")
     parser.add_argument("what", choices=("fetch", "build", "run"))
     parser.add_argument("mpi", nargs="?", choices=("openmpi", "mpich"))
     parser.add_argument("directories", nargs="*")
