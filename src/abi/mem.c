@@ -14,8 +14,13 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
     return cw_mem_map(context, params, memh_p);
 }
 
+/* Open MPI 4.1 gives nothing to unmap for some region of a dynamic window to which several were attached. */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
+    if (memh == NULL) {
+        cw_error("memory cannot be unmapped: there is no handle of it (memh is NULL)");
+        return UCS_ERR_INVALID_PARAM;
+    }
     return cw_mem_unmap(context, memh);
 }
 

@@ -126,6 +126,7 @@ static void body_creation(void *argument)
         worker_params.event_fd   = (bit == 0) ? 9999 : 2;
         cw_check(ucp_worker_create(context, &worker_params, &worker) < 0 && worker == NULL);
     }
+    cw_check(ucp_mem_unmap(context, NULL) == UCS_ERR_INVALID_PARAM); /* as Open MPI's dynamic windows do */
     ucp_cleanup(context);
     FILL(params);
     params.field_mask   = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_REQUEST_SIZE;

@@ -1157,7 +1157,10 @@ typedef struct ucp_rkey_compare_params {
  */
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p);
 
-/** End a registration that no operation uses; frees what the library allocated (MEM-15). @return UCS_OK. */
+/**
+ * End a registration that no operation uses; frees what the library allocated (MEM-15).
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM without a handle.
+ */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh);
 
 /**
