@@ -237,6 +237,47 @@ static void test_cls1_close_within_the_handler(void **state)
     }
 }
 
+static char destroyed_bytes[LONG];
+static struct cw_op destroyed_reply;
+
+static void destroy_inside(struct cw_am_sink *sink)
+{
+    struct cw_pair *pair = sink->then_arg;
+
+    cw_am_send(&destroyed_reply, pair->rx->ep, ID + 1, NULL, 0, destroyed_bytes, sizeof(destroyed_bytes), 0);
+    ucp_ep_destroy(pair->rx->ep); /* would wait for ever for what only progress does */
+    pair->rx->ep = NULL;
+    sink->then   = NULL;
+}
+
+/* CLS-17: the blocking call within a handler comes back, and what was posted before arrives. */
+static void test_cls17_destroy_within_the_handler(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_am_sink *sink, *back;
+
+    cw_test_need_two_workers();
+    cw_test_skip_reference("1.13 progresses within the handler");
+    cw_am_open(pair, NULL);
+    sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+    back = cw_am_sink_new(pair->tx->worker, CW_AM_TAKE);
+    cw_am_install(sink, ID, 0);
+    cw_am_install(back, ID + 1, 0);
+    sink->then     = destroy_inside;
+    sink->then_arg = pair;
+    memset(&destroyed_reply, 0, sizeof(destroyed_reply));
+    assert_int_equal(cw_am_pass(pair, sink, ID, 3, 100, 0), UCS_OK);
+    cw_am_wait(pair, back, 1);
+    assert_int_equal(back->length, sizeof(destroyed_bytes));
+    if (cw_am_is_rndv(back)) {
+        assert_int_equal(cw_op_wait(pair, &back->fetch, "fetch"), UCS_OK);
+    }
+    assert_int_equal(cw_op_wait(pair, &destroyed_reply, "answer before the end"), UCS_OK);
+    cw_pair_close(pair);
+    cw_am_sink_free(sink);
+    cw_am_sink_free(back);
+}
+
 /* WRK-26: with messages kept, announced, half arrived, and fetches under way. */
 static void test_wrk26_worker_destroyed_in_the_middle(void **state)
 {
@@ -409,6 +450,7 @@ int main(void)
         T(test_amr23_all_kinds_for_a_closed_endpoint),
         T(test_amr23_closed_between_two_packets),
         T(test_cls1_close_within_the_handler),
+        T(test_cls17_destroy_within_the_handler),
         T(test_wrk26_worker_destroyed_in_the_middle),
         T(test_amr35_second_fetch_within_the_handler),
         T(test_amr15_mistakes_are_told),
