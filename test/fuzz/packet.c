@@ -7,29 +7,10 @@
 
 #include "core/ep.h"
 #include "op/op.h"
-#include "transport/transport.h"
 
 enum { MAX_ROUNDS = 100000 };
 
 static ucp_worker_h worker;
-
-static int not_ready(struct cw_conn *conn)
-{
-    (void)conn;
-    return 0;
-}
-
-/* Within one process nobody looks at addresses of the peer before copying from there; here they come from anybody. */
-static void copy_nothing(ucp_ep_h ep)
-{
-    static struct cw_transport transport;
-
-    if (transport.name == NULL) {
-        transport            = *ep->conn->iface->transport;
-        transport.peer_ready = not_ready;
-    }
-    ep->conn->iface->transport = &transport;
-}
 
 static void feed(ucp_ep_h ep, const uint8_t *data, size_t size)
 {
@@ -66,7 +47,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     worker = fuzz_worker("self");
     ep     = fuzz_connected(worker, MAX_ROUNDS);
-    copy_nothing(ep);
+    fuzz_copy_nothing(ep);
     for (i = 0; i < (data[0] & 3); i++) {
         receives[i] = ucp_tag_recv_nbx(worker, in[i], sizeof(in[i]), (ucp_tag_t)i, 3, &plain);
     }
