@@ -410,6 +410,25 @@ static void test_ams4_sizes_and_protocols(void **state)
     }
 }
 
+/* AMS-4: a contradiction, which is refused here. */
+static void test_ams4_both_protocols(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_am_sink *sink;
+    struct cw_op send = {0};
+
+    cw_test_skip_reference("1.13 does not look");
+    cw_am_open(pair, NULL);
+    sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+    cw_am_install(sink, ID, 0);
+    cw_am_send(&send, pair->tx->ep, ID, "h", 1, "x", 1, UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_RNDV);
+    assert_int_equal(UCS_PTR_RAW_STATUS(send.result), UCS_ERR_INVALID_PARAM);
+    cw_pair_settle(pair);
+    assert_int_equal(sink->calls, 0);
+    cw_pair_close(pair);
+    cw_am_sink_free(sink);
+}
+
 static void test_ams4_threshold_counts_header_and_payload(void **state)
 {
     static const struct {
@@ -567,6 +586,7 @@ int main(void)
         T(test_ams2_empty_parts_with_garbage_pointers),
         T(test_ams3_header_may_be_wiped_after_the_call),
         T(test_ams4_sizes_and_protocols),
+        T(test_ams4_both_protocols),
         T(test_ams4_threshold_counts_header_and_payload),
         T(test_ams6_eager_completion_is_local),
         T(test_ams9_sends_from_callbacks),
