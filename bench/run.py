@@ -35,7 +35,8 @@ import plot  # noqa: E402
 import report  # noqa: E402
 
 SUITES = ["latency", "rate", "bandwidth", "am", "stream", "rma", "startup", "endpoints", "memory", "wakeup",
-          "connect", "idle", "matching", "guarded", "threads", "both", "mpi_init"]
+          "connect", "idle", "matching", "guarded", "threads", "mixed", "both",
+          "mpi_init"]
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
 BANDWIDTH_SIZES = [1 << power for power in range(27)]
@@ -579,6 +580,22 @@ def threads_rows(settings, tools):
               {tool.name: threads_ratio_source(settings, tool) for tool in libraries})
 
 
+def mixed_rows(settings, tools):
+    """Messages of 8 B that go the same way as messages of 1 MiB."""
+    libraries = [tool for tool in tools if tool.name != "ref. tool"]
+    for transport in TRANSPORTS:
+        for how, label in (("alone", "nothing else"), ("same", "1 MiB on the same endpoint"),
+                           ("other", "1 MiB on another endpoint")):
+            options = ["-m", how, "-c", ",".join(settings.cpus), "-n", str(max(200, int(settings.seconds * 2e4)))]
+            for key, what, unit, better in (("short_us", "8 B beside {}, median", "usec", "less"),
+                                            ("short_p90_us", "8 B beside {}, 90th percentile", "usec", "less"),
+                                            ("long_mbps", "{}, bandwidth", "MB/s", "more")):
+                if how != "alone" or key == "short_us":
+                    yield Row("mixed", f"{transport}, {what.format(label)}", unit, better,
+                              {tool.name: startup_source(settings, tool, key, options, transport, 1, "bench_mixed")
+                               for tool in libraries})
+
+
 def guarded_rows(settings, tools):
     """Our library with protection, beside the same without ("bare")."""
     folder = tempfile.TemporaryDirectory()
@@ -602,7 +619,7 @@ def guarded_rows(settings, tools):
 ROWS = {"latency": latency_rows, "rate": rate_rows, "bandwidth": bandwidth_rows, "startup": startup_rows,
         "endpoints": endpoints_rows, "rma": rma_rows, "wakeup": wakeup_rows, "mpi_init": mpi_init_rows,
         "connect": connect_rows, "guarded": guarded_rows, "memory": memory_rows, "matching": matching_rows,
-        "threads": threads_rows, "both": both_rows, "idle": idle_rows,
+        "threads": threads_rows, "mixed": mixed_rows, "both": both_rows, "idle": idle_rows,
         "am": family_rows("am", "ucp_am_lat", "ucp_am_bw"), "stream": family_rows("stream", "stream_lat", "stream_bw")}
 
 
