@@ -242,6 +242,22 @@ void cw_ep_gather_end(struct ucp_ep *ep)
     ep->conn->iface->transport->batch(ep->conn, CW_BATCH_END);
 }
 
+ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
+{
+    ucs_status_t status;
+
+    cw_ep_gather(ep);
+    status = request->send(request);
+    if (status == UCS_OK) {
+        request->flags |= CW_REQUEST_HANDED_OVER;
+        return CW_AGAIN;
+    }
+    if (status != CW_AGAIN) {
+        cw_ep_gather_end(ep); /* the system is full: nothing is to be gained either */
+    }
+    return status;
+}
+
 void cw_ep_release_held(struct ucp_ep *ep)
 {
     cw_list_splice_tail(&ep->held, &ep->pending);

@@ -211,6 +211,9 @@ static inline int cw_ep_gathers(const struct ucp_ep *ep)
 /* From here on until progress, or until it is ended. */
 void cw_ep_gather(struct ucp_ep *ep);
 void cw_ep_gather_end(struct ucp_ep *ep);
+/* Sends what follows another one without progress between, as its answer says. CW_AGAIN: it goes to the queue, sent or
+ * not. */
+ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request);
 
 /* A send went out alone. */
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)

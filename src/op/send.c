@@ -422,22 +422,12 @@ static int may_wait(const struct cw_send *send, uint32_t attr_mask)
 static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
-    ucs_status_t status;
 
     if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= CW_TURN_BYTES) {
         cw_ep_reap_later(ep); /* where the queue is drained: nothing is gained by giving each to the system */
         return CW_AGAIN;
     }
-    cw_ep_gather(ep);
-    status = cw_send_attempt(request);
-    if (status == UCS_OK) {
-        request->flags |= CW_REQUEST_HANDED_OVER;
-        return CW_AGAIN;
-    }
-    if (status != CW_AGAIN) {
-        cw_ep_gather_end(ep); /* the system is full: nothing is to be gained either */
-    }
-    return status;
+    return cw_ep_follow(ep, request);
 }
 
 /* The first one leaves at once, so that the receiver can begin; further ones before progress wait for it. */

@@ -60,6 +60,7 @@ static ucs_status_t send_zcopy(struct cw_request *request)
                                                 &state->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         state->cursor.offset += state->piece;
+        request->ep->turn    += (uint32_t)state->piece;
         request->outstanding += (status == UCS_INPROGRESS);
         status                = UCS_OK;
     }
@@ -151,11 +152,34 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
     return cw_request_handle(request);
 }
 
-/* Whether it may be collected with others (cw_ep_collects). */
-static int may_wait(const struct ucp_ep *ep, size_t length, uint32_t attr_mask)
+/* Whether it may leave with others (cw_ep_collects), and complete in progress. */
+static int may_wait(uint32_t attr_mask)
 {
-    return length < ep->conn->iface->plan->short_end &&
-           !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+    return !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
+}
+
+static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
+{
+    const struct send_state *state = cw_request_state(request);
+    const int ready                = cw_ep_ready(ep);
+    ucs_status_t status;
+
+    if (!ready && !cw_ep_gathers(ep)) {
+        return CW_AGAIN;
+    }
+    if (may_wait(attr_mask) && cw_ep_collects(ep)) {
+        if (state->cursor.length >= ep->conn->iface->plan->short_end && ep->turn < CW_TURN_BYTES) {
+            return cw_ep_follow(ep, request);
+        }
+        cw_ep_reap_later(ep); /* where the queue is drained */
+        return CW_AGAIN;
+    }
+    if (!ready) {
+        return CW_AGAIN;
+    }
+    status = stream_send(request);
+    cw_ep_sent_alone(ep);
+    return status;
 }
 
 /* The first attempt, or the place in a queue. */
@@ -168,12 +192,8 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
         !takes_all_now(ep, state->cursor.length)) {
         return give_up(request, UCS_ERR_NO_RESOURCE); /* OPA-16 */
     }
-    if (status != UCS_OK && cw_ep_ready(ep)) {
-        if (cw_ep_collects(ep) && may_wait(ep, state->cursor.length, attr_mask)) {
-            cw_ep_reap_later(ep); /* where the queue is drained */
-        } else {
-            status = stream_send(request);
-        }
+    if (status != UCS_OK) {
+        status = first_attempt(ep, request, attr_mask);
     }
     switch (status) {
     case UCS_OK:
