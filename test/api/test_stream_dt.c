@@ -151,6 +151,29 @@ static void test_str7_generic_takes_what_is_there(void **state)
     cw_pair_close(pair);
 }
 
+/* STR-7: of what came apart, one part at a time. */
+static void test_str7_generic_takes_one_segment(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_datatype_t type = generic_type();
+    struct stream_op recv;
+    char in[100];
+
+    cw_pair_open(pair, &stream_config);
+    stream_put(pair, "abcde", 5);
+    cw_pair_settle(pair);
+    stream_put(pair, "fgh", 3);
+    cw_pair_settle(pair);
+    stream_recv_typed(&recv, pair->rx->ep, in, type, 100, 0);
+    assert_int_equal(stream_wait(pair, &recv), 5);
+    stream_recv_typed(&recv, pair->rx->ep, in + 5, type, 95, 0);
+    assert_int_equal(stream_wait(pair, &recv), 3);
+    assert_memory_equal(in, "abcdefgh", 8);
+    assert_int_equal(seen.starts, seen.finishes);
+    ucp_dt_destroy(type);
+    cw_pair_close(pair);
+}
+
 /* DT-12: the receive fails, the stream goes on behind what it took. */
 static void test_dt12_unpack_fails(void **state)
 {
@@ -244,6 +267,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_dt16_generic, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_str7_generic_takes_what_is_there, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_str7_generic_takes_one_segment, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt12_unpack_fails, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt9_close_finishes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt18_iov, cw_test_setup, cw_test_teardown),

@@ -266,6 +266,35 @@ static void test_packets_stay_apart(void **state)
     assert_int_equal(ep->stream->segments, 0);
 }
 
+static void drain_unread(void)
+{
+    size_t length = 0;
+    char in[8];
+
+    ep->stream->sent = 8;
+    assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
+    assert_int_equal(length, 8);
+}
+
+/* CTX-14: who asked for no streams keeps nothing of one, and lets the sender go on. */
+static void test_nobody_asked_for_streams(void **state)
+{
+    (void)state;
+    feed(CW_PACKET_STREAM_DATA, 0, 8 + 8); /* makes the stream */
+    drain_unread();
+    worker->features &= ~(uint64_t)UCP_FEATURE_STREAM;
+    ep->stream->sent = 4 * CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
+    for (uint64_t offset = 8; offset < 3 * CW_STREAM_WINDOW;) {
+        const size_t length = (offset % 3 == 0) ? 8 : 65536;
+
+        feed(CW_PACKET_STREAM_DATA, offset, 8 + length);
+        offset += length;
+        assert_int_equal(ep->state, CW_EP_OPEN);
+        assert_int_equal(ep->stream->unread, 0);
+    }
+    worker->features |= UCP_FEATURE_STREAM;
+}
+
 static void test_credit_without_a_stream(void **state)
 {
     (void)state;
@@ -320,6 +349,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_flood_of_single_bytes, setup, teardown),
         cmocka_unit_test_setup_teardown(test_read_without_memory, setup, teardown),
         cmocka_unit_test_setup_teardown(test_packets_stay_apart, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_asked_for_streams, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_without_a_stream, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_of_wrong_size, setup, teardown),
         cmocka_unit_test_setup_teardown(test_credit_for_more_than_was_sent, setup, teardown),
