@@ -33,6 +33,8 @@ static ucp_rkey_h user_rkey;
 static uint64_t *remote;
 static uint64_t user_word; /* memory of the program's own: nobody maps it */
 static uint64_t word = 42, got;
+static char longer[64], got_longer[64]; /* than a cell */
+static size_t tagged = sizeof(word); /* how long tag messages are */
 static unsigned arrived;
 
 static void fail(const char *what, ucs_status_t status)
@@ -62,7 +64,7 @@ static void await(const char *what, ucs_status_ptr_t request)
 static void on_tag(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
 {
     (void)user_data;
-    if (status != UCS_OK || info->length != sizeof(word)) {
+    if (status != UCS_OK || info->length != tagged) {
         fail("a receive", status);
     }
     arrived++;
@@ -119,24 +121,45 @@ static void am_step(void)
     until_arrived();
 }
 
+static void tag_64_step(void)
+{
+    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
+    const ucp_request_param_t none    = {.op_attr_mask = 0};
+
+    tagged = sizeof(longer);
+    if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, got_longer, sizeof(got_longer), TAG, UINT64_MAX, &receive))) {
+        fail("ucp_tag_recv_nbx", UCS_OK);
+    }
+    sent(ucp_tag_send_nbx(ep, longer, sizeof(longer), TAG, &none));
+    until_arrived();
+}
+
+static void am_64_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_am_send_nbx(ep, AM_ID, NULL, 0, longer, sizeof(longer), &none));
+    until_arrived();
+}
+
 static void stream_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t data          = NULL;
-    size_t length;
+    size_t received;
 
     sent(ucp_stream_send_nbx(ep, &word, sizeof(word), &none));
     while (data == NULL) {
         ucp_worker_progress(far.worker);
-        data = ucp_stream_recv_data_nb(far_ep, &length);
+        data = ucp_stream_recv_data_nb(far_ep, &received);
     }
     ucp_stream_data_release(far_ep, data);
 }
 
-static void on_stream(void *request, ucs_status_t status, size_t length, void *user_data)
+static void on_stream(void *request, ucs_status_t status, size_t received, void *user_data)
 {
     (void)user_data;
-    if (status != UCS_OK || length != sizeof(word)) {
+    if (status != UCS_OK || received != sizeof(word)) {
         fail("a receive from a stream", status);
     }
     arrived++;
@@ -150,9 +173,9 @@ static void stream_recv_step(void)
                                          .flags        = UCP_STREAM_RECV_FLAG_WAITALL,
                                          .cb.recv_stream = on_stream};
     const ucp_request_param_t none    = {.op_attr_mask = 0};
-    size_t length;
+    size_t received;
 
-    if (!UCS_PTR_IS_PTR(ucp_stream_recv_nbx(far_ep, &got, sizeof(got), &length, &receive))) {
+    if (!UCS_PTR_IS_PTR(ucp_stream_recv_nbx(far_ep, &got, sizeof(got), &received, &receive))) {
         fail("ucp_stream_recv_nbx", UCS_OK);
     }
     sent(ucp_stream_send_nbx(ep, &word, sizeof(word), &none));
@@ -232,6 +255,7 @@ static const struct {
     const char *name;
     void (*step)(void);
 } cases[] = {
+    {"tag_64", tag_64_step}, {"am_64", am_64_step},
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
     {"idle_many", idle_step},
@@ -343,8 +367,8 @@ int main(int argc, char **argv)
         }
     }
     if (step == NULL) {
-        fprintf(stderr, "Usage: bench_paths tag|am|stream|stream_recv|put|get|fadd|idle|idle_many|user_put|user_get|"
-                        "user_fadd TRANSPORT OPERATIONS\n");
+        fprintf(stderr, "Usage: bench_paths tag|tag_64|am|am_64|stream|stream_recv|put|get|fadd|idle|idle_many|"
+                        "user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

@@ -131,6 +131,9 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
     if (cw_likely(cw_cell_is_short(inbox, seen))) {
         return cw_worker_take(worker, inbox, seen);
     }
+    if (cw_cell_is_packet(seen)) {
+        return cw_worker_take_longer(worker, inbox);
+    }
     return cw_unlikely(worker->mt) ? progress_locked(worker) : cw_worker_progress(worker);
 }
 

@@ -61,6 +61,8 @@ struct cw_consumer {
     uint64_t byte_count;
     uint64_t bytes_told;            /* last told to the producer */
     uint64_t wide;                  /* CW_CELL_WIDE: the area is the wide one */
+    const char *ahead;              /* where the next packet of a few lines is likely to be, */
+    const char *ahead_end;          /* and its end; both NULL: nowhere */
     char *bytes;                    /* the area of the last packet */
     uint32_t num_bytes;
     uint32_t cell_shift;
@@ -188,12 +190,28 @@ static CW_INLINE int cw_cell_is_short(const struct cw_consumer *consumer, uint64
     return seen - 1 < consumer->most; /* 0 is no packet */
 }
 
+/* Whether it is one of any length. */
+static CW_INLINE int cw_cell_is_packet(uint64_t seen)
+{
+    return seen - 1 < CW_CELL_LAP - 1;
+}
+
 /* The same of the next packet, or 0 when there is none. */
 static inline uint64_t cw_cell_peek(const struct cw_consumer *consumer)
 {
     const uint64_t seen = cw_cell_look(consumer);
 
     return (seen < CW_CELL_LAP) ? seen : 0;
+}
+
+/* Nothing came: what follows the next control word, if anything, is asked for together with it, and not behind it. */
+static inline void cw_cell_fetch(const struct cw_consumer *consumer)
+{
+    const char *at;
+
+    for (at = consumer->ahead; at != consumer->ahead_end; at += CW_CACHE_LINE) {
+        __builtin_prefetch(at);
+    }
 }
 
 static inline uint32_t cw_cell_length(uint64_t word)

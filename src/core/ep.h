@@ -16,7 +16,7 @@
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
 
-#include "base/cell.h"
+#include "base/area.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/worker.h"
@@ -191,6 +191,17 @@ void cw_ep_reap_later(struct ucp_ep *ep);
 static CW_INLINE int cw_ep_has_cell(const struct ucp_ep *ep, size_t length)
 {
     return length <= CW_CELL_SHORT && cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending);
+}
+
+/* Whether there is a byte area beside the cells, for longer ones; and whether one may go there, if it has room. */
+static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
+{
+    return length > CW_CELL_SHORT && cw_cell_is_next(ep->cells);
+}
+
+static CW_INLINE int cw_ep_takes_longer(const struct ucp_ep *ep, size_t length)
+{
+    return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
 }
 
 /* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in

@@ -385,6 +385,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
         }
     }
     if (count == 0) {
+        cw_cell_fetch(*worker->inbox);
         worker->idle_rounds++;
         count = poll_idle(worker);
     } else if (worker->round % ROUNDS_PER_IFACES == 0) {
@@ -430,6 +431,18 @@ static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
     return busy(worker, count);
 }
 
+static CW_INLINE unsigned taken(struct ucp_worker *worker, unsigned count)
+{
+    if (cw_unlikely(worker->round % ROUNDS_PER_IFACES == 0)) {
+        count = look_around(worker, count);
+    }
+    if (cw_unlikely(worker->todo)) {
+        return end_round(worker, count);
+    }
+    worker->progress_depth = 0;
+    return count;
+}
+
 unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     unsigned count = 1;
@@ -445,14 +458,20 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     if (cw_cell_is_short(inbox, seen)) {
         count += take_more(worker, inbox, seen);
     }
-    if (cw_unlikely(worker->round % ROUNDS_PER_IFACES == 0)) {
-        count = look_around(worker, count);
+    return taken(worker, count);
+}
+
+/* The transport takes it, and those behind it. */
+unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox)
+{
+    struct cw_iface *iface = inbox->conn->iface;
+
+    if (cw_unlikely(worker->progress_depth > 0)) {
+        return 0;
     }
-    if (cw_unlikely(worker->todo)) {
-        return end_round(worker, count);
-    }
-    worker->progress_depth = 0;
-    return count;
+    worker->progress_depth = 1;
+    worker->round++;
+    return taken(worker, iface->transport->progress(iface));
 }
 
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)

@@ -147,6 +147,8 @@ void cw_worker_yield(struct ucp_worker *worker);
 
 /* A round of progress for that packet, of which cw_cell_is_short, and those behind it. */
 unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen);
+/* The same when it does not lie in its cell. */
+unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox);
 
 /* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Lets go of the lock while it
  * looks for what may come at once (core/arm.c). */

@@ -66,6 +66,9 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
 /* The same of `length` plain bytes without header and flags, for which there is a cell. */
 ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t length);
+/* The same of more than a cell takes, where there are cells. */
+ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
+                                   const ucp_request_param_t *param);
 /* What every packet of the worker's interfaces can carry; does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 

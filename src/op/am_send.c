@@ -190,6 +190,21 @@ ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *hea
     return NULL;
 }
 
+ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
+                                   const ucp_request_param_t *param)
+{
+    const struct cw_wire_am am = wire_header((uint16_t)id, 0, 0);
+    uint64_t first;
+
+    memcpy(&first, &am, sizeof(first));
+    if (cw_ep_takes_longer(ep, length) && ep->fences == 0 &&
+        cw_likely(cw_area_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length))) {
+        cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+        return NULL;
+    }
+    return cw_am_send(ep, (uint16_t)id, NULL, 0, buffer, length, param);
+}
+
 size_t cw_am_max_header(struct ucp_worker *worker)
 {
     struct cw_am_state *state = &cw_op_state(worker)->am;

@@ -236,6 +236,36 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
+/* The same for any length. */
+static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+{
+    const size_t payload = length - sizeof(struct cw_wire_tag);
+    struct cw_tag_recv_state *state;
+    struct cw_wire_tag header;
+    struct cw_request *request;
+    struct cw_tag_recv *match;
+
+    (void)id;
+    if (cw_likely(length >= sizeof(header))) {
+        memcpy(&header, data, sizeof(header));
+        match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
+        if (cw_likely(match != NULL)) {
+            state   = cw_container_of(match, struct cw_tag_recv_state, match);
+            request = cw_tag_request_of(match);
+            if ((request->flags | CW_REQUEST_SHARED) == (PLAIN | CW_REQUEST_SHARED) &&
+                cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
+                request->info = (ucp_tag_recv_info_t){.sender_tag = le64toh(header.tag), .length = payload};
+                cw_tag_matcher_take_first(&cw_op_state(ep->worker)->tags, match);
+                cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, payload);
+                cw_bytes_copy_any(state->cursor.contig, (const char *)data + sizeof(header), payload);
+                cw_request_complete_plain(request);
+                return;
+            }
+        }
+    }
+    cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+}
+
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct ucp_worker *worker      = ep->worker;
@@ -266,8 +296,10 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
                 return;
             }
         }
+        cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+        return;
     }
-    cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+    on_longer(ep, id, data, length);
 }
 
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)

@@ -114,6 +114,19 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
     return send_request(ep, buffer, count, tag, param, sync);
 }
 
+/* What is longer than a cell, beside the cells. */
+static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
+                                             const ucp_request_param_t *param)
+{
+    if (cw_ep_takes_longer(ep, length) && cw_credit_has(ep, length) &&
+        cw_likely(cw_area_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
+        cw_credit_sent(ep, length);
+        cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+        return NULL;
+    }
+    return cw_tag_send(ep, buffer, length, tag, param, 0);
+}
+
 ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                    const ucp_request_param_t *param)
 {
@@ -123,7 +136,8 @@ ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t
         cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
         return NULL;
     }
-    return cw_tag_send(ep, buffer, length, tag, param, 0);
+    return cw_ep_has_area(ep, length) ? send_longer(ep, buffer, length, tag, param) :
+           cw_tag_send(ep, buffer, length, tag, param, 0);
 }
 
 ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)

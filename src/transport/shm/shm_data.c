@@ -14,9 +14,6 @@
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
 
-/* Up to this length libc copies by vectors. Beyond it takes whole lines without fetching them (`rep movsb`). */
-#define BYTES_AHEAD 2176u
-
 /* Whether the peer does more than look into its ring. */
 static inline uint32_t wants_attention(const struct shm_conn *conn)
 {
@@ -41,23 +38,6 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
     if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
         __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
         cw_event_signal(conn->event_fd);
-    }
-}
-
-/* After a packet in the byte area: the next one is likely to be as long, and the consumer has its lines in its cache
- * since the last lap. They are fetched while we wait anyway, unless the copy does not need what is in them
- * (docs/decisions/shared-memory.md). */
-static void fetch_ahead(const struct cw_producer *producer, uint64_t length)
-{
-    uint64_t at;
-    char *place;
-
-    if (length > CW_CELL_DATA && length <= BYTES_AHEAD &&
-        shm_bytes_free(producer, length)) { /* else the consumer may still need them */
-        place = producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
-        for (at = 0; at < length; at += CW_CACHE_LINE) {
-            cw_prefetch_write(place + at);
-        }
     }
 }
 
@@ -127,7 +107,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_short(data + sizeof(header), payload, length);
     shm_publish(&conn->tx, sizeof(header) + length, id);
-    fetch_ahead(&conn->tx, sizeof(header) + length);
+    cw_area_fetch_ahead(&conn->tx, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx);
     }
@@ -177,7 +157,7 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
-    fetch_ahead(&conn->tx, length);
+    cw_area_fetch_ahead(&conn->tx, length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx);
     }

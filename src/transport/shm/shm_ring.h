@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/cell.h"
+#include "base/area.h"
 #include "base/compiler.h"
 
 struct shm_ring_control {
@@ -96,23 +96,8 @@ static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, u
     consumer->bytes     = bytes;
     consumer->num_bytes = num_bytes;
     consumer->wide      = wide;
-}
-
-/* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
- * start at its beginning. */
-static inline uint64_t shm_bytes_needed(uint64_t at, uint64_t length, uint32_t num_bytes)
-{
-    uint64_t offset = at & (num_bytes - 1), rounded = (length + CW_CACHE_LINE - 1) & ~(uint64_t)(CW_CACHE_LINE - 1);
-
-    return (offset + rounded <= num_bytes) ? rounded : (num_bytes - offset) + rounded;
-}
-
-/* Where the packet starts. */
-static inline uint64_t shm_bytes_place(uint64_t at, uint64_t length, uint32_t num_bytes)
-{
-    uint64_t offset = at & (num_bytes - 1);
-
-    return (offset + length <= num_bytes) ? offset : 0;
+    consumer->ahead     = NULL;
+    consumer->ahead_end = NULL;
 }
 
 /* What the consumer told since we last looked. A peer that tells nonsense only harms itself: at worst its own unread
@@ -129,19 +114,10 @@ static inline void shm_look(struct cw_producer *producer)
     cw_cell_set_limit(producer, (sent - done <= num_cells) ? done + num_cells : sent);
 }
 
-/* What is longer than the byte area has no room whatever the peer tells. */
-static inline int shm_bytes_free(const struct cw_producer *producer, uint64_t length)
-{
-    const uint64_t used   = producer->byte_count - producer->bytes_done;
-    const uint64_t needed = shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
-
-    return used <= producer->num_bytes && needed <= producer->num_bytes - used;
-}
-
 /* Whether a packet of this length has room, as far as we know. */
 static inline int shm_has_room_known(struct cw_producer *producer, uint64_t length)
 {
-    return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || shm_bytes_free(producer, length));
+    return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_area_free(producer, length));
 }
 
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
@@ -160,14 +136,14 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
     if (length <= CW_CELL_DATA) {
         return producer->cell->data;
     }
-    return producer->bytes + shm_bytes_place(producer->byte_count, length, producer->num_bytes);
+    return producer->bytes + cw_area_place(producer->byte_count, length, producer->num_bytes);
 }
 
 /* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but of the same kind (cell or not). */
 static inline void shm_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
 {
     if (length > CW_CELL_DATA) {
-        producer->byte_count += shm_bytes_needed(producer->byte_count, length, producer->num_bytes);
+        producer->byte_count += cw_area_needed(producer->byte_count, length, producer->num_bytes);
     }
     cw_cell_publish(producer, length, id);
 }
@@ -178,16 +154,17 @@ static inline const void *shm_data(const struct cw_consumer *consumer, uint32_t 
     if (length <= CW_CELL_DATA) {
         return consumer->cell->data;
     }
-    return consumer->bytes + shm_bytes_place(consumer->byte_count, length, consumer->num_bytes);
+    return consumer->bytes + cw_area_place(consumer->byte_count, length, consumer->num_bytes);
 }
 
 static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
 {
     if (length > CW_CELL_DATA) {
-        consumer->byte_count += shm_bytes_needed(consumer->byte_count, length, consumer->num_bytes);
+        consumer->byte_count += cw_area_needed(consumer->byte_count, length, consumer->num_bytes);
         if (consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4) {
             cw_cell_tell_at(consumer, cw_cell_num_read(consumer));
         }
+        cw_area_look_ahead(consumer, length);
     }
     cw_cell_advance(consumer);
 }

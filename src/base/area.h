@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The byte area beside the cells of a ring (cell.h): packets that are longer than a cell. Here is what the shortest
+ * ways need of it; the rest is the transport's (transport/shm/shm_ring.h). Packets begin at a cache line and do not
+ * wrap around.
+ */
+#ifndef CW_BASE_AREA_H
+#define CW_BASE_AREA_H
+
+#include "base/cell.h"
+
+/* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
+ * start at its beginning. */
+static inline uint64_t cw_area_needed(uint64_t at, uint64_t length, uint32_t num_bytes)
+{
+    uint64_t offset = at & (num_bytes - 1), rounded = (length + CW_CACHE_LINE - 1) & ~(uint64_t)(CW_CACHE_LINE - 1);
+
+    return (offset + rounded <= num_bytes) ? rounded : (num_bytes - offset) + rounded;
+}
+
+/* Where the packet starts. */
+static inline uint64_t cw_area_place(uint64_t at, uint64_t length, uint32_t num_bytes)
+{
+    uint64_t offset = at & (num_bytes - 1);
+
+    return (offset + length <= num_bytes) ? offset : 0;
+}
+
+/* What is longer than the byte area has no room whatever the peer tells. */
+static inline int cw_area_free(const struct cw_producer *producer, uint64_t length)
+{
+    const uint64_t used   = producer->byte_count - producer->bytes_done;
+    const uint64_t needed = cw_area_needed(producer->byte_count, length, producer->num_bytes);
+
+    return used <= producer->num_bytes && needed <= producer->num_bytes - used;
+}
+
+/* The next packet may be as long. */
+#define CW_AREA_FEW (3u * CW_CACHE_LINE)
+
+/* A packet of this length came: in idle rounds what follows the next control word is asked for together with it
+ * (cw_cell_fetch), if that is a few lines. */
+static inline void cw_area_look_ahead(struct cw_consumer *consumer, uint32_t length)
+{
+    const uint32_t lines = (length + CW_CACHE_LINE - 1) & ~(CW_CACHE_LINE - 1u);
+
+    consumer->ahead     = consumer->bytes + cw_area_place(consumer->byte_count, length, consumer->num_bytes);
+    consumer->ahead_end = consumer->ahead + ((length <= CW_AREA_FEW) ? lines : 0);
+}
+
+/* After a packet: the next one is likely to be as long, and the consumer has its lines in its cache since the last lap.
+ * They are fetched for writing. */
+void cw_area_fetch_ahead(const struct cw_producer *producer, uint64_t length);
+
+/* Sends a packet that does not fit a cell, if that needs nothing but room that is known; else 0. */
+int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length);
+
+#endif
