@@ -193,15 +193,10 @@ static CW_INLINE int cw_ep_has_cell(const struct ucp_ep *ep, size_t length)
     return length <= CW_CELL_SHORT && cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending);
 }
 
-/* Whether there is a byte area beside the cells, for longer ones; and whether one may go there, if it has room. */
+/* Whether there is a byte area beside the cells, for longer ones. */
 static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
 {
     return length > CW_CELL_SHORT && cw_cell_is_next(ep->cells);
-}
-
-static CW_INLINE int cw_ep_takes_longer(const struct ucp_ep *ep, size_t length)
-{
-    return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
 }
 
 /* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in

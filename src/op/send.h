@@ -139,4 +139,10 @@ struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
 
+/* Whether one that is longer than a cell may go into the byte area beside the cells, if that has room. */
+static inline int cw_send_takes_longer(const struct ucp_ep *ep, size_t length)
+{
+    return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
+}
+
 #endif

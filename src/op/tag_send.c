@@ -118,7 +118,7 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
 static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                              const ucp_request_param_t *param)
 {
-    if (cw_ep_takes_longer(ep, length) && cw_credit_has(ep, length) &&
+    if (cw_send_takes_longer(ep, length) && cw_credit_has(ep, length) &&
         cw_likely(cw_area_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
         cw_credit_sent(ep, length);
         cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
