@@ -225,6 +225,27 @@ unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iove
     return count;
 }
 
+unsigned cw_dt_part(const struct cw_dt_cursor *cursor, size_t offset, size_t length, struct iovec *iov,
+                    unsigned max_entries)
+{
+    struct cw_dt_cursor there = *cursor;
+    char *flat                = cw_dt_flat(cursor);
+
+    if (flat != NULL) {
+        *iov = (struct iovec){.iov_base = flat + offset, .iov_len = length};
+        return 1;
+    }
+    cw_dt_rewind(&there);
+    cw_dt_skip(&there, offset);
+    return cw_dt_window(&there, length, iov, max_entries, &length);
+}
+
+ucs_status_t cw_dt_deliver(struct cw_dt_cursor *cursor)
+{
+    return (cursor->class_id != UCP_DATATYPE_GENERIC) ? UCS_OK :
+           cursor->generic.type->ops.unpack(cursor->generic.state, 0, cursor->generic.collected, cursor->length);
+}
+
 int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries)
 {
     size_t left = cursor->length - cursor->offset, bytes = 0, part;

@@ -97,6 +97,22 @@ int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries);
 unsigned cw_dt_window(const struct cw_dt_cursor *cursor, size_t max, struct iovec *iov, unsigned max_entries,
                       size_t *length_p);
 
+/* Where the bytes lie one behind the other as they come, also those of a generic type that is received in pieces; or
+ * NULL. */
+static inline char *cw_dt_flat(const struct cw_dt_cursor *cursor)
+{
+    return (cursor->class_id == UCP_DATATYPE_CONTIG) ? cursor->contig :
+           (cursor->class_id == UCP_DATATYPE_GENERIC) ? cursor->generic.collected : NULL;
+}
+
+/* As cw_dt_window, of any `length` bytes within the data, wherever the cursor is. The data is flat, or all of it fits
+ * `max_entries` (cw_dt_fits_iov at its beginning). */
+unsigned cw_dt_part(const struct cw_dt_cursor *cursor, size_t offset, size_t length, struct iovec *iov,
+                    unsigned max_entries);
+
+/* All of a flat message is there, and the cursor was not moved: a generic type gets it. */
+ucs_status_t cw_dt_deliver(struct cw_dt_cursor *cursor);
+
 /* Moves over bytes that went by themselves. */
 void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length);
 

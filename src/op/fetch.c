@@ -37,6 +37,8 @@ struct cw_fetch {
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;        /* asked for by cw_fetch_expect */
+    uint8_t is_flat;            /* the cursor is */
+    uint8_t is_short_list;      /* of so few entries that each part can be named to the transport */
     uint8_t shown;              /* goes to memory that the program may look at: CW_PLACE_SHOWN */
     ucs_status_t status;        /* of unpacking */
 };
@@ -103,11 +105,16 @@ static int scheme_of(const struct ucp_ep *ep)
     return ep->worker->context->config->rndv_scheme;
 }
 
-/* What is not contiguous cannot be placed: ordinary packets only. */
+/* Whether the transport may be told where any part of the message goes. */
+static int is_placeable(const struct cw_fetch *fetch)
+{
+    return fetch->is_flat || fetch->is_short_list;
+}
+
+/* What cannot be placed: ordinary packets only. */
 static uint32_t piece_of(const struct cw_fetch *fetch)
 {
-    return (fetch->cursor->class_id == UCP_DATATYPE_CONTIG) ? UINT32_MAX :
-           (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
+    return is_placeable(fetch) ? UINT32_MAX : (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
 }
 
 /* Asks the sender for pieces. */
@@ -250,6 +257,8 @@ static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offe
         free(fetch);
         return NULL;
     }
+    fetch->is_flat       = cw_dt_flat(cursor) != NULL;
+    fetch->is_short_list = cursor->class_id == UCP_DATATYPE_IOV && cw_dt_fits_iov(cursor, CW_PLACE_MAX_IOV);
     cw_list_init(&fetch->job.link);
     cw_incoming_add(&fetch->in, ep);
     return fetch;
@@ -348,20 +357,41 @@ ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t statu
     return UCS_OK;
 }
 
-/* Whether these bytes may come now: pieces of memory in any order, others one after the other. */
+/* Whether these bytes may come now: pieces that can be placed in any order, others one after the other. */
 static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t length)
 {
     return fetch != NULL && fetch->phase == RECEIVING &&
            length <= fetch->offer.length - fetch->in.received - fetch->reserved && offset <= fetch->offer.length &&
-           length <= fetch->offer.length - offset &&
-           (fetch->cursor->class_id == UCP_DATATYPE_CONTIG || offset == fetch->in.received);
+           length <= fetch->offer.length - offset && (is_placeable(fetch) || offset == fetch->in.received);
 }
 
 static void received(struct cw_fetch *fetch, uint64_t length)
 {
     fetch->in.received += length;
     if (fetch->in.received == fetch->offer.length) {
+        if (fetch->is_flat) {
+            fetch->status = cw_dt_deliver(fetch->cursor);
+        }
         finish(fetch, fetch->in.ep, fetch->status);
+    }
+}
+
+/* A piece that was not placed. */
+static void store(struct cw_fetch *fetch, uint64_t offset, const char *payload, size_t length)
+{
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    unsigned count, i;
+
+    if (!is_placeable(fetch)) {
+        if (fetch->status == UCS_OK) {
+            fetch->status = cw_dt_unpack(fetch->cursor, payload, length);
+        }
+        return;
+    }
+    count = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
+    for (i = 0; i < count; i++) {
+        cw_bytes_copy_any(iov[i].iov_base, payload, iov[i].iov_len);
+        payload += iov[i].iov_len;
     }
 }
 
@@ -376,11 +406,7 @@ static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const 
     if (!expects(fetch, offset, length)) {
         return UCS_ERR_IO_ERROR;
     }
-    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG) {
-        cw_bytes_copy_any(fetch->cursor->contig + offset, payload, length);
-    } else if (fetch->status == UCS_OK) {
-        fetch->status = cw_dt_unpack(fetch->cursor, payload, length);
-    }
+    store(fetch, offset, payload, length);
     received(fetch, length);
     return UCS_OK;
 }
@@ -413,17 +439,18 @@ unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, st
     struct cw_wire_rndv_data data;
     struct cw_fetch *fetch;
     uint64_t offset;
+    unsigned count;
 
     _Static_assert(sizeof(data) == CW_PLACE_HEADER, "the header of packets that are placed");
     memcpy(&data, header, sizeof(data));
     offset = le64toh(data.offset);
     fetch  = find(ep, le64toh(data.receive_id));
-    if (!expects(fetch, offset, length) || fetch->cursor->class_id != UCP_DATATYPE_CONTIG) {
+    if (!expects(fetch, offset, length) || !is_placeable(fetch)) {
         return 0;
     }
     fetch->reserved += length;
-    *iov             = (struct iovec){.iov_base = fetch->cursor->contig + offset, .iov_len = length};
-    return fetch->shown ? 1 | CW_PLACE_SHOWN : 1;
+    count            = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
+    return fetch->shown ? count | CW_PLACE_SHOWN : count;
 }
 
 void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)

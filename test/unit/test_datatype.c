@@ -584,6 +584,38 @@ static void handles_of_generic_types_carry_their_class(void **state)
     cw_dt_destroy(UCP_DATATYPE_IOV);
 }
 
+/* Any part of a list, wherever the cursor is. */
+static void parts_are_named(void **state)
+{
+    struct message *message = malloc(sizeof(*message));
+    struct cw_dt_cursor cursor;
+    struct iovec iov[MAX_ENTRIES];
+    char flat[MAX_BYTES];
+    unsigned round, count, i;
+    size_t offset, length;
+
+    (void)state;
+    for (round = 0; round < 3000; round++) {
+        message_new(message, (round % 2 == 0) ? LAYOUT_IOV : LAYOUT_BYTES, 1 + below(MAX_BYTES - 1));
+        flatten(message, flat);
+        assert_int_equal(cw_dt_start(&cursor, message->datatype, message->buffer, message->count, CW_DT_RECV), UCS_OK);
+        cw_dt_skip(&cursor, below(message->length));
+        offset = below(message->length);
+        length = 1 + below(message->length - offset);
+        count  = cw_dt_part(&cursor, offset, length, iov, MAX_ENTRIES);
+        for (i = 0; i < count; i++) {
+            assert_in_range(iov[i].iov_len, 1, length);
+            assert_memory_equal(iov[i].iov_base, flat + offset, iov[i].iov_len);
+            offset += iov[i].iov_len;
+            length -= iov[i].iov_len;
+        }
+        assert_int_equal(length, 0);
+        cw_dt_finish(&cursor);
+        message_free(message);
+    }
+    free(message);
+}
+
 #define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -598,6 +630,7 @@ int main(void)
         test(an_error_of_unpack_is_handed_on),
         test(classes_that_do_not_exist_are_refused),
         test(packed_sizes_are_told),
+        test(parts_are_named),
         test(handles_of_generic_types_carry_their_class),
     };
 
