@@ -106,6 +106,7 @@ static int set_up(void **state)
     worker->plans_told = ~0u; /* nothing to print without a configuration */
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
+    cw_list_init(&worker->owing);
     cw_hash_init(&worker->peers, 1);
     cw_hash_init(&worker->ep_index, 2);
     cw_request_pool_init(&worker->requests, 0);
