@@ -46,6 +46,14 @@ static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *
     cw_list_add_tail(&ep->receiving, &incoming->link);
 }
 
+/* The same of one of which nothing is expected any more: as if it had been stored since. */
+static inline void cw_incoming_add_stored(struct cw_incoming *incoming, struct ucp_ep *ep)
+{
+    incoming->ep = ep;
+    cw_list_add_tail(&ep->stored, &incoming->link);
+    cw_ep_unused(ep);
+}
+
 /* Cuts the tie to the endpoint, if there is one. */
 static inline void cw_incoming_detach(struct cw_incoming *incoming)
 {

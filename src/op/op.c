@@ -84,7 +84,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
 };
 
-static CW_COLD void refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
+CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
 {
     static struct cw_log_limit limit;
 
@@ -115,7 +115,7 @@ CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size
     status = cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL) ? handlers[id](ep, data, length) :
              UCS_ERR_IO_ERROR;
     if (cw_unlikely(status != UCS_OK)) {
-        refused(ep, id, length, status);
+        cw_op_refused(ep, id, length, status);
     }
 }
 

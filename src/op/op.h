@@ -12,6 +12,8 @@
 #include "op/stream.h"
 #include "op/tag_match.h"
 
+struct ucp_recv_desc;
+
 struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
@@ -21,6 +23,8 @@ struct cw_op_state {
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
     struct cw_stream_slots stream_slots;
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
+    struct ucp_recv_desc *spare_tags; /* small ones, for the next unexpected messages; op/tag_desc.h */
+    unsigned num_spare_tags;
 };
 
 static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
@@ -40,6 +44,8 @@ void cw_op_ep_user_changed(struct ucp_ep *ep);
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
 /* A packet by its handler, whatever the state of the endpoint. */
 void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
+/* A packet could not be taken: its endpoint fails. */
+void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status);
 unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov);
 void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length);
 void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t length);

@@ -17,12 +17,16 @@ struct ucp_recv_desc {
     struct cw_tag_message match;     /* queued while `queued` */
     struct cw_incoming in;           /* while pieces are missing, an answer or credit is owed, or it is only announced
  * */
-    struct cw_request *request;      /* the receive it was matched with while pieces are missing */
+    union {
+        struct cw_request *request;       /* the receive it was matched with while pieces are missing */
+        struct ucp_recv_desc *next_spare; /* op/tag_desc.h */
+    };
     uint64_t id;                     /* by which the sender waits for an answer; 0: none owed */
     uint64_t address;                /* announced: where it lies at the sender */
     uint8_t announced;               /* by rendezvous: nothing of it is here */
     uint8_t queued;                  /* in the matcher */
     uint8_t lost;                    /* its connection broke before it was complete */
+    uint8_t is_small;                /* has the room of a small one, which may be kept for the next; op/tag_desc.h */
     char data[];                     /* total bytes, unless announced or matched by its first packet */
 };
 

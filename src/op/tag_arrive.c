@@ -13,6 +13,7 @@
 #include "op/credit.h"
 #include "op/fetch.h"
 #include "op/op.h"
+#include "op/tag_desc.h"
 #include "wire/packet.h"
 
 #define MAX_UNMATCHED_WARNINGS 16
@@ -80,10 +81,11 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
     const struct cw_offer offer     = {.length = desc->in.total, .send_id = desc->id, .address = desc->address};
     struct cw_tag_recv_state *state = cw_request_state(request);
     struct ucp_ep *ep               = desc->in.ep;
+    struct ucp_worker *worker       = ep->worker;
     ucs_status_t status             = cw_fetch_start(ep, &offer, request, &state->cursor);
 
     cw_incoming_detach(&desc->in);
-    free(desc);
+    cw_tag_desc_free(worker, desc);
     return status;
 }
 
@@ -124,7 +126,7 @@ static void complete(struct cw_incoming *incoming)
 
     if (request != NULL) {
         cw_incoming_detach(incoming);
-        free(desc);
+        cw_tag_desc_free(request->worker, desc);
         finish(request);
     } else if (desc->id == 0) {
         cw_incoming_store(incoming);
@@ -149,7 +151,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
         desc->lost = 1; /* the program holds it since a probe */
         return;
     }
-    free(desc);
+    cw_tag_desc_free(ep->worker, desc);
     if (request != NULL) {
         cw_request_complete(request, status);
     }
@@ -158,10 +160,10 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 static const struct cw_incoming_kind message_kind = {
     .piece = piece, .place = place, .complete = complete, .lost = lost};
 
-/* A message that cannot be finished at once, with room for `room` bytes of it. */
-static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
+/* A message that cannot be finished at once, with room for `room` bytes of it; not on a list of its endpoint. */
+static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
 {
-    struct ucp_recv_desc *desc = (room > PTRDIFF_MAX - sizeof(*desc)) ? NULL : malloc(sizeof(*desc) + room);
+    struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, room);
 
     if (desc != NULL) {
         desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
@@ -171,12 +173,22 @@ static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_
         desc->announced = 0;
         desc->queued    = 0;
         desc->lost      = 0;
+    }
+    return desc;
+}
+
+/* The same, and its endpoint knows of it. */
+static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
+{
+    struct ucp_recv_desc *desc = make_desc(ep, total, room, id);
+
+    if (desc != NULL) {
         cw_incoming_add(&desc->in, ep);
     }
     return desc;
 }
 
-static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
+static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
 {
     desc->queued = 1;
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, desc->in.total);
@@ -187,15 +199,17 @@ static void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint6
 static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                        size_t length)
 {
-    struct ucp_recv_desc *desc = new_desc(ep, length, length, sync_id);
+    struct ucp_recv_desc *desc = make_desc(ep, length, length, sync_id);
 
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    cw_bytes_copy_any(desc->data, data, length);
+    cw_bytes_copy_short(desc->data, data, length);
     desc->in.received = length;
     if (sync_id == 0) {
-        cw_incoming_store(&desc->in);
+        cw_incoming_add_stored(&desc->in, ep);
+    } else {
+        cw_incoming_add(&desc->in, ep);
     }
     enqueue(ep->worker, desc, tag);
     return UCS_OK;
@@ -236,7 +250,17 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
-/* The same for any length. */
+/* Any other message. */
+static CW_APART void on_other(struct ucp_ep *ep, const void *data, size_t length)
+{
+    const ucs_status_t status = cw_tag_on_eager(ep, data, length);
+
+    if (cw_unlikely(status != UCS_OK)) {
+        cw_op_refused(ep, CW_PACKET_TAG_EAGER, length, status);
+    }
+}
+
+/* One that the oldest of few receives waits for, of any length. */
 static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
@@ -263,7 +287,7 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
             }
         }
     }
-    cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+    on_other(ep, data, length);
 }
 
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
@@ -296,7 +320,7 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
                 return;
             }
         }
-        cw_op_handle(ep, CW_PACKET_TAG_EAGER, data, length);
+        on_other(ep, data, length);
         return;
     }
     on_longer(ep, id, data, length);
@@ -435,7 +459,7 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
     }
     cw_fetch_refuse(ep, &offer, UCS_ERR_CANCELED);
     cw_incoming_detach(&desc->in);
-    free(desc);
+    cw_tag_desc_free(ep->worker, desc);
     return UCS_OK;
 }
 
@@ -462,6 +486,9 @@ void cw_tag_drop_all(struct ucp_worker *worker)
                     (unsigned long long)desc->match.tag, (unsigned long long)desc->in.total);
         }
         cw_incoming_detach(&desc->in);
+        cw_tag_desc_free(worker, desc);
+    }
+    while ((desc = cw_tag_desc_spare(cw_op_state(worker))) != NULL) {
         free(desc);
     }
     if (warnings > MAX_UNMATCHED_WARNINGS) {

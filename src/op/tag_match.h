@@ -144,30 +144,35 @@ static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struc
     matcher->num_posted++;
 }
 
-/*
- * A new receive. Returns the earliest arrived matching unexpected message, taken out and now the caller's (TAG-5); the
- * receive is then not queued. Returns NULL if there is none; the receive is queued and borrowed until it is matched,
- * cancelled or taken. `recv` must not be posted already.
- */
-static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,
-                                                         uint64_t tag, uint64_t mask)
+/* Queues a new receive that no unexpected message matches. Borrowed until it is matched, cancelled or taken. `recv`
+ * must not be posted already. */
+static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+                                        uint64_t mask)
 {
-    if (matcher->num_unexpected != 0) {
-        struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, true);
-
-        if (message != NULL) {
-            recv->sequence = 0;
-            return message;
-        }
-    }
     if (cw_likely(matcher->busy == 0 && matcher->num_posted < matcher->few_limit)) {
         cw_tag_matcher_post_few(matcher, recv, tag, mask);
-        return NULL;
+        return;
     }
     recv->mask     = mask;
     recv->sequence = ++matcher->sequence;
     cw_tag_matcher_enqueue(matcher, recv, tag);
     matcher->num_posted++;
+}
+
+/*
+ * A new receive. Returns the earliest arrived matching unexpected message, taken out and now the caller's (TAG-5); the
+ * receive is then not queued. Returns NULL if there is none: the receive is queued.
+ */
+static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,
+                                                         uint64_t tag, uint64_t mask)
+{
+    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, true);
+
+    if (message != NULL) {
+        recv->sequence = 0;
+        return message;
+    }
+    cw_tag_matcher_queue(matcher, recv, tag, mask);
     return NULL;
 }
 

@@ -4,9 +4,9 @@
  */
 #include "op/tag.h"
 
-#include <stdlib.h>
-
+#include "base/bytes.h"
 #include "op/op.h"
+#include "op/tag_desc.h"
 
 static void tag_recv_release(struct cw_request *request)
 {
@@ -112,7 +112,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
 {
     cw_tag_begin(request, desc->match.tag, desc->in.total);
     if (desc->lost) {
-        free(desc);
+        cw_tag_desc_free(request->worker, desc);
         ((struct cw_tag_recv_state *)cw_request_state(request))->status = UCS_ERR_CONNECTION_RESET;
         return complete_now(request, param);
     }
@@ -126,18 +126,19 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
     cw_tag_matched(desc);
     if (desc->in.received == desc->in.total) {
         cw_incoming_detach(&desc->in);
-        free(desc);
+        cw_tag_desc_free(request->worker, desc);
         return complete_now(request, param);
     }
     desc->request = request;
     return cw_request_handle(request);
 }
 
-ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
-                             const ucp_request_param_t *param)
+/* `message`: the one that it gets, still queued; NULL: none is here. */
+static CW_INLINE ucs_status_ptr_t receive(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag,
+                                          ucp_tag_t mask, struct cw_tag_message *message,
+                                          const ucp_request_param_t *param)
 {
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
-    struct cw_tag_message *message;
     struct cw_tag_recv_state *state;
     struct ucp_recv_desc *desc;
     struct cw_request *request;
@@ -149,17 +150,51 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
     }
     state = cw_request_state(request);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_TAG_RECEIVED, tag, state->cursor.length);
-    message = cw_tag_matcher_post(matcher, &state->match, tag, mask);
     if (message != NULL) {
         desc = cw_container_of(message, struct ucp_recv_desc, match);
+        cw_tag_matcher_remove_message(matcher, message);
         cw_tag_dequeued(worker, desc);
         return take_message(request, desc, param);
     }
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) {
-        cw_tag_matcher_cancel(matcher, &state->match);
         return give_up(request, UCS_ERR_NO_RESOURCE);
     }
+    cw_tag_matcher_queue(matcher, &state->match, tag, mask);
     return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
+                             const ucp_request_param_t *param)
+{
+    return receive(worker, buffer, count, tag, mask,
+                   cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, false), param);
+}
+
+/* Beside other receives or messages. One that is here as a whole needs no request. */
+static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
+                                                   ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
+{
+    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
+    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
+    struct ucp_recv_desc *desc     = cw_container_of(message, struct ucp_recv_desc, match);
+    uint64_t total;
+
+    if (message == NULL || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || desc->announced ||
+        desc->in.received < desc->in.total || desc->in.total > length) {
+        return receive(worker, buffer, length, tag, mask, message, param);
+    }
+    total = desc->in.total;
+    cw_tag_matcher_remove_message(matcher, message);
+    cw_tag_dequeued(worker, desc);
+    cw_count_message(worker, CW_COUNT_TAG_RECEIVED, total);
+    cw_bytes_copy_short(buffer, desc->data, total);
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
+        *param->recv_info.tag_info = (ucp_tag_recv_info_t){.sender_tag = message->tag, .length = total};
+    }
+    cw_tag_matched(desc);
+    cw_incoming_detach(&desc->in);
+    cw_tag_desc_free(worker, desc);
+    return UCS_STATUS_PTR(UCS_OK);
 }
 
 /* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
@@ -171,7 +206,7 @@ ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size
     struct cw_request *request;
 
     if (cw_unlikely(worker->requests.free == NULL || !cw_tag_matcher_is_idle(matcher))) {
-        return cw_tag_recv(worker, buffer, length, tag, mask, param);
+        return recv_plain_beside(worker, buffer, length, tag, mask, param);
     }
     request       = cw_request_pool_take(worker);
     state         = cw_request_state(request);
