@@ -176,10 +176,10 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
 {
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
     struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
-    struct ucp_recv_desc *desc     = cw_container_of(message, struct ucp_recv_desc, match);
+    struct ucp_recv_desc *desc     = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
     uint64_t total;
 
-    if (message == NULL || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || desc->announced ||
+    if (desc == NULL || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || desc->announced ||
         desc->in.received < desc->in.total || desc->in.total > length) {
         return receive(worker, buffer, length, tag, mask, message, param);
     }
