@@ -85,6 +85,8 @@ static inline uint32_t cw_rma_begin(struct cw_rma *rma)
     return rma->generation;
 }
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
+/* Tells the core whether a flush has to come here. */
+void cw_rma_update(struct cw_rma *rma);
 
 /*
  * Starts an operation, or puts it into the queue. request->send is its attempt: UCS_OK: complete; UCS_INPROGRESS: under
@@ -165,7 +167,7 @@ void cw_get_copy_oldest(struct cw_rma *rma);
 void cw_rma_end_confirms(struct cw_rma *rma);
 void cw_rma_ask(struct cw_rma *rma);
 
-/* handlers->ep_flush, and ucp_worker_fence. */
+/* handlers->ep_flush (rma_flush.c), and ucp_worker_fence. */
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
 ucs_status_t cw_rma_fence(struct ucp_worker *worker);
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status);

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flush of one-sided operations, and what may only start when earlier ones are confirmed (op/rma.h). A flush has a wait
+ * for what is counted in generations, and an operation of its own for packets that nobody has confirmed: it asks the
+ * owner (FLUSH), or waits for the ledger, which needs no packet.
+ */
+#include "op/rma.h"
+
+#include "base/log.h"
+#include "op/ledger.h"
+#include "op/op.h"
+
+struct flush_op {
+    struct cw_list link;    /* rma->confirms, while it waits for the ledger and has no id */
+    uint64_t id;
+    uint32_t generation;
+    uint32_t mark;
+    uint32_t count;
+    int local;              /* asks the peer nothing: of a close */
+};
+
+_Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
+
+static void flush_op_release(struct cw_request *request)
+{
+    struct flush_op *op = cw_request_state(request);
+
+    cw_list_remove(&op->link);
+    if (op->id != 0) {
+        cw_idmap_remove(&request->worker->ids, op->id);
+        if (request->ep->rma != NULL) {
+            request->ep->rma->replies--;
+        }
+    }
+    cw_rma_end(request->ep, op->generation);
+}
+
+/* Counted puts need no packet. */
+static ucs_status_t wait_for_ledger(struct cw_rma *rma, struct flush_op *op)
+{
+    if (cw_ledger_is_settled(rma)) {
+        return UCS_OK;
+    }
+    cw_list_add_tail(&rma->confirms, &op->link);
+    cw_patience_begin(rma, 1);
+    return UCS_INPROGRESS;
+}
+
+static ucs_status_t flush_op_send(struct cw_request *request)
+{
+    struct flush_op *op  = cw_request_state(request);
+    struct cw_rma *rma   = request->ep->rma;
+    struct cw_conn *conn = request->ep->conn;
+    ucs_status_t status;
+    uint64_t id;
+
+    cw_ledger_look(rma);
+    op->mark  = rma->sent_mark;
+    op->count = rma->counted;
+    if (op->local || rma->acked_mark == rma->sent_mark) {
+        return wait_for_ledger(rma, op);
+    }
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_idmap_add(&request->worker->ids, request, &id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = conn->iface->transport->send_short(conn, CW_PACKET_FLUSH, htole64(id), NULL, 0);
+    if (status != UCS_OK) {
+        cw_idmap_remove(&request->worker->ids, id);
+        return status;
+    }
+    op->id          = id;
+    rma->asked_mark = rma->sent_mark;
+    rma->must_ask   = 0;
+    rma->replies++;
+    return UCS_INPROGRESS;
+}
+
+static struct cw_request *flush_op_new(struct cw_rma *rma)
+{
+    struct cw_request *request = cw_request_get(rma->ep->worker, NULL, CW_REQUEST_SEND);
+    struct flush_op *op;
+
+    if (request == NULL) {
+        return NULL;
+    }
+    op               = cw_request_state(request);
+    op->id           = 0;
+    op->local        = 0;
+    cw_list_init(&op->link);
+    op->generation   = cw_rma_begin(rma);
+    request->ep      = rma->ep;
+    request->send    = flush_op_send;
+    request->release = flush_op_release;
+    return request;
+}
+
+/* It did not start. */
+static void drop(struct cw_request *request)
+{
+    flush_op_release(request);
+    cw_request_put(request);
+}
+
+ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_flushed packet;
+    struct cw_request *request;
+    ucs_status_t status;
+    int32_t told; /* ucs_status_t has one byte only */
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    told    = (int32_t)le32toh((uint32_t)packet.status);
+    request = cw_idmap_get(&ep->worker->ids, le64toh(packet.flush_id));
+    if (request == NULL || request->ep != ep || request->send != flush_op_send || told > 0 || told <= UCS_ERR_LAST ||
+        ep->rma == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    status = (ucs_status_t)told;
+    ep->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
+    cw_ledger_confirmed(ep->rma, ((struct flush_op *)cw_request_state(request))->count);
+    if (status != UCS_OK) {
+        cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
+                 "does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
+        ep->rma->error = status;
+    }
+    cw_rma_update(ep->rma);
+    cw_list_remove(&request->link);
+    cw_request_complete(request, UCS_OK);
+    cw_rma_end_confirms(ep->rma);
+    if (!cw_ledger_is_settled(ep->rma) || !cw_list_empty(&ep->rma->quick)) {
+        cw_patience_begin(ep->rma, !cw_ledger_is_settled(ep->rma));
+    }
+    return UCS_OK;
+}
+
+/* Asks the peer to confirm all packets sent so far, now. UCS_OK: asked, or asked before. */
+static ucs_status_t confirm(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    ucs_status_t status;
+
+    if (rma->asked_mark == rma->sent_mark) {
+        return UCS_OK;
+    }
+    request = flush_op_new(rma);
+    if (request == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = flush_op_send(request);
+    if (status != UCS_INPROGRESS) {
+        drop(request);
+        return status;
+    }
+    cw_list_add_tail(&request->ep->inflight, &request->link);
+    cw_request_release(request, 0);
+    return UCS_OK;
+}
+
+ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets)
+{
+    ucs_status_t status;
+
+    if (writes && cw_rma_is_late(rma, address, length)) {
+        return CW_HOLD;
+    }
+    if (packets || cw_rma_confirmed(rma)) {
+        return UCS_OK;
+    }
+    cw_ledger_look(rma);
+    if (cw_rma_confirmed(rma)) {
+        return UCS_OK;
+    }
+    if (!cw_ledger_is_settled(rma)) {
+        cw_patience_begin(rma, 1);
+    }
+    status = confirm(rma);
+    return (status == UCS_OK) ? CW_HOLD : status;
+}
+
+ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
+{
+    cw_ledger_look(rma);
+    if (cw_ledger_is_settled(rma)) {
+        return cw_rma_admit(rma, address, length, writes, 0);
+    }
+    cw_patience_begin(rma, 1);
+    return CW_HOLD;
+}
+
+void cw_rma_end_confirms(struct cw_rma *rma)
+{
+    struct cw_request *request;
+    struct flush_op *op;
+
+    while (!cw_list_empty(&rma->confirms)) {
+        op = cw_list_head(&rma->confirms, struct flush_op, link);
+        if ((int32_t)(rma->carried - op->count) < 0) {
+            break;
+        }
+        request = (struct cw_request *)(void *)op - 1;
+        cw_list_remove(&op->link);
+        cw_list_remove(&request->link);
+        if (rma->must_ask) { /* there is more to be told */
+            cw_list_add_head(&rma->queue, &request->link);
+            cw_rma_kick(rma);
+            break;
+        }
+        cw_request_complete(request, UCS_OK); /* has no callback */
+    }
+    cw_rma_update(rma);
+}
+
+/* A close asks the peer nothing, for it may make no progress any more (CLS-19). But counted puts can be carried out
+ * without it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
+static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
+{
+    return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->ledger != NULL)) ||
+           (confirm_packets && rma->asked_mark != rma->sent_mark);
+}
+
+ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
+{
+    struct cw_rma *rma = ep->rma;
+    struct cw_request *request;
+    ucs_status_ptr_t result;
+    ucs_status_t status;
+
+    if (rma == NULL) {
+        return UCS_OK;
+    }
+    cw_ledger_look(rma);
+    if (needs_flush_op(rma, confirm_packets)) {
+        request = flush_op_new(rma);
+        if (request == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        ((struct flush_op *)cw_request_state(request))->local = !confirm_packets;
+        result = cw_rma_post(request, 0, NULL);
+        if (UCS_PTR_IS_ERR(result)) {
+            return UCS_PTR_STATUS(result);
+        }
+        if (result != NULL) {
+            cw_request_release(request, 0);
+        }
+    }
+    if (rma->open == 0 && cw_list_empty(&rma->waits)) {
+        status     = rma->error;
+        rma->error = UCS_OK;
+        cw_rma_update(rma);
+        return status;
+    }
+    wait->generation = rma->generation++;
+    wait->count      = rma->open;
+    rma->open        = 0;
+    cw_list_add_tail(&rma->waits, &wait->link);
+    if (wait->count == 0) {
+        cw_rma_kick(rma); /* an older one may be about to end */
+    }
+    return UCS_INPROGRESS;
+}
+
+/* What waits for the ledger waits for FLUSHED then, too. */
+void cw_rma_ask(struct cw_rma *rma)
+{
+    struct cw_request *request;
+
+    if (rma->asked_mark != rma->acked_mark) {
+        return; /* it will be told */
+    }
+    request = flush_op_new(rma);
+    if (request == NULL) {
+        return; /* the next time */
+    }
+    rma->sent_mark += rma->asked_mark == rma->sent_mark;
+    if (flush_op_send(request) == UCS_INPROGRESS) {
+        cw_list_add_tail(&request->ep->inflight, &request->link);
+        cw_request_release(request, 0);
+    } else {
+        drop(request); /* no room: the next time, or everything is carried out meanwhile */
+    }
+}
+
+/* The owner is asked. */
+ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_flush flush;
+    struct cw_wire_flushed answer = {.status = 0};
+
+    if (length != sizeof(flush)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&flush, data, sizeof(flush));
+    answer.flush_id = flush.flush_id;
+    if (ep->rma != NULL) {
+        answer.status    = (int32_t)htole32((uint32_t)ep->rma->refused);
+        ep->rma->refused = UCS_OK;
+    }
+    return cw_rma_answer(ep, CW_PACKET_FLUSHED, &answer, sizeof(answer));
+}
