@@ -264,8 +264,9 @@ struct cw_iface {
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* the core's: how it uses these limits */
     /* The cells that the core may empty by itself, in place of `progress`, as long as they hold short packets and the
-     * producer need not be told; then nothing else is to be done there. May change at any time. Only of transports with
-     * `cells`; &cw_cell_no_consumer: none. */
+     * producer need not be told; then nothing else is to be done there. May be one that is always empty, while
+     * `progress` would find nothing. May change at any time. Only of transports with `cells`; &cw_cell_no_consumer:
+     * none. */
     struct cw_consumer *inbox;
 };
 

@@ -147,6 +147,9 @@ struct shm_iface {
     uint64_t place_id;              /* machine and name space in which the token means something */
     uint32_t cell_shift;
     uint32_t num_bytes;
+    struct cw_consumer quiet;       /* the inbox while progress has nothing to look at: of this connection, */
+    struct cw_conn quiet_conn;
+    struct cw_cell quiet_cell;      /* and always empty */
 };
 
 /* The first message in each direction. Fields in host order: both ends run on one machine. */

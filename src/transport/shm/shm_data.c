@@ -44,8 +44,9 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
 void cw_shm_inbox(struct shm_iface *iface)
 {
     const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
+    const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has nothing to do */
 
-    iface->super.inbox = alone ? &iface->open[0]->rx : &cw_cell_no_consumer;
+    iface->super.inbox = alone ? &iface->open[0]->rx : quiet ? &iface->quiet : &cw_cell_no_consumer;
 }
 
 struct cw_producer *cw_shm_cells(struct cw_conn *super)

@@ -92,7 +92,10 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->poller          = params->poller;
     iface->wakeup          = params->wakeup;
     iface->peer_memory     = params->peer_memory;
-    iface->super.inbox     = &cw_cell_no_consumer;
+    iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
+    iface->quiet           = (struct cw_consumer){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,
+                                                  .conn = &iface->quiet_conn};
+    cw_shm_inbox(iface);
     iface->listener.fd     = -1;
     iface->listener.ready  = cw_shm_accept_ready;
     iface->accept_again    = (struct cw_alarm){.fire = cw_shm_accept_again};
