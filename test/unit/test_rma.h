@@ -18,9 +18,10 @@
 #include "core/rkey.h"
 #include "op/op.h"
 #include "op/rma.h"
+#include "test_alone.h"
 #include "test_recorder.h"
 
-enum { GUARD = 64, ROOM = 70000, ROUNDS = 100000, SEND_ID = 4711 };
+enum { GUARD = 64, ROOM = 70000, SEND_ID = 4711 };
 
 static ucp_context_h context;
 static ucp_worker_h worker;
@@ -46,17 +47,7 @@ static inline void progress(void)
 
 static inline ucs_status_t finish(ucs_status_ptr_t result)
 {
-    ucs_status_t status = UCS_PTR_STATUS(result);
-
-    if (!UCS_PTR_IS_PTR(result)) {
-        return status;
-    }
-    for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
-        assert_true(i < ROUNDS);
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(result);
-    return status;
+    return cw_alone_wait(worker, result);
 }
 
 static inline int is_pending(ucs_status_ptr_t request)
@@ -66,21 +57,8 @@ static inline int is_pending(ucs_status_ptr_t request)
 
 static inline ucp_ep_h connected(void)
 {
-    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                              .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_ptr_t receive;
-    char byte = 0;
-    ucp_ep_h made;
-
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &params, &made), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, UINT64_MAX, &none);
-    assert_int_equal(finish(ucp_tag_send_nbx(made, "x", 1, 0, &none)), UCS_OK);
-    assert_int_equal(finish(receive), UCS_OK);
-    return made;
+    return cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                      .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
 }
 
 static inline void map(unsigned prot)

@@ -15,13 +15,15 @@
 
 #include <cmocka.h>
 
+#include "test_alone.h"
+
 #include "base/log.h"
 #include "core/ep.h"
 #include "op/op.h"
 #include "transport/transport.h"
 #include "wire/packet.h"
 
-enum { MAX_RECORDS = 64, MAX_BYTES = 70000, GUARD = 64, ROOM = 1000, ROUNDS = 100000,
+enum { MAX_RECORDS = 64, MAX_BYTES = 70000, GUARD = 64, ROOM = 1000,
        MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
 
 struct record {
@@ -116,39 +118,15 @@ static void ep_failed(void *arg, ucp_ep_h failed, ucs_status_t status)
 
 static ucs_status_t finish(ucs_status_ptr_t result)
 {
-    ucs_status_t status = UCS_PTR_STATUS(result);
-
-    if (!UCS_PTR_IS_PTR(result)) {
-        return status;
-    }
-    for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
-        assert_true(i < ROUNDS);
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(result);
-    return status;
+    return cw_alone_wait(worker, result);
 }
 
 static ucp_ep_h connected(void)
 {
-    ucp_worker_attr_t attr   = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_request_param_t none = {.op_attr_mask = 0};
-    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                                              UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler.cb = ep_failed};
-    ucs_status_ptr_t receive;
-    char byte = 0;
-    ucp_ep_h made;
-
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &params, &made), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, UINT64_MAX, &none);
-    assert_int_equal(finish(ucp_tag_send_nbx(made, "x", 1, 0, &none)), UCS_OK);
-    assert_int_equal(finish(receive), UCS_OK);
-    assert_int_equal(byte, 'x');
-    return made;
+    return cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                                                    UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                      .err_mode   = UCP_ERR_HANDLING_MODE_PEER,
+                                                      .err_handler.cb = ep_failed});
 }
 
 static void close_now(ucp_ep_h which)

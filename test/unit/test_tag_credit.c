@@ -7,57 +7,24 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "test_alone.h"
 #include "test_recorder.h"
 
 #include "core/ep.h"
 #include "op/credit.h"
 #include "op/op.h"
 
-enum { LENGTH = 400, ROUNDS = 100000 };
+enum { LENGTH = 400 };
 
 static ucp_context_h context;
 static ucp_worker_h worker;
 static struct cw_iface fake_iface;
 static struct cw_transport fake_transport;
 
-static ucs_status_t finish(ucs_status_ptr_t result)
-{
-    ucs_status_t status = UCS_PTR_STATUS(result);
-
-    if (UCS_PTR_IS_PTR(result)) {
-        for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
-            assert_true(i < ROUNDS);
-            ucp_worker_progress(worker);
-        }
-        ucp_request_free(result);
-    }
-    return status;
-}
-
-/* To this worker itself. */
-static ucp_ep_h connected(void)
-{
-    ucp_worker_attr_t attr   = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_request_param_t none = {.op_attr_mask = 0};
-    ucp_ep_params_t params   = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucs_status_ptr_t receive;
-    char byte;
-    ucp_ep_h ep;
-
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, UINT64_MAX, &none);
-    assert_int_equal(finish(ucp_tag_send_nbx(ep, "x", 1, 0, &none)), UCS_OK);
-    assert_int_equal(finish(receive), UCS_OK);
-    return ep;
-}
-
 static void test_credit_before_room(void **state)
 {
     ucp_request_param_t none    = {.op_attr_mask = 0};
-    ucp_ep_h ep                 = connected();
+    ucp_ep_h ep                 = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
     struct cw_iface *real_iface = ep->conn->iface;
     static char message[LENGTH];
     ucs_status_ptr_t request;
@@ -81,7 +48,7 @@ static void test_credit_before_room(void **state)
     cw_ep_drain(ep);
     assert_int_equal(count_packets(CW_PACKET_TAG_RTS), 0);
     assert_int_equal(word_of(sent_packet(CW_PACKET_TAG_FIRST), offsetof(struct cw_wire_tag_first, sync_id)), 0);
-    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(cw_alone_wait(worker, request), UCS_OK);
     ep->conn->iface = real_iface;
 }
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker that talks to itself: waiting for a request, and an endpoint that is open. Used by the tests of packets.
+ */
+#ifndef CW_TEST_UNIT_TEST_ALONE_H
+#define CW_TEST_UNIT_TEST_ALONE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <ucp/api/ucp.h>
+
+enum { CW_ALONE_ROUNDS = 100000 };
+
+/* Ends the request as well. */
+static inline ucs_status_t cw_alone_wait(ucp_worker_h alone, ucs_status_ptr_t result)
+{
+    ucs_status_t status = UCS_PTR_STATUS(result);
+
+    if (!UCS_PTR_IS_PTR(result)) {
+        return status;
+    }
+    for (int i = 0; (status = ucp_request_check_status(result)) == UCS_INPROGRESS; i++) {
+        assert_true(i < CW_ALONE_ROUNDS);
+        ucp_worker_progress(alone);
+    }
+    ucp_request_free(result);
+    return status;
+}
+
+/* A message has passed on it. `params`: beside the address. */
+static inline ucp_ep_h cw_alone_connect(ucp_worker_h alone, ucp_ep_params_t params)
+{
+    ucp_worker_attr_t attr   = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucs_status_ptr_t receive;
+    char byte = 0;
+    ucp_ep_h made;
+
+    assert_int_equal(ucp_worker_query(alone, &attr), UCS_OK);
+    params.field_mask |= UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;
+    params.address     = attr.address;
+    assert_int_equal(ucp_ep_create(alone, &params, &made), UCS_OK);
+    ucp_worker_release_address(alone, attr.address);
+    receive = ucp_tag_recv_nbx(alone, &byte, 1, 0, UINT64_MAX, &none);
+    assert_int_equal(cw_alone_wait(alone, ucp_tag_send_nbx(made, "x", 1, 0, &none)), UCS_OK);
+    assert_int_equal(cw_alone_wait(alone, receive), UCS_OK);
+    assert_int_equal(byte, 'x');
+    return made;
+}
+
+#endif
