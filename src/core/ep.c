@@ -156,6 +156,8 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
     return UCS_OK;
 }
 
+#define TURN_BYTES (512u << 10)
+
 /* True when `turn` bytes have gone and some requests are left. */
 static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
@@ -217,9 +219,17 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
     conn->iface->transport->batch(conn, CW_BATCH_END);
 }
 
+/* While both sides send, a side that hands everything to the system first keeps the other one waiting for its answers,
+ * and nothing but one direction moves at a time. While nothing long comes, nobody waits for a turn, and what is queued
+ * would only be in the way of what is sent next. */
+uint64_t cw_ep_turn(const struct ucp_ep *ep)
+{
+    return cw_list_empty(&ep->receiving) ? UINT64_MAX : TURN_BYTES;
+}
+
 void cw_ep_drain(struct ucp_ep *ep)
 {
-    drain_turn(ep, CW_TURN_BYTES);
+    drain_turn(ep, cw_ep_turn(ep));
 }
 
 void cw_ep_drain_all(struct ucp_ep *ep)

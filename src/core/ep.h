@@ -229,9 +229,8 @@ static inline void cw_ep_sent_alone(struct ucp_ep *ep)
     }
 }
 
-/* After so many bytes what comes from the peer gets its turn, too: while both sides send, a side that hands everything
- * to the system first keeps the other one waiting for its answers, and nothing but one direction moves at a time. */
-#define CW_TURN_BYTES (512u << 10)
+/* So many bytes may be sent before what comes from the peer gets its turn. */
+uint64_t cw_ep_turn(const struct ucp_ep *ep);
 
 /* Runs pending requests as far as the transport takes them, or until they have had their turn: then progress goes on
  * with them. */

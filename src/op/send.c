@@ -423,7 +423,7 @@ static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
 
-    if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= CW_TURN_BYTES) {
+    if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= cw_ep_turn(ep)) {
         cw_ep_reap_later(ep); /* where the queue is drained: nothing is gained by giving each to the system */
         return CW_AGAIN;
     }

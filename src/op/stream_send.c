@@ -168,7 +168,7 @@ static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request,
         return CW_AGAIN;
     }
     if (may_wait(attr_mask) && cw_ep_collects(ep)) {
-        if (state->cursor.length >= ep->conn->iface->plan->short_end && ep->turn < CW_TURN_BYTES) {
+        if (state->cursor.length >= ep->conn->iface->plan->short_end && ep->turn < cw_ep_turn(ep)) {
             return cw_ep_follow(ep, request);
         }
         cw_ep_reap_later(ep); /* where the queue is drained */
