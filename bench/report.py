@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Statistics and Markdown of the benchmark: pure functions from the results of run.py to text. Pictures: plot.py."""
+"""Statistics and Markdown of the benchmark: pure functions from the results of run.py to text. Pictures: plot.py.
 
+Usage: report.py RESULTS.json...
+
+Prints, row by row, the ratio of our library to each version of the reference, of the samples of all these files.
+"""
+
+import json
 import os
+import sys
 
 import plot
 
@@ -176,12 +183,17 @@ def cell(row, name):
     return range_text(row["samples"][name])
 
 
+def newer_versions(rows):
+    """Contestants that are further versions of the reference, as run.py --newer measures them."""
+    found = dict.fromkeys(name for row in rows for name in row["samples"])
+    return [name for name in found if name.startswith("ref. ") and name != "ref. tool"]
+
+
 def suite_table(suite, rows):
-    names = []
-    for name in ("bare", "causeway", "reference", "ref. tool"):
-        if any(name in row["samples"] for row in rows):
-            names.append(name)
-    bases = [name for name in ("bare", "reference", "ref. tool") if name in names and "causeway" in names]
+    names = [name for name in ("bare", "causeway", "reference", "ref. tool")
+             if any(name in row["samples"] for row in rows)]
+    names += newer_versions(rows)
+    bases = [name for name in names if name != "causeway" and "causeway" in names]
     head = [suite, "unit"] + names + [f"causeway / {base}" for base in bases]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for row in rows:
@@ -328,6 +340,23 @@ def markdown(results):
     return "\n".join(lines)
 
 
+def versions_table(several):
+    """What our library takes of each version of the reference, all samples of several results together."""
+    found = {}  # (suite, label) -> the rows of that name
+    for row in (row for results in several for row in results["rows"]):
+        found.setdefault((row["suite"], row["label"]), []).append(row)
+    versions = {name: version for results in several for name, version in results["versions"].items()}
+    names = ["reference"] + newer_versions([row for rows in found.values() for row in rows])
+    lines = ["| suite | quantity | unit | causeway | " + " | ".join("/ " + versions.get(name, name) for name in names)
+             + " |", "|" + "---|" * (len(names) + 4)]
+    for (suite, label), rows in found.items():
+        ours = [value for row in rows for value in row["samples"].get("causeway", [])]
+        words = [suite, label, rows[0]["unit"], number_text(median(ours)) if ours else "failed"]
+        words += [ratio_text([value for row in rows for value in ratios(row, "causeway", name)]) for name in names]
+        lines.append("| " + " | ".join(words) + " |")
+    return lines
+
+
 def update_text(old, text):
     """`old` with the part between the marks replaced; ValueError when it has no marks."""
     begin, end = old.find(BEGIN), old.find(END)
@@ -343,3 +372,23 @@ def update_file(path, results):
     plot.write(results["rows"], os.path.join(os.path.dirname(path), PLOTS))
     with open(path, "w", encoding="utf-8") as file:
         file.write(text)
+
+
+def main(arguments):
+    if not arguments:
+        sys.stderr.write(__doc__.split("\n\n", 1)[-1])
+        return 2
+    several = []
+    try:
+        for path in arguments:
+            with open(path, encoding="utf-8") as file:
+                several.append(json.load(file))
+        print("\n".join(versions_table(several)))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        print(f"report.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ Contestants:
   causeway   our tool on our library
   reference  our tool on the reference's library
   ref. tool  the reference's own ucx_perftest on the reference's library
+  ref. 1.x   our tool on each further version that --newer names (a C library of its own: with_libc.sh)
 
 Needs Python's standard library alone. Results: a table on stdout, results.json, report.md and plots/*.svg.
 Exit status: 0, or 1 when a measurement of our library failed, 2 for wrong use, 77 when this machine cannot do it.
@@ -201,10 +202,19 @@ def find_contestants(settings):
             raise Failure("the reference's folder leads to our own library")
         tools.append(Tool("reference", program, folder, ["--percentiles"]))
         versions["reference"] = ref_version
-        ref_tool = settings.reference_tool or shutil.which("ucx_perftest", path="/usr/bin:/usr/local/bin")
+        ref_tool = settings.reference_tool
+        if ref_tool is None:
+            ref_tool = shutil.which("ucx_perftest", path="/usr/bin:/usr/local/bin")
         if ref_tool:
             tools.append(Tool("ref. tool", ref_tool, folder, []))
             versions["ref. tool"] = ref_version
+    for folder in settings.newer:
+        version, newer_path = library_of(program, folder)
+        name = f"ref. {version}"
+        if newer_path == path or name in versions:
+            raise Failure(f"{folder} leads to our own library or to a version that was named before")
+        tools.append(Tool(name, program, folder, ["--percentiles"]))
+        versions[name] = version
     return tools, versions
 
 
@@ -662,7 +672,10 @@ def parse(arguments):
     parser.add_argument("--endpoints", type=int, default=10000)
     parser.add_argument("--cpus", help="server's and client's processor, such as 0,1")
     parser.add_argument("--reference", help="folder of the reference's libucp.so.0")
-    parser.add_argument("--reference-tool", help="the reference's own ucx_perftest")
+    parser.add_argument("--reference-tool", help="the reference's own ucx_perftest (empty: without it)")
+    parser.add_argument("--newer", action="append", default=[], metavar="FOLDER",
+                        help="one more version of the reference: the folder of its libucp.so.0 (may be repeated)")
+    parser.add_argument("--only", type=re.compile, metavar="REGEX", help="rows whose 'suite: label' matches")
     parser.add_argument("--out", help="folder for results.json, report.md and plots (BINDIR/../bench-report)")
     parser.add_argument("--update", help="a Markdown file whose part between the bench marks is replaced "
                         "(pictures: plots beside it)")
@@ -703,7 +716,8 @@ class Progress:
 
 
 def measure_all(settings, tools):
-    rows = [row for suite in settings.suites for row in ROWS[suite](settings, tools)]
+    rows = [row for suite in settings.suites for row in ROWS[suite](settings, tools)
+            if not settings.only or settings.only.search(f"{row.suite}: {row.label}")]
     progress = Progress(len(rows) * settings.repetitions)
     for row in rows:
         for repetition in range(settings.repetitions):

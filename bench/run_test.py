@@ -3,9 +3,12 @@
 """Tests of the benchmark's runner and report: parsing, statistics, verdicts. Usage: run_test.py [BINDIR]"""
 
 import os
+import shutil
+import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock as mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -78,6 +81,55 @@ class Measuring(unittest.TestCase):
         self.assertEqual(calls, ["a", "bad", "b", "a", "b"])
         self.assertEqual(row.as_dict()["samples"], {"a": [1.0, 1.0], "bad": [], "b": [1.0, 1.0]})
         self.assertEqual(row.as_dict()["errors"], {"bad": "broken"})
+
+
+class Contestants(unittest.TestCase):
+    """Which libraries take part, told by folders that stand for versions."""
+    VERSIONS = {"libdir": "1.16.0", "old": "1.13.1", "new": "1.18.1", "newest": "1.23.0", "copy": "1.18.1"}
+
+    def contestants(self, *more):
+        settings = run.parse(["bindir", "libdir", "--reference", "old", "--reference-tool", "", *more])
+        with mock.patch.object(run, "library_of", lambda _, folder: (self.VERSIONS[os.path.basename(folder)],
+                                                                     os.path.abspath(folder) + "/libucp.so.0")):
+            return run.find_contestants(settings)
+
+    def test_further_versions_of_the_reference(self):
+        tools, versions = self.contestants("--newer", "new", "--newer", "newest")
+        self.assertEqual([tool.name for tool in tools], ["causeway", "reference", "ref. 1.18.1", "ref. 1.23.0"])
+        self.assertEqual([tool.libdir for tool in tools][1:], ["old", "new", "newest"])
+        self.assertEqual(versions["ref. 1.18.1"], "1.18.1")
+
+    def test_no_version_takes_part_twice_and_ours_is_none(self):
+        for folders in (["new", "copy"], ["libdir"]):
+            with self.assertRaises(run.Failure):
+                self.contestants(*[word for folder in folders for word in ("--newer", folder)])
+
+    def test_only_some_rows(self):
+        rows = {"s": lambda settings, tools: [run.Row("s", label, "u", "less", {}) for label in ("shm, a", "tcp, a")]}
+        with mock.patch.dict(run.ROWS, rows):
+            settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp"])
+            self.assertEqual([row["label"] for row in run.measure_all(settings, [])], ["tcp, a"])
+
+    def test_a_c_library_of_its_own(self):
+        script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "with_libc.sh")
+        self.assertEqual(subprocess.run([script], capture_output=True, check=False).returncode, 2)
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(subprocess.run([script, folder, "true"], capture_output=True, check=False).returncode, 2)
+            shutil.copy(self.libc(), os.path.join(folder, "libc.so.6"))
+            with open(os.path.join(folder, "cw-marker"), "w", encoding="ascii"):
+                pass
+            done = subprocess.run([script, folder, "python3", "-c", "import os; "
+                                   f"print(os.path.exists({os.path.dirname(self.libc())!r} + '/cw-marker'))"],
+                                  capture_output=True, text=True, check=False)
+            if done.returncode in (1, 77) and "True" not in done.stdout:
+                self.skipTest("no overlay can be mounted here: " + done.stderr.strip()[:80])
+            self.assertEqual((done.returncode, done.stdout), (0, "True\n"))
+            self.assertFalse(os.path.exists(os.path.join(os.path.dirname(self.libc()), "cw-marker")))
+
+    @staticmethod
+    def libc():
+        with open("/proc/self/maps", encoding="ascii") as maps:
+            return next(line.split()[-1] for line in maps if "libc.so.6" in line or "/libc-2" in line)
 
 
 class Suites(unittest.TestCase):
@@ -283,6 +335,22 @@ class Report(unittest.TestCase):
         self.assertIn("lowest step 0.93, to 256 B | met |", even)
         self.assertIn("lowest step 0.88, to 256 B; below 0.9: 256 B | MISSED |", steep)
         self.assertNotIn("shm", steep)
+
+    def test_newer_versions_have_columns_and_a_table_of_ratios(self):
+        def one(ours, old, new):
+            return results([result_row("latency", "shm, 8 B, median", {
+                "causeway": ours, "reference": old, "ref. tool": old, "ref. 1.23.0": new})],
+                versions={"causeway": "1.16.0", "reference": "1.13.1", "ref. 1.23.0": "1.23.0"})
+
+        text = report.markdown(one([1.0], [2.0], [4.0]))
+        self.assertIn("| causeway / ref. tool | causeway / ref. 1.23.0 |", text)
+        self.assertEqual(text.count("| 0.25 (0.25 to 0.25) |"), 1)
+        self.assertEqual((report.main([]), report.main(["/nonexistent/results.json"])), (2, 1))
+        # The second run's reference failed: its ratios are not taken against another run's samples.
+        table = report.versions_table([one([1.0], [2.0], [4.0]), one([3.0], [], [4.0])])
+        self.assertEqual(table[0], "| suite | quantity | unit | causeway | / 1.13.1 | / 1.23.0 |")
+        self.assertEqual(table[2], "| latency | shm, 8 B, median | usec | 2.000 | 0.50 (0.50 to 0.50) "
+                                   "| 0.50 (0.25 to 0.75) |")
 
     def test_failures_and_warnings_are_shown(self):
         row = result_row("rate", "shm", {"causeway": [], "reference": [5.0]}, {"causeway": "status 255: why"})
