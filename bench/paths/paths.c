@@ -142,6 +142,34 @@ static void am_64_step(void)
     until_arrived();
 }
 
+/* Of two halves. */
+static const ucp_dt_iov_t list[]          = {{longer, sizeof(longer) / 2},
+                                             {longer + sizeof(longer) / 2, sizeof(longer) / 2}};
+static const ucp_dt_iov_t got_list[]      = {{got_longer, sizeof(got_longer) / 2},
+                                             {got_longer + sizeof(got_longer) / 2, sizeof(got_longer) / 2}};
+static const ucp_request_param_t of_lists = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE,
+                                             .datatype     = ucp_dt_make_iov()};
+
+static void tag_list_step(void)
+{
+    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE,
+                                         .datatype     = ucp_dt_make_iov(),
+                                         .cb.recv      = on_tag};
+
+    tagged = sizeof(longer);
+    if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, (void *)(uintptr_t)got_list, 2, TAG, UINT64_MAX, &receive))) {
+        fail("ucp_tag_recv_nbx", UCS_OK);
+    }
+    sent(ucp_tag_send_nbx(ep, list, 2, TAG, &of_lists));
+    until_arrived();
+}
+
+static void am_list_step(void)
+{
+    sent(ucp_am_send_nbx(ep, AM_ID, NULL, 0, list, 2, &of_lists));
+    until_arrived();
+}
+
 static void stream_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
@@ -255,7 +283,7 @@ static const struct {
     const char *name;
     void (*step)(void);
 } cases[] = {
-    {"tag_64", tag_64_step}, {"am_64", am_64_step},
+    {"tag_64", tag_64_step}, {"am_64", am_64_step},   {"tag_list", tag_list_step}, {"am_list", am_list_step},
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
     {"idle_many", idle_step},
@@ -367,8 +395,8 @@ int main(int argc, char **argv)
         }
     }
     if (step == NULL) {
-        fprintf(stderr, "Usage: bench_paths tag|tag_64|am|am_64|stream|stream_recv|put|get|fadd|idle|idle_many|"
-                        "user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
+        fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_list|am|am_64|am_list|stream|stream_recv|put|get|fadd|"
+                        "idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

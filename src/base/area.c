@@ -24,23 +24,31 @@ void cw_area_fetch_ahead(const struct cw_producer *producer, uint64_t length)
     }
 }
 
-int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
+static CW_INLINE void send_written(struct cw_producer *producer, uint8_t id, uint64_t length)
 {
-    const uint64_t whole = sizeof(header) + length;
-    char *place;
-
-    if (cw_unlikely(!cw_cell_is_next(producer) || !cw_area_free(producer, whole))) {
-        return 0;
-    }
-    place = producer->bytes + cw_area_place(producer->byte_count, whole, producer->num_bytes);
-    memcpy(place, &header, sizeof(header));
-    cw_bytes_copy_any(place + sizeof(header), payload, length);
-    CW_PROBE(send_short, CW_CELL_TRANSPORT, whole, 0);
-    producer->byte_count += cw_area_needed(producer->byte_count, whole, producer->num_bytes);
-    cw_cell_publish(producer, whole, id);
-    cw_area_fetch_ahead(producer, whole);
+    CW_PROBE(send_short, CW_CELL_TRANSPORT, length, 0);
+    producer->byte_count += cw_area_needed(producer->byte_count, length, producer->num_bytes);
+    cw_cell_publish(producer, length, id);
+    cw_area_fetch_ahead(producer, length);
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }
+}
+
+void cw_area_send(struct cw_producer *producer, uint8_t id, uint64_t length)
+{
+    send_written(producer, id, length);
+}
+
+int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    char *place = cw_area_take(producer, sizeof(header) + length);
+
+    if (cw_unlikely(place == NULL)) {
+        return 0;
+    }
+    memcpy(place, &header, sizeof(header));
+    cw_bytes_copy_any(place + sizeof(header), payload, length);
+    send_written(producer, id, sizeof(header) + length);
     return 1;
 }

@@ -52,7 +52,19 @@ static inline void cw_area_look_ahead(struct cw_consumer *consumer, uint32_t len
  * They are fetched for writing. */
 void cw_area_fetch_ahead(const struct cw_producer *producer, uint64_t length);
 
-/* Sends a packet that does not fit a cell, if that needs nothing but room that is known; else 0. */
+/* Room for a packet that does not fit a cell, if that needs nothing but room that is known; else NULL. */
+static inline char *cw_area_take(const struct cw_producer *producer, uint64_t length)
+{
+    if (cw_unlikely(!cw_cell_is_next(producer) || !cw_area_free(producer, length))) {
+        return NULL;
+    }
+    return producer->bytes + cw_area_place(producer->byte_count, length, producer->num_bytes);
+}
+
+/* Sends what was written there. */
+void cw_area_send(struct cw_producer *producer, uint8_t id, uint64_t length);
+
+/* Both; 0: there is no such room. */
 int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length);
 
 #endif

@@ -147,6 +147,22 @@ static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const v
            conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
 }
 
+/* The same of a list. */
+static CW_APART ucs_status_t send_list(struct ucp_ep *ep, uint16_t id, const ucp_dt_iov_t *iov, size_t count,
+                                       uint32_t flags)
+{
+    const struct cw_wire_am am = wire_header(id, flags, 0);
+    const size_t length        = cw_send_list_length(ep, iov, count);
+    uint64_t first;
+
+    memcpy(&first, &am, sizeof(first));
+    if (length == SIZE_MAX || !cw_send_list(ep, CW_PACKET_AM_EAGER, first, iov, count, length)) {
+        return CW_AGAIN;
+    }
+    cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
+    return UCS_OK;
+}
+
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
@@ -159,6 +175,10 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
                   !(flags & UCP_AM_SEND_FLAG_RNDV))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
+            if (param->datatype == ucp_dt_make_iov() && header_length == 0 &&
+                send_list(ep, id, buffer, count, flags) == UCS_OK) {
+                return NULL;
+            }
         }
         status = cw_unlikely(cw_ep_collects(ep)) ? CW_AGAIN :
                  send_short(ep, id, header, header_length, buffer, length, flags);

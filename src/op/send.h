@@ -145,4 +145,10 @@ static inline int cw_send_takes_longer(const struct ucp_ep *ep, size_t length)
     return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
 }
 
+/* send_list.c: of an open endpoint with nothing pending. The bytes of a list that may go into a cell or beside it;
+ * SIZE_MAX: not this way. */
+size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
+/* Sends one of that length; 0: there is no room. */
+int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length);
+
 #endif

@@ -82,6 +82,20 @@ static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buf
     return cw_send_start(request, param->op_attr_mask);
 }
 
+/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
+static CW_APART ucs_status_t send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
+{
+    const size_t length = cw_send_list_length(ep, iov, count);
+
+    if (length == SIZE_MAX || !cw_credit_has(ep, length) ||
+        !cw_send_list(ep, CW_PACKET_TAG_EAGER, htole64(tag), iov, count, length)) {
+        return CW_AGAIN;
+    }
+    cw_credit_sent(ep, length);
+    cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
+    return UCS_OK;
+}
+
 ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count, ucp_tag_t tag,
                              const ucp_request_param_t *param, int sync)
 {
@@ -93,6 +107,9 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
     if (cw_likely(cw_ep_ready(ep) && !sync && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
+            if (param->datatype == ucp_dt_make_iov() && send_list(ep, buffer, count, tag) == UCS_OK) {
+                return NULL;
+            }
         }
         conn = ep->conn;
         if (length < conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep)) &&

@@ -7,7 +7,7 @@
 
 enum kind { CONTIG, IOV, GENERIC, KINDS };
 
-static const size_t sizes[] = {0, 1, 8, 100, 1000, 8192, 9000, 70000, 1000003};
+static const size_t sizes[] = {0, 1, 8, 48, 49, 100, 1000, 8192, 9000, 70000, 1000003};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), ENTRIES = 300 };
 
 /* A generic type whose byte i lies at buffer[2 * i]; it counts what the library does with it. */
@@ -461,6 +461,38 @@ static void test_opa19_iov_array_may_go_after_return(void **state)
     cw_pair_close(pair);
 }
 
+/* TAG-14, TAG-27: short lists that nobody waits for, more than a window of them; then all are received in order. */
+static void test_tag14_unexpected_lists(void **state)
+{
+    enum { LISTS = 6000, HALF = 1500 };
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    static ucs_status_ptr_t sends[LISTS];
+    char out[2 * HALF], in[2 * HALF];
+    ucp_dt_iov_t list[] = {{out, HALF}, {NULL, 0}, {out + HALF, HALF}};
+
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = ucp_dt_make_iov();
+    cw_pattern_fill(out, sizeof(out), 7);
+    cw_pair_open(pair, NULL);
+    for (int i = 0; i < LISTS; i++) {
+        sends[i] = ucp_tag_send_nbx(pair->tx->ep, list, 3, (ucp_tag_t)i, &param);
+        assert_false(UCS_PTR_IS_ERR(sends[i]));
+        cw_pair_progress(pair);
+    }
+    for (int i = 0; i < LISTS; i++) {
+        struct cw_op recv = {0};
+
+        cw_op_recv(&recv, pair->rx->worker, in, sizeof(in), 0, 0);
+        assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+        assert_int_equal(recv.info.sender_tag, i);
+        assert_int_equal(recv.info.length, sizeof(in));
+        cw_pattern_check(in, sizeof(in), 7);
+        assert_int_equal(cw_pair_wait(pair, sends[i], "send"), UCS_OK);
+    }
+    cw_pair_close(pair);
+}
+
 #if UCP_API_VERSION >= UCP_VERSION(1, 16)
 static ucs_status_t ask(ucp_datatype_t datatype, uint64_t mask, const void *buffer, size_t count, size_t *size)
 {
@@ -520,6 +552,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dt17_query, cw_test_setup, cw_test_teardown),
 #endif
         cmocka_unit_test_setup_teardown(test_opa19_iov_array_may_go_after_return, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_tag14_unexpected_lists, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_tag35_truncation_of_all_classes, cw_test_setup, cw_test_teardown),
     };
 
