@@ -23,7 +23,8 @@
 enum { WARM_UP = 600, IDLE = 400, SECONDS = 60, AM_ID = 7, TAG = 0x1234 };
 
 #define FEATURES \
-    (UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64)
+    (UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO32 | \
+     UCP_FEATURE_AMO64)
 
 static struct cw_side near, far;
 static ucp_ep_h ep;
@@ -233,6 +234,26 @@ static void fadd_step(void)
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
 
+static void fadd_32_step(void)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
+                                       .reply_buffer = &got,
+                                       .datatype     = ucp_dt_make_contig(sizeof(uint32_t))};
+
+    sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
+}
+
+/* By the calls of older programs. */
+static void fadd_old_step(void)
+{
+    cw_side_check("ucp_atomic_fadd64", ucp_atomic_fadd64(ep, word, (uintptr_t)remote, rkey, &got));
+}
+
+static void add_old_step(void)
+{
+    cw_side_check("ucp_atomic_add64", ucp_atomic_add64(ep, word, (uintptr_t)remote, rkey));
+}
+
 /* Until the owner, and then the origin, have done their part. */
 static void through(ucs_status_ptr_t request)
 {
@@ -286,7 +307,7 @@ static const struct {
     {"tag_64", tag_64_step}, {"am_64", am_64_step},   {"tag_list", tag_list_step}, {"am_list", am_list_step},
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
-    {"idle_many", idle_step},
+    {"idle_many", idle_step}, {"fadd_32", fadd_32_step}, {"fadd_old", fadd_old_step}, {"add_old", add_old_step},
     {"user_put", user_put_step}, {"user_get", user_get_step}, {"user_fadd", user_fadd_step},
 };
 
@@ -396,7 +417,7 @@ int main(int argc, char **argv)
     }
     if (step == NULL) {
         fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_list|am|am_64|am_list|stream|stream_recv|put|get|fadd|"
-                        "idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
+                        "fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

@@ -31,7 +31,8 @@ PACED = ("idle", "idle_many")
 MANY = 2
 CASES = [(case, tls) for tls in ("shm", "self,shm,tcp") for case in ("idle", "tag", "am", "stream")] + \
         [(case, "shm") for case in ("tag_64", "am_64", "tag_list", "am_list", "stream_recv", "put", "get", "fadd",
-                                   "idle_many", "user_put", "user_get", "user_fadd")] + \
+                                   "fadd_32", "fadd_old", "add_old", "idle_many", "user_put", "user_get",
+                                   "user_fadd")] + \
         [(case, "tcp") for case in ("tag", "am", "put", "idle", "idle_many")]
 
 

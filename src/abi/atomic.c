@@ -108,23 +108,51 @@ static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, cons
     return result;
 }
 
-/* Whether nothing is to be said of an operation on 8 bytes and this CPU can carry it out in the call, without entering
- * the worker. `needed`: what the parameters have to give. */
+/* Whether nothing is to be said of an operation on `size` bytes and this CPU can carry it out in the call, without
+ * entering the worker. `needed`: what the parameters have to give. Where there is no room for 8 bytes 4 go the whole
+ * way. */
 static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
-                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed)
+                              const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
+                              unsigned size)
 {
-    const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint32_t closer  = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const uint64_t feature = (size == sizeof(uint64_t)) ? UCP_FEATURE_AMO64 : UCP_FEATURE_AMO32;
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
-                     param->datatype == ucp_dt_make_contig(sizeof(uint64_t)) && count == 1 && buffer != NULL &&
-                     (ep->worker->quick & UCP_FEATURE_AMO64) && (address & (sizeof(uint64_t) - 1)) == 0 &&
+                     param->datatype == ucp_dt_make_contig(size) && count == 1 && buffer != NULL &&
+                     (ep->worker->quick & feature) && (address & (size - 1)) == 0 &&
                      address - rkey->key.address < rkey->words &&
-                     cw_rma_is_direct(ep, rkey, address, sizeof(uint64_t), 1));
+                     cw_rma_is_direct(ep, rkey, address, size, 1));
 }
 
 static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address)
 {
     return (uint64_t *)(void *)cw_rkey_place(rkey, address);
+}
+
+/* Whatever is not a plain operation on 8 bytes: perhaps one on 4. */
+static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const int swaps          = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
+    uint32_t operand, swap   = 0;
+
+    if (!is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply, sizeof(operand)) ||
+        (unsigned)opcode >= UCP_ATOMIC_OP_LAST || (has_reply ? param->reply_buffer == NULL : swaps)) {
+        return start(ep, opcode, buffer, count, address, rkey, param);
+    }
+    memcpy(&operand, buffer, sizeof(operand));
+    if (opcode == UCP_ATOMIC_OP_CSWAP) {
+        memcpy(&swap, param->reply_buffer, sizeof(swap));
+    }
+    operand = cw_amo_apply32((uint32_t *)(void *)cw_rkey_place(rkey, address), (enum cw_wire_amo_op)opcode, operand,
+                             swap);
+    if (has_reply) {
+        memcpy(param->reply_buffer, &operand, sizeof(operand));
+    }
+    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
+    return NULL;
 }
 
 /* The posting form. */
@@ -133,13 +161,14 @@ static CW_APART ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, const
 {
     uint64_t operand;
 
-    if (is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE) && opcode == UCP_ATOMIC_OP_ADD) {
+    if (is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE, sizeof(operand)) &&
+        opcode == UCP_ATOMIC_OP_ADD) {
         memcpy(&operand, buffer, sizeof(operand));
         (void)cw_amo_apply64(word_at(rkey, address), CW_WIRE_AMO_ADD, operand, 0);
         cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         return NULL;
     }
-    return start(ep, opcode, buffer, count, address, rkey, param);
+    return narrow(ep, opcode, buffer, count, address, rkey, param);
 }
 
 ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
@@ -152,8 +181,8 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER)) {
         return post(ep, opcode, buffer, count, remote_addr, rkey, param);
     }
-    if (is_plain(ep, buffer, count, remote_addr, rkey, param, needed) && (unsigned)opcode < UCP_ATOMIC_OP_LAST &&
-        param->reply_buffer != NULL) {
+    if (is_plain(ep, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
+        (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
         operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the commonest one, without a jump by a table */
@@ -163,5 +192,5 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
         cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
         return NULL;
     }
-    return start(ep, opcode, buffer, count, remote_addr, rkey, param);
+    return narrow(ep, opcode, buffer, count, remote_addr, rkey, param);
 }

@@ -396,29 +396,38 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
     return ucp_atomic_op_nbx(ep, ops[opcode], &operand, 1, remote_addr, rkey, &param);
 }
 
-/* Blocking fetches; `swap` is what a compare-and-swap stores, unused by the others. */
-static ucs_status_t fetch32(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, uint32_t value, uint32_t swap,
-                            uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
+/* Blocking fetches; `*reply` is what a compare-and-swap stores, unused by the others, and becomes the value before. */
+static CW_INLINE ucs_status_t fetch(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *operand, void *reply, size_t size,
+                                    uint64_t remote_addr, ucp_rkey_h rkey)
 {
-    uint32_t reply = swap;
-    ucs_status_t status;
+    const ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER,
+        .datatype     = ucp_dt_make_contig(size),
+        .reply_buffer = reply,
+    };
+    ucs_status_ptr_t request        = ucp_atomic_op_nbx(ep, opcode, operand, 1, remote_addr, rkey, &param);
 
-    status = wait_for(cw_ep_worker(ep),
-                      ucp_atomic_fetch_nb(ep, opcode, value, &reply, sizeof(reply), remote_addr, rkey, NULL));
+    return cw_likely(request == NULL) ? UCS_OK : wait_for(cw_ep_worker(ep), request);
+}
+
+static ucs_status_t fetch32(ucp_ep_h ep, ucp_atomic_op_t opcode, uint32_t value, uint32_t swap, uint64_t remote_addr,
+                            ucp_rkey_h rkey, uint32_t *result)
+{
+    uint32_t reply      = swap;
+    ucs_status_t status = fetch(ep, opcode, &value, &reply, sizeof(reply), remote_addr, rkey);
+
     if (status == UCS_OK) {
         *result = reply;
     }
     return status;
 }
 
-static ucs_status_t fetch64(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, uint64_t value, uint64_t swap,
-                            uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
+static ucs_status_t fetch64(ucp_ep_h ep, ucp_atomic_op_t opcode, uint64_t value, uint64_t swap, uint64_t remote_addr,
+                            ucp_rkey_h rkey, uint64_t *result)
 {
-    uint64_t reply = swap;
-    ucs_status_t status;
+    uint64_t reply      = swap;
+    ucs_status_t status = fetch(ep, opcode, &value, &reply, sizeof(reply), remote_addr, rkey);
 
-    status = wait_for(cw_ep_worker(ep),
-                      ucp_atomic_fetch_nb(ep, opcode, value, &reply, sizeof(reply), remote_addr, rkey, NULL));
     if (status == UCS_OK) {
         *result = reply;
     }
@@ -437,32 +446,32 @@ ucs_status_t ucp_atomic_add64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, u
 
 ucs_status_t ucp_atomic_fadd32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
 {
-    return fetch32(ep, UCP_ATOMIC_FETCH_OP_FADD, add, 0, remote_addr, rkey, result);
+    return fetch32(ep, UCP_ATOMIC_OP_ADD, add, 0, remote_addr, rkey, result);
 }
 
 ucs_status_t ucp_atomic_fadd64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
 {
-    return fetch64(ep, UCP_ATOMIC_FETCH_OP_FADD, add, 0, remote_addr, rkey, result);
+    return fetch64(ep, UCP_ATOMIC_OP_ADD, add, 0, remote_addr, rkey, result);
 }
 
 ucs_status_t ucp_atomic_swap32(ucp_ep_h ep, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result)
 {
-    return fetch32(ep, UCP_ATOMIC_FETCH_OP_SWAP, swap, 0, remote_addr, rkey, result);
+    return fetch32(ep, UCP_ATOMIC_OP_SWAP, swap, 0, remote_addr, rkey, result);
 }
 
 ucs_status_t ucp_atomic_swap64(ucp_ep_h ep, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result)
 {
-    return fetch64(ep, UCP_ATOMIC_FETCH_OP_SWAP, swap, 0, remote_addr, rkey, result);
+    return fetch64(ep, UCP_ATOMIC_OP_SWAP, swap, 0, remote_addr, rkey, result);
 }
 
 ucs_status_t ucp_atomic_cswap32(ucp_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey,
                                 uint32_t *result)
 {
-    return fetch32(ep, UCP_ATOMIC_FETCH_OP_CSWAP, compare, swap, remote_addr, rkey, result);
+    return fetch32(ep, UCP_ATOMIC_OP_CSWAP, compare, swap, remote_addr, rkey, result);
 }
 
 ucs_status_t ucp_atomic_cswap64(ucp_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey,
                                 uint64_t *result)
 {
-    return fetch64(ep, UCP_ATOMIC_FETCH_OP_CSWAP, compare, swap, remote_addr, rkey, result);
+    return fetch64(ep, UCP_ATOMIC_OP_CSWAP, compare, swap, remote_addr, rkey, result);
 }
