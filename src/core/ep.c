@@ -268,9 +268,24 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
     return status;
 }
 
+/* What was handed over is sent and stays in front, so that cw_ep_gathers sees by the last request whether anything is
+ * still to be sent. */
 void cw_ep_release_held(struct ucp_ep *ep)
 {
+    struct cw_list handed_over;
+    struct cw_request *request;
+
+    cw_list_init(&handed_over);
+    while (!cw_list_empty(&ep->pending)) {
+        request = cw_list_head(&ep->pending, struct cw_request, link);
+        if (!(request->flags & CW_REQUEST_HANDED_OVER)) {
+            break;
+        }
+        cw_list_remove(&request->link);
+        cw_list_add_tail(&handed_over, &request->link);
+    }
     cw_list_splice_tail(&ep->held, &ep->pending);
+    cw_list_splice_tail(&ep->pending, &handed_over);
     cw_list_splice_tail(&ep->pending, &ep->held);
     cw_ep_drain(ep);
 }

@@ -27,10 +27,12 @@ static struct cw_conn conns[3];
 static unsigned closes[3];              /* of each connection */
 static ucs_status_t connect_answer, send_answer;
 static unsigned connects, losts, attempts, notices, errors;
+static uint32_t bytes_sent;             /* by each attempt */
 static ucs_status_t error_status;
 static char order[64];                  /* one letter for each request that ended */
 static size_t order_length;
 static void (*inside_error)(struct ucp_ep *ep);
+static const ucp_request_param_t no_param;
 
 static ucs_status_t ep_connect(struct ucp_ep *ep)
 {
@@ -80,6 +82,18 @@ static void close_conn(struct cw_conn *conn)
 
 static const struct cw_transport transport = {.name = "fake", .send_short = send_short, .close_conn = close_conn};
 
+static int batches, last_ones; /* of the transport below: those that are open; last packets */
+
+static void batch(struct cw_conn *conn, enum cw_batch what)
+{
+    assert_ptr_equal(conn, &conns[0]);
+    batches += (what == CW_BATCH_BEGIN || what == CW_BATCH_LONG) - (what == CW_BATCH_END);
+    last_ones += what == CW_BATCH_LAST;
+}
+
+static const struct cw_transport batching = {
+    .name = "fake", .send_short = send_short, .close_conn = close_conn, .batch = batch};
+
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
     assert_ptr_equal(arg, &errors);
@@ -120,6 +134,8 @@ static int set_up(void **state)
     memset(order, 0, sizeof(order));
     connect_answer = send_answer = UCS_OK;
     connects = losts = attempts = notices = errors = 0;
+    batches = last_ones = 0;
+    bytes_sent = 0;
     order_length = 0;
     inside_error = NULL;
     return 0;
@@ -180,8 +196,8 @@ static struct ucp_ep *ep_accept(uint32_t number, ucp_err_handling_mode_t mode)
 
 static ucs_status_t request_send(struct cw_request *request)
 {
-    (void)request;
     attempts++;
+    request->ep->turn += bytes_sent;
     return send_answer;
 }
 
@@ -193,7 +209,7 @@ static void request_done(void *handle, ucs_status_t status, void *user_data)
 }
 
 /* The program gave the handle back: the request goes to the pool when it ends. */
-static struct cw_request *post(struct ucp_ep *ep, const char *letter)
+static struct cw_request *make(struct ucp_ep *ep, const char *letter)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
                                        .cb.send      = request_done,
@@ -204,8 +220,143 @@ static struct cw_request *post(struct ucp_ep *ep, const char *letter)
     request->ep   = ep;
     request->send = request_send;
     cw_request_release(request, 1);
-    cw_ep_queue(ep, request);
     return request;
+}
+
+static void post(struct ucp_ep *ep, const char *letter)
+{
+    cw_ep_queue(ep, make(ep, letter));
+}
+
+static struct ucp_ep *ep_batching(void)
+{
+    struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
+
+    iface.transport = &batching;
+    cw_ep_opened(ep, &conns[0]);
+    cw_ep_reap_all(worker);
+    return ep;
+}
+
+/* One that goes behind another one before progress. */
+static void follow(struct ucp_ep *ep, const char *letter)
+{
+    struct cw_request *request = make(ep, letter);
+
+    assert_int_equal(cw_ep_follow(ep, request), CW_AGAIN);
+    cw_ep_queue(ep, request);
+}
+
+/* Sent once, and complete with the next progress, which ends the batch. */
+static void what_is_handed_over_completes_in_progress(void **state)
+{
+    struct ucp_ep *ep = ep_batching();
+
+    (void)state;
+    assert_false(cw_ep_gathers(ep));
+    follow(ep, "a");
+    assert_true(cw_ep_gathers(ep));
+    follow(ep, "b");
+    assert_int_equal(attempts, 2);
+    assert_int_equal(order_length, 0);
+    assert_int_equal(batches, 1);
+    cw_ep_reap_all(worker);
+    assert_int_equal(attempts, 2);
+    assert_string_equal(order, "a+b+");
+    assert_int_equal(batches, 0);
+    assert_false(cw_ep_gathers(ep));
+}
+
+/* The system takes no more: the rest of the queue goes its usual way. */
+static void who_is_not_taken_ends_the_batch_for_all(void **state)
+{
+    struct ucp_ep *ep = ep_batching();
+
+    (void)state;
+    follow(ep, "a");
+    send_answer = CW_AGAIN;
+    follow(ep, "b");
+    assert_false(cw_ep_gathers(ep));
+    cw_ep_reap_all(worker);
+    assert_string_equal(order, "a+");
+    assert_int_equal(batches, 0);
+    send_answer = UCS_OK;
+    cw_ep_drain(ep);
+    assert_string_equal(order, "a+b+");
+    assert_int_equal(attempts, 4);
+}
+
+/* While something long comes a turn has an end, and what was held before is still to be sent: nothing may pass it. The
+ * batch stays open until all is sent. */
+static void nothing_follows_past_what_is_still_to_be_sent(void **state)
+{
+    struct ucp_ep *ep = ep_batching();
+    struct cw_list coming;
+
+    (void)state;
+    cw_list_init(&coming);
+    cw_list_add_tail(&ep->receiving, &coming);
+    cw_ep_wait(ep, &ep->held, make(ep, "a"));
+    cw_ep_wait(ep, &ep->held, make(ep, "b"));
+    follow(ep, "c");
+    assert_true(cw_ep_gathers(ep));
+    bytes_sent = 1u << 20;
+    cw_ep_release_held(ep);
+    assert_string_equal(order, "c+a+");
+    assert_int_equal(batches, 1);
+    assert_false(cw_ep_gathers(ep));
+    cw_list_remove(&coming);
+    assert_false(cw_ep_gathers(ep));
+    cw_ep_reap_all(worker);
+    assert_string_equal(order, "c+a+b+");
+    assert_int_equal(attempts, 3);
+    assert_int_equal(batches, 0);
+}
+
+/* Nothing long comes: all of the queue goes, and the system is told which is the last. */
+static void without_anything_to_wait_for_there_are_no_turns(void **state)
+{
+    struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
+
+    (void)state;
+    post(ep, "a");
+    post(ep, "b");
+    post(ep, "c");
+    iface.transport = &batching;
+    bytes_sent      = 1u << 20;
+    cw_ep_opened(ep, &conns[0]);
+    cw_ep_reap_all(worker);
+    assert_string_equal(order, "a+b+c+");
+    assert_int_equal(last_ones, 1);
+    assert_int_equal(batches, 0);
+}
+
+/* FLU-1: what is held was posted before, and nothing else is under way. */
+static void flushes_wait_for_what_is_held(void **state)
+{
+    struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
+    ucs_status_ptr_t flush, all;
+
+    (void)state;
+    cw_ep_opened(ep, &conns[0]);
+    cw_ep_reap_all(worker);
+    assert_null(cw_ep_flush(ep, &no_param));
+    assert_null(cw_worker_flush(worker, &no_param));
+    cw_ep_wait(ep, &ep->held, make(ep, "a"));
+    flush = cw_ep_flush(ep, &no_param);
+    all   = cw_worker_flush(worker, &no_param);
+    assert_true(UCS_PTR_IS_PTR(flush) && UCS_PTR_IS_PTR(all));
+    cw_ep_drain(ep);
+    assert_int_equal(cw_request_of(flush)->status, UCS_INPROGRESS);
+    assert_int_equal(cw_request_of(all)->status, UCS_INPROGRESS);
+    cw_ep_release_held(ep);
+    assert_string_equal(order, "a+");
+    assert_int_equal(cw_request_of(flush)->status, UCS_OK);
+    assert_int_equal(cw_request_of(all)->status, UCS_OK);
+    cw_request_release(cw_request_of(flush), 0);
+    cw_request_release(cw_request_of(all), 0);
+    assert_null(cw_worker_flush(worker, &no_param));
+    assert_true(cw_list_empty(&worker->owing)); /* forgotten */
 }
 
 static void the_first_operation_connects_and_the_queue_keeps_its_order(void **state)
@@ -561,6 +712,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         test(the_first_operation_connects_and_the_queue_keeps_its_order),
         test(what_the_transport_took_is_in_flight),
+        test(what_is_handed_over_completes_in_progress),
+        test(who_is_not_taken_ends_the_batch_for_all),
+        test(nothing_follows_past_what_is_still_to_be_sent),
+        test(without_anything_to_wait_for_there_are_no_turns),
+        test(flushes_wait_for_what_is_held),
         test(connecting_endpoints_are_counted),
         test(who_waits_dials_again),
         test(a_failure_ends_all_requests_and_is_told_once),
