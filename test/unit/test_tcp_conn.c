@@ -233,8 +233,10 @@ static void test_close_delivers(void **state)
     assert_int_equal(node_try_open(&left, NULL), UCS_OK);
     assert_int_equal(node_try_open(&right, NULL), UCS_OK);
     dialled = connect_nodes(&left, &right, &accepted);
+    assert_false(tcp->owes(left.iface));
     packets = fill_up(dialled, &sent);
     assert_true(packets > 0);
+    assert_true(tcp->owes(left.iface));
     /* bytes for the closer that it will never read must not make the kernel destroy what it sent (CLS-5) */
     assert_int_equal(tcp->send_short(accepted->conn, 1, 1, "unread", 6), UCS_OK);
     for (i = 0; i <= CW_TCP_MAX_FLUSHES; i++) {

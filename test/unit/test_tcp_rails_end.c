@@ -158,6 +158,7 @@ static void test_sent_again(void **state)
         block(dialled, (round & 1) != 0);
         assert_int_equal(tcp->flush(dialled->conn, &flush.completion), UCS_INPROGRESS);
         assert_int_equal(tcp->flush(dialled->conn, NULL), UCS_INPROGRESS);
+        assert_true(tcp->owes(left.iface)); /* also where nothing but packets of further sockets is under way */
         while (joined(dialled) > 0) {
             for (i = 0; i < 20; i++) { /* nothing was read there: nothing is complete */
                 step(&left);
@@ -178,6 +179,7 @@ static void test_sent_again(void **state)
             DRIVE_UNTIL(&left, &right, !parcels[i].taken || parcels[i].wait.status == UCS_OK);
         }
         assert_int_equal(tcp->flush(dialled->conn, NULL), UCS_OK);
+        assert_false(tcp->owes(left.iface));
         assert_int_equal(dialled->closed_status, UCS_INPROGRESS);
         parcel_post(accepted, LARGE);
         DRIVE_UNTIL(&left, &right, num_placed == num_taken());

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tag packets that arrive, seen from outside: what is counted, what is answered, and which credit is given. The short
+ * ways of receiving (tag_recv.c, tag_arrive.c) must not leave out what the general one does.
+ */
+#include <endian.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test_alone.h"
+#include "test_recorder.h"
+
+#include "core/ep.h"
+#include "op/credit.h"
+#include "op/op.h"
+
+enum { LONG = 20000 };
+
+static const ucp_request_param_t plain;
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static struct cw_iface fake_iface, *real_iface;
+static struct cw_transport fake_transport;
+static unsigned calls;
+
+static int set_up(void **state)
+{
+    (void)state;
+    ep                        = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
+    real_iface                = ep->conn->iface;
+    fake_iface                = *real_iface;
+    fake_transport            = *real_iface->transport;
+    fake_transport.send_short = fake_short;
+    fake_transport.send_bcopy = fake_bcopy;
+    fake_iface.transport      = &fake_transport;
+    ep->conn->iface           = &fake_iface;
+    num_records = calls = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    ep->conn->iface = real_iface;
+    return 0;
+}
+
+static void arrive(uint64_t tag, size_t length)
+{
+    static char packet[sizeof(tag) + LONG];
+    const uint64_t header = htole64(tag);
+
+    memcpy(packet, &header, sizeof(header));
+    memset(packet + sizeof(header), (int)tag, length);
+    cw_op_packet(ep->conn, CW_PACKET_TAG_EAGER, packet, sizeof(header) + length);
+}
+
+static void received(void *request, ucs_status_t status, const ucp_tag_recv_info_t *info, void *user_data)
+{
+    (void)user_data;
+    assert_int_equal(status, UCS_OK);
+    assert_int_equal(info->length, LONG);
+    calls++;
+    ucp_request_free(request);
+}
+
+/* One that waits and is received in the call is counted like any other, and counts as waiting no more. */
+static void test_counts_of_unexpected(void **state)
+{
+    const uint64_t *values = worker->counts.values;
+    const uint64_t before  = values[CW_COUNT_TAG_RECEIVED];
+    char in[48]            = "";
+
+    (void)state;
+    assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], 0);
+    arrive(3, sizeof(in));
+    assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], sizeof(in));
+    assert_int_equal(values[CW_COUNT_TAG_RECEIVED], before);
+    assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 3, UINT64_MAX, &plain));
+    assert_int_equal(in[47], 3);
+    assert_int_equal(values[CW_COUNT_UNEXPECTED_BYTES], 0);
+    assert_int_equal(values[CW_COUNT_TAG_RECEIVED], before + 1);
+}
+
+/* An announcement of nothing is here as a whole, but its sender waits for the answer. */
+static void test_announcement_of_nothing(void **state)
+{
+    const struct cw_wire_tag_rts rts = {.tag = htole64(4), .rts = {.send_id = htole64(77)}};
+    char in[8];
+
+    (void)state;
+    cw_op_packet(ep->conn, CW_PACKET_TAG_RTS, &rts, sizeof(rts));
+    assert_int_equal(num_records, 0);
+    assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 4, UINT64_MAX, &plain));
+    assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), 1);
+    assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DONE), 0), 77);
+    assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_OK);
+}
+
+/* A synchronous message that nobody received can be taken back, like one that was announced. */
+static void test_synchronous_is_taken_back(void **state)
+{
+    const struct cw_wire_tag_sync sync     = {.tag = htole64(5), .sync_id = htole64(78)};
+    const struct cw_wire_tag_cancel cancel = {.send_id = htole64(78)};
+    ucp_tag_recv_info_t info;
+
+    (void)state;
+    cw_op_packet(ep->conn, CW_PACKET_TAG_SYNC, &sync, sizeof(sync));
+    assert_non_null(ucp_tag_probe_nb(worker, 5, UINT64_MAX, 0, &info));
+    cw_op_packet(ep->conn, CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_null(ucp_tag_probe_nb(worker, 5, UINT64_MAX, 0, &info));
+    assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_ERR_CANCELED);
+}
+
+/* Messages that a receive waits for give credit, or their sender announces all that comes after the first window. */
+static void test_credit_of_longer_messages(void **state)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = received};
+    const unsigned count            = CW_CREDIT_WINDOW / (LONG + CW_CREDIT_MESSAGE);
+    static char in[LONG];
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < count; i++) {
+        assert_true(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(worker, in, LONG, 6, UINT64_MAX, &param)));
+        arrive(6, LONG);
+    }
+    assert_int_equal(calls, count);
+    assert_in_range(count_packets(CW_PACKET_CREDIT), 3, 4);
+    assert_true(word_of(sent_packet(CW_PACKET_CREDIT), 0) > CW_CREDIT_WINDOW / 2);
+    assert_int_equal(ep->eager_unread, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_counts_of_unexpected, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_announcement_of_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_synchronous_is_taken_back, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_credit_of_longer_messages, set_up, tear_down),
+    };
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    int failed;
+
+    setenv("UCX_TLS", "self", 1);
+    if (ucp_init(&params, NULL, &context) != UCS_OK ||
+        ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return failed;
+}
