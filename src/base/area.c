@@ -48,7 +48,7 @@ int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const
         return 0;
     }
     memcpy(place, &header, sizeof(header));
-    cw_bytes_copy_any(place + sizeof(header), payload, length);
+    cw_far_copy(&producer->far, place + sizeof(header), payload, length);
     send_written(producer, id, sizeof(header) + length);
     return 1;
 }

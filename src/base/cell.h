@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/compiler.h"
+#include "base/far.h"
 #include "base/probe.h"
 
 #define CW_CELL_DATA 56u
@@ -48,6 +49,7 @@ struct cw_producer {
     struct shm_ring_control *control;
     const uint32_t *attention;      /* in the ring: not 0 while the consumer does more than look into it; then `bell` */
     void (*bell)(struct cw_producer *producer);     /* follows each packet */
+    struct cw_far far;              /* how long packets are copied into the area */
 };
 
 /* The consumer's private view. */

@@ -99,7 +99,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
 }
 
 /* Copies between the iov and flat memory, whichever way; moves the cursor. */
-static void copy_iov(struct cw_dt_cursor *cursor, char *flat, size_t length, int to_iov)
+static void copy_iov(struct cw_dt_cursor *cursor, struct cw_far *far, char *flat, size_t length, int to_iov)
 {
     const ucp_dt_iov_t *iov;
     size_t part;
@@ -111,7 +111,7 @@ static void copy_iov(struct cw_dt_cursor *cursor, char *flat, size_t length, int
         part = (part < length) ? part : length;
         if (part > 0) {
             place = (char *)iov->buffer + cursor->vec.entry_offset;
-            cw_bytes_copy_any(to_iov ? place : flat, to_iov ? flat : place, part);
+            cw_far_copy(far, to_iov ? place : flat, to_iov ? flat : place, part);
         }
         flat                     += part;
         length                   -= part;
@@ -140,7 +140,7 @@ static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
     return done;
 }
 
-size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
+size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *dest, size_t max)
 {
     size_t left = cursor->length - cursor->offset;
 
@@ -149,14 +149,19 @@ size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
         return 0;
     }
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
-        cw_bytes_copy_any(dest, cursor->contig + cursor->offset, max);
+        cw_far_copy(far, dest, cursor->contig + cursor->offset, max);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
-        copy_iov(cursor, dest, max, 0);
+        copy_iov(cursor, far, dest, max, 0);
     } else {
         pack_generic(cursor, dest, max);
     }
     cursor->offset += max;
     return max;
+}
+
+size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
+{
+    return cw_dt_pack_far(cursor, NULL, dest, max);
 }
 
 void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)
@@ -303,7 +308,7 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
         cw_bytes_copy_any(cursor->contig + cursor->offset, src, length);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
-        copy_iov(cursor, (char *)src, length, 1);
+        copy_iov(cursor, NULL, (char *)src, length, 1);
     } else {
         status = unpack_generic(cursor, src, length);
     }

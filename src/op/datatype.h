@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "base/far.h"
 #include "ucp/api/ucp.h"
 
 struct cw_dt_cursor {
@@ -74,6 +75,9 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
+
+/* The same, to a packet of a connection with this `far`. */
+size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *dest, size_t max);
 
 /* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes.
  * If there is none, or the message is very long, its pieces are packed one by one. Other classes stay as they are. */

@@ -65,6 +65,7 @@ static struct cw_ledger *ledger_new(struct ucp_ep *ep)
 struct packing {
     struct cw_wire_put header;
     const struct cw_parcel *parcel;
+    struct cw_far *far;
     const char *place;
 };
 
@@ -77,10 +78,12 @@ static size_t pack(void *dest, size_t max, void *arg)
     (void)max;
     packing->place = dest;
     memcpy(dest, &packing->header, sizeof(packing->header));
-    if (parcel->from != NULL) {
-        cw_bytes_copy(payload, parcel->from, parcel->length);
+    if (parcel->from == NULL) {
+        (void)cw_dt_pack_far(parcel->cursor, packing->far, payload, parcel->length);
+    } else if (parcel->length >= CW_FAR_LEAST) {
+        cw_far_copy(packing->far, payload, parcel->from, parcel->length);
     } else {
-        (void)cw_dt_pack(parcel->cursor, payload, parcel->length);
+        cw_bytes_copy(payload, parcel->from, parcel->length);
     }
     return sizeof(packing->header) + parcel->length;
 }
@@ -89,7 +92,8 @@ ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint
                             const struct cw_parcel *parcel)
 {
     struct packing packing   = {.header = {.token = htole64(rkey->key.token), .address = htole64(address)},
-                                .parcel = parcel};
+                                .parcel = parcel,
+                                .far    = ep->conn->far};
     struct cw_rma *rma       = ep->rma;
     struct cw_ledger *ledger = cw_likely(rma->ledger != NULL) ? rma->ledger : ledger_new(ep);
     ucs_status_t status;

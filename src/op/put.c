@@ -116,7 +116,8 @@ static size_t pack_piece(void *dest, size_t max, void *arg)
     const struct cw_wire_put header = piece_header(send);
 
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+    return sizeof(header) + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header),
+                                           max - sizeof(header));
 }
 
 /* All of it in one packet from the stack. */

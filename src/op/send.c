@@ -14,7 +14,7 @@ static size_t pack_whole(void *dest, size_t max, void *arg)
     struct cw_send *send = arg;
     size_t header        = send->kind->header(send, CW_SEND_WHOLE, dest);
 
-    return header + cw_dt_pack(&send->cursor, (char *)dest + header, max - header);
+    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
 }
 
 static size_t pack_first(void *dest, size_t max, void *arg)
@@ -22,7 +22,7 @@ static size_t pack_first(void *dest, size_t max, void *arg)
     struct cw_send *send = arg;
     size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
 
-    return header + cw_dt_pack(&send->cursor, (char *)dest + header, max - header);
+    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
 }
 
 static struct cw_wire_next next_header(const struct cw_send *send)
@@ -36,7 +36,8 @@ static size_t pack_next(void *dest, size_t max, void *arg)
     const struct cw_wire_next header = next_header(send);
 
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+    return sizeof(header) + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header),
+                                           max - sizeof(header));
 }
 
 /* Asks the receiver for an unmatched message, unless it was matched already. */

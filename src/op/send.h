@@ -109,6 +109,12 @@ static inline struct cw_request *cw_send_request(struct cw_send *send)
     return (struct cw_request *)(void *)send - 1;
 }
 
+/* How its packets are copied. */
+static inline struct cw_far *cw_send_far(const struct cw_send *send)
+{
+    return ((const struct cw_request *)(const void *)send - 1)->ep->conn->far;
+}
+
 /* Prepares a request from cw_request_get: the fields of the kind itself are the caller's. The datatype is started. On
  * failure the request was put back. */
 ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,

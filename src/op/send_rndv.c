@@ -67,7 +67,8 @@ static size_t pack_data(void *dest, size_t max, void *arg)
     const struct cw_wire_rndv_data header = data_header(send);
 
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack(&send->cursor, (char *)dest + sizeof(header), max - sizeof(header));
+    return sizeof(header) + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header),
+                                           max - sizeof(header));
 }
 
 static size_t smaller(size_t a, size_t b)

@@ -39,12 +39,14 @@ static void zcopy_done(struct cw_completion *completion, ucs_status_t status)
 
 static size_t pack_piece(void *dest, size_t max, void *arg)
 {
-    struct send_state *state            = arg;
-    struct cw_wire_stream_data header   = {.offset = htole64(state->position)};
+    struct send_state *state                = arg;
+    const struct cw_request *request        = (struct cw_request *)arg - 1;
+    const struct cw_wire_stream_data header = {.offset = htole64(state->position)};
 
     (void)max;
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack(&state->cursor, (char *)dest + sizeof(header), state->piece);
+    return sizeof(header) + cw_dt_pack_far(&state->cursor, request->ep->conn->far, (char *)dest + sizeof(header),
+                                           state->piece);
 }
 
 static ucs_status_t send_zcopy(struct cw_request *request)

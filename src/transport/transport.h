@@ -25,6 +25,7 @@ struct cw_consumer;
 struct cw_producer;
 struct cw_config;
 struct cw_conn;
+struct cw_far;
 struct cw_iface;
 struct cw_listening;
 struct cw_net_address;
@@ -284,6 +285,8 @@ struct cw_conn {
     size_t eager_end;
     /* Of send_placed: what one packet should have at most, so that several channels get some. 0: max_placed. */
     size_t placed_piece;
+    /* How `pack` copies best to where send_bcopy tells it (base/far.h). NULL: as to any memory. */
+    struct cw_far *far;
 };
 
 /* What the packets of a long message may be. */

@@ -42,6 +42,7 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     conn->super.max_whole = shm_max_whole(num_bytes);
     conn->rx.conn    = &conn->super;
     conn->rx.answers = &conn->tx;
+    conn->super.far  = &conn->tx.far;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }

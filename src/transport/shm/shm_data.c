@@ -106,7 +106,11 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK);
     data = shm_reserve(&conn->tx, sizeof(header) + length);
     memcpy(data, &header, sizeof(header));
-    cw_bytes_copy_short(data + sizeof(header), payload, length);
+    if (length >= CW_FAR_LEAST) {
+        cw_far_copy(&conn->tx.far, data + sizeof(header), payload, length);
+    } else {
+        cw_bytes_copy_short(data + sizeof(header), payload, length);
+    }
     shm_publish(&conn->tx, sizeof(header) + length, id);
     cw_area_fetch_ahead(&conn->tx, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {

@@ -60,6 +60,7 @@ static inline void shm_producer_init(struct cw_producer *producer, struct cw_cel
                                       .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
                                       .cells      = cells, .cells_end = cells + num_cells,
                                       .control    = control};
+    cw_far_new_memory(&producer->far);
     cw_cell_set_limit(producer, cell_count + num_cells);
 }
 
@@ -89,6 +90,7 @@ static inline void shm_producer_use(struct cw_producer *producer, char *bytes, u
     producer->bytes     = bytes;
     producer->num_bytes = num_bytes;
     producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
+    cw_far_new_memory(&producer->far);
 }
 
 static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)

@@ -192,6 +192,7 @@ static int trim(struct shm_conn *conn)
     if (is_drained(&conn->tx)) {
         narrow(conn);
         give_back(&conn->tx);
+        cw_far_new_memory(&conn->tx.far);
         conn->rested     = conn->tx.byte_count;
         conn->announced  = 0;
         conn->trim_looks = 0;

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies of base/far.h: past the caches every byte arrives, wherever both sides lie, and nothing else changes; and the
+ * choice, with times that a test makes up.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/far.h"
+
+enum { PAGE = 4096, LONGEST = 2 * PAGE + 77, CALM = 31, LAP = 1 << 20, PAST = 512 << 20, NEVER = 5000 };
+
+static uint8_t source[4 * PAGE], dest[4 * PAGE];
+
+static void check(size_t to, size_t from, size_t length)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(dest); i++) {
+        if (dest[i] != ((i - to < length) ? source[from + i - to] : 0xa5)) {
+            fail_msg("byte %zu of %zu, %zu to %zu", i - to, length, from, to);
+        }
+    }
+}
+
+static void fill(void)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(source); i++) {
+        source[i] = (uint8_t)(i * 7 + i / 251);
+    }
+}
+
+static void past_the_caches_every_byte_arrives(void **state)
+{
+    static const size_t lengths[] = {0, 1, 15, 63, 64, 65, 127, 128, 200, PAGE - 1, PAGE, LONGEST};
+    size_t i, to, from;
+
+    (void)state;
+    fill();
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (to = 0; to < 2 * CW_CACHE_LINE; to += 3) {
+            for (from = 0; from < CW_CACHE_LINE; from += 21) {
+                memset(dest, 0xa5, sizeof(dest));
+                cw_far_copy_past(dest + to, source + from, lengths[i]);
+                check(to, from, lengths[i]);
+            }
+        }
+    }
+}
+
+static void each_way_copies_all(void **state)
+{
+    static const size_t lengths[] = {0, 8, CW_FAR_LEAST - 1, CW_FAR_LEAST, CW_FAR_LEAST + 13};
+    struct cw_far far;
+    size_t i;
+    unsigned past, skipped;
+
+    (void)state;
+    fill();
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (past = 0; past < 2; past++) {
+            for (skipped = 0; skipped < 2; skipped++) {
+                far = (struct cw_far){.past = (uint8_t)past, .left = past * PAST, .skip = (uint8_t)skipped};
+                memset(dest, 0xa5, sizeof(dest));
+                cw_far_copy(&far, dest + 8, source + 24, lengths[i]);
+                check(8, 24, lengths[i]);
+            }
+        }
+        memset(dest, 0xa5, sizeof(dest));
+        cw_far_copy(NULL, dest + 8, source + 24, lengths[i]);
+        check(8, 24, lengths[i]);
+    }
+}
+
+static void only_a_few_copies_are_timed(void **state)
+{
+    struct cw_far far = {.skip = CALM};
+    unsigned i;
+
+    (void)state;
+    if (!CW_FAR_HELPS) {
+        skip();
+    }
+    for (i = 0; i < CALM; i++) {
+        cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+        assert_int_equal(far.skip, CALM - 1 - i);
+    }
+    cw_far_copy(&far, dest, source, CW_FAR_LEAST - 1); /* short ones do not count */
+    assert_int_equal(far.skip, 0);
+    assert_int_equal(far.past, 0);
+}
+
+static void slow_copies_in_a_row_change_the_way(void **state)
+{
+    struct cw_far far = {0};
+    unsigned i;
+
+    (void)state;
+    cw_far_note(&far, 16384, 16384 / 7); /* near */
+    assert_int_equal(far.skip, CALM);
+    for (i = 0; i < 3; i++) {
+        cw_far_note(&far, 16384, 16384 / 3);
+        assert_int_equal(far.past, 0);
+        assert_int_equal(far.skip, 0); /* the next one is timed, too */
+    }
+    cw_far_note(&far, 16384, 16384 / 3);
+    assert_int_equal(far.past, 1);
+    assert_int_equal(far.left, PAST);
+}
+
+static void one_interruption_changes_nothing(void **state)
+{
+    struct cw_far far = {0};
+    unsigned i;
+
+    (void)state;
+    for (i = 0; i < NEVER; i++) {
+        cw_far_note(&far, 4096, (i % 4 == 3) ? 4096 / 12 : 3000000);
+        assert_int_equal(far.past, 0);
+    }
+}
+
+static void memory_that_is_new_tells_nothing(void **state)
+{
+    struct cw_far far = {.in_a_row = 3, .skip = 2}, before;
+
+    (void)state;
+    cw_far_new_memory(&far);
+    assert_int_equal(far.left, LAP);
+    assert_int_equal(far.in_a_row, 0);
+    far = before = (struct cw_far){.past = 1, .left = 5000};
+    cw_far_new_memory(&far);
+    assert_memory_equal(&far, &before, sizeof(far));
+}
+
+/* After a while, and a lap that tells nothing, copies are timed again. */
+static void who_goes_past_looks_again(void **state)
+{
+    struct cw_far far = {.past = 1, .left = PAST};
+    unsigned i;
+
+    (void)state;
+    if (!CW_FAR_HELPS) {
+        skip();
+    }
+    cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+    assert_int_equal(far.past, 1);
+    assert_int_equal(far.left, PAST - CW_FAR_LEAST);
+    far.left = CW_FAR_LEAST + 1;
+    cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+    assert_int_equal(far.past, 1);
+    cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+    assert_int_equal(far.past, 0);
+    assert_int_equal(far.left, LAP);
+    for (i = 0; i < LAP / CW_FAR_LEAST; i++) {
+        assert_int_equal(far.skip, 0);
+        assert_int_equal(far.in_a_row, 0);
+        cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+    }
+    assert_int_equal(far.left, 0);
+    assert_int_equal(far.past, 0);
+    cw_far_copy(&far, dest, source, CW_FAR_LEAST);
+    assert_true(far.skip == CALM || far.in_a_row == 1); /* timed */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(past_the_caches_every_byte_arrives),
+        cmocka_unit_test(each_way_copies_all),
+        cmocka_unit_test(only_a_few_copies_are_timed),
+        cmocka_unit_test(slow_copies_in_a_row_change_the_way),
+        cmocka_unit_test(one_interruption_changes_nothing),
+        cmocka_unit_test(memory_that_is_new_tells_nothing),
+        cmocka_unit_test(who_goes_past_looks_again),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
