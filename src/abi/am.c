@@ -116,7 +116,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
     CW_PROBE(am_send, ep, id, count);
     if (cw_likely((ep->worker->quick & UCP_FEATURE_AM) && header_length == 0 &&
                   cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS))) {
-        return cw_likely(cw_ep_has_cell(ep, count) && ep->fences == 0) ?
+        return cw_likely(cw_ep_can_put(ep, count) && ep->fences == 0) ?
                cw_am_send_cell(ep, id, header, header_length, buffer, count) :
                cw_ep_has_area(ep, count) ? cw_am_send_longer(ep, id, buffer, count, param) :
                cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);

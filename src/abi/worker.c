@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "abi/door.h"
+#include "base/cell_take.h"
 #include "connect/connect.h"
 #include "op/am.h"
 #include "op/rma.h"

@@ -53,7 +53,7 @@ static inline void cw_area_look_ahead(struct cw_consumer *consumer, uint32_t len
 void cw_area_fetch_ahead(const struct cw_producer *producer, uint64_t length);
 
 /* Room for a packet that does not fit a cell, if that needs nothing but room that is known; else NULL. */
-static inline char *cw_area_take(const struct cw_producer *producer, uint64_t length)
+static inline char *cw_area_take(struct cw_producer *producer, uint64_t length)
 {
     if (cw_unlikely(!cw_cell_is_next(producer) || !cw_area_free(producer, length))) {
         return NULL;

@@ -3,7 +3,7 @@
  * What cells need seldom: the end of a lap, the end of what is known to be free, and when the producer is told. Called
  * by the inline functions of cell.h and by the transport.
  */
-#include "base/cell.h"
+#include "base/cell_take.h"
 
 #include <stddef.h>
 
@@ -44,6 +44,14 @@ CW_APART int cw_cell_go_on(struct cw_producer *producer)
     return producer->cell != producer->stop;
 }
 
+CW_APART int cw_cell_close(struct cw_producer *producer)
+{
+    __atomic_store_n(&producer->cell->more[producer->slot - 1], CW_CELL_OVER, __ATOMIC_RELEASE);
+    producer->slot = 0;
+    producer->cell++;
+    return producer->cell != producer->stop;
+}
+
 void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count)
 {
     const uint64_t lap  = (uint64_t)(consumer->cells_end - consumer->cell);
@@ -62,4 +70,10 @@ CW_APART void cw_cell_turn(struct cw_consumer *consumer)
         consumer->stamp     += CW_CELL_LAP;
     }
     cw_cell_tell_at(consumer, consumer->tell_at);
+}
+
+CW_APART uint64_t cw_cell_look_behind(struct cw_consumer *consumer)
+{
+    cw_cell_advance(consumer);
+    return cw_cell_look(consumer);
 }

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Cells: packets of one cache line, in a ring in memory that two processes share (transport/shm/shm_ring.h). Here is
- * what the shortest ways need: filling a cell, and emptying one. The transport does it, and the core where a transport
- * says that it may. A cell is published by its control word, whose lap number differs from one round to the next, so
- * nothing needs clearing.
+ * what the shortest ways need for filling one; for emptying it, cell_take.h. The transport does it, and the core where
+ * a transport says that it may. A cell is published by its control word, whose lap number differs from one round to
+ * the next, so nothing needs clearing.
  *
- *   control word: lap 16 bits | length 32 bits | id 8 bits | 6 bits 0 | byte area 1 bit | 1, so that no word is 0
+ *   control word: lap 16 bits | length 32 bits | id 8 bits | 5 bits 0 | open 1 bit | byte area 1 bit | 1, so that no
+ *   word is 0
+ *
+ * A line that travels is what a short packet costs where processors are far from each other, and one that both want at
+ * the same time where they are near. So a cell with a packet of a few bytes is left open: up to two more follow in it,
+ * each published by a word of its own, or a word says that the next packet is in the next cell. Those words are cleared
+ * before the cell is published, hence have no lap. Both sides stay at an open cell, which counts as taken, and as read,
+ * when it is over.
  */
 #ifndef CW_BASE_CELL_H
 #define CW_BASE_CELL_H
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -21,9 +29,18 @@
 
 #define CW_CELL_DATA 56u
 
+#define CW_CELL_SLOTS 3u
+#define CW_CELL_SLOT  16u
+
 struct cw_cell {
     uint64_t control;               /* written last with release, read first with acquire */
-    char data[CW_CELL_DATA];
+    union {
+        char data[CW_CELL_DATA];
+        struct {                    /* of an open one */
+            uint32_t more[CW_CELL_SLOTS - 1]; /* of slots behind the first: likewise */
+            char slots[CW_CELL_SLOTS][CW_CELL_SLOT];
+        };
+    };
 };
 
 _Static_assert(sizeof(struct cw_cell) == CW_CACHE_LINE, "one cell, one line");
@@ -44,6 +61,7 @@ struct cw_producer {
     char *bytes;                    /* the area in use */
     uint32_t num_bytes;             /* a power of two */
     uint32_t cell_shift;            /* 1 << cell_shift cells */
+    uint32_t slot;                  /* not 0: `cell` is open, and this is the next one in it */
     struct cw_cell *cells;
     struct cw_cell *cells_end;
     struct shm_ring_control *control;
@@ -68,6 +86,7 @@ struct cw_consumer {
     char *bytes;                    /* the area of the last packet */
     uint32_t num_bytes;
     uint32_t cell_shift;
+    uint32_t slot;                  /* as the producer's */
     struct cw_cell *cells;
     struct cw_cell *cells_end;
     struct shm_ring_control *control;
@@ -81,9 +100,14 @@ extern struct cw_consumer cw_cell_no_consumer;
 
 #define CW_CELL_LAP  (UINT64_C(1) << 48)
 #define CW_CELL_WIDE UINT64_C(2)
+#define CW_CELL_OPEN UINT64_C(4)
 
 /* A control word without its lap is at most this when the packet lies in its cell. */
 #define CW_CELL_MOST (((uint64_t)CW_CELL_DATA << 16) | 0xffff)
+
+/* A packet in a slot: its word, without a lap, is at most this and says open. And: nothing more comes in this cell. */
+#define CW_CELL_MOST_IN_SLOT ((CW_CELL_SLOT << 16) | 0xffff)
+#define CW_CELL_OVER         UINT32_MAX
 
 static inline uint64_t cw_cell_word(uint64_t lap, uint32_t length, uint8_t id)
 {
@@ -101,6 +125,17 @@ static inline uint64_t cw_cell_num_read(const struct cw_consumer *consumer)
     return consumer->lap_count + (uint64_t)(consumer->cell - consumer->cells);
 }
 
+/* The same with packets in open cells: another number after each packet. */
+static inline uint64_t cw_cell_sent_mark(const struct cw_producer *producer)
+{
+    return cw_cell_num_sent(producer) * CW_CELL_SLOTS + producer->slot;
+}
+
+static inline uint64_t cw_cell_read_mark(const struct cw_consumer *consumer)
+{
+    return cw_cell_num_read(consumer) * CW_CELL_SLOTS + consumer->slot;
+}
+
 /* Goes on behind `stop`, if it can: whether a cell is free. */
 int cw_cell_go_on(struct cw_producer *producer);
 /* The consumer said that there is room up to here. */
@@ -110,10 +145,22 @@ void cw_cell_turn(struct cw_consumer *consumer);
 /* When the producer is to be told next: when so many were read. */
 void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count);
 
+/* Goes on behind an open cell: whether the next one may be written without more ado. */
+int cw_cell_close(struct cw_producer *producer);
+
 /* Whether a cell may be written without more ado; if not, cw_cell_is_free is to be asked before one is written. */
-static inline int cw_cell_is_next(const struct cw_producer *producer)
+static inline int cw_cell_is_next(struct cw_producer *producer)
 {
-    return producer->cell != producer->stop;
+    return producer->cell != producer->stop && (cw_likely(producer->slot == 0) || cw_cell_close(producer));
+}
+
+/* Packets whose header of 8 bytes has no more than this behind it leave their cell open. */
+#define CW_CELL_FEW (CW_CELL_SLOT - (uint32_t)sizeof(uint64_t))
+
+/* Whether cw_cell_put may be called. */
+static CW_INLINE int cw_cell_can_put(struct cw_producer *producer, size_t length)
+{
+    return length <= CW_CELL_FEW ? producer->cell != producer->stop : cw_cell_is_next(producer);
 }
 
 /* Whether a cell is free, as far as we know. */
@@ -136,17 +183,24 @@ static inline void cw_cell_answering(struct cw_producer *producer)
     producer->fetch_from = producer->cell + CW_CELLS_CALM;
 }
 
-/* Publishes the next cell, with what was written to it or to the byte area. */
-static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
+/* `next`: behind the cell that was just published. */
+static CW_INLINE void cw_cell_fetch_ahead(const struct cw_producer *producer, const struct cw_cell *next)
 {
-    struct cw_cell *cell = producer->cell, *next = cell + 1;
-
-    producer->cell = next;
-    __atomic_store_n(&cell->control, producer->stamp + (length << 16) + ((uint64_t)id << 8),
-                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_cell_look */
     if (next >= producer->fetch_from && producer->stop - next > CW_CELLS_AHEAD) { /* else it may be needed */
         cw_prefetch_write(next + CW_CELLS_AHEAD);
     }
+}
+
+/* Publishes the next cell, with what was written to it or to the byte area. */
+static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
+{
+    struct cw_cell *cell = producer->cell;
+
+    assert(producer->slot == 0);
+    producer->cell = cell + 1;
+    __atomic_store_n(&cell->control, producer->stamp + (length << 16) + ((uint64_t)id << 8),
+                     __ATOMIC_RELEASE); /* pairs with the acquire in cw_cell_look */
+    cw_cell_fetch_ahead(producer, cell + 1);
 }
 
 /* As probes name the one transport that has cells. */
@@ -155,16 +209,44 @@ static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length
 /* Short packets: what send_short of a transport takes, as far as it fits a cell. */
 #define CW_CELL_SHORT (CW_CELL_DATA - (uint32_t)sizeof(uint64_t))
 
-/* Sends one; a cell is free. */
+/* Publishes the next slot. */
+static inline void cw_cell_publish_slot(struct cw_producer *producer, uint64_t length, uint8_t id)
+{
+    struct cw_cell *cell = producer->cell;
+    const size_t slot    = producer->slot;
+
+    if (slot == 0) {
+        memset(cell->more, 0, sizeof(cell->more));
+        producer->slot = 1;
+        __atomic_store_n(&cell->control, producer->stamp + CW_CELL_OPEN + (length << 16) + ((uint64_t)id << 8),
+                         __ATOMIC_RELEASE); /* pairs with the acquire in cw_cell_look, as does the next one */
+        cw_cell_fetch_ahead(producer, cell + 1);
+        return;
+    }
+    if (slot == CW_CELL_SLOTS - 1) {
+        producer->slot = 0;
+        producer->cell = cell + 1;
+    } else {
+        producer->slot = (uint32_t)slot + 1;
+    }
+    __atomic_store_n(cell->more + slot - 1,
+                     (uint32_t)CW_CELL_OPEN + 1 + ((uint32_t)length << 16) + ((uint32_t)id << 8), __ATOMIC_RELEASE);
+}
+
+/* Sends one; cw_cell_can_put. */
 static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload,
                                   size_t length)
 {
-    char *data = producer->cell->data;
+    char *data = (length <= CW_CELL_FEW) ? producer->cell->slots[producer->slot] : producer->cell->data;
 
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_few(data + sizeof(header), payload, length);
     CW_PROBE(send_short, CW_CELL_TRANSPORT, sizeof(header) + length, 0);
-    cw_cell_publish(producer, sizeof(header) + length, id);
+    if (cw_likely(length <= CW_CELL_FEW)) {
+        cw_cell_publish_slot(producer, sizeof(header) + length, id);
+    } else {
+        cw_cell_publish(producer, sizeof(header) + length, id);
+    }
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }
@@ -178,78 +260,6 @@ static CW_INLINE void cw_cell_send(struct cw_producer *producer, uint8_t id, siz
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }
-}
-
-/* What a control word has beside the lap that comes next: nonsense if it is of another lap. */
-static CW_INLINE uint64_t cw_cell_look(const struct cw_consumer *consumer)
-{
-    return __atomic_load_n(&consumer->cell->control, __ATOMIC_ACQUIRE) ^ consumer->stamp;
-}
-
-/* Whether that is a packet that lies in its cell, and the producer need not be told of the ones before. */
-static CW_INLINE int cw_cell_is_short(const struct cw_consumer *consumer, uint64_t seen)
-{
-    return seen - 1 < consumer->most; /* 0 is no packet */
-}
-
-/* Whether it is one of any length. */
-static CW_INLINE int cw_cell_is_packet(uint64_t seen)
-{
-    return seen - 1 < CW_CELL_LAP - 1;
-}
-
-/* The same of the next packet, or 0 when there is none. */
-static inline uint64_t cw_cell_peek(const struct cw_consumer *consumer)
-{
-    const uint64_t seen = cw_cell_look(consumer);
-
-    return (seen < CW_CELL_LAP) ? seen : 0;
-}
-
-/* Nothing came: what follows the next control word, if anything, is asked for together with it, and not behind it. */
-static inline void cw_cell_fetch(const struct cw_consumer *consumer)
-{
-    const char *at;
-
-    for (at = consumer->ahead; at != consumer->ahead_end; at += CW_CACHE_LINE) {
-        __builtin_prefetch(at);
-    }
-}
-
-static inline uint32_t cw_cell_length(uint64_t word)
-{
-    return (uint32_t)(word >> 16);
-}
-
-static inline uint8_t cw_cell_id(uint64_t word)
-{
-    return (uint8_t)(word >> 8);
-}
-
-/* Before or after a packet; the second of these before the next look. */
-static inline void cw_cell_pass(struct cw_consumer *consumer)
-{
-    consumer->cell++;
-}
-
-static inline void cw_cell_passed(struct cw_consumer *consumer)
-{
-    if (cw_unlikely(consumer->cell == consumer->turn)) {
-        cw_cell_turn(consumer);
-    }
-}
-
-static inline void cw_cell_advance(struct cw_consumer *consumer)
-{
-    cw_cell_pass(consumer);
-    cw_cell_passed(consumer);
-}
-
-/* After a packet: a quarter of the ring was read since the producer was told last. Told that rarely, the line with the
- * counters seldom travels. */
-static inline int cw_cell_should_tell(const struct cw_consumer *consumer)
-{
-    return consumer->most == 0;
 }
 
 #endif

@@ -7,6 +7,8 @@
  */
 #include "core/worker.h"
 
+#include "base/cell_take.h"
+
 #define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with that of a peer which sleeps as well */
 #define SPIN_MOST_NS UINT64_C(1000000)
 
@@ -68,7 +70,7 @@ static void looked(struct cw_sleeps *sleeps, int found)
 }
 
 /* Whether a packet came, or the descriptor became readable. */
-static int look(const struct cw_poller *poller, const struct cw_consumer *inbox, uint64_t end_ns)
+static int look(const struct cw_poller *poller, struct cw_consumer *inbox, uint64_t end_ns)
 {
     unsigned i;
 
@@ -90,9 +92,9 @@ static int look(const struct cw_poller *poller, const struct cw_consumer *inbox,
  * afterwards. With a lock, other threads get in. */
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
-    const uint64_t spin_ns          = worker->context->config->wakeup_spin_ns;
-    const struct cw_consumer *inbox = (*worker->inbox == worker->no_inbox) ? NULL : *worker->inbox;
-    ucs_status_t status             = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
+    const uint64_t spin_ns    = worker->context->config->wakeup_spin_ns;
+    struct cw_consumer *inbox = (*worker->inbox == worker->no_inbox) ? NULL : *worker->inbox;
+    ucs_status_t status       = prepare(worker, (inbox == NULL) ? NULL : inbox->conn->iface);
     int found;
 
     if (status != UCS_OK) {

@@ -187,10 +187,10 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
 /* Puts the endpoint on the worker's list of those to be looked after by progress. */
 void cw_ep_reap_later(struct ucp_ep *ep);
 
-/* Whether a packet of this length, beside its header of 8 bytes, may go into a cell now. */
-static CW_INLINE int cw_ep_has_cell(const struct ucp_ep *ep, size_t length)
+/* Whether a packet of this length, beside its header of 8 bytes, may be given to cw_cell_put now. */
+static CW_INLINE int cw_ep_can_put(const struct ucp_ep *ep, size_t length)
 {
-    return length <= CW_CELL_SHORT && cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending);
+    return length <= CW_CELL_SHORT && cw_cell_can_put(ep->cells, length) && cw_list_empty(&ep->pending);
 }
 
 /* Whether there is a byte area beside the cells, for longer ones. */

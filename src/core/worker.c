@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cell_take.h"
 #include "base/log.h"
 #include "core/ep.h"
 #include "os/random.h"
@@ -369,7 +370,7 @@ static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
 
 unsigned cw_worker_progress(struct ucp_worker *worker)
 {
-    const struct cw_consumer *inbox = *worker->inbox;
+    struct cw_consumer *inbox = *worker->inbox;
     const struct cw_iface *idle;
     unsigned count = 0, i;
 
@@ -401,10 +402,9 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
 /* Hands up one packet. Its cell stays as it is until the producer is told. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
-    const struct cw_cell *cell = inbox->cell;
+    const void *data = cw_cell_pass(inbox, seen);
 
-    cw_cell_pass(inbox);
-    worker->packet(inbox->conn, cw_cell_id(seen), cell->data, seen >> 16);
+    worker->packet(inbox->conn, cw_cell_id(seen), data, seen >> 16);
     cw_cell_passed(inbox);
 }
 

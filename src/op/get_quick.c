@@ -91,8 +91,9 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
     struct cw_request *request;
     struct cw_get *get;
 
-    if (rma == NULL || !cw_ep_has_cell(ep, sizeof(*packet) - sizeof(uint64_t)) || !cw_list_empty(&rma->queue) ||
-        rma->running || rma->absent > 0 || !is_possible(ep, length, rkey) || is_much(ep, length)) {
+    if (rma == NULL || !cw_ep_can_put(ep, sizeof(*packet) - sizeof(uint64_t)) || !cw_list_empty(&rma->queue) ||
+        !cw_cell_is_next(ep->cells) || rma->running || rma->absent > 0 || !is_possible(ep, length, rkey) ||
+        is_much(ep, length)) {
         return NULL;
     }
     request = cw_request_get_inline(ep->worker, param, CW_REQUEST_SEND);

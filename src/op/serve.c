@@ -227,7 +227,7 @@ static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
 
 static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
 {
-    return get->length <= CW_CELL_SHORT && get->length <= get->piece && cw_ep_has_cell(ep, get->length);
+    return get->length <= get->piece && cw_ep_can_put(ep, get->length) && cw_cell_is_next(ep->cells);
 }
 
 /* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */

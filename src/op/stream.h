@@ -129,7 +129,7 @@ static CW_INLINE int cw_stream_has_cell(const struct ucp_ep *ep, size_t length)
 {
     const struct cw_stream *stream = ep->stream;
 
-    return length > 0 && cw_ep_has_cell(ep, length) && stream != NULL &&
+    return length > 0 && cw_ep_can_put(ep, length) && stream != NULL &&
            length <= CW_STREAM_WINDOW - (stream->sent - stream->credited);
 }
 

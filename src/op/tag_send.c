@@ -147,7 +147,7 @@ static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buff
 ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                    const ucp_request_param_t *param)
 {
-    if (cw_likely(cw_ep_has_cell(ep, length) && cw_credit_has(ep, length))) {
+    if (cw_likely(cw_ep_can_put(ep, length) && cw_credit_has(ep, length))) {
         cw_credit_sent(ep, length);
         cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
         cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);

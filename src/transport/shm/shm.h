@@ -99,8 +99,8 @@ struct shm_conn {
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word that we may write in the peer's process */
     uint64_t deadline_ns;           /* of a GREETING */
-    uint64_t cool_seen;             /* cells received when shm_idle.c looked last */
-    uint64_t seen[2];               /* shm_trim.c: cells sent and received when it looked last */
+    uint64_t cool_seen;             /* cw_cell_read_mark when shm_idle.c looked last */
+    uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
     uint64_t rested;                /* bytes sent when nothing was to be given back ... */
     uint64_t announced;             /* ... and those of messages since then that the wide area would have taken */
     uint64_t blocked_ns;            /* when `blocked` was set; */
@@ -170,7 +170,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 6u
+#define SHM_VERSION 7u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)

@@ -225,13 +225,15 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_conn *conn, uint64_t word)
 {
     unsigned count = 0;
+    const void *data;
 
     cw_cell_answering(&conn->tx);
     do {
         count++;
         if (cw_likely(cw_cell_length(word) <= CW_CELL_DATA)) {
-            upcalls->packet(&conn->super, cw_cell_id(word), conn->rx.cell->data, cw_cell_length(word));
-            cw_cell_advance(&conn->rx);
+            data = cw_cell_pass(&conn->rx, word);
+            upcalls->packet(&conn->super, cw_cell_id(word), data, cw_cell_length(word));
+            cw_cell_passed(&conn->rx);
         } else if (!receive_longer(conn, word)) {
             break;
         }

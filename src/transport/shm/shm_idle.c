@@ -101,8 +101,8 @@ CW_COLD void cw_shm_ring(struct shm_conn *conn)
 /* Of one that is looked at: one step towards not being looked at, if nothing came since the last round. */
 static void cool(struct shm_iface *iface, struct shm_conn *conn)
 {
-    if (conn->blocked || conn->hangup || conn->cool_seen != cw_cell_num_read(&conn->rx)) {
-        conn->cool_seen = cw_cell_num_read(&conn->rx);
+    if (conn->blocked || conn->hangup || conn->cool_seen != cw_cell_read_mark(&conn->rx)) {
+        conn->cool_seen = cw_cell_read_mark(&conn->rx);
         cw_shm_warm(conn);
     } else if (conn->heat == SHM_HOT) {
         conn->heat = SHM_COOLING;

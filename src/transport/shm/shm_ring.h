@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "base/area.h"
+#include "base/cell_take.h"
 #include "base/compiler.h"
 
 struct shm_ring_control {

@@ -180,7 +180,7 @@ void cw_shm_trim_end(struct shm_conn *conn)
 /* Whether to look again. */
 static int trim(struct shm_conn *conn)
 {
-    const uint64_t sent = cw_cell_num_sent(&conn->tx), received = cw_cell_num_read(&conn->rx);
+    const uint64_t sent = cw_cell_sent_mark(&conn->tx), received = cw_cell_read_mark(&conn->rx);
 
     if (conn->seen[0] != sent || conn->seen[1] != received) {
         conn->seen[0]    = sent;
