@@ -8,6 +8,7 @@
 #define CW_BASE_AREA_H
 
 #include "base/cell.h"
+#include "os/clock.h"
 
 /* Bytes that a packet of this length takes from the byte area at position `at`, with the rest of the area if it must
  * start at its beginning. */
@@ -48,9 +49,50 @@ static inline void cw_area_look_ahead(struct cw_consumer *consumer, uint32_t len
     consumer->ahead_end = consumer->ahead + ((length <= CW_AREA_FEW) ? lines : 0);
 }
 
+/* A packet of this length has taken its room. */
+static inline void cw_area_taken(struct cw_producer *producer, uint64_t length)
+{
+    producer->byte_count += cw_area_needed(producer->byte_count, length, producer->num_bytes);
+    producer->claim_end   = producer->claim;
+}
+
 /* After a packet: the next one is likely to be as long, and the consumer has its lines in its cache since the last lap.
- * They are fetched for writing. */
-void cw_area_fetch_ahead(const struct cw_producer *producer, uint64_t length);
+ * They are fetched for writing, or claimed in idle rounds. */
+void cw_area_fetch_ahead(struct cw_producer *producer, uint64_t length);
+
+/* Up to this length libc copies by vectors. Beyond it takes whole lines without fetching them (`rep movsb`), on some
+ * processors; so longer copies into the area are timed now and then, without a claim before. */
+#define CW_AREA_VECTORS 2176u
+
+/* One ended; begin_ns 0: it was not timed. */
+void cw_area_copied(struct cw_producer *producer, uint64_t length, uint64_t begin_ns);
+
+/* Around any copy: 0, or when it began. */
+static inline uint64_t cw_area_copy_begins(const struct cw_producer *producer, uint64_t length)
+{
+    return cw_unlikely(length > CW_AREA_VECTORS && producer->until_timed == 0) ? cw_clock_ns() : 0;
+}
+
+static inline void cw_area_copy_ends(struct cw_producer *producer, uint64_t length, uint64_t begin_ns)
+{
+    if (length > CW_AREA_VECTORS) {
+        cw_area_copied(producer, length, begin_ns);
+    }
+}
+
+/* A copy of so many bytes to lines that were not claimed took so long. */
+void cw_area_note(struct cw_producer *producer, uint64_t length, uint64_t ns);
+
+/* Some of them. */
+void cw_area_claim_some(struct cw_producer *producer);
+
+/* In an idle round: a few lines that are to be claimed are written to, so that no copy waits for them. */
+static inline void cw_area_claim(struct cw_producer *producer)
+{
+    if (cw_unlikely(producer->claim != producer->claim_end)) {
+        cw_area_claim_some(producer);
+    }
+}
 
 /* Room for a packet that does not fit a cell, if that needs nothing but room that is known; else NULL. */
 static inline char *cw_area_take(struct cw_producer *producer, uint64_t length)

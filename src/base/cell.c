@@ -10,7 +10,7 @@
 static struct cw_cell nothing;
 
 struct cw_producer cw_cell_no_producer;
-struct cw_consumer cw_cell_no_consumer = {.cell = &nothing};
+struct cw_consumer cw_cell_no_consumer = {.cell = &nothing, .answers = &cw_cell_no_producer};
 
 /* As many cells as are known to be free, in this lap. */
 static void set_stop(struct cw_producer *producer)

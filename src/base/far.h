@@ -44,6 +44,12 @@ static inline void cw_far_new_memory(struct cw_far *far)
     }
 }
 
+/* The next long copy goes through the caches and is not timed. */
+static inline int cw_far_is_plain(const struct cw_far *far)
+{
+    return !CW_FAR_HELPS || (!far->past && (far->left > 0 || far->skip > 0));
+}
+
 /* Of at least that length. */
 void cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length);
 

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/area.h"
 #include "base/cell_take.h"
 #include "base/log.h"
 #include "core/ep.h"
@@ -387,6 +388,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     if (count == 0) {
         cw_cell_fetch(*worker->inbox);
+        cw_area_claim((*worker->inbox)->answers);
         worker->idle_rounds++;
         count = poll_idle(worker);
     } else if (worker->round % ROUNDS_PER_IFACES == 0) {

@@ -94,7 +94,8 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     iface->peer_memory     = params->peer_memory;
     iface->quiet_conn      = (struct cw_conn){.iface = &iface->super};
     iface->quiet           = (struct cw_consumer){.cell = &iface->quiet_cell, .most = CW_CELL_MOST,
-                                                  .conn = &iface->quiet_conn};
+                                                  .conn = &iface->quiet_conn,
+                                                  .answers = &cw_cell_no_producer};
     cw_shm_inbox(iface);
     iface->listener.fd     = -1;
     iface->listener.ready  = cw_shm_accept_ready;

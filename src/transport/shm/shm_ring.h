@@ -90,6 +90,7 @@ static inline void shm_producer_use(struct cw_producer *producer, char *bytes, u
 {
     producer->bytes     = bytes;
     producer->num_bytes = num_bytes;
+    producer->claim_end = producer->claim;
     producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
     cw_far_new_memory(&producer->far);
 }
@@ -139,6 +140,7 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
     if (length <= CW_CELL_DATA) {
         return producer->cell->data;
     }
+    producer->claim_end = producer->claim; /* what is written from now on stays */
     return producer->bytes + cw_area_place(producer->byte_count, length, producer->num_bytes);
 }
 
@@ -146,7 +148,7 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
 static inline void shm_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
 {
     if (length > CW_CELL_DATA) {
-        producer->byte_count += cw_area_needed(producer->byte_count, length, producer->num_bytes);
+        cw_area_taken(producer, length);
     }
     cw_cell_publish(producer, length, id);
 }

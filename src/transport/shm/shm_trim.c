@@ -85,7 +85,7 @@ void cw_shm_trim_later(struct shm_conn *conn)
 }
 
 /* All but the page of the next cell. */
-static void give_back(const struct cw_producer *ring)
+static void give_back(struct cw_producer *ring)
 {
     char *const cells = (char *)ring->cells, *const end = (char *)ring->cells_end;
     char *const next  = cells + (((char *)ring->cell - cells) & ~(ptrdiff_t)(SHM_PAGE - 1));
@@ -95,6 +95,7 @@ static void give_back(const struct cw_producer *ring)
         cw_shm_give_back(next + SHM_PAGE, (size_t)(end - next) - SHM_PAGE);
     }
     cw_shm_give_back(ring->bytes - SHM_BYTES_LEAD, (size_t)ring->num_bytes + SHM_PAGE);
+    ring->claim_end = ring->claim;
 }
 
 static void use_area(struct shm_conn *conn, int wide)
