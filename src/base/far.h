@@ -33,7 +33,7 @@ struct cw_far {
 #define CW_FAR_LEAST 4096u
 
 /* So many bytes are not looked at where copies take time that tells nothing: a lap of a ring. */
-#define CW_FAR_LAP (1u << 20)
+#define CW_FAR_LAP (2u << 20)
 
 /* The memory is touched for the first time. */
 static inline void cw_far_new_memory(struct cw_far *far)

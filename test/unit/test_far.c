@@ -13,7 +13,7 @@
 
 #include "base/far.h"
 
-enum { PAGE = 4096, LONGEST = 2 * PAGE + 77, CALM = 31, LAP = 1 << 20, PAST = 512 << 20, NEVER = 5000 };
+enum { PAGE = 4096, LONGEST = 2 * PAGE + 77, CALM = 31, LAP = 2 << 20, PAST = 512 << 20, NEVER = 5000 };
 
 static uint8_t source[4 * PAGE], dest[4 * PAGE];
 

@@ -28,7 +28,7 @@
 #define SHM_MAX_CELL_SHIFT 16u
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
-#define SHM_WIDE_BYTES     (1u << 20)
+#define SHM_WIDE_BYTES     (2u << 20)
 #define SHM_BYTES_LEAD     56u      /* what follows the 8 bytes of the commonest headers begins a cache line */
 
 enum shm_conn_state {
@@ -40,10 +40,10 @@ enum shm_conn_state {
 };
 
 /* The longest packet that finds room in any case: it may have to skip nearly its own length at the end of the area, and
- * up to a quarter of that was read, but not told. */
+ * up to a quarter of that was read, but not told. In a wide one half of that: its reader waits for all of it. */
 static inline size_t shm_max_whole(uint32_t num_bytes)
 {
-    return num_bytes / 8 * 3;
+    return (num_bytes == SHM_WIDE_BYTES) ? SHM_WIDE_BYTES / 16 * 3 : num_bytes / 8 * 3;
 }
 
 /* Whether progress looks at a connection (shm_idle.c). */
