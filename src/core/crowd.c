@@ -57,12 +57,21 @@ void cw_worker_yield(struct ucp_worker *worker)
     cw_worker_leave(worker);
 }
 
+/* Unless told, only where threads share a worker: processes that outnumber processors have their own way of waiting
+ * (docs/decisions/threads.md). */
+static int gives_way(const struct ucp_worker *worker)
+{
+    const int setting = worker->context->config->progress_yield;
+
+    return (setting == CW_ON_OFF_AUTO) ? worker->mt : setting == CW_ON;
+}
+
 void cw_worker_crowded(struct ucp_worker *worker, uint64_t ticks)
 {
     struct cw_crowd *crowd  = &worker->crowd;
     const uint64_t patience = cw_crowd_is_habit(crowd) ? CW_CLOCK_TICKS_SHORT / 4 : CW_CLOCK_TICKS_SHORT;
 
-    if (!worker->context->config->progress_yield) {
+    if (!gives_way(worker)) {
         crowd->rest_until = UINT64_MAX;
         return;
     }
