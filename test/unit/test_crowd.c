@@ -10,7 +10,10 @@
 
 #include <cmocka.h>
 
+#include "core/config.h"
+#include "core/context.h"
 #include "core/crowd.h"
+#include "core/worker.h"
 #include "os/clock.h"
 
 #define USEC UINT64_C(1000)
@@ -117,6 +120,31 @@ static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
     assert_in_range(given, 2, 250);
 }
 
+/* Processes that outnumber processors have their own way of waiting; threads that share a worker have not. */
+static void without_being_told_only_shared_workers_give_way(void **state)
+{
+    static const struct {
+        int setting;
+        uint8_t mt, gives_way;
+    } cases[] = {{CW_OFF, 0, 0}, {CW_OFF, 1, 0}, {CW_ON, 0, 1}, {CW_ON, 1, 1}, {CW_ON_OFF_AUTO, 0, 0},
+                 {CW_ON_OFF_AUTO, 1, 1}};
+    static struct cw_config config;
+    static struct ucp_context context = {.config = &config};
+    static struct ucp_worker worker;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        config.progress_yield = cases[i].setting;
+        worker.context        = &context;
+        worker.mt             = cases[i].mt;
+        worker.crowd          = (struct cw_crowd){.idle_since = ticks(MSEC)};
+        cw_worker_crowded(&worker, ticks(MSEC));
+        assert_int_equal(worker.crowd.yields > 0, cases[i].gives_way);
+        assert_int_equal(worker.crowd.rest_until == UINT64_MAX, !cases[i].gives_way);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -125,6 +153,7 @@ int main(void)
         cmocka_unit_test(who_meets_one_that_gives_way_goes_on),
         cmocka_unit_test(a_yield_that_took_long_by_itself_met_nobody),
         cmocka_unit_test(who_meets_one_that_only_computes_keeps_its_turns),
+        cmocka_unit_test(without_being_told_only_shared_workers_give_way),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
