@@ -190,7 +190,7 @@ def newer_versions(rows):
 
 
 def suite_table(suite, rows):
-    names = [name for name in ("bare", "causeway", "reference", "ref. tool")
+    names = [name for name in ("bare", "bare ring", "causeway", "reference", "ref. tool")
              if any(name in row["samples"] for row in rows)]
     names += newer_versions(rows)
     bases = [name for name in names if name != "causeway" and "causeway" in names]

@@ -302,6 +302,30 @@ def bare_remote_source(settings, kind, size=8):
     return measure
 
 
+def bare_ring_source(settings, kinds, size=8):
+    """MB/s through a bare ring of shared memory, or messages a second of lines: the fastest of these kinds."""
+    counts = {}
+
+    def one(kind):
+        command = [os.path.join(settings.bindir, "bare_ring"), "-c", ",".join(settings.cpus), "-k", kind,
+                   "-s", str(size)]
+        if kind not in counts:
+            probe = key_values(run(command + ["-n", "3", "-w", "1"], dict(os.environ)))
+            counts[kind] = max(3, int(settings.seconds * 1e9 / (2 * probe["oneway_ns_p50"] + 1)))
+        found = key_values(run(command + ["-n", str(counts[kind]), "-w", "2"], dict(os.environ)))
+        amount = found["messages_per_trip"] if size == 8 else found["bytes_per_trip"] / 1048576
+        return amount / (2 * found["oneway_ns_mean"]) * 1e9
+
+    return lambda: max(one(kind) for kind in kinds)
+
+
+def rate_sources(settings, tools, transport, test):
+    """Messages of 8 bytes a second."""
+    sources = {"bare": bare_ring_source(settings, ["lines", "cells"])} if transport == "shm" else {}
+    sources.update({tool.name: tool_source(settings, tool, transport, test, 8, "rate", least=2000) for tool in tools})
+    return sources
+
+
 def startup_source(settings, tool, key, options=(), transport=None, runs=3, program="bench_startup"):
     def measure():
         command = [os.path.join(settings.bindir, program)] + list(options)
@@ -322,9 +346,7 @@ def latency_rows(settings, tools):
 
 def rate_rows(settings, tools):
     for transport in TRANSPORTS:
-        sources = {tool.name: tool_source(settings, tool, transport, "tag_bw", 8, "rate", least=2000)
-                   for tool in tools}
-        yield Row("rate", f"{transport}, 8 B", "msg/s", "more", sources)
+        yield Row("rate", f"{transport}, 8 B", "msg/s", "more", rate_sources(settings, tools, transport, "tag_bw"))
 
 
 def least_messages(size):
@@ -336,6 +358,8 @@ def bandwidth_row(settings, tools, suite, transport, test, size):
     sources = {}
     if suite == "bandwidth" and transport == "tcp":
         sources["bare"] = bare_bandwidth_source(settings, size)
+    if suite != "am" and transport == "shm" and size > 1024:  # shorter ones go otherwise
+        sources["bare"] = bare_ring_source(settings, ["copy", "past"], size)
     for tool in tools:
         sources[tool.name] = tool_source(settings, tool, transport, test, size, "mbps", least=least_messages(size))
     return Row(suite, f"{transport}, {report.size_text(size)}", "MB/s", "more", sources)
@@ -373,8 +397,7 @@ def family_rows(suite, latency_test, bandwidth_test):
             yield Row(suite, f"{transport}, 8 B, median", "usec", "less",
                       {tool.name: tool_source(settings, tool, transport, latency_test, 8, "p50_us") for tool in tools})
             yield Row(suite, f"{transport}, 8 B, rate", "msg/s", "more",
-                      {tool.name: tool_source(settings, tool, transport, bandwidth_test, 8, "rate", least=2000)
-                       for tool in tools})
+                      rate_sources(settings, tools, transport, bandwidth_test))
             for size in FAMILY_SIZES:
                 if size <= settings.largest:
                     yield bandwidth_row(settings, tools, suite, transport, bandwidth_test, size)
@@ -411,6 +434,8 @@ def rma_latency_row(settings, tools, transport, name, test, bare=None, options=(
 
 def rma_bandwidth_row(settings, tools, transport, name, test, size, bare=None, options=()):
     sources = {"bare": bare} if bare else {}
+    if transport == "shm" and "--user-memory" in options:
+        sources["bare ring"] = bare_ring_source(settings, ["copy", "past"], size)
     for tool in tools:
         sources[tool.name] = rma_source(settings, tool, transport, test, size, "mbps", options, least_messages(size))
     return Row("rma", f"{transport}, {name}, {report.size_text(size)}", "MB/s", "more", sources)
