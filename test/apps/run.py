@@ -256,9 +256,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description="Runs a program of an MPI library over our libucp.")
     for name in ("--lib", "--work"):
         parser.add_argument(name, required=True)
-    for name in ("--set", "--launch", "--expect", "--refuse"):
+    for name in ("--set", "--launch", "--expect", "--refuse", "--need"):
         parser.add_argument(name, action="append", default=[])
-    for name in ("--input", "--output", "--osc", "--need"):
+    for name in ("--input", "--output", "--osc"):
         parser.add_argument(name)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("mpi", choices=sorted(LAUNCH))
@@ -273,8 +273,9 @@ def parse_arguments():
 
 def main():
     options = parse_arguments()
-    if options.need is not None and not os.path.exists(options.need):
-        skip("there is no %s on this machine" % options.need)
+    for path in options.need:
+        if not os.path.exists(path):
+            skip("there is no %s on this machine" % path)
     if options.source:
         program = compiled(options.mpi, os.path.join(HERE, options.program), options.work)
         options.expect.append("^%s: passed" % os.path.basename(program))
