@@ -11,6 +11,7 @@
 #define _GNU_SOURCE
 #include "bare.h"
 
+#include <inttypes.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -204,8 +205,9 @@ static void pong(uint64_t trip)
 
 static void show(void)
 {
-    printf("bytes_per_trip %llu\nmessages_per_trip %llu\n", (unsigned long long)(messages * size),
-           (unsigned long long)messages);
+    const uint64_t bytes = messages * size;
+
+    printf("bytes_per_trip %" PRIu64 "\nmessages_per_trip %" PRIu64 "\n", bytes, messages);
 }
 
 int main(int argc, char **argv)
