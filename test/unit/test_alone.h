@@ -9,12 +9,23 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
 #include <ucp/api/ucp.h>
 
 enum { CW_ALONE_ROUNDS = 100000 };
+
+/* Whether there is a context with these features now, and a worker that has nobody else to talk to. */
+static inline int cw_alone_open(uint64_t features, ucp_context_h *context, ucp_worker_h *alone)
+{
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = features};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+
+    setenv("UCX_TLS", "self", 1);
+    return ucp_init(&params, NULL, context) == UCS_OK && ucp_worker_create(*context, &worker_params, alone) == UCS_OK;
+}
 
 /* Ends the request as well. */
 static inline ucs_status_t cw_alone_wait(ucp_worker_h alone, ucs_status_ptr_t result)

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "test_random.h"
 #include "transport/shm/shm_ring.h"
 
 #define AREA 4096u
@@ -31,27 +32,6 @@ struct ring {
     struct cw_cell *cells;
     char *bytes;
 };
-
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ (value >> 31)) * 0x7fb5d329728ea185u;
-    value = (value ^ (value >> 27)) * 0x81dadef4bc2dd44du;
-    return value ^ (value >> 33);
-}
-
-static uint64_t random_state;
-
-static uint64_t next_random(void)
-{
-    return mix(random_state++);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    random_state = 1;
-    return 0;
-}
 
 static void ring_bell(struct cw_producer *producer)
 {

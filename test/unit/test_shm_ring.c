@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "test_random.h"
 #include "transport/shm/shm.h"
 
 #define GUARD      4096u
@@ -31,27 +32,6 @@ struct ring {
     uint64_t received;
     uint64_t seed;
 };
-
-static uint64_t mix(uint64_t value)
-{
-    value = (value ^ (value >> 31)) * 0x7fb5d329728ea185u;
-    value = (value ^ (value >> 27)) * 0x81dadef4bc2dd44du;
-    return value ^ (value >> 33);
-}
-
-static uint64_t random_state;
-
-static uint64_t next_random(void)
-{
-    return mix(random_state++);
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    random_state = 1;
-    return 0;
-}
 
 /* guard | control | guard | cells | guard | bytes | guard */
 static void ring_new(struct ring *ring, uint32_t cell_shift, uint32_t num_bytes)

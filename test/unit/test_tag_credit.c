@@ -55,13 +55,9 @@ static void test_credit_before_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_credit_before_room)};
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
     int failed;
 
-    setenv("UCX_TLS", "self", 1);
-    if (ucp_init(&params, NULL, &context) != UCS_OK ||
-        ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
+    if (!cw_alone_open(UCP_FEATURE_TAG, &context, &worker)) {
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -141,13 +141,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_synchronous_is_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credit_of_longer_messages, set_up, tear_down),
     };
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
     int failed;
 
-    setenv("UCX_TLS", "self", 1);
-    if (ucp_init(&params, NULL, &context) != UCS_OK ||
-        ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
+    if (!cw_alone_open(UCP_FEATURE_TAG, &context, &worker)) {
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
