@@ -211,7 +211,8 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, c
     request->send     = amo_send;
     request->release  = amo_release;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_AMO_SENT, 0, amo->packet.size);
-    return cw_rma_post(request, (param == NULL) ? 0 : param->op_attr_mask, NULL);
+    return (param == NULL) ? cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL) :
+           cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, NULL);
 }
 
 static ucs_status_ptr_t start(struct ucp_ep *ep, struct amo *amo, const ucp_request_param_t *param)

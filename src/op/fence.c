@@ -74,7 +74,7 @@ static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct
     request->send    = send;
     request->release = release;
     rma->ep->fences++;
-    result = cw_rma_post(request, 0, NULL);
+    result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
     if (UCS_PTR_IS_PTR(result)) {
         cw_request_release(request, 0);
     }

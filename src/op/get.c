@@ -232,7 +232,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     request->release = release;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, get->cursor.length);
     return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
-           cw_rma_post(request, param->op_attr_mask, keep);
+           cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
 }
 
 /* By loads, of any datatype; a request only if the program wants to see one. */

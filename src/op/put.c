@@ -335,6 +335,15 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
     return UCS_STATUS_PTR((status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
 }
 
+/* Whether it will be announced, as far as that is known by now. */
+static int is_announced(const struct ucp_ep *ep, const struct cw_send *send)
+{
+    const struct cw_iface *iface = (ep->state == CW_EP_OPEN) ? ep->conn->iface : NULL;
+
+    return iface != NULL && cw_protocol_announces_put(iface->plan, iface->limits.max_bcopy, sizeof(struct cw_wire_put),
+                                                      iface->limits.max_placed, send->cursor.length, send->fast);
+}
+
 static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address,
                                     struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
@@ -360,7 +369,8 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     request->send     = attempt;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);
     return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
-           cw_rma_post(request, param->op_attr_mask, keep);
+           cw_rma_post(request, param->op_attr_mask,
+                       cw_unlikely(is_announced(ep, send)) ? CW_RMA_COLLECTED : CW_RMA_FOLLOWS, keep);
 }
 
 /* Whether packets may go now, if there is a way for them that needs no request. */
@@ -440,7 +450,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     }
     if (cw_copy_is_possible(ep, &rkey->key)) {
         status = fits_ledger(ep, length, rkey) ? cw_ledger_send(ep, rkey, address, &parcel) : CW_AGAIN;
-    } else if (fits_short(ep, length)) {
+    } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
         status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
@@ -448,6 +458,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         if (status == UCS_OK) {
             ep->rma->sent_mark++;
             cw_ep_owes_rma(ep);
+            cw_ep_sent_alone(ep);
         }
     }
     if (status == CW_AGAIN || status == CW_HOLD) {

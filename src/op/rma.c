@@ -64,7 +64,7 @@ static void put_inflight(struct cw_request *request)
 }
 
 /* UCS_OK: the queue is empty or waits for what kicks it; CW_AGAIN, CW_LATER: it waits for its turn. */
-static ucs_status_t run_queue(struct cw_rma *rma)
+static ucs_status_t run_some(struct cw_rma *rma)
 {
     ucs_status_t result = UCS_OK, status;
     struct cw_request *request;
@@ -92,6 +92,21 @@ static ucs_status_t run_queue(struct cw_rma *rma)
         }
     }
     rma->running = 0;
+    return result;
+}
+
+/* As run_some; what several of them send leaves together. */
+static ucs_status_t run_queue(struct cw_rma *rma)
+{
+    struct cw_conn *conn = rma->ep->conn;
+    ucs_status_t result;
+
+    if (rma->queue.next == rma->queue.prev || conn->iface->transport->batch == NULL) {
+        return run_some(rma);
+    }
+    conn->iface->transport->batch(conn, CW_BATCH_LONG);
+    result = run_some(rma);
+    conn->iface->transport->batch(conn, CW_BATCH_END);
     return result;
 }
 
@@ -217,17 +232,42 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
     return cw_request_handle(request);
 }
 
-ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs_status_t (*keep)(struct cw_request *))
+/* What follows another send without progress between leaves with it (docs/decisions/tcp-rate.md), if it may complete in
+ * progress: what carries bytes is given to the transport at once, and what only asks waits in the queue. */
+static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
+{
+    struct ucp_ep *ep = request->ep;
+    const int ready   = cw_ep_ready(ep);
+    ucs_status_t status;
+
+    if (!ready && !cw_ep_gathers(ep)) {
+        return CW_AGAIN;
+    }
+    if (haste != CW_RMA_AT_ONCE && cw_ep_collects(ep)) {
+        return (haste == CW_RMA_FOLLOWS) ? cw_ep_follow(ep, request) : CW_LATER;
+    }
+    if (!ready) {
+        return CW_AGAIN;
+    }
+    status = request->send(request);
+    cw_ep_sent_alone(ep);
+    return status;
+}
+
+ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
+                             ucs_status_t (*keep)(struct cw_request *))
 {
     struct ucp_ep *ep   = request->ep;
     struct cw_rma *rma  = ep->rma;
-    ucs_status_t status = CW_AGAIN;
+    ucs_status_t status;
 
     if (!cw_list_empty(&rma->queue) || rma->running) {
         return enqueue(request, CW_HOLD, keep);
     }
-    if (cw_ep_ready(ep)) {
-        status = request->send(request);
+    status = first_attempt(request, (attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL) ? CW_RMA_AT_ONCE : haste);
+    if (request->flags & CW_REQUEST_HANDED_OVER) {
+        cw_ep_queue(ep, request);
+        return cw_request_handle(request);
     }
     switch (status) {
     case UCS_OK:

@@ -88,6 +88,10 @@ void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
 /* Tells the core whether a flush has to come here. */
 void cw_rma_update(struct cw_rma *rma);
 
+/* An operation that follows another send: it goes at once; its bytes are handed over at once, and leave with those of
+ * the next, or with progress; it waits for progress. */
+enum cw_rma_haste { CW_RMA_AT_ONCE, CW_RMA_FOLLOWS, CW_RMA_COLLECTED };
+
 /*
  * Starts an operation, or puts it into the queue. request->send is its attempt: UCS_OK: complete; UCS_INPROGRESS: under
  * way, the request goes to ep->inflight; CW_RMA_OWNED; CW_AGAIN: the transport has no room; CW_HOLD: it waits for
@@ -95,7 +99,8 @@ void cw_rma_update(struct cw_rma *rma);
  * `keep` (may be NULL) copies what the program may reuse when the request outlives the call. The result is as *_nbx
  * calls define it; on NULL and on errors the request is gone.
  */
-ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, ucs_status_t (*keep)(struct cw_request *));
+ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enum cw_rma_haste haste,
+                             ucs_status_t (*keep)(struct cw_request *));
 
 /* Conditions of operations changed: the queue is looked at in this or the next progress. */
 void cw_rma_kick(struct cw_rma *rma);

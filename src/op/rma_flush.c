@@ -242,7 +242,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
             return UCS_ERR_NO_MEMORY;
         }
         ((struct flush_op *)cw_request_state(request))->local = !confirm_packets;
-        result = cw_rma_post(request, 0, NULL);
+        result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
         if (UCS_PTR_IS_ERR(result)) {
             return UCS_PTR_STATUS(result);
         }

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * System calls of small sends: over TCP at most one for each, and fewer for sends that follow each other; over memory
- * none. A child counts them as a debugger sees them, so nothing escapes. Skipped where the system does not allow that.
+ * System calls of small sends: over TCP at most one for each, and fewer for sends and one-sided operations that follow
+ * each other; over memory none. A child counts them as a debugger sees them, so nothing escapes. Skipped where the
+ * system does not allow that.
  */
-#include "harness.h"
+#include "test_rma_common.h"
 
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { SINGLES = 50, BURST = 64, TAG = 3, AM_ID = 5 };
+enum { SINGLES = 50, BURST = 64, TAG = 3, AM_ID = 5, LONG_PUT = 16384 };
 
 /* Between us and the child. */
 struct board {
@@ -24,17 +26,22 @@ struct board {
     volatile int counting;
     volatile unsigned calls;
     volatile unsigned sends;   /* among them */
+    volatile unsigned pushes;  /* among these: nothing is said to follow at once, so a segment ends */
 };
 
 static struct board *board;
 static pid_t child;
 static int received;
 
-static void count(unsigned long number)
+static void count(uint64_t number, const uint64_t *arguments)
 {
+    const uint64_t flags = (number == SYS_sendto) ? arguments[3] : (number == SYS_sendmsg) ? arguments[2] : 0;
+    const int sends      = number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg ||
+                           number == SYS_write || number == SYS_writev;
+
     board->calls++;
-    board->sends += number == SYS_sendto || number == SYS_sendmsg || number == SYS_sendmmsg || number == SYS_write ||
-                    number == SYS_writev;
+    board->sends  += sends;
+    board->pushes += sends && !(flags & MSG_MORE);
 }
 
 /* The child: returns when it may not, when it is told to stop, or when the program has gone. */
@@ -54,7 +61,7 @@ static void trace(pid_t pid)
                 return;
             }
             if (info.op == PTRACE_SYSCALL_INFO_ENTRY && board->counting) {
-                count(info.entry.nr);
+                count(info.entry.nr, info.entry.args);
             }
             board->state = 1;
         } else if (status >> 16 == 0) {
@@ -144,12 +151,13 @@ static void begin_count(void)
 {
     board->calls    = 0;
     board->sends    = 0;
+    board->pushes   = 0;
     board->counting = 1;
 }
 
 static void open_pair(struct cw_pair *pair)
 {
-    const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_AM};
+    const struct cw_pair_config config = {.features = CW_RMA_FEATURES};
     ucp_am_handler_param_t param;
 
     if (board->state != 1) {
@@ -201,6 +209,55 @@ static void count_sends(struct cw_pair *pair, ucs_status_ptr_t (*send)(ucp_ep_h,
     }
 }
 
+/* One-sided operations, one behind the other: puts, `length` bytes each, or gets. */
+static void count_burst(struct cw_pair *pair, struct cw_target *target, bool get, size_t length, unsigned most)
+{
+    static char local[BURST][LONG_PUT];
+    ucp_request_param_t param = cw_param_none();
+    ucs_status_ptr_t results[BURST];
+    uint64_t address;
+
+    cw_pattern_fill(local, BURST * LONG_PUT, get ? 0 : length);
+    cw_pair_settle(pair);
+    begin_count();
+    for (unsigned i = 0; i < BURST; i++) {
+        address    = target->address + i * length;
+        results[i] = get ? ucp_get_nbx(target->ep, local[0] + i * length, length, address, target->key, &param) :
+                           ucp_put_nbx(target->ep, local[0] + i * length, length, address, target->key, &param);
+    }
+    ucp_worker_progress(pair->tx->worker);
+    board->counting = 0;
+    assert_in_range(board->pushes, 0, most);
+    for (unsigned i = 0; i < BURST; i++) {
+        assert_int_equal(cw_pair_wait(pair, results[i], "one-sided operation"), UCS_OK);
+    }
+    assert_int_equal(cw_target_flush(target), UCS_OK);
+    cw_target_check(target, 0, BURST * length, get ? 3 : length);
+    if (get) {
+        cw_pattern_check(local, BURST * length, 3);
+    }
+}
+
+/* In a few segments: the first one, and whatever the others fill, of long puts as far as the socket takes them. */
+static void test_one_sided(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+    unsigned most;
+
+    open_pair(pair);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, (size_t)BURST * LONG_PUT);
+    cw_target_try(&target, 0);
+    most = cw_test_tls_has("tcp") ? BURST / 8 : 0;
+    count_burst(pair, &target, false, sizeof(uint64_t), most);
+    count_burst(pair, &target, false, LONG_PUT, most);
+    cw_target_fill(&target, 0, target.length, 3);
+    count_burst(pair, &target, true, sizeof(uint64_t), most);
+    count_burst(pair, &target, true, LONG_PUT, most);
+    cw_target_close(&target);
+    cw_pair_close(pair);
+}
+
 static void test_tag(void **state)
 {
     struct cw_pair *pair = *state;
@@ -224,6 +281,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_tag, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_am, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_one_sided, cw_test_setup, cw_test_teardown),
     };
 
     return cmocka_run_group_tests(tests, start_counting, stop_counting);
