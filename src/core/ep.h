@@ -97,6 +97,7 @@ struct ucp_ep {
     uint64_t eager_unread;              /* arrived and kept; let go of here, what the peer was told of and what not */
     uint64_t eager_told;
     uint64_t eager_untold;
+    uint64_t kept;                      /* core/ep_kept.h: bytes that the peer makes us keep */
     char *placing;                      /* op/incoming: where the transport writes the next bytes of a message */
     struct cw_stream *stream;           /* op/: made at first use */
     struct cw_rma *rma;                 /* likewise */

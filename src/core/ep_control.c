@@ -3,7 +3,7 @@
  * Small packets that the library sends on its own account. They keep their place in the endpoint's
  * queue.
  */
-#include "core/ep.h"
+#include "core/ep_kept.h"
 
 #include <assert.h>
 #include <string.h>
@@ -72,11 +72,30 @@ ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *pack
     return UCS_OK;
 }
 
-void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+static void let_go(struct cw_request *request)
 {
-    if (!cw_ep_control_now(ep, id, packet, length) &&
-        cw_ep_control_later(ep, id, packet, length, NULL) != UCS_OK) {
+    cw_ep_let_go(request->ep, CW_KEPT_ONE);
+}
+
+/* Not at once: the peer does not read, or does not get to it. */
+static void send_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    static struct cw_log_limit limit;
+
+    if (!cw_ep_keep(ep, CW_KEPT_ONE)) {
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx does not read what it is answered: UCX_PEER_MEMORY is "
+                           "used up, and its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
+        cw_ep_fail(ep, UCS_ERR_EXCEEDS_LIMIT);
+    } else if (cw_ep_control_later(ep, id, packet, length, let_go) != UCS_OK) {
+        cw_ep_let_go(ep, CW_KEPT_ONE);
         cw_error("no memory to answer the peer of endpoint %p; the endpoint is given up", (void *)ep);
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+    }
+}
+
+void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    if (!cw_ep_control_now(ep, id, packet, length)) {
+        send_later(ep, id, packet, length);
     }
 }

@@ -215,11 +215,25 @@ static char *place(struct cw_incoming *incoming, size_t length)
     return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(incoming->ep->worker, desc, length) : NULL;
 }
 
+/* Bytes of a message in PIECES, whose memory grows with them. */
+static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const void *data, size_t length)
+{
+    ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);
+
+    if (status == UCS_OK && desc->room > desc->kept) {
+        if (!cw_ep_keep(ep, desc->room - desc->kept)) {
+            return UCS_ERR_EXCEEDS_LIMIT;
+        }
+        desc->kept = desc->room;
+    }
+    return status;
+}
+
 static ucs_status_t piece(struct cw_incoming *incoming, const void *data, size_t length)
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
 
-    return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_add(incoming->ep->worker, desc, data, length) : UCS_OK;
+    return (desc->state == CW_AM_DESC_PIECES) ? add_piece(incoming->ep, desc, data, length) : UCS_OK;
 }
 
 static void complete(struct cw_incoming *incoming)
@@ -232,6 +246,7 @@ static void complete(struct cw_incoming *incoming)
                                .length        = incoming->total};
     const struct cw_am_handler *handler;
 
+    cw_ep_let_go(incoming->ep, desc->kept);
     cw_incoming_detach(incoming);
     desc           = cw_am_pieces_end(message.ep->worker, desc);
     message.header = (char *)cw_am_desc_data(desc) + message.length;
@@ -266,6 +281,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_am_first first;
     struct message message;
     struct cw_am_desc *desc;
+    ucs_status_t status;
     uint64_t total;
 
     if (length < sizeof(first)) {
@@ -285,10 +301,10 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (desc->state == CW_AM_DESC_PIECES &&
-        cw_am_pieces_add(ep->worker, desc, message.data, message.length) != UCS_OK) {
+    status = (desc->state == CW_AM_DESC_PIECES) ? add_piece(ep, desc, message.data, message.length) : UCS_OK;
+    if (status != UCS_OK) {
         cw_am_desc_free(desc);
-        return UCS_ERR_NO_MEMORY;
+        return status;
     }
     desc->in.kind      = &am_kind;
     desc->in.total     = total;
@@ -347,12 +363,18 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         cw_fetch_refuse(ep, &offer, UCS_ERR_INVALID_PARAM);
         return UCS_OK;
     }
+    if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
+        cw_fetch_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT);
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
     desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_ANNOUNCED);
     if (desc == NULL) {
+        cw_ep_let_go(ep, CW_KEPT_ONE);
         cw_fetch_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
     desc->in.kind  = &am_kind;
+    desc->in.kept  = 1;
     desc->in.total = offer.length;
     desc->send_id  = offer.send_id;
     desc->address  = offer.address;

@@ -37,7 +37,10 @@ enum cw_am_desc_state {
 struct cw_am_desc {
     alignas(16) struct cw_incoming in;
     uint64_t send_id;           /* announced */
-    uint64_t address;
+    union {
+        uint64_t address;       /* announced, likewise */
+        uint64_t kept;          /* PIECES: bytes of room that are counted for the endpoint */
+    };
     void *memory;               /* what to free */
     char *growing;              /* PIECES of a long message: its memory as far as it came; NULL: behind this */
     uint64_t room;              /* for data in it */

@@ -8,7 +8,7 @@
 #ifndef CW_OP_INCOMING_H
 #define CW_OP_INCOMING_H
 
-#include "core/ep.h"
+#include "core/ep_kept.h"
 
 /* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
  * begins the next. */
@@ -37,6 +37,7 @@ struct cw_incoming {
     uint32_t number;                     /* of a message in several packets */
     uint8_t in_pieces;                   /* NEXT packets are expected */
     uint8_t placing;                     /* one is being received in place */
+    uint8_t kept;                        /* CW_KEPT_ONE is counted for it, until it is detached */
 };
 
 static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *ep)
@@ -61,6 +62,9 @@ static inline void cw_incoming_detach(struct cw_incoming *incoming)
 
     if (ep != NULL) {
         incoming->ep = NULL;
+        if (incoming->kept) {
+            cw_ep_let_go(ep, CW_KEPT_ONE);
+        }
         cw_list_remove(&incoming->link);
         cw_ep_unused(ep);
     }

@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/probe.h"
+#include "core/ep_kept.h"
 #include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
@@ -95,7 +96,9 @@ CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_sta
     cw_log_ratelimited(&limit, CW_LOG_ERROR,
                        "a packet (id %u, %zu bytes) from worker %016llx cannot be taken: %s; its connection is closed",
                        id, length, (unsigned long long)cw_ep_peer_uid(ep),
-                       (status == UCS_ERR_NO_MEMORY) ? "no memory" : "it breaks the protocol");
+                       (status == UCS_ERR_NO_MEMORY)     ? "no memory" :
+                       (status == UCS_ERR_EXCEEDS_LIMIT) ? "it makes us keep more than UCX_PEER_MEMORY" :
+                                                           "it breaks the protocol");
     cw_count(ep->worker, CW_COUNT_BAD_PACKETS, 1);
     cw_ep_fail(ep, status);
 }
@@ -173,6 +176,20 @@ void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t
     } else {
         cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* what is sent in order is not lost */
     }
+}
+
+int cw_op_leave(struct ucp_worker *worker, uint64_t bytes)
+{
+    static struct cw_log_limit limit;
+    struct cw_op_state *state = cw_op_state(worker);
+
+    if (state->left + bytes > cw_kept_limit(worker)) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN, "worker %s: peers that are gone have left more messages than "
+                           "UCX_PEER_MEMORY; further ones are dropped", worker->name);
+        return 0;
+    }
+    state->left += bytes;
+    return 1;
 }
 
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker)

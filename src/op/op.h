@@ -25,12 +25,16 @@ struct cw_op_state {
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
     struct ucp_recv_desc *spare_tags; /* small ones, for the next unexpected messages; op/tag_desc.h */
     unsigned num_spare_tags;
+    uint64_t left;              /* bytes that peers that are gone have left to be received; core/ep_kept.h */
 };
 
 static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
 {
     return worker->op_state;
 }
+
+/* A peer that is gone has left so much. 0: nothing more is kept, and a line in the log tells so. */
+int cw_op_leave(struct ucp_worker *worker, uint64_t bytes);
 
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
 void cw_op_worker_cleanup(struct ucp_worker *worker);

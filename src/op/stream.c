@@ -120,6 +120,28 @@ static void drop_unread(struct cw_stream *stream)
     cw_stream_consume(stream, length);
 }
 
+/* Whether somebody can and may read what is unread of a lost endpoint. */
+static int is_left(struct cw_stream *stream)
+{
+    const struct ucp_ep *ep = stream->ep;
+    const uint64_t bytes    = stream->unread + sizeof(*stream) + sizeof(*ep);
+
+    if (!ep->unread || ep->closed || !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
+                                       (ep->peer_closed && ep->meeting != NULL))) {
+        return 0;
+    }
+    if (!ep->user && stream->left == 0 && cw_op_leave(ep->worker, bytes)) {
+        stream->left = bytes;
+    }
+    return ep->user || stream->left > 0;
+}
+
+static void take_back(struct cw_stream *stream)
+{
+    cw_op_state(stream->ep->worker)->left -= stream->left;
+    stream->left = 0;
+}
+
 void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_stream *stream = ep->stream;
@@ -128,10 +150,10 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         return;
     }
     end_receives(stream, status);
-    if (ep->unread && !ep->closed && ((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
-                                      (ep->peer_closed && ep->meeting != NULL))) {
+    if (is_left(stream)) {
         return; /* the peer ended in good order: what it left can be read (CLS-5) */
     }
+    take_back(stream);
     drop_unread(stream);
     orphan(stream->spare);
     ep->stream = NULL;
@@ -145,6 +167,7 @@ void cw_stream_ep_user_changed(struct ucp_ep *ep)
     if (stream == NULL) {
         return;
     }
+    take_back(stream);
     if (!ep->user) {
         end_receives(stream, UCS_ERR_CANCELED);
         drop_unread(stream);

@@ -65,6 +65,7 @@ struct cw_stream {
     struct cw_stream_segment *spare; /* for short packets, SPARE or USED; NULL: not made yet */
     struct cw_list receives;        /* posted, in order */
     struct cw_list ready_link;      /* cw_op_state.streams */
+    uint64_t left;                  /* counted in cw_op_state.left: its peer is gone, and nobody has the handle */
 };
 
 /* Credits are told in steps of this, so that a sender does not wait for the end of a full window. */

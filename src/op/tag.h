@@ -25,7 +25,8 @@ struct ucp_recv_desc {
     uint64_t address;                /* announced: where it lies at the sender */
     uint8_t announced;               /* by rendezvous: nothing of it is here */
     uint8_t queued;                  /* in the matcher */
-    uint8_t lost;                    /* its connection broke before it was complete */
+    uint8_t lost : 1;                /* its connection broke before it was complete */
+    uint8_t left : 1;                /* it is complete, and its sender is gone; counted in op_state->left */
     uint8_t is_small;                /* has the room of a small one, which may be kept for the next; op/tag_desc.h */
     char data[];                     /* total bytes, unless announced or matched by its first packet */
 };
@@ -95,7 +96,7 @@ void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 /* Stores the next bytes, or swallows them when the receive cannot take them. */
 void cw_tag_store(struct cw_request *request, const void *data, size_t length);
 /* A message got its receive: sends the acknowledgement that its sender may wait for, and gives credit back. */
-void cw_tag_matched(struct ucp_recv_desc *desc);
+void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc);
 /* Begins to fetch an announced message that is in no queue any more, and frees it. As cw_fetch_start. */
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request);
 

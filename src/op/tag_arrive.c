@@ -63,7 +63,7 @@ static void finish(struct cw_request *request)
     cw_request_complete(request, state->status);
 }
 
-void cw_tag_matched(struct ucp_recv_desc *desc)
+void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 {
     const struct cw_wire_tag_ack ack = {.sync_id = htole64(desc->id)};
 
@@ -72,6 +72,8 @@ void cw_tag_matched(struct ucp_recv_desc *desc)
         if (desc->id != 0) {
             cw_ep_send_control(desc->in.ep, CW_PACKET_TAG_ACK, &ack, sizeof(ack));
         }
+    } else if (desc->left) {
+        cw_op_state(worker)->left -= desc->in.total + CW_KEPT_ONE;
     }
     desc->id = 0;
 }
@@ -140,8 +142,11 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 
     if (!desc->announced) {
         desc->id = 0;
-        if (incoming->received == incoming->total) {
-            return; /* complete: it can still be received */
+        if (incoming->received == incoming->total) { /* complete: it can still be received */
+            desc->left = desc->queued && cw_op_leave(ep->worker, incoming->total + CW_KEPT_ONE);
+            if (desc->left || !desc->queued) {
+                return;
+            }
         }
     }
     if (desc->queued) {
@@ -173,6 +178,7 @@ static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total,
         desc->announced = 0;
         desc->queued    = 0;
         desc->lost      = 0;
+        desc->left      = 0;
     }
     return desc;
 }
@@ -379,7 +385,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     cw_tag_begin(desc->request, tag, total);
     cw_dt_collect(cw_tag_cursor(desc->request), total);
     cw_tag_store(desc->request, payload, length);
-    cw_tag_matched(desc);
+    cw_tag_matched(ep->worker, desc);
     return UCS_OK;
 }
 
@@ -403,10 +409,16 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
     if (match == NULL) {
+        if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
+            cw_fetch_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
+            return UCS_ERR_EXCEEDS_LIMIT;
+        }
         desc = new_desc(ep, offer.length, 0, offer.send_id);
         if (desc == NULL) {
+            cw_ep_let_go(ep, CW_KEPT_ONE);
             return UCS_ERR_NO_MEMORY;
         }
+        desc->in.kept   = 1;
         desc->announced = 1;
         desc->address   = offer.address;
         enqueue(ep->worker, desc, le64toh(header.tag));

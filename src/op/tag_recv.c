@@ -123,7 +123,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
         cw_dt_collect(cw_tag_cursor(request), desc->in.total);
     }
     cw_tag_store(request, desc->data, desc->in.received);
-    cw_tag_matched(desc);
+    cw_tag_matched(request->worker, desc);
     if (desc->in.received == desc->in.total) {
         cw_incoming_detach(&desc->in);
         cw_tag_desc_free(request->worker, desc);
@@ -191,7 +191,7 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
         *param->recv_info.tag_info = (ucp_tag_recv_info_t){.sender_tag = message->tag, .length = total};
     }
-    cw_tag_matched(desc);
+    cw_tag_matched(worker, desc);
     cw_incoming_detach(&desc->in);
     cw_tag_desc_free(worker, desc);
     return UCS_STATUS_PTR(UCS_OK);

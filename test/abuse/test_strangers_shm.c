@@ -361,6 +361,38 @@ static void body_silent(void *argument)
     cw_strangers_end();
 }
 
+/* More than may wait: the oldest are shown out, the youngest may still speak. */
+static void body_crowd(void *argument)
+{
+    enum { MORE = 3, ALL = SHM_MAX_GREETINGS + MORE };
+    static int silent[ALL];
+    struct first first;
+    unsigned i;
+    int memory;
+
+    (void)argument;
+    cw_strangers_begin();
+    first  = good_first();
+    memory = new_memory(first.greeting.memory_size, SEALS);
+    cw_visit_begins();
+    for (i = 0; i < ALL; i++) {
+        silent[i] = call();
+        cw_server_progress();
+    }
+    for (i = 0; i < MORE; i++) {
+        cw_server_until(fd_ended, &silent[i]);
+    }
+    cw_check(!fd_ended(&silent[MORE]));
+    send_fds(silent[MORE], &first, sizeof(first), &memory, 1);
+    cw_server_until(has_reply, &silent[MORE]);
+    cw_visit_is_over(MORE);
+    for (i = 0; i < ALL; i++) {
+        (void)close(silent[i]);
+    }
+    (void)close(memory);
+    cw_strangers_end();
+}
+
 static void body_packets(void *argument)
 {
     (void)argument;
@@ -483,6 +515,12 @@ static void test_greetings(void **state)
     cw_child_must_pass(body_greetings, NULL, "wrong greetings");
 }
 
+static void test_crowd(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_crowd, NULL, "a crowd of strangers");
+}
+
 static void test_silent(void **state)
 {
     (void)state;
@@ -518,7 +556,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
         cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_memory_goes),
+        cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_crowd),
     };
 
     cw_log_watch();

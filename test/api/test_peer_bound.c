@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UCX_PEER_MEMORY: what is announced up to the bound can be received in any order and as often as one likes; who
+ * announces more loses the connection, and both sides are told (docs/SECURITY.md).
+ */
+#include "harness.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 40, ROUNDS = 5, NOTE_BYTES = 256 };
+
+static const struct cw_pair_config peer_mode = {.peer_mode = true};
+
+static int bound_teardown(void **state)
+{
+    unsetenv("UCX_PEER_MEMORY");
+    unsetenv("UCX_RNDV_THRESH");
+    return cw_test_teardown(state);
+}
+
+static void open_pair(struct cw_pair *pair)
+{
+    char bound[32];
+
+    snprintf(bound, sizeof(bound), "%d", MANY * NOTE_BYTES);
+    setenv("UCX_PEER_MEMORY", bound, 1);
+    setenv("UCX_RNDV_THRESH", "0", 1);
+    cw_pair_open(pair, &peer_mode);
+}
+
+static void announce(struct cw_pair *pair, struct cw_op *sends, int count)
+{
+    static int values[MANY + 1];
+
+    memset(sends, 0, (size_t)count * sizeof(*sends));
+    for (int i = 0; i < count; i++) {
+        values[i] = i;
+        cw_op_send(&sends[i], pair->tx->ep, &values[i], sizeof(values[i]), (ucp_tag_t)i);
+    }
+    cw_pair_settle(pair);
+}
+
+static void test_as_many_as_the_bound(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_op sends[MANY], recv;
+    int value;
+
+    cw_test_skip_reference("it has no bound");
+    open_pair(pair);
+    for (int round = 0; round < ROUNDS; round++) {
+        announce(pair, sends, MANY);
+        for (int i = 0; i < MANY; i++) {
+            int tag = (round % 2 == 0) ? i : MANY - 1 - i;
+
+            memset(&recv, 0, sizeof(recv));
+            cw_op_recv(&recv, pair->rx->worker, &value, sizeof(value), (ucp_tag_t)tag, CW_TAG_ALL);
+            assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+            assert_int_equal(value, tag);
+        }
+        for (int i = 0; i < MANY; i++) {
+            assert_int_equal(cw_op_wait(pair, &sends[i], "send"), UCS_OK);
+        }
+    }
+}
+
+static void test_one_more(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_op sends[MANY + 1], back = {0};
+    char byte = 0;
+
+    cw_test_skip_reference("it has no bound");
+    open_pair(pair);
+    announce(pair, sends, MANY + 1);
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(cw_op_wait(pair, &sends[i], "send"), UCS_ERR_CONNECTION_RESET);
+    }
+    assert_int_equal(cw_op_wait(pair, &sends[MANY], "the send beyond the bound"), UCS_ERR_EXCEEDS_LIMIT);
+    cw_op_send(&back, pair->rx->ep, &byte, sizeof(byte), 1);
+    assert_int_equal(cw_op_wait(pair, &back, "send of the side that refused"), UCS_ERR_EXCEEDS_LIMIT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_as_many_as_the_bound, cw_test_setup, bound_teardown),
+        cmocka_unit_test_setup_teardown(test_one_more, cw_test_setup, bound_teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,472 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a peer can make this process keep (core/ep_kept.h): announcements, answers that it does not read, active
+ * messages that never end, and what is left of peers that are gone. Up to the bound nothing happens, beyond it the
+ * connection is lost, and what was let go of counts no more.
+ */
+#include <endian.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "test_alone.h"
+#include "test_recorder.h"
+
+#include "core/ep_kept.h"
+#include "core/mem.h"
+#include "op/am_desc.h"
+#include "op/board.h"
+#include "op/op.h"
+#include "op/reach.h"
+#include "wire/key.h"
+#include "wire/rma.h"
+
+enum { MANY = 8, HOLDS = 7, UNKNOWN = 9, PIECE = 60000 };
+
+static const ucp_request_param_t plain;
+
+static ucp_context_h context;
+static ucp_worker_h worker;
+static ucp_ep_h ep;
+static struct cw_iface fake_iface, *real_iface;
+static struct cw_transport fake_transport;
+static void *held[MANY + 1];
+static unsigned num_held;
+
+static void set_limit(uint64_t bytes)
+{
+    ((struct cw_config *)(uintptr_t)context->config)->peer_memory = bytes;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    ep                        = cw_alone_connect(worker, (ucp_ep_params_t){
+                                                             .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                             .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+    real_iface                = ep->conn->iface;
+    fake_iface                = *real_iface;
+    fake_transport            = *real_iface->transport;
+    fake_transport.send_short = fake_short;
+    fake_transport.send_bcopy = fake_bcopy;
+    fake_iface.transport      = &fake_transport;
+    ep->conn->iface           = &fake_iface;
+    num_records = num_held = 0;
+    set_limit(MANY * CW_KEPT_ONE);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    ucp_tag_recv_info_t info;
+    char byte;
+
+    (void)state;
+    blocked = 0;
+    if (ep != NULL) {
+        if (ep->conn != NULL) {
+            ep->conn->iface = real_iface;
+        }
+        ep->err_mode = UCP_ERR_HANDLING_MODE_PEER;
+        cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    }
+    while (ucp_tag_probe_nb(worker, 0, 0, 0, &info) != NULL) {
+        cw_alone_wait(worker, ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &plain));
+    }
+    set_limit(UINT64_MAX);
+    return 0;
+}
+
+/* The end of the endpoint with everything on it. */
+static void lose_ep(void)
+{
+    ep->conn->iface = real_iface;
+    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    while (ucp_worker_progress(worker) > 0) {
+    }
+    ep = NULL;
+}
+
+static void assert_refused(void)
+{
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    assert_int_equal(ep->status, UCS_ERR_EXCEEDS_LIMIT);
+}
+
+static void announce(uint64_t id)
+{
+    const struct cw_wire_tag_rts rts = {.tag = htole64(id), .rts = {.length = htole64(100), .send_id = htole64(id)}};
+
+    cw_op_packet(ep->conn, CW_PACKET_TAG_RTS, &rts, sizeof(rts));
+}
+
+static void announce_active(uint16_t handler, uint64_t id)
+{
+    const struct cw_wire_am_rts rts = {.am  = {.handler = htole16(handler)},
+                                       .rts = {.length = htole64(100), .send_id = htole64(id)}};
+
+    cw_op_packet(ep->conn, CW_PACKET_AM_RTS, &rts, sizeof(rts));
+}
+
+/* All that may be announced, and one more: its sender is told before the connection ends. */
+static void test_announcements_are_bounded(void **state)
+{
+    (void)state;
+    for (uint64_t id = 1; id <= MANY; id++) {
+        announce(id);
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    assert_int_equal(num_records, 0);
+    announce(MANY + 1);
+    assert_refused();
+    assert_int_equal(word_of(sent_packet(CW_PACKET_RNDV_DONE), 0), MANY + 1);
+    assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_ERR_EXCEEDS_LIMIT);
+}
+
+/* Received in any order, or taken back by their sender, they count no more. */
+static void test_announcements_that_end(void **state)
+{
+    const struct cw_wire_tag_cancel cancel = {.send_id = htole64(3)};
+    char in[100];
+
+    (void)state;
+    for (uint64_t id = 1; id <= MANY; id++) {
+        announce(id);
+    }
+    ucp_request_free(ucp_tag_recv_nbx(worker, in, sizeof(in), 5, UINT64_MAX, &plain));
+    assert_int_equal(ep->kept, (MANY - 1) * CW_KEPT_ONE);
+    cw_op_packet(ep->conn, CW_PACKET_TAG_CANCEL, &cancel, sizeof(cancel));
+    assert_int_equal(ep->kept, (MANY - 2) * CW_KEPT_ONE);
+    announce(11);
+    announce(12);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    announce(13);
+    assert_refused();
+}
+
+static ucs_status_t hold(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                         const ucp_am_recv_param_t *param)
+{
+    (void)arg, (void)header, (void)header_length, (void)length, (void)param;
+    held[num_held++ % (MANY + 1)] = data;
+    return UCS_INPROGRESS;
+}
+
+static void set_handler(unsigned id)
+{
+    const ucp_am_handler_param_t param = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                          .id         = id,
+                                          .cb         = hold};
+
+    assert_int_equal(ucp_worker_set_am_recv_handler(worker, &param), UCS_OK);
+}
+
+static void test_active_announcements_are_bounded(void **state)
+{
+    (void)state;
+    set_handler(HOLDS);
+    for (uint64_t id = 1; id <= MANY; id++) {
+        announce_active(HOLDS, id);
+    }
+    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    ucp_am_data_release(worker, held[2]);
+    assert_int_equal(ep->kept, (MANY - 1) * CW_KEPT_ONE);
+    announce_active(HOLDS, 20);
+    assert_int_equal(num_held, MANY + 1);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    announce_active(HOLDS, 21);
+    assert_int_equal(num_held, MANY + 1);
+    assert_refused();
+    assert_int_equal(status_of(CW_PACKET_RNDV_DONE), UCS_ERR_EXCEEDS_LIMIT);
+    lose_ep(); /* the handler's are lost now, and still its own */
+    for (unsigned i = 0; i <= MANY; i++) {
+        if (i != 2) {
+            ucp_am_data_release(worker, held[i]);
+        }
+    }
+}
+
+/* A peer asks and does not read: each answer waits. */
+static void test_answers_are_bounded(void **state)
+{
+    (void)state;
+    blocked = 1;
+    for (uint64_t id = 1; id <= MANY; id++) {
+        announce_active(UNKNOWN, id);
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(ep->kept, MANY * CW_KEPT_ONE);
+    blocked = 0;
+    cw_ep_drain(ep);
+    assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), MANY);
+    assert_int_equal(ep->kept, 0);
+    blocked = 1;
+    for (uint64_t id = 1; id <= MANY; id++) {
+        announce_active(UNKNOWN, id);
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    announce_active(UNKNOWN, MANY + 1);
+    assert_refused();
+}
+
+static size_t begin_message(uint8_t *packet, uint64_t total, uint32_t number)
+{
+    const struct cw_wire_am_first first = {
+        .am = {.handler = htole16(HOLDS)}, .total = htole64(total), .message = htole32(number)};
+
+    memcpy(packet, &first, sizeof(first));
+    memset(packet + sizeof(first), 1, 10);
+    return sizeof(first) + 10;
+}
+
+/* An active message grows with what comes of it, up to the bound, and is counted until it is complete. */
+static void test_messages_in_pieces_are_bounded(void **state)
+{
+    static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
+    const uint64_t total       = CW_AM_AT_ONCE + 10 + PIECE;
+    struct cw_wire_next header = {.message = htole32(1)};
+    size_t length;
+
+    (void)state;
+    set_handler(HOLDS);
+    set_limit(2 * CW_AM_AT_ONCE);
+    length = begin_message(packet, total, 1);
+    cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
+    assert_int_equal(ep->kept, CW_AM_AT_ONCE);
+    for (uint64_t at = 10; at < total; at += length) {
+        length        = (total - at < PIECE) ? (size_t)(total - at) : PIECE;
+        header.offset = htole64(at);
+        memcpy(packet, &header, sizeof(header));
+        cw_op_packet(ep->conn, CW_PACKET_NEXT, packet, sizeof(header) + length);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+        assert_in_range(ep->kept, 0, 2 * CW_AM_AT_ONCE);
+    }
+    assert_int_equal(num_held, 1);
+    assert_int_equal(ep->kept, 0);
+    ucp_am_data_release(worker, held[0]);
+    for (uint32_t number = 2; number < 4; number++) {
+        length = begin_message(packet, total, number);
+        cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+    }
+    length = begin_message(packet, total, 4);
+    cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
+    assert_refused();
+}
+
+/* The same in the middle of one: the bound is told by the next piece, whether or not it was placed. */
+static void test_one_message_is_bounded(void **state)
+{
+    static uint8_t packet[sizeof(struct cw_wire_next) + PIECE];
+    struct cw_wire_next header = {.message = htole32(1)};
+    uint64_t at;
+    size_t length;
+
+    (void)state;
+    set_handler(HOLDS);
+    set_limit(3 * CW_AM_AT_ONCE);
+    length = begin_message(packet, UINT64_C(1) << 30, 1);
+    cw_op_packet(ep->conn, CW_PACKET_AM_FIRST, packet, length);
+    for (at = 10; ep->state == CW_EP_OPEN && at < 8 * CW_AM_AT_ONCE; at += PIECE) {
+        header.offset = htole64(at);
+        memcpy(packet, &header, sizeof(header));
+        cw_op_packet(ep->conn, CW_PACKET_NEXT, packet, sizeof(packet));
+    }
+    assert_refused();
+    assert_in_range(at, CW_AM_AT_ONCE, 3 * CW_AM_AT_ONCE);
+}
+
+static void arrive(uint64_t tag, size_t length)
+{
+    uint64_t packet[8] = {htole64(tag)};
+
+    cw_op_packet(ep->conn, CW_PACKET_TAG_EAGER, packet, sizeof(tag) + length);
+}
+
+/* Messages whose sender is gone can be received, but there are not more and more of them. */
+static void test_left_messages_are_bounded(void **state)
+{
+    const uint64_t one = CW_KEPT_ONE + 40;
+    ucp_tag_recv_info_t info;
+    char in[40];
+
+    (void)state;
+    set_limit(3 * one);
+    for (uint64_t tag = 1; tag <= 5; tag++) {
+        arrive(tag, 40);
+    }
+    lose_ep();
+    assert_int_equal(cw_op_state(worker)->left, 3 * one);
+    assert_non_null(ucp_tag_probe_nb(worker, 3, UINT64_MAX, 0, &info));
+    assert_null(ucp_tag_probe_nb(worker, 4, UINT64_MAX, 0, &info));
+    assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 2, UINT64_MAX, &plain));
+    assert_int_equal(cw_op_state(worker)->left, 2 * one);
+    assert_int_equal(cw_alone_wait(worker, ucp_tag_msg_recv_nbx(worker, in, sizeof(in),
+                                                                ucp_tag_probe_nb(worker, 1, UINT64_MAX, 1, &info),
+                                                                &plain)), UCS_OK);
+    assert_int_equal(cw_op_state(worker)->left, one);
+    assert_null(ucp_tag_recv_nbx(worker, in, sizeof(in), 3, UINT64_MAX, &plain));
+    assert_int_equal(cw_op_state(worker)->left, 0);
+}
+
+/* Stream data that a peer left to an endpoint nobody has the handle of. */
+static void leave_stream(uint64_t limit)
+{
+    const uint64_t packet[3] = {0};
+
+    set_limit(limit);
+    ep->user = 0;
+    cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, sizeof(packet));
+    assert_int_equal(ep->unread, 1);
+    ep->peer_ended = 1;
+    ep->err_mode   = UCP_ERR_HANDLING_MODE_NONE;
+    cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET);
+}
+
+static void test_left_streams_are_bounded(void **state)
+{
+    size_t length = 0;
+    void *data;
+
+    (void)state;
+    leave_stream(UINT64_MAX);
+    assert_int_equal(ep->unread, 1);
+    assert_true(cw_op_state(worker)->left > 16);
+    cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
+    assert_int_equal(ep->unread, 1);
+    ep->user = 1;
+    cw_stream_ep_user_changed(ep);
+    assert_int_equal(cw_op_state(worker)->left, 0);
+    data = ucp_stream_recv_data_nb(ep, &length);
+    assert_int_equal(length, 16);
+    ucp_stream_data_release(ep, data);
+}
+
+static void test_left_streams_beyond_the_bound(void **state)
+{
+    (void)state;
+    leave_stream(100);
+    assert_int_equal(ep->unread, 0);
+    assert_null(ep->stream);
+    assert_int_equal(cw_op_state(worker)->left, 0);
+    ep->user = 1;
+}
+
+/* Endpoints that the program knows from a handler only stay when their peer is gone, but the oldest makes room. */
+static void test_lent_endpoints_are_bounded(void **state)
+{
+    enum { MOST = 4096, MORE = 3 };
+    uint64_t eps;
+
+    (void)state;
+    lose_ep();
+    eps = worker->counts.values[CW_COUNT_EPS];
+    for (uint64_t uid = 1; uid <= MOST + MORE; uid++) {
+        ucp_ep_h lent = cw_ep_new(worker, cw_peer_get(worker, uid, NULL, 0), 0);
+
+        lent->lent = 1;
+        cw_ep_fail(lent, UCS_ERR_CONNECTION_RESET);
+        ucp_worker_progress(worker);
+    }
+    assert_int_equal(worker->num_retired, MOST);
+    assert_int_equal(worker->counts.values[CW_COUNT_EPS], eps + MOST);
+    assert_null(cw_hash_find(&worker->peers, MORE));
+    assert_non_null(cw_hash_find(&worker->peers, MORE + 1));
+}
+
+/* Mappings of memory that a peer names: so many, and what is more goes other ways. */
+static void test_named_regions_are_bounded(void **state)
+{
+    enum { MOST = 32, ALL = MOST + 1, LENGTH = 4096 };
+    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                   .length     = LENGTH,
+                                   .flags      = UCP_MEM_MAP_ALLOCATE};
+    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    uint64_t addresses[ALL];
+    uint8_t packet[CW_KEY_LENGTH];
+    ucp_mem_h regions[ALL];
+    struct cw_key key;
+
+    (void)state;
+    for (unsigned i = 0; i < ALL; i++) {
+        assert_int_equal(ucp_mem_map(context, &params, &regions[i]), UCS_OK);
+        assert_int_equal(ucp_mem_query(regions[i], &attr), UCS_OK);
+        addresses[i] = (uintptr_t)attr.address;
+        assert_true(cw_mem_find_shared(context, attr.address, LENGTH, &key));
+        cw_key_encode(&key, packet);
+        cw_op_packet(ep->conn, CW_PACKET_REGION, packet, sizeof(packet));
+    }
+    fake_transport.peer_ready = NULL;
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    for (unsigned i = 0; i < ALL; i++) {
+        assert_int_equal(cw_reach_is_possible(ep, addresses[i], LENGTH), i < MOST);
+    }
+    lose_ep();
+    for (unsigned i = 0; i < ALL; i++) {
+        assert_int_equal(ucp_mem_unmap(context, regions[i]), UCS_OK);
+    }
+}
+
+static struct cw_board *no_board(struct cw_conn *conn, int ours, unsigned number)
+{
+    (void)conn, (void)ours, (void)number;
+    return NULL;
+}
+
+/* One helper for each board, however often it is asked. */
+static void test_helpers_are_bounded(void **state)
+{
+    struct cw_wire_help help = {.length     = htole64(CW_BOARD_MIN_SHARE),
+                                .share      = htole32(CW_BOARD_MIN_SHARE),
+                                .generation = htole32(1),
+                                .way        = htole32(CW_WIRE_HELP_PUT)};
+    unsigned helpers         = 0;
+    struct cw_list *link;
+
+    (void)state;
+    fake_transport.board = no_board;
+    for (unsigned i = 0; i < 3 * CW_BOARDS; i++) {
+        help.board = htole32(i % CW_BOARDS);
+        cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
+    }
+    for (link = ep->receiving.next; link != &ep->receiving; link = link->next) {
+        helpers++;
+    }
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_int_equal(helpers, CW_BOARDS);
+    help.board = htole32(CW_BOARDS);
+    cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
+    assert_int_equal(ep->state, CW_EP_FAILED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_announcements_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_announcements_that_end, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_active_announcements_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_answers_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_messages_in_pieces_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_message_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_left_messages_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_left_streams_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lent_endpoints_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_named_regions_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_helpers_are_bounded, set_up, tear_down),
+    };
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM};
+    ucp_worker_params_t worker_params = {.field_mask = 0};
+    int failed;
+
+    setenv("UCX_TLS", "self,posix", 1); /* posix for memory that may be mapped */
+    if (ucp_init(&params, NULL, &context) != UCS_OK ||
+        ucp_worker_create(context, &worker_params, &worker) != UCS_OK) {
+        return 1;
+    }
+    failed = cmocka_run_group_tests(tests, NULL, NULL);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    return failed;
+}
