@@ -104,7 +104,7 @@ struct shm_conn {
     uint64_t rested;                /* bytes sent when nothing was to be given back ... */
     uint64_t announced;             /* ... and those of messages since then that the wide area would have taken */
     uint64_t blocked_ns;            /* when `blocked` was set; */
-    uint64_t stalled;               /* bytes sent when it was set for long before, and ... */
+    uint64_t stalled;               /* bytes sent when it was set for long before, 0: never; and ... */
     uint64_t eager_ns;              /* ... not before this time long messages go through the ring */
     uint32_t wanted;                /* blocked: the packet for which there is to be room, if longer than max_bcopy */
     uint32_t num_bytes;             /* of a byte area, */

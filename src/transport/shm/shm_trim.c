@@ -28,7 +28,8 @@
 
 /* Whoever waits for room so long has a peer without a processor, or one that computes, or did so itself. Where that
  * comes again before the ring has moved what rendezvous would have moved meanwhile, rendezvous is better; packets are
- * tried again after that many times the wait. Once in a while it happens to everybody whose processor is shared. */
+ * tried again after that many times the wait. Once in a while it happens to everybody whose processor is shared, and
+ * to who begins while its peer is still getting ready. */
 #define STALL_NS      UINT64_C(1000000)
 #define STALL_BYTES   16u       /* per nanosecond of the wait */
 #define PAUSE         64u
@@ -145,16 +146,16 @@ void cw_shm_grow(struct cw_conn *super, size_t length)
 
 void cw_shm_unblocked(struct shm_conn *conn)
 {
-    uint64_t now, waited, moved;
+    uint64_t now, waited, before;
 
     if (conn->super.eager_end > 0) {
         now    = cw_clock_ns();
         waited = now - conn->blocked_ns;
-        moved  = conn->tx.byte_count - conn->stalled;
+        before = conn->stalled;
         if (waited > STALL_NS) {
             conn->stalled = conn->tx.byte_count;
         }
-        if (waited > STALL_NS && moved / STALL_BYTES < waited) {
+        if (waited > STALL_NS && before > 0 && (conn->stalled - before) / STALL_BYTES < waited) {
             conn->super.eager_end = 0;
             conn->eager_ns        = now + ((waited < MOST_PAUSE_NS / PAUSE) ? waited * PAUSE : MOST_PAUSE_NS);
         }
