@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# check_model.sh <model.pml> holds|fails [-D<variant> ...]: explores all states of the model. Ends with 0 when the
+# check_model.sh <model.pml> holds|fails|wrong [-D<variant> ...]: explores all states of the model. Ends with 0 when the
 # outcome is the expected one, with 77 (skipped) when spin is not installed.
 
 set -eu
@@ -31,5 +31,6 @@ errors=$(sed -n 's/.*errors: \([0-9]*\).*/\1/p' report)
 case $expected in
     holds) [ "$errors" = 0 ] ;;
     fails) [ "${errors:-0}" -gt 0 ] && grep -q 'invalid end state' report ;;
-    *) echo "expected must be holds or fails"; exit 2 ;;
+    wrong) [ "${errors:-0}" -gt 0 ] && grep -q 'assertion violated' report ;;
+    *) echo "expected must be holds, fails or wrong"; exit 2 ;;
 esac

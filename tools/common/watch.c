@@ -113,19 +113,27 @@ static ssize_t read_at(int fd, void *bytes, size_t size, off_t offset)
     return length;
 }
 
+static bool read_sequence(int fd, uint64_t *sequence)
+{
+    return read_at(fd, sequence, sizeof(*sequence), offsetof(struct cw_counters_page, sequence)) == sizeof(*sequence);
+}
+
 /* The bytes as they were at one moment, if the worker lets us: its sequence is even and the same before and after. One
  * that writes all the time, or was killed while it wrote, is taken as it is. */
 static ssize_t read_page(int fd, union bytes *bytes)
 {
     const struct cw_counters_page *page = &bytes->page;
-    uint64_t after;
+    uint64_t before, after;
     ssize_t length = 0;
 
     for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+        before = after = 0;
+        (void)read_sequence(fd, &before); /* the system copies the page in no certain order */
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
         length = read_at(fd, bytes, sizeof(*bytes), 0);
-        if (length < (ssize_t)offsetof(struct cw_counters_page, values) ||
-            read_at(fd, &after, sizeof(after), offsetof(struct cw_counters_page, sequence)) != sizeof(after) ||
-            (after == page->sequence && after % 2 == 0)) {
+        __atomic_thread_fence(__ATOMIC_ACQUIRE); /* both pair with the writer's, in cw_counters_write */
+        if (length < (ssize_t)offsetof(struct cw_counters_page, values) || !read_sequence(fd, &after) ||
+            (before == page->sequence && after == before && after % 2 == 0)) {
             break;
         }
     }
