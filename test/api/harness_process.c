@@ -19,6 +19,38 @@
 
 #define ROLE_OPTION "--role"
 
+/* Where programs of this processor need one that runs them: that one and its options, separated by commas. */
+#ifndef CW_TEST_EMULATOR
+#define CW_TEST_EMULATOR ""
+#endif
+
+enum { MOST_WORDS = 16 };
+
+/* This program again, with these arguments; comes back if that cannot be done. */
+static void execute_again(const char *const *arguments)
+{
+    char emulator[] = CW_TEST_EMULATOR, self[4096];
+    const char *words[MOST_WORDS];
+    unsigned count = 0;
+
+    if (emulator[0] == '\0') {
+        execv("/proc/self/exe", (char *const *)(uintptr_t)arguments);
+        return;
+    }
+    for (char *rest = emulator, *word; (word = strsep(&rest, ",")) != NULL && count < MOST_WORDS / 2;) {
+        words[count++] = word;
+    }
+    if (realpath("/proc/self/exe", self) == NULL) { /* as the emulator says */
+        return;
+    }
+    words[count++] = self;
+    for (unsigned i = 1; arguments[i] != NULL && count < MOST_WORDS - 1; i++) {
+        words[count++] = arguments[i];
+    }
+    words[count] = NULL;
+    execv(words[0], (char *const *)(uintptr_t)words);
+}
+
 bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t count, int *code)
 {
     if (argc < 5 || strcmp(argv[1], ROLE_OPTION) != 0) {
@@ -50,7 +82,7 @@ void cw_remote_start(struct cw_remote *remote, const char *role, const char *arg
         int inherited = dup(fds[1]); /* dup drops close-on-exec */
 
         snprintf(number, sizeof(number), "%d", inherited);
-        execl("/proc/self/exe", "role", ROLE_OPTION, role, number, argument == NULL ? "" : argument, (char *)NULL);
+        execute_again((const char *[]){"role", ROLE_OPTION, role, number, argument == NULL ? "" : argument, NULL});
         _exit(127);
     }
     close(fds[1]);

@@ -259,6 +259,16 @@ static void await(const char *place, uint64_t value)
     }
 }
 
+/* In one piece where it lies like a word; elsewhere not every processor can. */
+static void store(char *place, uint64_t value)
+{
+    if ((uintptr_t)place % sizeof(value) == 0) {
+        __atomic_store_n((uint64_t *)place, value, __ATOMIC_RELEASE);
+    } else {
+        memcpy(place, &value, sizeof(value));
+    }
+}
+
 static void map_for(struct cw_region *region, ucp_context_h context, const struct message *message,
                     struct answer *answer)
 {
@@ -301,7 +311,7 @@ static void obey(const struct message *message, struct cw_region *region, struct
         memcpy(&answer->value, place, 8);
         break;
     case CW_ORDER_STORE:
-        __atomic_store_n((uint64_t *)place, message->b, __ATOMIC_RELEASE);
+        store(place, message->b);
         break;
     case CW_ORDER_AWAIT:
         await(place, message->b);

@@ -286,7 +286,9 @@ static void test_pieces_are_copied_once(void **state)
     static const size_t totals[] = {100, 20000, CW_AM_AT_ONCE, CW_AM_AT_ONCE + 1, 5000000};
 
     (void)state;
+#if defined(__GLIBC__)
     mallopt(M_MMAP_THRESHOLD, 128 << 10); /* as it is before anything long was freed */
+#endif
     for (unsigned i = 0; i < 5; i++) {
         const size_t part = (totals[i] < 60000) ? totals[i] / 2 : 60000;
 
