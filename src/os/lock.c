@@ -8,13 +8,11 @@
 
 #include <errno.h>
 #include <linux/futex.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stddef.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
-
-#include "base/compiler.h"
 
 /* Some microseconds: longer than any send, shorter than putting a thread to sleep and waking it. */
 #define SPINS 64u
@@ -22,34 +20,26 @@
 /* So often in a row cw_lock_offer gives way. */
 #define OFFERS 16u
 
-static inline uintptr_t self(void)
-{
-    return (uintptr_t)pthread_self();
-}
+/* Who sleeps looks again after that: it may have gone to sleep while the owner was about to leave. */
+#define SLEEP_NS 1000000
 
-/* Only the owner itself ever finds its own name there. */
-static inline int is_mine(const struct cw_lock *lock, uintptr_t me)
-{
-    return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == me;
-}
-
-static inline int grab(struct cw_lock *lock, uintptr_t me, uint32_t word)
+static inline int grab(struct cw_lock *lock)
 {
     uint32_t expected = 0;
 
-    if (!__atomic_compare_exchange_n(&lock->word, &expected, word, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    if (!__atomic_compare_exchange_n(&lock->word, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
         return 0;
     }
-    __atomic_store_n(&lock->owner, me, __ATOMIC_RELAXED);
+    __atomic_store_n(&lock->owner, cw_thread_self(), __ATOMIC_RELAXED);
     return 1;
 }
 
-static int spin(struct cw_lock *lock, uintptr_t me, uint32_t word)
+static int spin(struct cw_lock *lock)
 {
     unsigned i;
 
     for (i = 0; i < SPINS; i++) {
-        if (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) == 0 && grab(lock, me, word)) {
+        if (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) == 0 && grab(lock)) {
             return 1;
         }
         cw_cpu_relax();
@@ -59,32 +49,40 @@ static int spin(struct cw_lock *lock, uintptr_t me, uint32_t word)
 
 static void sleep_while_taken(struct cw_lock *lock)
 {
-    const int before = errno;
+    const struct timespec most = {.tv_nsec = SLEEP_NS};
+    const int before           = errno;
 
-    (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0); /* a wake-up too many does no harm */
+    (void)syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 1, &most, NULL, 0); /* waking too early does no harm */
     errno = before;
 }
 
-static CW_APART void enter_taken(struct cw_lock *lock, uintptr_t me)
+/* Whoever wakes one takes the mark away. The one who was woken puts it back, for others may sleep still: before it
+ * sleeps again, or once it is inside. */
+CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
 {
-    uint32_t word = 1;
+    unsigned slept = 0;
 
     __atomic_add_fetch(&lock->waiting, 1, __ATOMIC_RELAXED);
-    while (!spin(lock, me, word)) {
-        word = 2; /* who was woken up wakes the next: others may sleep still */
-        if (__atomic_exchange_n(&lock->word, 2, __ATOMIC_ACQUIRE) == 0) {
-            __atomic_store_n(&lock->owner, me, __ATOMIC_RELAXED);
+    while (!spin(lock)) {
+        __atomic_store_n(&lock->asleep, 1, __ATOMIC_SEQ_CST);
+        slept = 1;
+        if (spin(lock)) { /* an owner that had looked before has let go by then */
             break;
         }
         sleep_while_taken(lock);
     }
-    __atomic_sub_fetch(&lock->waiting, 1, __ATOMIC_RELAXED);
+    if (__atomic_sub_fetch(&lock->waiting, 1, __ATOMIC_RELAXED) > 0 && slept) {
+        __atomic_store_n(&lock->asleep, 1, __ATOMIC_RELAXED);
+    }
 }
 
-static CW_APART void wake_one(struct cw_lock *lock)
+/* The mark goes while the lock is held still: nobody takes it away from one who sets it later. */
+CW_APART void cw_lock_leave_wake(struct cw_lock *lock)
 {
     const int before = errno;
 
+    __atomic_store_n(&lock->asleep, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
     (void)syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     errno = before;
 }
@@ -96,35 +94,17 @@ void cw_lock_init(struct cw_lock *lock)
 
 int cw_lock_try_enter(struct cw_lock *lock)
 {
-    const uintptr_t me = self();
-
-    if (grab(lock, me, 1)) {
-        return 1;
-    }
-    if (!is_mine(lock, me)) {
-        return 0;
-    }
-    lock->depth++;
-    return 1;
+    return cw_lock_try_enter_inline(lock);
 }
 
 void cw_lock_enter(struct cw_lock *lock)
 {
-    if (cw_unlikely(!cw_lock_try_enter(lock))) {
-        enter_taken(lock, self());
-    }
+    cw_lock_enter_inline(lock);
 }
 
 void cw_lock_leave(struct cw_lock *lock)
 {
-    if (lock->depth > 0) {
-        lock->depth--;
-        return;
-    }
-    __atomic_store_n(&lock->owner, 0, __ATOMIC_RELAXED);
-    if (cw_unlikely(__atomic_exchange_n(&lock->word, 0, __ATOMIC_RELEASE) == 2)) {
-        wake_one(lock);
-    }
+    cw_lock_leave_inline(lock);
 }
 
 void cw_lock_yield(void)
@@ -134,9 +114,14 @@ void cw_lock_yield(void)
 
 int cw_lock_offer(struct cw_lock *lock)
 {
+    return cw_lock_offer_inline(lock);
+}
+
+CW_APART int cw_lock_offer_taken(struct cw_lock *lock)
+{
     const int wanted = __atomic_load_n(&lock->waiting, __ATOMIC_RELAXED) > 0;
 
-    if ((!wanted || is_mine(lock, self())) && cw_lock_try_enter(lock)) {
+    if ((!wanted || cw_lock_is_mine(lock)) && cw_lock_try_enter(lock)) {
         __atomic_store_n(&lock->refused, 0, __ATOMIC_RELAXED);
         return 1;
     }

@@ -3,17 +3,24 @@
  * The lock of a worker that several threads use, and of the table of memory. Recursive, because callbacks call back
  * into the library (WRK-4). Who finds it taken spins for a moment, then sleeps. Whoever only looks for work (progress)
  * gives way to those, and is itself let in after a few attempts: docs/decisions/threads.md.
+ *
+ * Entering takes one locked instruction, leaving none: who leaves looks first whether anybody sleeps, then lets go. A
+ * thread that goes to sleep in between is missed, so nobody sleeps for long without a look at the word.
  */
 #ifndef CW_OS_LOCK_H
 #define CW_OS_LOCK_H
 
 #include <stdint.h>
 
+#include "base/compiler.h"
+#include "os/thread.h"
+
 struct cw_lock {
-    uint32_t word;              /* 0 free, 1 taken, 2 taken while somebody may sleep */
-    uint32_t waiting;           /* threads inside cw_lock_enter that found it taken */
+    uint32_t word;              /* 0 free, 1 taken */
+    uint32_t asleep;            /* not 0: somebody may sleep, whom the one who leaves wakes */
     uintptr_t owner;            /* the thread that has it; 0: none */
     unsigned depth;             /* the owner's: how often it came in again */
+    uint32_t waiting;           /* threads inside cw_lock_enter that found it taken */
     unsigned refused;           /* attempts of cw_lock_offer in a row that came to nothing */
 };
 
@@ -29,5 +36,65 @@ void cw_lock_yield(void);
 
 /* For calls that are made in a loop. 1: entered. 0: another thread is inside or waits, come again later. */
 int cw_lock_offer(struct cw_lock *lock);
+
+/* Parts of those: not at once, and with the mark that somebody may sleep. */
+void cw_lock_enter_taken(struct cw_lock *lock);
+void cw_lock_leave_wake(struct cw_lock *lock);
+int cw_lock_offer_taken(struct cw_lock *lock);
+
+/* Only the owner itself ever finds its own name there. */
+static CW_INLINE int cw_lock_is_mine(const struct cw_lock *lock)
+{
+    return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == cw_thread_self();
+}
+
+/* The following do the same as those above, where a call would cost as much as they do. */
+static CW_INLINE int cw_lock_try_enter_inline(struct cw_lock *lock)
+{
+    uint32_t expected = 0;
+
+    if (cw_lock_is_mine(lock)) {
+        lock->depth++;
+        return 1;
+    }
+    if (!__atomic_compare_exchange_n(&lock->word, &expected, 1, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+        return 0;
+    }
+    __atomic_store_n(&lock->owner, cw_thread_self(), __ATOMIC_RELAXED);
+    return 1;
+}
+
+static CW_INLINE void cw_lock_enter_inline(struct cw_lock *lock)
+{
+    if (cw_unlikely(!cw_lock_try_enter_inline(lock))) {
+        cw_lock_enter_taken(lock);
+    }
+}
+
+/* Once the word is 0 the lock is not touched any more: it may be gone. */
+static CW_INLINE void cw_lock_leave_inline(struct cw_lock *lock)
+{
+    if (lock->depth > 0) {
+        lock->depth--;
+        return;
+    }
+    __atomic_store_n(&lock->owner, 0, __ATOMIC_RELAXED);
+    if (cw_unlikely(__atomic_load_n(&lock->asleep, __ATOMIC_RELAXED) != 0)) {
+        cw_lock_leave_wake(lock);
+    } else {
+        __atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
+    }
+}
+
+static CW_INLINE int cw_lock_offer_inline(struct cw_lock *lock)
+{
+    if (cw_unlikely(__atomic_load_n(&lock->waiting, __ATOMIC_RELAXED) > 0 || !cw_lock_try_enter_inline(lock))) {
+        return cw_lock_offer_taken(lock);
+    }
+    if (cw_unlikely(__atomic_load_n(&lock->refused, __ATOMIC_RELAXED) != 0)) {
+        __atomic_store_n(&lock->refused, 0, __ATOMIC_RELAXED);
+    }
+    return 1;
+}
 
 #endif

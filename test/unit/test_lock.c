@@ -116,6 +116,61 @@ static void an_offer_gives_way_to_who_waits_but_not_for_ever(void **state)
     cw_lock_leave(&lock);
 }
 
+static void *enter_and_leave(void *arg)
+{
+    cw_lock_enter(arg);
+    cw_lock_leave(arg);
+    return NULL;
+}
+
+/* Who leaves may miss one that goes to sleep at that moment: it must come in nevertheless. */
+static void one_that_nobody_wakes_comes_in(void **state)
+{
+    struct cw_lock lock;
+    pthread_t thread;
+
+    (void)state;
+    cw_lock_init(&lock);
+    cw_lock_enter(&lock);
+    assert_int_equal(pthread_create(&thread, NULL, enter_and_leave, &lock), 0);
+    while (!__atomic_load_n(&lock.asleep, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    for (int i = 0; i < 100; i++) {
+        sched_yield(); /* mostly it sleeps by then */
+    }
+    __atomic_store_n(&lock.owner, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&lock.word, 0, __ATOMIC_RELEASE); /* as who leaves does that saw nobody */
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(lock.waiting, 0);
+    assert_true(is_free(&lock));
+}
+
+/* The mark that somebody may sleep is gone with the one who was woken, who puts it back while there are more. */
+static void several_that_sleep_are_woken_one_by_one(void **state)
+{
+    struct cw_lock lock;
+    pthread_t threads[THREADS];
+
+    (void)state;
+    cw_lock_init(&lock);
+    cw_lock_enter(&lock);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, enter_and_leave, &lock), 0);
+    }
+    while (__atomic_load_n(&lock.waiting, __ATOMIC_ACQUIRE) < THREADS ||
+           !__atomic_load_n(&lock.asleep, __ATOMIC_ACQUIRE)) {
+        sched_yield();
+    }
+    assert_false(is_free(&lock));
+    cw_lock_leave(&lock);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+    assert_int_equal(lock.waiting, 0);
+    assert_true(is_free(&lock));
+}
+
 struct counting {
     struct cw_lock lock;
     uint64_t count;
@@ -179,6 +234,8 @@ int main(void)
         cmocka_unit_test(its_owner_comes_in_again),
         cmocka_unit_test(an_offer_is_refused_while_another_is_inside),
         cmocka_unit_test(an_offer_gives_way_to_who_waits_but_not_for_ever),
+        cmocka_unit_test(one_that_nobody_wakes_comes_in),
+        cmocka_unit_test(several_that_sleep_are_woken_one_by_one),
         cmocka_unit_test(threads_count_beside_one_that_spins),
     };
 
