@@ -5,7 +5,8 @@
  * Whatever is sent is taken from the ring or the socket by the next call of progress, so that the count is the same in
  * each run.
  *
- * Usage: bench_paths CASE TRANSPORT OPERATIONS
+ * Usage: bench_paths CASE[_multi] TRANSPORT OPERATIONS
+ * _multi: with workers of mode MULTI that nobody else uses.
  * A plain program of the public interface: LD_LIBRARY_PATH chooses the library.
  */
 #define _GNU_SOURCE
@@ -404,20 +405,36 @@ static void run(void (*step)(void), unsigned long operations)
     }
 }
 
+/* NULL: there is none. */
+static void (*find_step(char *name))(void)
+{
+    static const char suffix[] = "_multi";
+    const size_t length        = strlen(name);
+    unsigned i;
+
+    if (length >= sizeof(suffix) && strcmp(name + length - (sizeof(suffix) - 1), suffix) == 0) {
+        name[length - (sizeof(suffix) - 1)] = '\0';
+        near.mode = far.mode = UCS_THREAD_MODE_MULTI;
+    }
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        if (strcmp(name, cases[i].name) == 0) {
+            return cases[i].step;
+        }
+    }
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    void (*step)(void) = NULL;
+    void (*step)(void);
     unsigned i;
 
     cw_say_setup("bench_paths", false);
-    for (i = 0; argc == 4 && i < sizeof(cases) / sizeof(cases[0]); i++) {
-        if (strcmp(argv[1], cases[i].name) == 0) {
-            step = cases[i].step;
-        }
-    }
+    step = (argc == 4) ? find_step(argv[1]) : NULL;
     if (step == NULL) {
         fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_list|am|am_64|am_list|stream|stream_recv|put|get|fadd|"
-                        "fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n");
+                        "fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n"
+                        "A case followed by _multi: with workers of mode MULTI.\n");
         return 2;
     }
     cw_watchdog_start(SECONDS, 1);

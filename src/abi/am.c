@@ -110,18 +110,63 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
     return result;
 }
 
+#define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
+
+/* A call whose features are `quick`, without a header, of which nothing is to be said. */
+static CW_INLINE int is_plain(uint64_t quick, size_t header_length, const ucp_request_param_t *param)
+{
+    return (quick & UCP_FEATURE_AM) && header_length == 0 && cw_door_is_plain(param, SEND_UNUSUAL);
+}
+
+/* Whether it goes to a cell without a call before. */
+static CW_INLINE int fits_now(const struct ucp_ep *ep, size_t count)
+{
+    return count <= CW_CELL_SHORT && cw_cell_can_put_now(ep->cells, count) && cw_list_empty(&ep->pending) &&
+           ep->fences == 0;
+}
+
+/* Where there may be room. `header_length` is 0: it is there so that nothing is moved before this function. */
+static CW_APART ucs_status_ptr_t send_plain(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                            const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    return (cw_ep_can_put(ep, count) && ep->fences == 0) ?
+           cw_am_send_cell(ep, id, header, header_length, buffer, count) :
+           cw_ep_has_area(ep, count) ? cw_am_send_longer(ep, id, buffer, count, param) :
+           cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);
+}
+
+/* What is plain but for the lock goes the same short way, once it has that. */
+static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                             const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    if (!is_plain(worker->quick_locked, header_length, param)) {
+        return send_checked(ep, id, header, header_length, buffer, count, param);
+    }
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_likely(fits_now(ep, count)) ?
+             cw_am_send_cell(ep, id, header, 0, buffer, count) :
+             send_plain(ep, id, header, 0, buffer, count, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     CW_PROBE(am_send, ep, id, count);
-    if (cw_likely((ep->worker->quick & UCP_FEATURE_AM) && header_length == 0 &&
-                  cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS))) {
-        return cw_likely(cw_ep_can_put(ep, count) && ep->fences == 0) ?
+    if (cw_likely(is_plain(ep->worker->quick, header_length, param))) {
+        return cw_likely(fits_now(ep, count)) ?
                cw_am_send_cell(ep, id, header, header_length, buffer, count) :
-               cw_ep_has_area(ep, count) ? cw_am_send_longer(ep, id, buffer, count, param) :
+               cw_likely(ep->cells->cell != ep->cells->stop) ?
+               send_plain(ep, id, header, header_length, buffer, count, param) :
                cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);
     }
-    return send_checked(ep, id, header, header_length, buffer, count, param);
+    return (ep->worker->quick_locked & UCP_FEATURE_AM) ?
+           send_shared(ep, id, header, header_length, buffer, count, param) :
+           send_checked(ep, id, header, header_length, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,

@@ -109,9 +109,9 @@ static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, cons
 }
 
 /* Whether nothing is to be said of an operation on `size` bytes and this CPU can carry it out in the call, without
- * entering the worker. `needed`: what the parameters have to give. Where there is no room for 8 bytes 4 go the whole
- * way. */
-static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+ * entering the worker unless there is a lock. `quick`: features of which such calls go a short way; `needed`: what the
+ * parameters have to give. Where there is no room for 8 bytes 4 go the whole way. */
+static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                               unsigned size)
 {
@@ -120,7 +120,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uin
 
     return cw_likely((param->op_attr_mask & (needed | closer)) == needed &&
                      param->datatype == ucp_dt_make_contig(size) && count == 1 && buffer != NULL &&
-                     (ep->worker->quick & feature) && (address & (size - 1)) == 0 &&
+                     (quick & feature) && (address & (size - 1)) == 0 &&
                      address - rkey->key.address < rkey->words &&
                      cw_rma_is_direct(ep, rkey, address, size, 1));
 }
@@ -130,17 +130,25 @@ static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address
     return (uint64_t *)(void *)cw_rkey_place(rkey, address);
 }
 
-/* Whatever is not a plain operation on 8 bytes: perhaps one on 4. */
-static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+/* Whether the parameters have what a plain operation needs beside that. */
+static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param_t *param)
+{
+    const int swaps = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
+
+    return (unsigned)opcode < UCP_ATOMIC_OP_LAST &&
+           ((param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer != NULL : !swaps);
+}
+
+/* Carry out one that is plain: whether it is. */
+static CW_INLINE int apply_narrow(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer,
+                                  size_t count, uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    const int swaps          = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
     uint32_t operand, swap   = 0;
 
-    if (!is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply, sizeof(operand)) ||
-        (unsigned)opcode >= UCP_ATOMIC_OP_LAST || (has_reply ? param->reply_buffer == NULL : swaps)) {
-        return start(ep, opcode, buffer, count, address, rkey, param);
+    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
+                  sizeof(operand)) || !is_complete(opcode, param)) {
+        return 0;
     }
     memcpy(&operand, buffer, sizeof(operand));
     if (opcode == UCP_ATOMIC_OP_CSWAP) {
@@ -152,7 +160,53 @@ static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, con
         memcpy(param->reply_buffer, &operand, sizeof(operand));
     }
     cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
-    return NULL;
+    return 1;
+}
+
+static CW_INLINE int apply_wide(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    uint64_t operand, swap   = 0;
+
+    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
+                  sizeof(operand)) || !is_complete(opcode, param)) {
+        return 0;
+    }
+    memcpy(&operand, buffer, sizeof(operand));
+    if (opcode == UCP_ATOMIC_OP_CSWAP) {
+        memcpy(&swap, param->reply_buffer, sizeof(swap));
+    }
+    operand = cw_amo_apply64(word_at(rkey, address), (enum cw_wire_amo_op)opcode, operand, swap);
+    if (has_reply) {
+        memcpy(param->reply_buffer, &operand, sizeof(operand));
+    }
+    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
+    return 1;
+}
+
+/* What is plain but for the lock is carried out in the call, too, once it has that. */
+static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                              uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    ucp_worker_h worker  = ep->worker;
+    const uint64_t quick = worker->quick_locked;
+    int done;
+
+    cw_lock_enter_inline(&worker->lock);
+    done = apply_wide(ep, quick, opcode, buffer, count, address, rkey, param) ||
+           apply_narrow(ep, quick, opcode, buffer, count, address, rkey, param);
+    cw_lock_leave_inline(&worker->lock);
+    return done ? NULL : start(ep, opcode, buffer, count, address, rkey, param);
+}
+
+/* Whatever is not a plain operation on 8 bytes: perhaps one on 4. */
+static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    return apply_narrow(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param) ? NULL :
+           (ep->worker->quick_locked != 0) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
+           start(ep, opcode, buffer, count, address, rkey, param);
 }
 
 /* The posting form. */
@@ -161,7 +215,8 @@ static CW_APART ucs_status_ptr_t post(ucp_ep_h ep, ucp_atomic_op_t opcode, const
 {
     uint64_t operand;
 
-    if (is_plain(ep, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE, sizeof(operand)) &&
+    if (is_plain(ep, ep->worker->quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE,
+                 sizeof(operand)) &&
         opcode == UCP_ATOMIC_OP_ADD) {
         memcpy(&operand, buffer, sizeof(operand));
         (void)cw_amo_apply64(word_at(rkey, address), CW_WIRE_AMO_ADD, operand, 0);
@@ -181,7 +236,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
     if (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER)) {
         return post(ep, opcode, buffer, count, remote_addr, rkey, param);
     }
-    if (is_plain(ep, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
+    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, needed, sizeof(operand)) &&
         (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */

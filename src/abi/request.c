@@ -45,9 +45,13 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
 {
     ucp_worker_h worker = req->worker;
 
-    cw_worker_enter(worker);
-    cw_request_release(req, keep_callback);
-    cw_worker_leave(worker);
+    cw_lock_enter_inline(&worker->lock);
+    if (cw_likely(req->flags == (CW_REQUEST_PLAIN_CALLED | CW_REQUEST_SHARED))) {
+        req->flags |= CW_REQUEST_RELEASED;
+    } else {
+        cw_request_release(req, keep_callback);
+    }
+    cw_lock_leave_inline(&worker->lock);
 }
 
 static CW_APART void release_other(struct cw_request *req, int keep_callback)

@@ -104,13 +104,14 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     return result;
 }
 
-/* Bytes of which nothing is to be said, which only the owner or the system reaches. */
-static CW_INLINE int is_plain_elsewhere(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+/* Bytes of which nothing is to be said, which only the owner or the system reaches. `quick`: features of which such
+ * calls go a short way. */
+static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
                                         const struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     const uint32_t other = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
 
-    return (ep->worker->quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
+    return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
            buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
            (rkey->key.rights & CW_KEY_READ);
 }
@@ -123,8 +124,10 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     ucs_status_t status;
     size_t length = 0;
 
-    if (cw_likely(is_plain_elsewhere(ep, buffer, count, address, rkey, param))) {
+    if (cw_likely(is_plain_elsewhere(worker->quick | worker->quick_locked, buffer, count, address, rkey, param))) {
+        cw_worker_enter(worker);
         result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
+        cw_worker_leave(worker);
         if (cw_likely(result != NULL)) {
             return result;
         }
@@ -148,38 +151,75 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
     return length <= reach && address - rkey->key.address <= reach - length;
 }
 
-/* Whether bytes of which nothing is to be said can be copied in the call, without entering the worker and without a
- * request for the program to see. */
-static CW_INLINE int is_plain(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+/* Whether bytes of which nothing is to be said can be copied in the call, without a request for the program to see, and
+ * without entering the worker unless there is a lock. */
+static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
     const uint32_t closer = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
 
-    return cw_likely((ep->worker->quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
+    return cw_likely((quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & closer) && count != 0 &&
                      buffer != NULL && is_reached(rkey, address, count, direction) &&
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
+}
+
+/* What is plain but for the lock goes the same short way, once it has that: whether it did. */
+static CW_INLINE int copied_shared(ucp_ep_h ep, void *to, const void *from, size_t count, uint64_t address,
+                                   const struct ucp_rkey *rkey, const ucp_request_param_t *param,
+                                   enum direction direction)
+{
+    ucp_worker_h worker = ep->worker;
+    int plain;
+
+    cw_lock_enter_inline(&worker->lock);
+    plain = is_plain(ep, worker->quick_locked, (direction == PUT) ? from : to, count, address, rkey, param, direction);
+    if (plain && direction == PUT) {
+        cw_count_message(worker, CW_COUNT_PUT_SENT, count);
+        cw_bytes_copy(cw_rkey_place(rkey, address), from, count);
+    } else if (plain) {
+        cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
+        cw_bytes_copy(to, cw_rkey_place(rkey, address), count);
+    }
+    cw_lock_leave_inline(&worker->lock);
+    return plain;
+}
+
+static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
+                                            ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    return copied_shared(ep, NULL, buffer, count, address, rkey, param, PUT) ? NULL :
+           put(ep, buffer, count, address, rkey, param);
+}
+
+static CW_APART ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t count, uint64_t address,
+                                            ucp_rkey_h rkey, const ucp_request_param_t *param)
+{
+    return copied_shared(ep, buffer, NULL, count, address, rkey, param, GET) ? NULL :
+           get(ep, buffer, count, address, rkey, param);
 }
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
     CW_PROBE(put, ep, count, remote_addr); /* here the arguments are where they came */
-    if (is_plain(ep, buffer, count, remote_addr, rkey, param, PUT)) {
+    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
         return NULL;
     }
-    return put(ep, buffer, count, remote_addr, rkey, param);
+    return (ep->worker->quick_locked & UCP_FEATURE_RMA) ? put_shared(ep, buffer, count, remote_addr, rkey, param) :
+           put(ep, buffer, count, remote_addr, rkey, param);
 }
 
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
     CW_PROBE(get, ep, count, remote_addr);
-    if (is_plain(ep, buffer, count, remote_addr, rkey, param, GET)) {
+    if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, GET)) {
         cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, count);
         cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
         return NULL;
     }
-    return get(ep, buffer, count, remote_addr, rkey, param);
+    return (ep->worker->quick_locked & UCP_FEATURE_RMA) ? get_shared(ep, buffer, count, remote_addr, rkey, param) :
+           get(ep, buffer, count, remote_addr, rkey, param);
 }

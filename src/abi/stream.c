@@ -32,14 +32,34 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
     return result;
 }
 
+#define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
+
+/* What is plain but for the lock goes the same short way, once it has that. */
+static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count,
+                                             const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    if (!cw_door_is_plain(param, SEND_UNUSUAL)) {
+        return send_checked(ep, buffer, count, param);
+    }
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
+             cw_stream_send(ep, buffer, count, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     if (cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) &&
-                  cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS))) {
+                  cw_door_is_plain(param, SEND_UNUSUAL))) {
         return cw_likely(cw_stream_has_cell(ep, count)) ? cw_stream_send_cell(ep, buffer, count) :
                cw_stream_send(ep, buffer, count, param);
     }
-    return send_checked(ep, buffer, count, param);
+    return (ep->worker->quick_locked & UCP_FEATURE_STREAM) ? send_shared(ep, buffer, count, param) :
+           send_checked(ep, buffer, count, param);
 }
 
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
@@ -66,6 +86,12 @@ static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
 
+    if (worker->quick_locked & UCP_FEATURE_STREAM) {
+        cw_lock_enter_inline(&worker->lock);
+        result = cw_stream_recv_data(ep, length);
+        cw_lock_leave_inline(&worker->lock);
+        return result;
+    }
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_STREAM))) {
         return UCS_STATUS_PTR(cw_door_feature_missing("ucp_stream_recv_data_nb", "UCP_FEATURE_STREAM"));
     }

@@ -35,13 +35,31 @@ static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_
            send_locked(ep, buffer, count, tag, param, sync);
 }
 
+/* What is plain but for the lock goes the same short way, once it has that. */
+static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                             const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    ucs_status_ptr_t result;
+
+    if (!cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+        return tag_send(ep, buffer, count, tag, param, 0, "ucp_tag_send_nbx");
+    }
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_tag_send_plain(ep, buffer, count, tag, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_send, ep, count, tag);
-    return cw_likely((ep->worker->quick & UCP_FEATURE_TAG) &&
-                     cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) ?
-           cw_tag_send_plain(ep, buffer, count, tag, param) : tag_send(ep, buffer, count, tag, param, 0, __func__);
+    if (cw_likely((ep->worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, UCP_OP_ATTR_FLAG_NO_IMM_CMPL))) {
+        return cw_tag_send_plain(ep, buffer, count, tag, param);
+    }
+    return (ep->worker->quick_locked & UCP_FEATURE_TAG) ? send_shared(ep, buffer, count, tag, param) :
+           tag_send(ep, buffer, count, tag, param, 0, __func__);
 }
 
 ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -83,13 +101,30 @@ static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, siz
            recv_locked(worker, buffer, count, tag, tag_mask, param);
 }
 
+#define RECEIVE_UNUSUAL (UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+
+static CW_APART ucs_status_ptr_t recv_shared(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                             ucp_tag_t tag_mask, const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t result;
+
+    if (!cw_door_is_plain(param, RECEIVE_UNUSUAL)) {
+        return recv_any(worker, buffer, count, tag, tag_mask, param);
+    }
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_tag_recv_plain_shared(worker, buffer, count, tag, tag_mask, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param)
 {
     CW_PROBE(tag_recv, worker, count, tag);
-    return cw_likely((worker->quick & UCP_FEATURE_TAG) &&
-                     cw_door_is_plain(param, UCP_OP_ATTR_FIELD_REQUEST | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)) ?
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, RECEIVE_UNUSUAL)) ?
            cw_tag_recv_plain(worker, buffer, count, tag, tag_mask, param) :
+           (worker->quick_locked & UCP_FEATURE_TAG) ?
+           recv_shared(worker, buffer, count, tag, tag_mask, param) :
            recv_any(worker, buffer, count, tag, tag_mask, param);
 }
 

@@ -107,17 +107,29 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     return status;
 }
 
+/* Looks into the inbox by itself, as the door does of a worker without a lock. */
+static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
+{
+    struct cw_consumer *inbox = *worker->inbox;
+    const uint64_t seen       = cw_cell_look(inbox);
+
+    if (cw_likely(cw_cell_is_short(inbox, seen))) {
+        return cw_worker_take(worker, inbox, seen);
+    }
+    return cw_cell_is_packet(seen) ? cw_worker_take_longer(worker, inbox) : cw_worker_progress(worker);
+}
+
 static CW_APART unsigned progress_locked(ucp_worker_h worker)
 {
     unsigned count, due;
 
-    if (!cw_lock_offer(&worker->lock)) {
+    if (!cw_lock_offer_inline(&worker->lock)) {
         return 0; /* somebody else is inside, or comes first */
     }
-    count             = cw_worker_progress(worker);
+    count             = progress_entered(worker);
     due               = worker->crowd.due;
     worker->crowd.due = 0;
-    cw_lock_leave(&worker->lock);
+    cw_lock_leave_inline(&worker->lock);
     if (cw_unlikely(due)) {
         cw_worker_yield(worker);
     }
@@ -126,7 +138,7 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
 
 unsigned ucp_worker_progress(ucp_worker_h worker)
 {
-    struct cw_consumer *inbox = *worker->inbox;
+    struct cw_consumer *inbox = *worker->door_inbox;
     const uint64_t seen       = cw_cell_look(inbox);
 
     if (cw_likely(cw_cell_is_short(inbox, seen))) {

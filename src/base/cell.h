@@ -167,6 +167,12 @@ static CW_INLINE int cw_cell_can_put(struct cw_producer *producer, size_t length
     return length <= CW_CELL_FEW ? producer->cell != producer->stop : cw_cell_is_next(producer);
 }
 
+/* The same where no open cell has to be closed for it: then it may be asked without a call. */
+static CW_INLINE int cw_cell_can_put_now(const struct cw_producer *producer, size_t length)
+{
+    return producer->cell != producer->stop && (length <= CW_CELL_FEW || producer->slot == 0);
+}
+
 /* Whether a cell is free, as far as we know. */
 static inline int cw_cell_is_free(struct cw_producer *producer)
 {

@@ -206,6 +206,9 @@ void cw_request_complete_plain(struct cw_request *request)
     if (cw_likely(request->flags == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
         cw_request_pool_put(&request->worker->requests, request,
                             CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
+    } else if (cw_likely(request->flags == (CW_REQUEST_PLAIN_RELEASED | CW_REQUEST_SHARED))) {
+        cw_request_pool_put(&request->worker->requests, request,
+                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
     } else {
         called(request);
     }

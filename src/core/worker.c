@@ -169,7 +169,7 @@ static void release(struct ucp_worker *worker)
     free(worker);
 }
 
-/* Packets that are noted come by the transport, and so do those of a worker with a lock, for the door looks without. */
+/* Packets that are noted come by the transport. */
 static void find_inbox(struct ucp_worker *worker)
 {
     unsigned i;
@@ -177,11 +177,12 @@ static void find_inbox(struct ucp_worker *worker)
     worker->packet   = worker->handlers->upcalls->packet;
     worker->no_inbox = &cw_cell_no_consumer;
     worker->inbox    = &worker->no_inbox;
-    for (i = 0; i < worker->num_ifaces && worker->trace == NULL && !worker->mt; i++) {
+    for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
         if (worker->ifaces[i]->transport->cells != NULL) {
             worker->inbox = &worker->ifaces[i]->inbox;
         }
     }
+    worker->door_inbox = worker->mt ? &worker->no_inbox : worker->inbox;
 }
 
 ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_t *params,
@@ -236,7 +237,8 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->quick = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
+    worker->quick        = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
+    worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;

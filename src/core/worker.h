@@ -82,7 +82,8 @@ struct ucp_worker {
     unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
     unsigned num_ifaces;
     struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`: also where
-                                         * calls take a lock or packets are noted */
+                                         * packets are noted */
+    struct cw_consumer **door_inbox;    /* the same for who did not enter: `no_inbox` where calls take a lock */
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
@@ -104,6 +105,7 @@ struct ucp_worker {
     struct cw_list jobs;
     struct cw_list paced;               /* those that need not be run in each round: now and then they go to `jobs` */
     unsigned todo;                      /* not 0 while any of these lists has something for progress */
+    uint64_t quick_locked;              /* features of which calls are plain once they took the lock; 0: none */
     int mt;                             /* the door takes the lock */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
 

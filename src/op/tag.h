@@ -43,9 +43,11 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t mask,
                              const ucp_request_param_t *param);
 /* The same of `length` plain bytes, where only the message has to be waited for, with a request of the pool, and where
- * nothing is noted. */
+ * nothing is noted; and of a worker with a lock. */
 ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                    ucp_tag_t mask, const ucp_request_param_t *param);
+ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                          ucp_tag_t mask, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param);
 struct ucp_recv_desc *cw_tag_probe(struct ucp_worker *worker, ucp_tag_t tag, ucp_tag_t mask, int remove,

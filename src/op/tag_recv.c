@@ -198,8 +198,8 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
 }
 
 /* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
-ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
-                                   ucp_tag_t mask, const ucp_request_param_t *param)
+static CW_INLINE ucs_status_ptr_t recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                             ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
     struct cw_tag_recv_state *state;
@@ -211,10 +211,22 @@ ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size
     request       = cw_request_pool_take(worker);
     state         = cw_request_state(request);
     state->status = UCS_OK;
-    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, CW_REQUEST_PLAIN);
+    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
     cw_dt_start_contig(&state->cursor, buffer, length);
     cw_tag_matcher_post_few(matcher, &state->match, tag, mask);
     return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                   ucp_tag_t mask, const ucp_request_param_t *param)
+{
+    return recv_plain(worker, buffer, length, tag, mask, param, CW_REQUEST_PLAIN);
+}
+
+ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                          ucp_tag_t mask, const ucp_request_param_t *param)
+{
+    return recv_plain(worker, buffer, length, tag, mask, param, CW_REQUEST_PLAIN | CW_REQUEST_SHARED);
 }
 
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,

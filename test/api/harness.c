@@ -45,6 +45,14 @@ int cw_test_teardown(void **state)
     return 0;
 }
 
+/* Workers that did not ask for a mode of their own are of mode MULTI: what a program sees is the same. */
+static bool cw_test_multi(void)
+{
+    const char *value = getenv("CW_TEST_MULTI");
+
+    return value != NULL && strcmp(value, "1") == 0;
+}
+
 bool cw_test_reference(void)
 {
     const char *value = getenv("CW_TEST_REFERENCE");
@@ -178,7 +186,7 @@ void cw_side_open(struct cw_side *side, const struct cw_pair_config *config)
 
     memset(&worker_params, 0xff, sizeof(worker_params));
     worker_params.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE;
-    worker_params.thread_mode = config->thread_mode;
+    worker_params.thread_mode = cw_test_multi() ? UCS_THREAD_MODE_MULTI : config->thread_mode;
     if (config->events != 0) {
         worker_params.field_mask |= UCP_WORKER_PARAM_FIELD_EVENTS;
         worker_params.events = config->events;

@@ -31,6 +31,7 @@ POINTERS = {
 STOPS = {
     "cw_lock_enter": "workers of several threads only: behind worker->mt",
     "cw_lock_leave": "workers of several threads only: behind worker->mt",
+    "send_shared": "likewise: nothing is in worker->quick",
     "cw_log_emit": "a fault is told",
     "cw_log_emit_limited": "a fault is told",
     "cw_door_check_buffer": "arguments that need a look: memory handles and types",
