@@ -115,6 +115,34 @@ static void tag_step(void)
     until_arrived();
 }
 
+/* Until all that was sent is kept; then the receive. */
+static void tag_late_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
+    while (ucp_worker_progress(far.worker) == 0) {
+    }
+    if (ucp_tag_recv_nbx(far.worker, &got, sizeof(got), TAG, UINT64_MAX, &none) != NULL) {
+        fail("ucp_tag_recv_nbx", UCS_OK);
+    }
+}
+
+static void tag_probe_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_tag_message_h message;
+    ucp_tag_recv_info_t info;
+
+    sent(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
+    while ((message = ucp_tag_probe_nb(far.worker, TAG, UINT64_MAX, 1, &info)) == NULL) {
+        ucp_worker_progress(far.worker);
+    }
+    if (ucp_tag_msg_recv_nbx(far.worker, &got, sizeof(got), message, &none) != NULL) {
+        fail("ucp_tag_msg_recv_nbx", UCS_OK);
+    }
+}
+
 static void am_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
@@ -306,6 +334,7 @@ static const struct {
     void (*step)(void);
 } cases[] = {
     {"tag_64", tag_64_step}, {"am_64", am_64_step},   {"tag_list", tag_list_step}, {"am_list", am_list_step},
+    {"tag_late", tag_late_step}, {"tag_probe", tag_probe_step},
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
     {"idle_many", idle_step}, {"fadd_32", fadd_32_step}, {"fadd_old", fadd_old_step}, {"add_old", add_old_step},
@@ -432,8 +461,9 @@ int main(int argc, char **argv)
     cw_say_setup("bench_paths", false);
     step = (argc == 4) ? find_step(argv[1]) : NULL;
     if (step == NULL) {
-        fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_list|am|am_64|am_list|stream|stream_recv|put|get|fadd|"
-                        "fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd TRANSPORT OPERATIONS\n"
+        fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_late|tag_probe|tag_list|am|am_64|am_list|stream|stream_recv|"
+                        "put|get|fadd|fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd "
+                        "TRANSPORT OPERATIONS\n"
                         "A case followed by _multi: with workers of mode MULTI.\n");
         return 2;
     }

@@ -90,6 +90,15 @@ static inline void cw_cell_passed(struct cw_consumer *consumer)
     }
 }
 
+/* Both; within an open cell there is nothing to be done. */
+static CW_INLINE uint64_t cw_cell_look_next(struct cw_consumer *consumer)
+{
+    if (consumer->slot == 0) {
+        cw_cell_passed(consumer);
+    }
+    return cw_cell_look(consumer);
+}
+
 /* Behind a packet that does not lie in its cell. */
 static inline void cw_cell_advance(struct cw_consumer *consumer)
 {

@@ -11,8 +11,13 @@
 /* What is worth its place more than once: a constant argument makes most of it vanish. */
 #define CW_INLINE inline __attribute__((always_inline))
 
-/* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. */
+/* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. Kept as
+ * declared, so that who only hands its arguments on moves none of them. */
+#if defined(__clang__)
 #define CW_APART __attribute__((noinline))
+#else
+#define CW_APART __attribute__((noinline, noclone))
+#endif
 #define CW_COLD  __attribute__((noinline, cold))
 
 #define CW_CACHE_LINE 64

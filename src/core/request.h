@@ -25,8 +25,8 @@
 
 enum cw_request_flags {
     CW_REQUEST_COMPLETED   = 1 << 0,
-    CW_REQUEST_RELEASED    = 1 << 1, /* the user gave it back */
-    CW_REQUEST_CALLBACK    = 1 << 2, /* to be called at completion */
+    CW_REQUEST_CALLBACK    = 1 << 1, /* to be called at completion; the bit of FIELD_CALLBACK */
+    CW_REQUEST_RELEASED    = 1 << 2, /* the user gave it back */
     CW_REQUEST_IN_CALLBACK = 1 << 3,
     CW_REQUEST_USER_MEMORY = 1 << 4,
     CW_REQUEST_IN_POOL     = 1 << 5,

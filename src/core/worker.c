@@ -403,13 +403,12 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
-/* Hands up one packet. Its cell stays as it is until the producer is told. */
+/* Hands up one packet. Its cell stays as it is until the producer is told. cw_cell_look_next is to follow. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     const void *data = cw_cell_pass(inbox, seen);
 
     worker->packet(inbox->conn, cw_cell_id(seen), data, seen >> 16);
-    cw_cell_passed(inbox);
 }
 
 /* The packets behind the first one. */
@@ -419,7 +418,7 @@ static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_co
 
     do {
         take_packet(worker, inbox, seen);
-        seen = cw_cell_look(inbox);
+        seen = cw_cell_look_next(inbox);
     } while (++count < CELLS_PER_ROUND && cw_cell_is_short(inbox, seen));
     return count;
 }
@@ -458,7 +457,7 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     worker->round++;
     cw_cell_answering(inbox->answers);
     take_packet(worker, inbox, seen);
-    seen = cw_cell_look(inbox);
+    seen = cw_cell_look_next(inbox);
     if (cw_cell_is_short(inbox, seen)) {
         count += take_more(worker, inbox, seen);
     }

@@ -138,7 +138,7 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
             return;
         }
         if (id == CW_PACKET_STREAM_DATA) {
-            cw_stream_on_short(ep, data, length);
+            cw_stream_on_short(ep, id, data, length);
             return;
         }
     }

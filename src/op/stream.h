@@ -146,6 +146,6 @@ void cw_stream_data_free(void *data);
 ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t length);
 /* The same for a packet of an open endpoint, whatever becomes of it: a short one that nobody waits for is kept at
  * once. */
-void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length);
+void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 
 #endif

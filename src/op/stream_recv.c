@@ -252,7 +252,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     return keep(stream, payload, length);
 }
 
-void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
+void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct cw_stream *stream  = ep->stream;
     struct ucp_worker *worker = ep->worker;
@@ -283,7 +283,7 @@ void cw_stream_on_short(struct ucp_ep *ep, const void *data, size_t length)
             }
         }
     }
-    cw_op_handle(ep, CW_PACKET_STREAM_DATA, data, length);
+    cw_op_handle(ep, id, data, length);
 }
 
 /* Of the oldest packet in a segment that several share, at most `most` bytes. What is left of it gets its length in

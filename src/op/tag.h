@@ -81,6 +81,19 @@ static inline struct cw_request *cw_tag_request_of(struct cw_tag_recv *match)
     return (struct cw_request *)(void *)cw_container_of(match, struct cw_tag_recv_state, match) - 1;
 }
 
+/* The same of one that goes another way than the quickest: a plain receive leaves alone what that does not read. */
+static inline struct cw_request *cw_tag_request_full(struct cw_tag_recv *match)
+{
+    struct cw_tag_recv_state *state = cw_container_of(match, struct cw_tag_recv_state, match);
+    struct cw_request *request      = cw_tag_request_of(match);
+
+    if (request->flags & CW_REQUEST_PLAIN) {
+        state->status = UCS_OK;
+        cw_dt_start_contig(&state->cursor, state->cursor.contig, state->cursor.length);
+    }
+    return request;
+}
+
 static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)
 {
     return &((struct cw_tag_recv_state *)cw_request_state(request))->cursor;

@@ -20,6 +20,8 @@
 
 #define PLAIN (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK)
 
+_Static_assert(CW_REQUEST_SHARED == 1 << 8, "the lower byte of the flags tells all that a plain receive must not be");
+
 void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -165,20 +167,25 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 static const struct cw_incoming_kind message_kind = {
     .piece = piece, .place = place, .complete = complete, .lost = lost};
 
+static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
+{
+    desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
+    desc->request   = NULL; /* member by member: all of it at once is cleared by an instruction of 40 ns */
+    desc->id        = id;
+    desc->address   = 0;
+    desc->announced = 0;
+    desc->queued    = 0;
+    desc->lost      = 0;
+    desc->left      = 0;
+}
+
 /* A message that cannot be finished at once, with room for `room` bytes of it; not on a list of its endpoint. */
 static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
 {
     struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, room);
 
     if (desc != NULL) {
-        desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
-        desc->request   = NULL; /* member by member: all of it at once is cleared by an instruction of 40 ns */
-        desc->id        = id;
-        desc->address   = 0;
-        desc->announced = 0;
-        desc->queued    = 0;
-        desc->lost      = 0;
-        desc->left      = 0;
+        fill_desc(desc, total, id);
     }
     return desc;
 }
@@ -235,7 +242,7 @@ static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_
     if (cw_unlikely(match == NULL)) {
         return keep_whole(ep, tag, sync_id, data, length);
     }
-    request = cw_tag_request_of(match);
+    request = cw_tag_request_full(match);
     take_whole(request, tag, data, length);
     cw_credit_consumed(ep, length);
     if (sync_id != 0) {
@@ -257,13 +264,35 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
 }
 
 /* Any other message. */
-static CW_APART void on_other(struct ucp_ep *ep, const void *data, size_t length)
+static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status = cw_tag_on_eager(ep, data, length);
 
     if (cw_unlikely(status != UCS_OK)) {
-        cw_op_refused(ep, CW_PACKET_TAG_EAGER, length, status);
+        cw_op_refused(ep, id, length, status);
     }
+}
+
+/* Any other message of few bytes. While no receive is posted, it goes into memory that was kept for that. */
+static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
+{
+    struct cw_op_state *state = cw_op_state(ep->worker);
+    const size_t payload      = length - sizeof(struct cw_wire_tag);
+    struct ucp_recv_desc *desc;
+    struct cw_wire_tag header;
+
+    _Static_assert(CW_BYTES_FEW <= CW_TAG_SMALL, "there is room");
+    if (state->tags.num_posted != 0 || state->spare_tags == NULL || !cw_credit_arrived(ep, payload)) {
+        on_other(ep, id, data, length);
+        return;
+    }
+    memcpy(&header, data, sizeof(header));
+    desc              = cw_tag_desc_spare(state);
+    fill_desc(desc, payload, 0);
+    desc->in.received = payload;
+    cw_bytes_copy_few(desc->data, (const char *)data + sizeof(header), payload);
+    cw_incoming_add_stored(&desc->in, ep);
+    enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
 /* One that the oldest of few receives waits for, of any length. */
@@ -275,14 +304,13 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
     struct cw_request *request;
     struct cw_tag_recv *match;
 
-    (void)id;
     if (cw_likely(length >= sizeof(header))) {
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
             state   = cw_container_of(match, struct cw_tag_recv_state, match);
             request = cw_tag_request_of(match);
-            if ((request->flags | CW_REQUEST_SHARED) == (PLAIN | CW_REQUEST_SHARED) &&
+            if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 request->info = (ucp_tag_recv_info_t){.sender_tag = le64toh(header.tag), .length = payload};
                 cw_tag_matcher_take_first(&cw_op_state(ep->worker)->tags, match);
@@ -293,7 +321,7 @@ static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, 
             }
         }
     }
-    on_other(ep, data, length);
+    on_other(ep, id, data, length);
 }
 
 void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
@@ -305,19 +333,17 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     struct cw_wire_tag header;
     struct cw_request *request;
     struct cw_tag_recv *match;
-    unsigned flags;
 
-    (void)id; /* has its place so that nothing is moved before this function */
+    (void)id; /* has its place so that nothing is moved before this function, and is not kept */
     if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
             state   = cw_container_of(match, struct cw_tag_recv_state, match);
             request = cw_tag_request_of(match);
-            flags   = request->flags;
             request->info.sender_tag = le64toh(header.tag); /* here, so that no register keeps it */
             request->info.length     = payload;
-            if ((cw_likely(flags == PLAIN) || flags == (PLAIN | CW_REQUEST_SHARED)) &&
+            if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher, match);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
@@ -326,10 +352,10 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
                 return;
             }
         }
-        on_other(ep, data, length);
+        on_other_short(ep, CW_PACKET_TAG_EAGER, data, length);
         return;
     }
-    on_longer(ep, id, data, length);
+    on_longer(ep, CW_PACKET_TAG_EAGER, data, length);
 }
 
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length)
@@ -369,7 +395,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc  = new_desc(ep, total, (match == NULL) ? total : 0, le64toh(header.sync_id));
     if (desc == NULL) {
         if (match != NULL) {
-            cw_request_complete(cw_tag_request_of(match), UCS_ERR_NO_MEMORY);
+            cw_request_complete(cw_tag_request_full(match), UCS_ERR_NO_MEMORY);
         }
         return UCS_ERR_NO_MEMORY;
     }
@@ -381,7 +407,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
         enqueue(ep->worker, desc, tag);
         return UCS_OK;
     }
-    desc->request = cw_tag_request_of(match);
+    desc->request = cw_tag_request_full(match);
     cw_tag_begin(desc->request, tag, total);
     cw_dt_collect(cw_tag_cursor(desc->request), total);
     cw_tag_store(desc->request, payload, length);
@@ -424,7 +450,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         enqueue(ep->worker, desc, le64toh(header.tag));
         return UCS_OK;
     }
-    request = cw_tag_request_of(match);
+    request = cw_tag_request_full(match);
     state   = cw_request_state(request);
     cw_tag_begin(request, le64toh(header.tag), offer.length);
     status = cw_fetch_start(ep, &offer, request, &state->cursor);
@@ -485,7 +511,7 @@ void cw_tag_drop_all(struct ucp_worker *worker)
     unsigned warnings = 0;
 
     while ((match = cw_tag_matcher_take_recv(matcher)) != NULL) {
-        request         = cw_tag_request_of(match);
+        request         = cw_tag_request_full(match);
         request->flags &= (uint16_t)~CW_REQUEST_CALLBACK;
         cw_request_complete(request, UCS_ERR_CANCELED);
     }

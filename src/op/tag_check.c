@@ -108,7 +108,7 @@ static void check_unmatched(const struct cw_tag_recv *recv, void *arg)
     struct unmatched      *state = arg;
     struct cw_tag_message *message;
 
-    if ((recv->sequence == 0) || (recv->sequence > state->matcher->sequence)) {
+    if ((recv->sequence == 0) || ((recv->sequence & ~CW_TAG_LISTED) > state->matcher->sequence)) {
         state->wrong = true;
     }
     cw_list_for_each(message, &state->matcher->unexpected, struct cw_tag_message, order) {
@@ -164,11 +164,15 @@ const char *cw_tag_matcher_check(const struct cw_tag_matcher *matcher)
         return "a class that does not exist is marked";
     }
     cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        if ((node->chain != node) || (cw_tag_node_recv(node)->sequence <= sequence)) {
+        if (!(cw_tag_node_recv(node)->sequence & CW_TAG_LISTED) ||
+            ((matcher->busy != 0) && (cw_tag_node_recv(node)->sequence <= sequence))) {
             return "the leftover receives are not in order or not marked";
         }
         sequence = cw_tag_node_recv(node)->sequence;
         num_posted++;
+    }
+    if (matcher->few_now != (((matcher->num_unexpected | matcher->busy) == 0) ? matcher->few_limit : 0)) {
+        return "how many receives the list may have is wrong";
     }
     if (num_posted != matcher->num_posted) {
         return "the number of posted receives is wrong";

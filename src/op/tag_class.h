@@ -5,7 +5,7 @@
  * would, a second table over all unexpected messages (its index).
  *
  * Invariants, which tag_check.c checks: a class is busy iff it has receives; an index has exactly one entry for each
- * unexpected message; a receive outside of all classes is on the leftover list and its chain points to itself.
+ * unexpected message; a receive outside of all classes is on the leftover list and its number says so.
  */
 #ifndef CW_OP_TAG_CLASS_H
 #define CW_OP_TAG_CLASS_H

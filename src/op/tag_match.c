@@ -29,40 +29,57 @@ static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
     if (cw_unlikely(class == NULL)) {
         return false;
     }
-    matcher->busy |= cw_tag_class_bit(class);
+    matcher->busy    |= cw_tag_class_bit(class);
+    matcher->few_now  = 0;
     cw_tag_table_add(&class->posted, matcher->seed, &recv->node, recv->node.key);
     return true;
+}
+
+static uint64_t next_number(struct cw_tag_matcher *matcher)
+{
+    return matcher->sequence += 2 * CW_TAG_LISTED;
 }
 
 /* All receives stand in the list: no table has a younger one of the same key. False: from one on they stay there, for
  * it cannot have a class. */
 static bool hash_list(struct cw_tag_matcher *matcher)
 {
+    bool                done = true;
     struct cw_tag_node *node;
     struct cw_tag_node *next;
 
     matcher->passed = 0;
     cw_list_for_each_safe(node, next, &matcher->leftover, struct cw_tag_node, ring) {
-        cw_list_remove(&node->ring);
-        if (!recv_hash(matcher, cw_tag_node_recv(node))) {
-            cw_list_insert_before(&next->ring, &node->ring);
-            return false;
+        struct cw_tag_recv *recv = cw_tag_node_recv(node);
+
+        recv->sequence = next_number(matcher);
+        if (done) {
+            cw_list_remove(&node->ring);
+            done = recv_hash(matcher, recv);
+            if (!done) {
+                cw_list_insert_before(&next->ring, &node->ring);
+            }
         }
+        recv->sequence |= done ? 0 : CW_TAG_LISTED;
     }
-    return true;
+    return done;
 }
 
 /* Not in the list of few, or not any more. */
 void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag)
 {
+    const bool hashes = matcher->busy != 0 || hash_list(matcher);
+
     recv->node.key = tag & recv->mask;
-    if (cw_likely((matcher->busy != 0 || hash_list(matcher)) && recv_hash(matcher, recv))) {
+    recv->sequence = next_number(matcher);
+    if (cw_likely(hashes && recv_hash(matcher, recv))) {
         matcher->few_limit = FEW_RECEIVES;
     } else {
-        matcher->few_limit = 2 * matcher->num_posted; /* without memory, not again at once */
-        recv->node.chain   = &recv->node;
+        matcher->few_limit  = 2 * matcher->num_posted; /* without memory, not again at once */
+        recv->sequence     |= CW_TAG_LISTED;
         cw_list_add_tail(&matcher->leftover, &recv->node.ring);
     }
+    cw_tag_matcher_set_few(matcher);
 }
 
 /* The oldest matching receive of the leftover list, if it is older than `best`; else `best`, which may be NULL. */
@@ -93,6 +110,7 @@ static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_
 {
     if (class->posted.num_keys == 0) {
         matcher->busy &= ~cw_tag_class_bit(class);
+        cw_tag_matcher_set_few(matcher);
         if (cw_unlikely(matcher->num_classes > CW_TAG_KEPT_CLASSES)) {
             cw_tag_class_retire(matcher, class);
         }
@@ -166,7 +184,7 @@ bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *r
     if (!cw_tag_recv_is_posted(recv)) {
         return false;
     }
-    if (recv->node.chain == &recv->node) {
+    if (recv->sequence & CW_TAG_LISTED) {
         cw_list_remove(&recv->node.ring);
     } else {
         struct cw_tag_class *class = cw_tag_class_find(matcher, recv->mask);
@@ -226,6 +244,7 @@ void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
     cw_list_init(&matcher->leftover);
     matcher->seed      = cw_hash_mix(seed);
     matcher->few_limit = FEW_RECEIVES;
+    matcher->few_now   = FEW_RECEIVES;
 }
 
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)

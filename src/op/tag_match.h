@@ -32,8 +32,11 @@ struct cw_tag_entry;
 struct cw_tag_recv {
     struct cw_tag_node node;     /* node.key is the tag as far as the mask covers it */
     uint64_t           mask;
-    uint64_t           sequence; /* order of posting, from 1; 0: not posted */
+    uint64_t           sequence; /* 0: not posted. CW_TAG_LISTED is set: in the list; else in the table of a class. The
+                                  * rest is the order of posting, of those in the list while a class has receives */
 };
+
+#define CW_TAG_LISTED UINT64_C(1)
 
 /* An unexpected message, embedded in its descriptor. Needs no initialisation. */
 struct cw_tag_message {
@@ -55,7 +58,8 @@ struct cw_tag_matcher {
     struct cw_list        unexpected; /* all unexpected messages, oldest first */
     struct cw_list        leftover;   /* receives in no class: few, or for want of memory; oldest first */
     size_t                few_limit;  /* with fewer receives than this, and none in a class, no class is used */
-    uint64_t              sequence;   /* of the last posted receive */
+    size_t                few_now;    /* the same, or 0 while a message waits or a class has receives */
+    uint64_t              sequence;   /* the last number of a receive, even */
     uint64_t              clock;      /* orders classes by their last use */
     uint64_t              seed;
 };
@@ -90,6 +94,12 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
     return ((message_tag ^ tag) & mask) == 0;
 }
 
+/* After a change of what it depends on. */
+static inline void cw_tag_matcher_set_few(struct cw_tag_matcher *matcher)
+{
+    matcher->few_now = ((matcher->num_unexpected | matcher->busy) == 0) ? matcher->few_limit : 0;
+}
+
 /* Slow parts of the inline functions below. */
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
@@ -102,6 +112,7 @@ static inline void cw_tag_matcher_remove_message(struct cw_tag_matcher *matcher,
 {
     cw_list_remove(&message->order);
     matcher->num_unexpected--;
+    cw_tag_matcher_set_few(matcher);
     if (cw_unlikely(matcher->indexed != 0)) {
         cw_tag_matcher_unindex_message(matcher, message);
     }
@@ -129,17 +140,16 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
 /* Whether a new receive is queued at once and quickly: no message waits, and few receives do. */
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
-    return (matcher->num_unexpected | matcher->busy) == 0 && matcher->num_posted < matcher->few_limit;
+    return matcher->num_posted < matcher->few_now;
 }
 
-/* Queues a new receive behind few others. */
+/* Queues a new receive behind few others: in the list, where its place tells its order. */
 static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                            uint64_t mask)
 {
-    recv->mask       = mask;
-    recv->sequence   = ++matcher->sequence;
-    recv->node.key   = tag & mask;
-    recv->node.chain = &recv->node;
+    recv->mask     = mask;
+    recv->sequence = CW_TAG_LISTED;
+    recv->node.key = tag & mask;
     cw_list_add_tail(&matcher->leftover, &recv->node.ring);
     matcher->num_posted++;
 }
@@ -153,8 +163,7 @@ static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct c
         cw_tag_matcher_post_few(matcher, recv, tag, mask);
         return;
     }
-    recv->mask     = mask;
-    recv->sequence = ++matcher->sequence;
+    recv->mask = mask;
     cw_tag_matcher_enqueue(matcher, recv, tag);
     matcher->num_posted++;
 }
@@ -223,6 +232,7 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
     message->entries = NULL;
     cw_list_add_tail(&matcher->unexpected, &message->order);
     matcher->num_unexpected++;
+    matcher->few_now = 0;
     if (cw_unlikely(matcher->indexed != 0)) {
         cw_tag_matcher_index_message(matcher, message);
     }

@@ -170,6 +170,30 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
                    cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, false), param);
 }
 
+/* Whether the call itself can give the message to contiguous memory of that length: all of it is here, and fits. */
+static inline int is_here(const struct ucp_recv_desc *desc, size_t length, const ucp_request_param_t *param)
+{
+    return !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REQUEST)) && !desc->announced &&
+           desc->in.received == desc->in.total && desc->in.total <= length;
+}
+
+/* Does so, without a request. The message is in no queue any more. */
+static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buffer, struct ucp_recv_desc *desc,
+                                            const ucp_request_param_t *param)
+{
+    const uint64_t total = desc->in.total;
+
+    cw_count_message(worker, CW_COUNT_TAG_RECEIVED, total);
+    cw_bytes_copy_short(buffer, desc->data, total);
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
+        *param->recv_info.tag_info = (ucp_tag_recv_info_t){.sender_tag = desc->match.tag, .length = total};
+    }
+    cw_tag_matched(worker, desc);
+    cw_incoming_detach(&desc->in);
+    cw_tag_desc_free(worker, desc);
+    return UCS_STATUS_PTR(UCS_OK);
+}
+
 /* Beside other receives or messages. One that is here as a whole needs no request. */
 static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                    ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
@@ -177,24 +201,13 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
     struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
     struct ucp_recv_desc *desc     = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
-    uint64_t total;
 
-    if (desc == NULL || (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) || desc->announced ||
-        desc->in.received < desc->in.total || desc->in.total > length) {
+    if (desc == NULL || !is_here(desc, length, param)) {
         return receive(worker, buffer, length, tag, mask, message, param);
     }
-    total = desc->in.total;
     cw_tag_matcher_remove_message(matcher, message);
     cw_tag_dequeued(worker, desc);
-    cw_count_message(worker, CW_COUNT_TAG_RECEIVED, total);
-    cw_bytes_copy_short(buffer, desc->data, total);
-    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
-        *param->recv_info.tag_info = (ucp_tag_recv_info_t){.sender_tag = message->tag, .length = total};
-    }
-    cw_tag_matched(worker, desc);
-    cw_incoming_detach(&desc->in);
-    cw_tag_desc_free(worker, desc);
-    return UCS_STATUS_PTR(UCS_OK);
+    return take_here(worker, buffer, desc, param);
 }
 
 /* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
@@ -208,11 +221,11 @@ static CW_INLINE ucs_status_ptr_t recv_plain(struct ucp_worker *worker, void *bu
     if (cw_unlikely(worker->requests.free == NULL || !cw_tag_matcher_is_idle(matcher))) {
         return recv_plain_beside(worker, buffer, length, tag, mask, param);
     }
-    request       = cw_request_pool_take(worker);
-    state         = cw_request_state(request);
-    state->status = UCS_OK;
+    request              = cw_request_pool_take(worker);
+    state                = cw_request_state(request);
+    state->cursor.length = length; /* the rest: cw_tag_request_full */
+    state->cursor.contig = buffer;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
-    cw_dt_start_contig(&state->cursor, buffer, length);
     cw_tag_matcher_post_few(matcher, &state->match, tag, mask);
     return cw_request_handle(request);
 }
@@ -232,9 +245,15 @@ ucs_status_ptr_t cw_tag_recv_plain_shared(struct ucp_worker *worker, void *buffe
 ucs_status_ptr_t cw_tag_recv_message(struct ucp_worker *worker, void *buffer, size_t count,
                                      struct ucp_recv_desc *message, const ucp_request_param_t *param)
 {
+    const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
+                                    ucp_dt_make_contig(1);
     struct cw_request *request;
     ucs_status_t status;
 
+    if (cw_likely(cw_dt_is_contig(datatype) && is_here(message, cw_dt_contig_length(datatype, count), param) &&
+                  worker->trace == NULL)) {
+        return take_here(worker, buffer, message, param);
+    }
     request = new_receive(worker, buffer, count, param, &status);
     if (cw_unlikely(request == NULL)) {
         return UCS_STATUS_PTR(status);
