@@ -484,6 +484,33 @@ static void test_flu8_several(void **state)
     free(data);
 }
 
+/* FLU-8: nothing was started since the flush before, which is still under way. */
+static void test_flu8_behind_another(void **state)
+{
+    static const size_t sizes[] = {8, 3000, 70000};
+    struct cw_pair *pair        = *state;
+    ucs_status_ptr_t first, second;
+    ucp_request_param_t param = cw_param_none();
+    struct cw_target target;
+    char data[70000];
+
+    for (int round = 0; round < 6 * CW_MEMORY_KINDS; round++) {
+        cw_pair_open(pair, &plain);
+        cw_target_open(&target, pair, NULL, (enum cw_memory)(round / 6), sizeof(data));
+        cw_target_try(&target, 8); /* connected */
+        assert_int_equal(cw_target_flush(&target), UCS_OK);
+        cw_pattern_fill(data, sizeof(data), (uint64_t)round + 100);
+        post_put(&target, data, 0, sizes[round % 3]);
+        first  = flush_of(pair, round / 3 % 2, &param);
+        second = flush_of(pair, round / 3 % 2, &param);
+        assert_int_equal(cw_pair_wait(pair, second, "second flush"), UCS_OK);
+        cw_pattern_check(target.region.base, sizes[round % 3], (uint64_t)round + 100);
+        assert_int_equal(cw_pair_wait(pair, first, "first flush"), UCS_OK);
+        cw_target_close(&target);
+        cw_pair_close(pair);
+    }
+}
+
 /* FLU-9: a chain of put and flush, each started by the callback of the flush before. */
 struct chain {
     struct cw_target *target;
@@ -586,6 +613,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_flu5_nobody_there, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu6_old_calls, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu8_several, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_flu8_behind_another, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_flu9_from_the_callback, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cls4_close_flushes, cw_test_setup, cw_test_teardown),
     };
