@@ -12,9 +12,11 @@ import unittest.mock as mock
 import xml.etree.ElementTree
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import contestants  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402
 import run  # noqa: E402
+import suites  # noqa: E402
 
 
 def result_row(suite, label, samples, errors=None):
@@ -36,7 +38,7 @@ class Parsing(unittest.TestCase):
         text = ("| header |\n# percentiles (usec): p50 1.500 p90 2.000 p99 3.000 p99.9 4.000 min 1.000 max 5.000\n"
                 "                        2000      1.500     1.600     1.700        4.00       5.00      600000"
                 "      700000\n")
-        row = run.perftest_row(text)
+        row = contestants.perftest_row(text)
         self.assertEqual(row["iterations"], 2000)
         self.assertEqual(row["p50_us"], 1.5)
         self.assertEqual(row["overall_us"], 1.7)
@@ -46,19 +48,19 @@ class Parsing(unittest.TestCase):
 
     def test_strange_output_is_a_failure(self):
         for text in ("", "nothing of use\n", "1 2 3\n"):
-            with self.assertRaises(run.Failure):
-                run.perftest_row(text)
+            with self.assertRaises(contestants.Failure):
+                contestants.perftest_row(text)
 
     def test_key_values(self):
-        self.assertEqual(run.key_values("a 1.5\nversion 1.16.0\n"), {"a": 1.5, "version": "1.16.0"})
+        self.assertEqual(contestants.key_values("a 1.5\nversion 1.16.0\n"), {"a": 1.5, "version": "1.16.0"})
 
     def test_failed_program(self):
-        with self.assertRaisesRegex(run.Failure, "status 3: x ERROR what"):
-            run.run(["sh", "-c", "echo x ERROR what; echo more; exit 3"], dict(os.environ))
-        with self.assertRaisesRegex(run.Failure, "no end"):
-            run.run(["sleep", "5"], dict(os.environ), timeout=0.1)
-        with self.assertRaisesRegex(run.Failure, "cannot start"):
-            run.run(["/nonexistent/program"], dict(os.environ))
+        with self.assertRaisesRegex(contestants.Failure, "status 3: x ERROR what"):
+            contestants.run(["sh", "-c", "echo x ERROR what; echo more; exit 3"], dict(os.environ))
+        with self.assertRaisesRegex(contestants.Failure, "no end"):
+            contestants.run(["sleep", "5"], dict(os.environ), timeout=0.1)
+        with self.assertRaisesRegex(contestants.Failure, "cannot start"):
+            contestants.run(["/nonexistent/program"], dict(os.environ))
 
 
 class Measuring(unittest.TestCase):
@@ -73,9 +75,9 @@ class Measuring(unittest.TestCase):
 
         def bad():
             calls.append("bad")
-            raise run.Failure("broken")
+            raise contestants.Failure("broken")
 
-        row = run.Row("s", "l", "u", "less", {"a": good("a"), "bad": bad, "b": good("b")})
+        row = suites.Row("s", "l", "u", "less", {"a": good("a"), "bad": bad, "b": good("b")})
         row.measure_once()
         row.measure_once()
         self.assertEqual(calls, ["a", "bad", "b", "a", "b"])
@@ -89,9 +91,9 @@ class Contestants(unittest.TestCase):
 
     def contestants(self, *more):
         settings = run.parse(["bindir", "libdir", "--reference", "old", "--reference-tool", "", *more])
-        with mock.patch.object(run, "library_of", lambda _, folder: (self.VERSIONS[os.path.basename(folder)],
+        with mock.patch.object(contestants, "library_of", lambda _, folder: (self.VERSIONS[os.path.basename(folder)],
                                                                      os.path.abspath(folder) + "/libucp.so.0")):
-            return run.find_contestants(settings)
+            return contestants.find_contestants(settings)
 
     def test_further_versions_of_the_reference(self):
         tools, versions = self.contestants("--newer", "new", "--newer", "newest")
@@ -101,12 +103,12 @@ class Contestants(unittest.TestCase):
 
     def test_no_version_takes_part_twice_and_ours_is_none(self):
         for folders in (["new", "copy"], ["libdir"]):
-            with self.assertRaises(run.Failure):
+            with self.assertRaises(contestants.Failure):
                 self.contestants(*[word for folder in folders for word in ("--newer", folder)])
 
     def test_only_some_rows(self):
-        rows = {"s": lambda settings, tools: [run.Row("s", label, "u", "less", {}) for label in ("shm, a", "tcp, a")]}
-        with mock.patch.dict(run.ROWS, rows):
+        rows = {"s": lambda settings, tools: [suites.Row("s", label, "u", "less", {}) for label in ("shm, a", "tcp, a")]}
+        with mock.patch.dict(suites.ROWS, rows):
             settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp"])
             self.assertEqual([row["label"] for row in run.measure_all(settings, [])], ["tcp, a"])
 
@@ -137,10 +139,10 @@ class Suites(unittest.TestCase):
         return run.parse(["bindir", "libdir", "--quick"])
 
     def tools(self):
-        return [run.Tool(name, "program", "lib", []) for name in ("causeway", "reference", "ref. tool")]
+        return [contestants.Tool(name, "program", "lib", []) for name in ("causeway", "reference", "ref. tool")]
 
     def test_one_sided_rows_are_those_that_the_promises_name(self):
-        labels = [row.label for row in run.rma_rows(self.settings(), self.tools())]
+        labels = [row.label for row in suites.rma_rows(self.settings(), self.tools())]
         self.assertEqual(len(labels), len(set(labels)))
         for suite, start, *_ in report.TARGETS:
             if suite == "rma":
@@ -149,7 +151,7 @@ class Suites(unittest.TestCase):
             self.assertIn(label, labels)
 
     def test_latency_is_swept_over_the_sizes_that_the_promises_name(self):
-        rows = list(run.latency_rows(self.settings(), self.tools()))
+        rows = list(suites.latency_rows(self.settings(), self.tools()))
         labels = [row.label for row in rows]
         for label in ("shm, 8 B, median", "shm, 1 KiB, median", "shm, 8 KiB, median", "tcp, 64 KiB, median"):
             self.assertEqual(labels.count(label), 1, label)
@@ -160,7 +162,7 @@ class Suites(unittest.TestCase):
 
     def test_rows_of_libraries_are_those_that_the_promises_name(self):
         for suite in ("connect", "endpoints", "memory", "matching"):
-            rows = list(run.ROWS[suite](self.settings(), self.tools()))
+            rows = list(suites.ROWS[suite](self.settings(), self.tools()))
             labels = [row.label for row in rows]
             self.assertEqual(len(labels), len(set(labels)))
             for of, start, *_ in report.TARGETS:
@@ -172,26 +174,26 @@ class Suites(unittest.TestCase):
         self.assertEqual(drawn["matching.svg"][2].count('class="curve"'), 6 * 2 * 2)
 
     def test_only_our_tool_is_asked_for_user_memory(self):
-        for row in run.rma_rows(self.settings(), self.tools()):
+        for row in suites.rma_rows(self.settings(), self.tools()):
             self.assertEqual("ref. tool" in row.sources, "user memory" not in row.label and "flush" not in row.label)
 
     def test_old_tool_gets_by_a_window(self):
         asked = []
 
-        class Spy(run.Tool):
+        class Spy(contestants.Tool):
             def pair(self, settings, transport, options):
                 asked.append(options[:6])
                 return {"overall_us": 1.0, "mbps": 2.0}
 
         for name in ("causeway", "ref. tool"):
-            run.rma_source(self.settings(), Spy(name, "p", "l", []), "shm", "ucp_get_bw", 4096, "mbps")()
+            suites.rma_source(self.settings(), Spy(name, "p", "l", []), "shm", "ucp_get_bw", 4096, "mbps")()
         self.assertEqual(asked[0][:4], ["-t", "ucp_get_bw", "-s", "4096"])
         self.assertEqual(asked[-1], ["-t", "ucp_get", "-s", "4096", "-O", "32"])
 
     def test_active_messages_have_lists_of_four(self):
-        rows = list(run.ROWS["am"](self.settings(), self.tools()))
+        rows = list(suites.ROWS["am"](self.settings(), self.tools()))
         self.assertIn("tcp, list of 4 x 1 KiB", [row.label for row in rows])
-        self.assertFalse([row for row in run.ROWS["stream"](self.settings(), self.tools()) if "list" in row.label])
+        self.assertFalse([row for row in suites.ROWS["stream"](self.settings(), self.tools()) if "list" in row.label])
 
 
 def curve_rows(suite="bandwidth", label="{place}, {size}"):

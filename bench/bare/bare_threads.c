@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bare limit of threads that send side by side: what bench_threads measures, without a library. Messages of 8 bytes go
+ * to another process through rings of shared memory, each sender has one of its own, nobody takes a lock, and one more
+ * thread of the sending process looks without pause whether something came, which never does. Who finds nothing to do
+ * 64 times in a row gives its processor away.
+ *
+ * Usage: bare_threads [-n messages]
+ * Prints "key value" lines, messages a second from the common start to the last one's arrival, nothing bound:
+ *   one_rate   one sender beside the thread that looks
+ *   two_rate   two senders beside it
+ */
+#define _GNU_SOURCE
+#include "bare.h"
+
+#include "say.h"
+#include "ticks.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SENDERS = 2, CELLS = 256, LINE = 64, PATIENCE = 64, LONGEST_SECONDS = 60 };
+
+struct cell {
+    _Alignas(LINE) _Atomic uint64_t number; /* of the message that lies in it, from 1 */
+    uint64_t word;
+};
+
+struct ring {
+    struct cell cells[CELLS];
+    _Alignas(LINE) _Atomic uint64_t done;   /* messages that the receiver has taken */
+};
+
+struct board {
+    struct ring rings[SENDERS];
+    struct cell never;                      /* what the looking thread looks at */
+};
+
+struct sender {
+    struct ring *ring;
+    uint64_t first, last;                   /* numbers of its messages */
+};
+
+static struct board *board;
+static _Atomic bool go, over;
+
+static void pause_after(unsigned *idle)
+{
+    if (++*idle % PATIENCE == 0) {
+        sched_yield();
+    }
+}
+
+static void receive_all(void)
+{
+    uint64_t taken[SENDERS] = {0}, sum = 0;
+    unsigned idle           = 0;
+
+    for (;;) {
+        unsigned found = 0;
+
+        for (unsigned i = 0; i < SENDERS; i++) {
+            struct ring *ring = &board->rings[i];
+            struct cell *cell = &ring->cells[taken[i] % CELLS];
+
+            if (atomic_load_explicit(&cell->number, memory_order_acquire) == taken[i] + 1) {
+                sum += cell->word;
+                taken[i]++;
+                found++;
+                atomic_store_explicit(&ring->done, taken[i], memory_order_release);
+            }
+        }
+        if (found > 0) {
+            idle = 0;
+        } else {
+            pause_after(&idle);
+        }
+        if (sum == UINT64_MAX) {
+            return; /* never: so that the words are read */
+        }
+    }
+}
+
+static void *send_all(void *arg)
+{
+    const struct sender *sender = arg;
+    struct ring *ring           = sender->ring;
+    uint64_t number, done       = sender->first - 1;
+    unsigned idle               = 0;
+
+    while (!go) {
+        sched_yield();
+    }
+    for (number = sender->first; number <= sender->last; number++) {
+        while (number - done > CELLS) {
+            done = atomic_load_explicit(&ring->done, memory_order_acquire);
+            if (number - done > CELLS) {
+                pause_after(&idle);
+            }
+        }
+        ring->cells[(number - 1) % CELLS].word = 1;
+        atomic_store_explicit(&ring->cells[(number - 1) % CELLS].number, number, memory_order_release);
+    }
+    return NULL;
+}
+
+static void *look_always(void *arg)
+{
+    unsigned idle = 0;
+
+    (void)arg;
+    while (!over) {
+        if (atomic_load_explicit(&board->never.number, memory_order_acquire) == 0) {
+            pause_after(&idle);
+        }
+    }
+    return NULL;
+}
+
+static void start(pthread_t *thread, void *(*body)(void *), void *arg)
+{
+    if (pthread_create(thread, NULL, body, arg) != 0) {
+        cw_bare_die("pthread_create");
+    }
+}
+
+/* Messages a second. */
+static double rate(unsigned senders, uint64_t messages)
+{
+    struct sender bodies[SENDERS];
+    pthread_t threads[SENDERS], looker;
+    uint64_t started;
+
+    go = over = false;
+    start(&looker, look_always, NULL);
+    for (unsigned i = 0; i < senders; i++) {
+        bodies[i].ring  = &board->rings[i];
+        bodies[i].first = bodies[i].ring->done + 1;
+        bodies[i].last  = bodies[i].ring->done + messages / senders;
+        start(&threads[i], send_all, &bodies[i]);
+    }
+    started = cw_ticks_now();
+    go      = true;
+    for (unsigned i = 0; i < senders; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    for (unsigned i = 0; i < senders; i++) {
+        while (bodies[i].ring->done < bodies[i].last) {
+            sched_yield();
+        }
+    }
+    started = cw_ticks_now() - started;
+    over    = true;
+    pthread_join(looker, NULL);
+    return (double)(messages / senders * senders) / ((double)started * cw_ticks_ns() / 1e9);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t messages = 1000000;
+    pid_t child;
+    int option;
+
+    cw_say_setup("bare_threads", false);
+    while ((option = getopt(argc, argv, "n:")) == 'n') {
+        messages = strtoull(optarg, NULL, 10);
+    }
+    if (option != -1 || optind != argc || messages < SENDERS) {
+        fprintf(stderr, "Usage: bare_threads [-n messages]\n");
+        return 2;
+    }
+    board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    child = (board == MAP_FAILED) ? -1 : fork();
+    if (child < 0) {
+        cw_bare_die("no second process: it");
+    }
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        receive_all();
+        _exit(0);
+    }
+    alarm(LONGEST_SECONDS); /* the other side may be gone */
+    cw_ticks_start();
+    printf("one_rate %.0f\n", rate(1, messages));
+    printf("two_rate %.0f\n", rate(2, messages));
+    kill(child, SIGKILL);
+    return (waitpid(child, NULL, 0) == child) ? 0 : 1;
+}
