@@ -135,6 +135,7 @@ static void start(pthread_t *thread, void *(*body)(void *), void *arg)
 /* Messages a second. */
 static double rate(unsigned senders, uint64_t messages)
 {
+    const uint64_t each = messages / senders;
     struct sender bodies[SENDERS];
     pthread_t threads[SENDERS], looker;
     uint64_t started;
@@ -144,7 +145,7 @@ static double rate(unsigned senders, uint64_t messages)
     for (unsigned i = 0; i < senders; i++) {
         bodies[i].ring  = &board->rings[i];
         bodies[i].first = bodies[i].ring->done + 1;
-        bodies[i].last  = bodies[i].ring->done + messages / senders;
+        bodies[i].last  = bodies[i].ring->done + each;
         start(&threads[i], send_all, &bodies[i]);
     }
     started = cw_ticks_now();
@@ -160,7 +161,7 @@ static double rate(unsigned senders, uint64_t messages)
     started = cw_ticks_now() - started;
     over    = true;
     pthread_join(looker, NULL);
-    return (double)(messages / senders * senders) / ((double)started * cw_ticks_ns() / 1e9);
+    return (double)(each * senders) / ((double)started * cw_ticks_ns() / 1e9);
 }
 
 int main(int argc, char **argv)

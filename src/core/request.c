@@ -203,10 +203,7 @@ void cw_request_complete_plain(struct cw_request *request)
     request->flags = (uint16_t)(flags | CW_REQUEST_PLAIN_CALLED);
     set_status(request, UCS_OK);
     request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
-    if (cw_likely(request->flags == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
-        cw_request_pool_put(&request->worker->requests, request,
-                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
-    } else if (cw_likely(request->flags == (CW_REQUEST_PLAIN_RELEASED | CW_REQUEST_SHARED))) {
+    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
         cw_request_pool_put(&request->worker->requests, request,
                             CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
     } else {
