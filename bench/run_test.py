@@ -107,7 +107,8 @@ class Contestants(unittest.TestCase):
                 self.contestants(*[word for folder in folders for word in ("--newer", folder)])
 
     def test_only_some_rows(self):
-        rows = {"s": lambda settings, tools: [suites.Row("s", label, "u", "less", {}) for label in ("shm, a", "tcp, a")]}
+        labels = ("shm, a", "tcp, a")
+        rows = {"s": lambda settings, tools: [suites.Row("s", label, "u", "less", {}) for label in labels]}
         with mock.patch.dict(suites.ROWS, rows):
             settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp"])
             self.assertEqual([row["label"] for row in run.measure_all(settings, [])], ["tcp, a"])
