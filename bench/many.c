@@ -134,20 +134,6 @@ static void receive(unsigned num_senders, size_t bytes, uint64_t length_ns)
     report(num_senders, began, now);
 }
 
-/* Whether what was sent before is over. */
-static bool is_over(ucs_status_ptr_t *request)
-{
-    if (UCS_PTR_IS_PTR(*request)) {
-        if (ucp_request_check_status(*request) == UCS_INPROGRESS) {
-            return false;
-        }
-        ucp_request_free(*request);
-    }
-    cw_side_check("ucp_tag_send_nbx", UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : UCS_OK);
-    *request = NULL;
-    return true;
-}
-
 static void send_all(unsigned num_senders, size_t bytes, const void *address)
 {
     static const ucp_request_param_t none;
@@ -165,7 +151,7 @@ static void send_all(unsigned num_senders, size_t bytes, const void *address)
     for (;;) {
         for (unsigned i = 0; i < num_senders; i++) {
             for (int w = 0; w < WINDOW; w++) {
-                if (is_over(&requests[i][w])) {
+                if (cw_side_is_over("ucp_tag_send_nbx", &requests[i][w])) {
                     requests[i][w] = ucp_tag_send_nbx(eps[i], memory, bytes, i, &none);
                 }
             }

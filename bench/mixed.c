@@ -135,20 +135,6 @@ static void measure(unsigned long messages, size_t bytes)
            percentile(990), megabytes / seconds);
 }
 
-/* Whether what was sent before is over. */
-static bool is_over(ucs_status_ptr_t *request)
-{
-    if (UCS_PTR_IS_PTR(*request)) {
-        if (ucp_request_check_status(*request) == UCS_INPROGRESS) {
-            return false;
-        }
-        ucp_request_free(*request);
-    }
-    cw_side_check("ucp_tag_send_nbx", UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : UCS_OK);
-    *request = NULL;
-    return true;
-}
-
 static void send_both(ucp_ep_h shorts, ucp_ep_h longs, size_t bytes)
 {
     static const ucp_request_param_t none;
@@ -162,12 +148,12 @@ static void send_both(ucp_ep_h shorts, ucp_ep_h longs, size_t bytes)
     }
     for (;;) {
         for (i = 0; longs != NULL && i < LONGS; i++) {
-            if (is_over(&long_requests[i])) {
+            if (cw_side_is_over("ucp_tag_send_nbx", &long_requests[i])) {
                 long_requests[i] = ucp_tag_send_nbx(longs, memory[i], bytes, TAG_LONG, &none);
             }
         }
         now = cw_clock_ns();
-        if (now - word >= PAUSE_NS && is_over(&request)) {
+        if (now - word >= PAUSE_NS && cw_side_is_over("ucp_tag_send_nbx", &request)) {
             word    = now;
             request = ucp_tag_send_nbx(shorts, &word, sizeof(word), TAG_SHORT, &none);
         }

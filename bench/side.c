@@ -127,3 +127,16 @@ ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worke
     }
     return status;
 }
+
+bool cw_side_is_over(const char *what, ucs_status_ptr_t *request)
+{
+    if (UCS_PTR_IS_PTR(*request)) {
+        if (ucp_request_check_status(*request) == UCS_INPROGRESS) {
+            return false;
+        }
+        ucp_request_free(*request);
+    }
+    cw_side_check(what, UCS_PTR_IS_ERR(*request) ? UCS_PTR_STATUS(*request) : UCS_OK);
+    *request = NULL;
+    return true;
+}

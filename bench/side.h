@@ -5,6 +5,7 @@
 #ifndef CW_BENCH_SIDE_H
 #define CW_BENCH_SIDE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <ucp/api/ucp.h>
@@ -39,5 +40,7 @@ ucp_ep_h cw_side_meet(const struct cw_side *side, int from, int to);
 
 /* Waits for what a call returned, with these workers (the second may be NULL) in progress, and frees it. */
 ucs_status_t cw_side_await(ucs_status_ptr_t request, ucp_worker_h one, ucp_worker_h other);
+/* Whether what a call returned is over; then it is freed and NULL. Ends the program on an error. */
+bool cw_side_is_over(const char *what, ucs_status_ptr_t *request);
 
 #endif
