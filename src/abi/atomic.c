@@ -139,49 +139,28 @@ static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param
            ((param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer != NULL : !swaps);
 }
 
-/* Carry out one that is plain: whether it is. */
-static CW_INLINE int apply_narrow(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer,
-                                  size_t count, uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
+/* Carries out one on `size` bytes, 4 or 8, if it is plain: whether it is. Numbers lie with their lower bytes first. */
+static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
+                           uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param, unsigned size)
 {
-    const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    uint32_t operand, swap   = 0;
+    const uint32_t has_reply     = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
+    const enum cw_wire_amo_op op = (enum cw_wire_amo_op)opcode;
+    uint64_t operand = 0, swap   = 0;
 
-    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
-                  sizeof(operand)) || !is_complete(opcode, param)) {
+    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply, size) ||
+        !is_complete(opcode, param)) {
         return 0;
     }
-    memcpy(&operand, buffer, sizeof(operand));
+    memcpy(&operand, buffer, size);
     if (opcode == UCP_ATOMIC_OP_CSWAP) {
-        memcpy(&swap, param->reply_buffer, sizeof(swap));
+        memcpy(&swap, param->reply_buffer, size);
     }
-    operand = cw_amo_apply32((uint32_t *)(void *)cw_rkey_place(rkey, address), (enum cw_wire_amo_op)opcode, operand,
-                             swap);
+    operand = (size == sizeof(uint64_t)) ? cw_amo_apply64(word_at(rkey, address), op, operand, swap) :
+              cw_amo_apply32((uint32_t *)(void *)cw_rkey_place(rkey, address), op, (uint32_t)operand, (uint32_t)swap);
     if (has_reply) {
-        memcpy(param->reply_buffer, &operand, sizeof(operand));
+        memcpy(param->reply_buffer, &operand, size);
     }
-    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
-    return 1;
-}
-
-static CW_INLINE int apply_wide(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
-                                uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
-{
-    const uint32_t has_reply = param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    uint64_t operand, swap   = 0;
-
-    if (!is_plain(ep, quick, buffer, count, address, rkey, param, UCP_OP_ATTR_FIELD_DATATYPE | has_reply,
-                  sizeof(operand)) || !is_complete(opcode, param)) {
-        return 0;
-    }
-    memcpy(&operand, buffer, sizeof(operand));
-    if (opcode == UCP_ATOMIC_OP_CSWAP) {
-        memcpy(&swap, param->reply_buffer, sizeof(swap));
-    }
-    operand = cw_amo_apply64(word_at(rkey, address), (enum cw_wire_amo_op)opcode, operand, swap);
-    if (has_reply) {
-        memcpy(param->reply_buffer, &operand, sizeof(operand));
-    }
-    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, sizeof(operand));
+    cw_count_message(ep->worker, CW_COUNT_AMO_SENT, size);
     return 1;
 }
 
@@ -194,8 +173,8 @@ static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcod
     int done;
 
     cw_lock_enter_inline(&worker->lock);
-    done = apply_wide(ep, quick, opcode, buffer, count, address, rkey, param) ||
-           apply_narrow(ep, quick, opcode, buffer, count, address, rkey, param);
+    done = apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint64_t)) ||
+           apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t));
     cw_lock_leave_inline(&worker->lock);
     return done ? NULL : start(ep, opcode, buffer, count, address, rkey, param);
 }
@@ -204,7 +183,7 @@ static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcod
 static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                         uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    return apply_narrow(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param) ? NULL :
+    return apply(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
            (ep->worker->quick_locked != 0) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
            start(ep, opcode, buffer, count, address, rkey, param);
 }
