@@ -73,6 +73,7 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
     cw_list_init(&ep->receiving);
+    cw_list_init(&ep->partial);
     cw_list_init(&ep->stored);
     cw_list_init(&ep->reap_link);
     cw_list_init(&ep->owing_link);
@@ -219,12 +220,17 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
     conn->iface->transport->batch(conn, CW_BATCH_END);
 }
 
+static int is_expecting(const struct ucp_ep *ep)
+{
+    return !cw_list_empty(&ep->receiving) || !cw_list_empty(&ep->partial);
+}
+
 /* While both sides send, a side that hands everything to the system first keeps the other one waiting for its answers,
  * and nothing but one direction moves at a time. While nothing long comes, nobody waits for a turn, and what is queued
  * would only be in the way of what is sent next. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep)
 {
-    return cw_list_empty(&ep->receiving) ? UINT64_MAX : TURN_BYTES;
+    return is_expecting(ep) ? TURN_BYTES : UINT64_MAX;
 }
 
 void cw_ep_drain(struct ucp_ep *ep)
@@ -482,7 +488,7 @@ static void report_failure(struct ucp_ep *ep)
 static int is_done(const struct ucp_ep *ep)
 {
     return !ep->user && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
-           cw_list_empty(&ep->held) && cw_list_empty(&ep->receiving) &&
+           cw_list_empty(&ep->held) && !is_expecting(ep) &&
            (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || (ep->peer_closed && ep->close_sent));
 }
 

@@ -87,7 +87,8 @@ struct ucp_ep {
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    struct cw_list receiving;           /* op/incoming.h: what is expected from the peer ... */
+    struct cw_list receiving;           /* op/incoming.h: what is expected from the peer, of any number; ... */
+    struct cw_list partial;             /* ... that among which packets look for what they belong to; ... */
     struct cw_list stored;              /* ... and what is complete, but was not received by the program */
     uint64_t sent_round;                /* worker->round of the last send that went out alone */
     uint64_t announced_round;           /* likewise of an announcement */

@@ -313,7 +313,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.in_pieces = 1;
     desc->handler      = message.id;
     desc->flags        = message.flags;
-    cw_incoming_add(&desc->in, ep);
+    cw_incoming_add_partial(&desc->in, ep);
     return UCS_OK;
 }
 

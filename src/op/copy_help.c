@@ -96,7 +96,7 @@ static struct helper *find(struct ucp_ep *ep, uint32_t board)
     struct cw_incoming *incoming;
     struct helper *helper;
 
-    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &ep->partial, struct cw_incoming, link) {
         helper = cw_container_of(incoming, struct helper, in);
         if (incoming->kind == &help_kind && helper->help.board == board) {
             return helper;
@@ -146,7 +146,7 @@ ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length)
     }
     *helper = (struct helper){.in = {.kind = &help_kind}, .job = {.run = run}, .help = help};
     cw_list_init(&helper->job.link);
-    cw_incoming_add(&helper->in, ep);
+    cw_incoming_add_partial(&helper->in, ep);
     cw_worker_add_job(ep->worker, &helper->job);
     return UCS_OK;
 }

@@ -16,7 +16,7 @@ static struct cw_incoming *find(const struct ucp_ep *ep, uint32_t number, unsign
     struct cw_list *link;
 
     *count_p = 0;
-    for (link = ep->receiving.prev; link != &ep->receiving; link = link->prev) {
+    for (link = ep->partial.prev; link != &ep->partial; link = link->prev) {
         incoming = cw_container_of(link, struct cw_incoming, link);
         if (incoming->in_pieces) {
             if (incoming->number == number) {
@@ -132,6 +132,7 @@ void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     lose(ep, &ep->stored, status);
     lose(ep, &ep->receiving, status);
+    lose(ep, &ep->partial, status);
     if (ep->placing_is_ours) {
         free(ep->placing);
     }

@@ -2,8 +2,9 @@
 /*
  * What an endpoint still expects from its peer: messages of which parts are missing, announced ones, transfers under
  * way, answers that are owed. Embedded in the objects of the single operations; kept on ep->receiving so that the end
- * of the endpoint ends them too. What is complete but not received by the program waits on ep->stored, for which a
- * closed endpoint need not stay.
+ * of the endpoint ends them too. That may be many, so no packet looks through them: those among which packets have to
+ * find theirs are on ep->partial, CW_MAX_UNFINISHED messages that miss parts and one share of copies per board at most.
+ * What is complete but not received by the program waits on ep->stored, for which a closed endpoint need not stay.
  */
 #ifndef CW_OP_INCOMING_H
 #define CW_OP_INCOMING_H
@@ -29,7 +30,7 @@ struct cw_incoming_kind {
 };
 
 struct cw_incoming {
-    struct cw_list link;                 /* ep->receiving or ep->stored while ep != NULL */
+    struct cw_list link;                 /* ep->receiving, partial or stored while ep != NULL */
     struct ucp_ep *ep;
     const struct cw_incoming_kind *kind;
     uint64_t total;                      /* bytes of the message */
@@ -45,6 +46,20 @@ static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *
     incoming->ep = ep;
     cw_list_init(&incoming->link);
     cw_list_add_tail(&ep->receiving, &incoming->link);
+}
+
+/* The same of one that packets are to find, of few. */
+static inline void cw_incoming_add_partial(struct cw_incoming *incoming, struct ucp_ep *ep)
+{
+    incoming->ep = ep;
+    cw_list_add_tail(&ep->partial, &incoming->link);
+}
+
+/* No packet looks for it any more, but something is still owed. */
+static inline void cw_incoming_await(struct cw_incoming *incoming)
+{
+    cw_list_remove(&incoming->link);
+    cw_list_add_tail(&incoming->ep->receiving, &incoming->link);
 }
 
 /* The same of one of which nothing is expected any more: as if it had been stored since. */

@@ -206,6 +206,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     cw_am_init(&state->am, cw_random_u64());
     cw_list_init(&state->streams);
     cw_list_init(&state->rma);
+    cw_hash_init(&state->revocable, cw_random_u64());
     worker->op_state = state;
     return UCS_OK;
 }
@@ -221,6 +222,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_idmap_cleanup(&state->fetches);
     cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);
+    cw_hash_cleanup(&state->revocable);
     free(state);
     worker->op_state = NULL;
 }

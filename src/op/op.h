@@ -23,6 +23,7 @@ struct cw_op_state {
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
     struct cw_stream_slots stream_slots;
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
+    struct cw_hash revocable;   /* unexpected tag messages that their senders may take back; op/tag_desc.h */
     struct ucp_recv_desc *spare_tags; /* small ones, for the next unexpected messages; op/tag_desc.h */
     unsigned num_spare_tags;
     uint64_t left;              /* bytes that peers that are gone have left to be received; core/ep_kept.h */

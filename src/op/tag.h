@@ -27,8 +27,9 @@ struct ucp_recv_desc {
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* its connection broke before it was complete */
     uint8_t left : 1;                /* it is complete, and its sender is gone; counted in op_state->left */
+    uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
     uint8_t is_small;                /* has the room of a small one, which may be kept for the next; op/tag_desc.h */
-    char data[];                     /* total bytes, unless announced or matched by its first packet */
+    char data[];                     /* total bytes, unless announced or matched by its first packet; op/tag_desc.h */
 };
 
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes on the match (TAG-21). */
@@ -94,6 +95,9 @@ static inline struct cw_request *cw_tag_request_full(struct cw_tag_recv *match)
     return request;
 }
 
+/* tag_desc.c: its sender cannot take it back any more. */
+void cw_tag_desc_keep(struct ucp_worker *worker, struct ucp_recv_desc *desc);
+
 static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)
 {
     return &((struct cw_tag_recv_state *)cw_request_state(request))->cursor;
@@ -102,6 +106,9 @@ static inline struct cw_dt_cursor *cw_tag_cursor(struct cw_request *request)
 /* A message left the queue of unexpected ones. */
 static inline void cw_tag_dequeued(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 {
+    if (cw_unlikely(desc->revocable)) {
+        cw_tag_desc_keep(worker, desc);
+    }
     desc->queued = 0;
     cw_count(worker, CW_COUNT_UNEXPECTED_BYTES, -desc->in.total);
 }

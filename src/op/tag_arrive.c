@@ -134,6 +134,8 @@ static void complete(struct cw_incoming *incoming)
         finish(request);
     } else if (desc->id == 0) {
         cw_incoming_store(incoming);
+    } else {
+        cw_incoming_await(incoming);
     }
 }
 
@@ -142,6 +144,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     struct ucp_recv_desc *desc = cw_container_of(incoming, struct ucp_recv_desc, in);
     struct cw_request *request = desc->request;
 
+    cw_tag_desc_keep(ep->worker, desc);
     if (!desc->announced) {
         desc->id = 0;
         if (incoming->received == incoming->total) { /* complete: it can still be received */
@@ -177,6 +180,7 @@ static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_
     desc->queued    = 0;
     desc->lost      = 0;
     desc->left      = 0;
+    desc->revocable = 0;
 }
 
 /* A message that cannot be finished at once, with room for `room` bytes of it; not on a list of its endpoint. */
@@ -190,17 +194,6 @@ static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total,
     return desc;
 }
 
-/* The same, and its endpoint knows of it. */
-static struct ucp_recv_desc *new_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
-{
-    struct ucp_recv_desc *desc = make_desc(ep, total, room, id);
-
-    if (desc != NULL) {
-        cw_incoming_add(&desc->in, ep);
-    }
-    return desc;
-}
-
 static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc, uint64_t tag)
 {
     desc->queued = 1;
@@ -208,22 +201,37 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
     cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
 }
 
-/* A message of one packet that nobody waits for. Not marked as cold: copies would be made short, but slow. */
-static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
+/* A message of one packet that nobody waits for, but its sender for that. */
+static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                        size_t length)
 {
-    struct ucp_recv_desc *desc = make_desc(ep, length, length, sync_id);
+    struct ucp_recv_desc *desc = make_desc(ep, length, length + CW_TAG_REVOCABLE, sync_id);
+
+    if (desc == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (!cw_tag_desc_revocable(ep, desc)) {
+        cw_tag_desc_free(ep->worker, desc);
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_bytes_copy_short(desc->data, data, length);
+    desc->in.received = length;
+    cw_incoming_add(&desc->in, ep);
+    enqueue(ep->worker, desc, tag);
+    return UCS_OK;
+}
+
+/* The same where nobody does. Not marked as cold: copies would be made short, but slow. */
+static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
+{
+    struct ucp_recv_desc *desc = make_desc(ep, length, length, 0);
 
     if (desc == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     cw_bytes_copy_short(desc->data, data, length);
     desc->in.received = length;
-    if (sync_id == 0) {
-        cw_incoming_add_stored(&desc->in, ep);
-    } else {
-        cw_incoming_add(&desc->in, ep);
-    }
+    cw_incoming_add_stored(&desc->in, ep);
     enqueue(ep->worker, desc, tag);
     return UCS_OK;
 }
@@ -240,7 +248,7 @@ static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_
     }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
     if (cw_unlikely(match == NULL)) {
-        return keep_whole(ep, tag, sync_id, data, length);
+        return (sync_id == 0) ? keep_whole(ep, tag, data, length) : keep_sync(ep, tag, sync_id, data, length);
     }
     request = cw_tag_request_full(match);
     take_whole(request, tag, data, length);
@@ -379,7 +387,7 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_tag_first header;
     struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
-    uint64_t tag, total;
+    uint64_t tag, total, sync_id, room;
 
     if (length <= sizeof(header)) {
         return UCS_ERR_IO_ERROR;
@@ -388,20 +396,27 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     length -= sizeof(header);
     tag     = le64toh(header.tag);
     total   = le64toh(header.total);
+    sync_id = le64toh(header.sync_id);
     if (total <= length || !cw_incoming_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
         return UCS_ERR_IO_ERROR;
     }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
-    desc  = new_desc(ep, total, (match == NULL) ? total : 0, le64toh(header.sync_id));
+    room  = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
+    desc  = make_desc(ep, total, room, sync_id);
     if (desc == NULL) {
         if (match != NULL) {
             cw_request_complete(cw_tag_request_full(match), UCS_ERR_NO_MEMORY);
         }
         return UCS_ERR_NO_MEMORY;
     }
+    if (match == NULL && sync_id != 0 && !cw_tag_desc_revocable(ep, desc)) {
+        cw_tag_desc_free(ep->worker, desc);
+        return UCS_ERR_IO_ERROR;
+    }
     desc->in.number    = le32toh(header.message);
     desc->in.in_pieces = 1;
     desc->in.received  = length;
+    cw_incoming_add_partial(&desc->in, ep);
     if (match == NULL) {
         cw_bytes_copy_any(desc->data, payload, length);
         enqueue(ep->worker, desc, tag);
@@ -415,11 +430,37 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
+/* An announcement that nobody waits for. */
+static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct cw_offer *offer)
+{
+    struct ucp_recv_desc *desc;
+
+    if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
+        cw_fetch_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
+        return UCS_ERR_EXCEEDS_LIMIT;
+    }
+    desc = make_desc(ep, offer->length, CW_TAG_REVOCABLE, offer->send_id);
+    if (desc == NULL) {
+        cw_ep_let_go(ep, CW_KEPT_ONE);
+        return UCS_ERR_NO_MEMORY;
+    }
+    desc->announced = 1;
+    desc->address   = offer->address;
+    if (!cw_tag_desc_revocable(ep, desc)) {
+        cw_tag_desc_free(ep->worker, desc);
+        cw_ep_let_go(ep, CW_KEPT_ONE);
+        return UCS_ERR_IO_ERROR;
+    }
+    desc->in.kept = 1;
+    cw_incoming_add(&desc->in, ep);
+    enqueue(ep->worker, desc, tag);
+    return UCS_OK;
+}
+
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_tag_recv_state *state;
     struct cw_wire_tag_rts header;
-    struct ucp_recv_desc *desc;
     struct cw_tag_recv *match;
     struct cw_request *request;
     struct cw_offer offer;
@@ -435,20 +476,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
     if (match == NULL) {
-        if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
-            cw_fetch_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
-            return UCS_ERR_EXCEEDS_LIMIT;
-        }
-        desc = new_desc(ep, offer.length, 0, offer.send_id);
-        if (desc == NULL) {
-            cw_ep_let_go(ep, CW_KEPT_ONE);
-            return UCS_ERR_NO_MEMORY;
-        }
-        desc->in.kept   = 1;
-        desc->announced = 1;
-        desc->address   = offer.address;
-        enqueue(ep->worker, desc, le64toh(header.tag));
-        return UCS_OK;
+        return keep_announced(ep, le64toh(header.tag), &offer);
     }
     request = cw_tag_request_full(match);
     state   = cw_request_state(request);
@@ -458,21 +486,6 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         cw_request_complete(request, status);
     }
     return UCS_OK;
-}
-
-/* An unexpected message that can still be given back, found from the oldest on. */
-static struct ucp_recv_desc *find_unmatched(const struct ucp_ep *ep, uint64_t id)
-{
-    struct cw_incoming *incoming;
-    struct ucp_recv_desc *desc;
-
-    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
-        desc = cw_container_of(incoming, struct ucp_recv_desc, in);
-        if (incoming->kind == &message_kind && desc->queued && desc->id == id && !incoming->in_pieces) {
-            return desc;
-        }
-    }
-    return NULL;
 }
 
 ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length)
@@ -486,9 +499,9 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
     }
     memcpy(&packet, data, sizeof(packet));
     offer.send_id = le64toh(packet.send_id);
-    desc          = (offer.send_id == 0) ? NULL : find_unmatched(ep, offer.send_id);
-    if (desc == NULL) {
-        return UCS_OK; /* matched meanwhile */
+    desc          = cw_tag_desc_find(ep, offer.send_id);
+    if (desc == NULL || desc->in.in_pieces) {
+        return UCS_OK; /* matched meanwhile, or on its way */
     }
     cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
     cw_tag_dequeued(ep->worker, desc);

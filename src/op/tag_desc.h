@@ -2,6 +2,9 @@
 /*
  * Memory of unexpected messages. Small ones that were received are kept for the next ones, a few of them: what arrives
  * before its receive mostly does so again and again. Used by the tag operations only, worker entered.
+ *
+ * Those that their sender waits for by an id may be taken back by it. They are in a table while they are unexpected, so
+ * that TAG_CANCEL looks through no list; what links them there lies behind their data.
  */
 #ifndef CW_OP_TAG_DESC_H
 #define CW_OP_TAG_DESC_H
@@ -26,6 +29,14 @@ static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
     }
     return desc;
 }
+
+#define CW_TAG_REVOCABLE 32u /* more room for one that can be taken back */
+
+/* Its sender may take it back from now on; there is that room behind its data. 0: the peer has another one of that id,
+ * which no honest one has. */
+int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
+/* That message, or NULL. */
+struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
 /* With room for so many bytes of data; only is_small is set. NULL: no memory. */
 static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)

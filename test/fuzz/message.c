@@ -180,7 +180,7 @@ static void send_next(struct input *input, int placed)
     const struct cw_incoming *incoming;
     struct iovec iov;
 
-    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &ep->partial, struct cw_incoming, link) {
         if (incoming->in_pieces && incoming->number == message % 70) {
             next.offset = htole64(incoming->received + (wrong == 0xff));
         }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "test_alone.h"
-#include "test_recorder.h"
+#include "test_under.h"
 
 #include "core/ep_kept.h"
 #include "core/mem.h"
@@ -27,8 +27,6 @@ static const ucp_request_param_t plain;
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static struct cw_iface fake_iface, *real_iface;
-static struct cw_transport fake_transport;
 static void *held[MANY + 1];
 static unsigned num_held;
 
@@ -40,17 +38,10 @@ static void set_limit(uint64_t bytes)
 static int set_up(void **state)
 {
     (void)state;
-    ep                        = cw_alone_connect(worker, (ucp_ep_params_t){
-                                                             .field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                                             .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
-    real_iface                = ep->conn->iface;
-    fake_iface                = *real_iface;
-    fake_transport            = *real_iface->transport;
-    fake_transport.send_short = fake_short;
-    fake_transport.send_bcopy = fake_bcopy;
-    fake_iface.transport      = &fake_transport;
-    ep->conn->iface           = &fake_iface;
-    num_records = num_held = 0;
+    ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
+    put_under(ep);
+    num_held = 0;
     set_limit(MANY * CW_KEPT_ONE);
     return 0;
 }
@@ -64,7 +55,7 @@ static int tear_down(void **state)
     blocked = 0;
     if (ep != NULL) {
         if (ep->conn != NULL) {
-            ep->conn->iface = real_iface;
+            take_away(ep);
         }
         ep->err_mode = UCP_ERR_HANDLING_MODE_PEER;
         cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
@@ -79,7 +70,7 @@ static int tear_down(void **state)
 /* The end of the endpoint with everything on it. */
 static void lose_ep(void)
 {
-    ep->conn->iface = real_iface;
+    take_away(ep);
     cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
     while (ucp_worker_progress(worker) > 0) {
     }
@@ -429,7 +420,7 @@ static void test_helpers_are_bounded(void **state)
         help.board = htole32(i % CW_BOARDS);
         cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
     }
-    for (link = ep->receiving.next; link != &ep->receiving; link = link->next) {
+    for (link = ep->partial.next; link != &ep->partial; link = link->next) {
         helpers++;
     }
     assert_int_equal(ep->state, CW_EP_OPEN);

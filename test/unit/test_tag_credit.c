@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "test_alone.h"
-#include "test_recorder.h"
+#include "test_under.h"
 
 #include "core/ep.h"
 #include "op/credit.h"
@@ -18,26 +18,18 @@ enum { LENGTH = 400 };
 
 static ucp_context_h context;
 static ucp_worker_h worker;
-static struct cw_iface fake_iface;
-static struct cw_transport fake_transport;
 
 static void test_credit_before_room(void **state)
 {
-    ucp_request_param_t none    = {.op_attr_mask = 0};
-    ucp_ep_h ep                 = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
-    struct cw_iface *real_iface = ep->conn->iface;
+    ucp_request_param_t none = {.op_attr_mask = 0};
+    ucp_ep_h ep              = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
     static char message[LENGTH];
     ucs_status_ptr_t request;
 
     (void)state;
-    fake_iface                  = *real_iface;
-    fake_transport              = *real_iface->transport;
-    fake_transport.send_short   = fake_short;
-    fake_transport.send_bcopy   = fake_bcopy;
-    fake_iface.transport        = &fake_transport;
+    put_under(ep);
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_bcopy = LENGTH / 2;
-    ep->conn->iface             = &fake_iface;
     ep->eager_flying            = CW_CREDIT_WINDOW;
     blocked                     = 1;
     request                     = ucp_tag_send_nbx(ep, message, LENGTH, 5, &none);
@@ -49,7 +41,7 @@ static void test_credit_before_room(void **state)
     assert_int_equal(count_packets(CW_PACKET_TAG_RTS), 0);
     assert_int_equal(word_of(sent_packet(CW_PACKET_TAG_FIRST), offsetof(struct cw_wire_tag_first, sync_id)), 0);
     assert_int_equal(cw_alone_wait(worker, request), UCS_OK);
-    ep->conn->iface = real_iface;
+    take_away(ep);
 }
 
 int main(void)

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "test_alone.h"
-#include "test_recorder.h"
+#include "test_under.h"
 
 #include "core/ep.h"
 #include "op/credit.h"
@@ -21,29 +21,21 @@ static const ucp_request_param_t plain;
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static struct cw_iface fake_iface, *real_iface;
-static struct cw_transport fake_transport;
 static unsigned calls;
 
 static int set_up(void **state)
 {
     (void)state;
-    ep                        = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
-    real_iface                = ep->conn->iface;
-    fake_iface                = *real_iface;
-    fake_transport            = *real_iface->transport;
-    fake_transport.send_short = fake_short;
-    fake_transport.send_bcopy = fake_bcopy;
-    fake_iface.transport      = &fake_transport;
-    ep->conn->iface           = &fake_iface;
-    num_records = calls = 0;
+    ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = 0});
+    put_under(ep);
+    calls = 0;
     return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    ep->conn->iface = real_iface;
+    take_away(ep);
     return 0;
 }
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of unexpected messages that their senders may take back. Its keys mix endpoint and id, so they may be alike
+ * by chance; an endpoint has one message per id, so a chain cannot be made long.
+ */
+#include "op/tag_desc.h"
+
+/* Behind the data of such a message. */
+struct revocable {
+    struct cw_hash_link link;
+    struct ucp_recv_desc *desc;
+};
+
+_Static_assert(sizeof(struct revocable) + sizeof(uint64_t) - 1 <= CW_TAG_REVOCABLE, "there is room, aligned");
+
+static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
+{
+    return cw_hash_mix((uintptr_t)ep) + id;
+}
+
+/* An announced message has no data. */
+static struct revocable *revocable_of(struct ucp_recv_desc *desc)
+{
+    const uint64_t length = desc->announced ? 0 : desc->in.total;
+    const uintptr_t end   = (uintptr_t)desc->data + length;
+
+    return (struct revocable *)((end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t));
+}
+
+struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id)
+{
+    const struct cw_hash_link *link = cw_hash_find(&cw_op_state(ep->worker)->revocable, key_of(ep, id));
+    struct ucp_recv_desc *desc;
+
+    for (; link != NULL; link = cw_hash_next(link)) {
+        desc = cw_container_of(link, struct revocable, link)->desc;
+        if (desc->in.ep == ep && desc->id == id) {
+            return desc;
+        }
+    }
+    return NULL;
+}
+
+int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc)
+{
+    struct revocable *revocable = revocable_of(desc);
+
+    if (cw_tag_desc_find(ep, desc->id) != NULL) {
+        return 0;
+    }
+    revocable->desc = desc;
+    desc->revocable = 1;
+    cw_hash_add(&cw_op_state(ep->worker)->revocable, &revocable->link, key_of(ep, desc->id));
+    return 1;
+}
+
+void cw_tag_desc_keep(struct ucp_worker *worker, struct ucp_recv_desc *desc)
+{
+    if (desc->revocable) {
+        desc->revocable = 0;
+        cw_hash_remove(&cw_op_state(worker)->revocable, &revocable_of(desc)->link);
+    }
+}
