@@ -113,6 +113,7 @@ struct ucp_worker {
     void *op_state;                     /* owned by op/ through worker_init and worker_cleanup */
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
+    uint64_t kept;                      /* core/ep_kept.h: what all their peers make us keep */
     struct cw_list owing;               /* those of which a flush may have to wait for something; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
     struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */

@@ -133,6 +133,7 @@ void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     lose(ep, &ep->stored, status);
     lose(ep, &ep->receiving, status);
     lose(ep, &ep->partial, status);
+    cw_ep_let_go(ep, ep->kept); /* nothing is kept for it any more; requests that were, ended before */
     if (ep->placing_is_ours) {
         free(ep->placing);
     }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MANY = 40, ROUNDS = 5, NOTE_BYTES = 256 };
+enum { MANY = 40, ROUNDS = 5, NOTE_BYTES = 256, POLITE = 3, FEW = 5, POLITE_TAG = 1000 };
 
 static const struct cw_pair_config peer_mode = {.peer_mode = true};
 
@@ -83,11 +83,50 @@ static void test_one_more(void **state)
     assert_int_equal(cw_op_wait(pair, &back, "send of the side that refused"), UCS_ERR_EXCEEDS_LIMIT);
 }
 
+/* Whoever keeps to the bound notices nothing of a peer that does not: not of its announcements, nor of its end. */
+static void test_greedy_among_polite(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_op sends[MANY + 1], polite[POLITE][2 * FEW], recv;
+    ucp_ep_h eps[POLITE];
+    int value;
+
+    cw_test_skip_reference("it has no bound");
+    open_pair(pair);
+    memset(polite, 0, sizeof(polite));
+    for (int i = 0; i < POLITE; i++) {
+        eps[i] = cw_side_connect(pair->tx, pair->rx->worker, &peer_mode);
+    }
+    for (int k = 0; k < 2 * FEW; k++) {
+        if (k == FEW) {
+            announce(pair, sends, MANY + 1);
+            assert_int_equal(cw_op_wait(pair, &sends[MANY], "the send beyond the bound"), UCS_ERR_EXCEEDS_LIMIT);
+        }
+        for (int i = 0; i < POLITE; i++) {
+            cw_op_send(&polite[i][k], eps[i], &i, sizeof(i), (ucp_tag_t)(POLITE_TAG + i * 2 * FEW + k));
+            cw_pair_settle(pair);
+        }
+    }
+    for (int i = POLITE - 1; i >= 0; i--) {
+        for (int k = 0; k < 2 * FEW; k++) {
+            memset(&recv, 0, sizeof(recv));
+            cw_op_recv(&recv, pair->rx->worker, &value, sizeof(value), (ucp_tag_t)(POLITE_TAG + i * 2 * FEW + k),
+                       CW_TAG_ALL);
+            assert_int_equal(cw_op_wait(pair, &recv, "receive of a polite peer's"), UCS_OK);
+            assert_int_equal(cw_op_wait(pair, &polite[i][k], "send of a polite peer"), UCS_OK);
+        }
+    }
+    for (int i = 0; i < MANY; i++) {
+        assert_int_equal(cw_op_wait(pair, &sends[i], "send of the greedy peer"), UCS_ERR_CONNECTION_RESET);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_as_many_as_the_bound, cw_test_setup, bound_teardown),
         cmocka_unit_test_setup_teardown(test_one_more, cw_test_setup, bound_teardown),
+        cmocka_unit_test_setup_teardown(test_greedy_among_polite, cw_test_setup, bound_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

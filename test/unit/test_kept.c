@@ -20,7 +20,7 @@
 #include "wire/key.h"
 #include "wire/rma.h"
 
-enum { MANY = 8, HOLDS = 7, UNKNOWN = 9, PIECE = 60000 };
+enum { MANY = 8, HOLDS = 7, UNKNOWN = 9, PIECE = 60000, SHARED = 256 };
 
 static const ucp_request_param_t plain;
 
@@ -29,6 +29,7 @@ static ucp_worker_h worker;
 static ucp_ep_h ep;
 static void *held[MANY + 1];
 static unsigned num_held;
+static uint64_t next_id = 1;
 
 static void set_limit(uint64_t bytes)
 {
@@ -267,6 +268,94 @@ static void test_one_message_is_bounded(void **state)
     assert_in_range(at, CW_AM_AT_ONCE, 3 * CW_AM_AT_ONCE);
 }
 
+/* So many announcements of another peer. */
+static void announce_many(ucp_ep_h peer, uint64_t count)
+{
+    const ucp_ep_h first = ep;
+
+    ep = peer;
+    for (uint64_t i = 0; i < count; i++) {
+        announce(next_id++);
+    }
+    ep = first;
+}
+
+/* Many peers that each stay within the bound: all together get four times that. Then who has more than its share gets
+ * no more, who has less does, and what a peer that is gone had is free again. */
+static void test_peers_share_the_bound(void **state)
+{
+    const ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
+    ucp_ep_h greedy[CW_KEPT_PEERS + 1];
+    uint64_t share;
+
+    (void)state;
+    set_limit(SHARED * CW_KEPT_ONE);
+    for (unsigned i = 0; i <= CW_KEPT_PEERS; i++) {
+        greedy[i] = cw_alone_connect(worker, params);
+        put_under(greedy[i]);
+    }
+    announce_many(ep, 10);
+    for (unsigned i = 0; i + 1 < CW_KEPT_PEERS; i++) {
+        announce_many(greedy[i], SHARED);
+    }
+    announce_many(greedy[CW_KEPT_PEERS - 1], SHARED - 10);
+    assert_int_equal(worker->kept, CW_KEPT_PEERS * SHARED * CW_KEPT_ONE);
+    announce_many(ep, CW_KEPT_LEAST / CW_KEPT_ONE);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    announce_many(greedy[CW_KEPT_PEERS - 1], 1);
+    assert_int_equal(greedy[CW_KEPT_PEERS - 1]->status, UCS_ERR_EXCEEDS_LIMIT);
+    share = CW_KEPT_PEERS * SHARED / worker->counts.values[CW_COUNT_EPS];
+    assert_in_range(share, CW_KEPT_LEAST / CW_KEPT_ONE + 1, SHARED - 1);
+    announce_many(greedy[CW_KEPT_PEERS], share);
+    assert_int_equal(greedy[CW_KEPT_PEERS]->state, CW_EP_OPEN);
+    announce_many(greedy[CW_KEPT_PEERS], 1);
+    assert_int_equal(greedy[CW_KEPT_PEERS]->status, UCS_ERR_EXCEEDS_LIMIT);
+    announce_many(ep, 10);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    for (unsigned i = 0; i <= CW_KEPT_PEERS; i++) {
+        assert_int_equal(greedy[i]->state, (i < CW_KEPT_PEERS - 1) ? CW_EP_OPEN : CW_EP_FAILED);
+        take_away(greedy[i]);
+        cw_alone_wait(worker, ucp_ep_close_nb(greedy[i], UCP_EP_CLOSE_MODE_FORCE));
+    }
+    while (ucp_worker_progress(worker) > 0) {
+    }
+    assert_int_equal(worker->kept, ep->kept);
+    announce_many(ep, 100);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
+/* However many share: a little is granted to each. */
+static void test_least_share(void **state)
+{
+    (void)state;
+    set_limit(1u << 20);
+    worker->kept                        += CW_KEPT_PEERS << 20; /* others' */
+    worker->counts.values[CW_COUNT_EPS] += 1u << 20;
+    announce_many(ep, CW_KEPT_LEAST / CW_KEPT_ONE);
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    announce_many(ep, 1);
+    assert_refused();
+    worker->counts.values[CW_COUNT_EPS] -= 1u << 20;
+    worker->kept                        -= CW_KEPT_PEERS << 20;
+}
+
+/* What the words of the setting mean: no bound, and the default. */
+static void test_words_for_the_bound(void **state)
+{
+    (void)state;
+    assert_true(cw_ep_keep(ep, CW_KEPT_ONE));
+    set_limit(CW_MEMUNITS_INF);
+    assert_true(cw_ep_keep(ep, UINT64_C(1) << 62));
+    cw_ep_let_go(ep, UINT64_C(1) << 62);
+    set_limit(CW_MEMUNITS_AUTO);
+    assert_false(cw_ep_keep(ep, UINT64_C(1) << 30));
+    assert_true(cw_ep_keep(ep, (UINT64_C(1) << 30) - CW_KEPT_ONE));
+    assert_false(cw_ep_keep(ep, 1));
+    cw_ep_let_go(ep, UINT64_C(1) << 30);
+    assert_int_equal(worker->kept, 0);
+}
+
 static void arrive(uint64_t tag, size_t length)
 {
     uint64_t packet[8] = {htole64(tag)};
@@ -439,6 +528,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_answers_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_messages_in_pieces_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_one_message_is_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_peers_share_the_bound, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_least_share, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_words_for_the_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_messages_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_streams_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
