@@ -120,7 +120,7 @@ class Tool:
             while not is_listening(port):
                 if server.poll() is not None or time.monotonic() > deadline:
                     raise Failure("the server does not start")
-                time.sleep(0.01)
+                time.sleep(0.002)
             text = run(common + ["-c", settings.cpus[1], "-f", "127.0.0.1"] + self.extra + options, env)
             return perftest_row(text)
         finally:

@@ -15,6 +15,7 @@ import plot
 BEGIN = "<!-- bench:begin -->"
 END = "<!-- bench:end -->"
 PLOTS = "plots"  # folder of the pictures, beside the report
+LIMITS = ("bare", "bare ring", "bare both")  # contestants that are no library
 
 # What the project promises: suite, start of the row's label, words, what it is held against (a contestant; "value":
 # nothing; "over bare": the difference to the bare one), bound: where more is better the least, otherwise the most.
@@ -190,7 +191,7 @@ def newer_versions(rows):
 
 
 def suite_table(suite, rows):
-    names = [name for name in ("bare", "bare ring", "causeway", "reference", "ref. tool")
+    names = [name for name in LIMITS + ("causeway", "reference", "ref. tool")
              if any(name in row["samples"] for row in rows)]
     names += newer_versions(rows)
     bases = [name for name in names if name != "causeway" and "causeway" in names]
@@ -206,29 +207,29 @@ def suite_table(suite, rows):
 CLIFF = 0.9
 
 
-def steps(rows, suite, transport, name):
-    """(ratio, size) of the bandwidth at each doubling to that of the size before, from medians."""
-    curve = {}
+def steps(rows, place, name):
+    """(ratio, size) of the bandwidth of each size to that of its half, medians of what was measured side by side."""
+    found = []
     for row in rows:
-        place, _, size = row["label"].partition(", ")
-        if row["suite"] == suite and row["unit"] == "MB/s" and place == transport and row["samples"].get(name):
-            curve[size_number(size)] = median(row["samples"][name])
-    return [(curve[2 * size] / curve[size], size) for size in sorted(curve) if 2 * size in curve and curve[size] > 0]
+        at, _, size = row["label"].partition(", to ")
+        if row["suite"] == "steps" and at == place and row["samples"].get(name):
+            found.append((median(row["samples"][name]), size_number(size)))
+    return found
 
 
 def cliffs(results):
-    """The lowest step of each bandwidth curve that was measured at every doubling."""
+    """The lowest step of each transport's bandwidth."""
     lines = []
-    places = dict.fromkeys(row["label"].partition(", ")[0] for row in results["rows"] if row["suite"] == "bandwidth")
+    places = dict.fromkeys(row["label"].partition(", ")[0] for row in results["rows"] if row["suite"] == "steps")
     for place in places:
-        for name in ("causeway", "reference", "ref. tool"):
-            found = steps(results["rows"], "bandwidth", place, name)
+        for name in ("causeway", "reference"):
+            found = steps(results["rows"], place, name)
             if not found:
                 continue
             ratio, size = min(found)
-            falls = ", ".join(size_text(2 * at) for step, at in found if step < CLIFF)
+            falls = ", ".join(f"{size_text(at)} {step:.2f}" for step, at in found if step < CLIFF)
             verdict = "-" if name != "causeway" else "MISSED" if falls else "met"
-            text = f"lowest step {ratio:.2f}, to {size_text(2 * size)}" + (f"; below {CLIFF}: {falls}" if falls else "")
+            text = f"lowest step {ratio:.2f}, to {size_text(size)}" + (f"; below {CLIFF}: {falls}" if falls else "")
             lines.append(f"| {place}, {name}: bandwidth never falls by more than 10 % from a size to its double "
                          f"| {text} | {verdict} |")
     return lines
@@ -239,11 +240,8 @@ EVEN = 0.1
 
 def evenness(results):
     """Put and get over TCP move the same bytes: neither may be much slower."""
-    found = {row["label"]: row for row in results["rows"] if row["suite"] == "rma"}
-    both = [found[f"tcp, {name}, 1 MiB"] for name in ("put", "get") if f"tcp, {name}, 1 MiB" in found]
-    if len(both) < 2:
-        return []
-    values = [put / get for put, get in zip(*[row["samples"].get("causeway", []) for row in both]) if get > 0]
+    rows = [row for row in results["rows"] if (row["suite"], row["label"]) == ("rma", "tcp, put against get, 1 MiB")]
+    values = [value for row in rows for value in row["samples"].get("causeway", [])]
     if not values:
         return []
     verdict = "met" if 1 - EVEN <= median(values) <= 1 / (1 - EVEN) else "MISSED"
@@ -276,6 +274,13 @@ def held_against(row, kind):
     return ratios(row, "causeway", kind)
 
 
+def limit_text(row):
+    """What the bare ones of a row have of the reference: the bound of a promise that names the reference."""
+    found = [(name, ratios(row, name, "reference")) for name in LIMITS]
+    words = [f"{name} {median(values):.2f}" for name, values in found if values]
+    return f"; of the reference: {', '.join(words)}" if words else ""
+
+
 def verdicts(results):
     lines = []
     for suite, label, promise, kind, bound in TARGETS:
@@ -288,6 +293,10 @@ def verdicts(results):
                 continue
             text = range_text(values) + " " + row["unit"] if kind in ("value", "over bare") else ratio_text(values)
             met = median(values) >= bound if row["better"] == "more" else median(values) <= bound
+            if not met and kind == "reference":
+                text += limit_text(row)
+            if not met and kind == "value" and row["samples"].get("bare"):
+                text += f"; bare {number_text(median(row['samples']['bare']))}"
             lines.append(f"| {promise} | {text} | {'met' if met else 'MISSED'} |")
     lines += evenness(results) + flatness(results) + cliffs(results)
     return ["| promise | measured | |", "|---|---|---|"] + lines if lines else []
@@ -303,7 +312,8 @@ def machine_lines(results):
         f"{virtual}; kernel {machine['kernel']}; {machine['system']}.",
         f"Versions of libucp: {versions}. {results['date']}, {results['repetitions']} repetitions of about "
         f"{results['seconds']} s in turn, server and client bound to processors {' and '.join(results['cpus'])}.",
-        "Given are the median and the range of the repetitions; ratios are taken within a repetition.",
+        "Given are the median and the range of all slices (some rows have several in a repetition); ratios are taken "
+        "between slices that follow each other. What was missed has what the bare limit reaches beside it.",
     ]
     if results["load_before"] > 0.5:
         lines.append(f"**The machine was busy before the run (load {results['load_before']}): the numbers are not "

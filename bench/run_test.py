@@ -15,7 +15,9 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contestants  # noqa: E402
 import plot  # noqa: E402
 import report  # noqa: E402
+import rows  # noqa: E402
 import run  # noqa: E402
+import sources  # noqa: E402
 import suites  # noqa: E402
 
 
@@ -77,12 +79,66 @@ class Measuring(unittest.TestCase):
             calls.append("bad")
             raise contestants.Failure("broken")
 
-        row = suites.Row("s", "l", "u", "less", {"a": good("a"), "bad": bad, "b": good("b")})
+        row = rows.Row("s", "l", "u", "less", {"a": good("a"), "bad": bad, "b": good("b")})
         row.measure_once()
         row.measure_once()
-        self.assertEqual(calls, ["a", "bad", "b", "a", "b"])
+        self.assertEqual(calls, ["a", "bad", "b", "b", "a"])
         self.assertEqual(row.as_dict()["samples"], {"a": [1.0, 1.0], "bad": [], "b": [1.0, 1.0]})
         self.assertEqual(row.as_dict()["errors"], {"bad": "broken"})
+        calls.clear()
+        rows.Row("s", "l", "u", "less", {"a": good("a"), "b": good("b")}, 3).measure_once()
+        self.assertEqual(calls, ["a", "b", "b", "a", "a", "b"])
+
+    def test_rows_share_the_runs_of_a_program(self):
+        values = iter([{"x": 1.0, "y": 10.0}, {"x": 2.0, "y": 20.0}, None])
+        runs = []
+
+        def one():
+            runs.append(1)
+            found = next(values)
+            if found is None:
+                raise contestants.Failure("broken")
+            return found
+
+        shared = rows.Shared(one)
+        table = [rows.Row("s", label, "u", "less", {"a": shared.value(pick)}, 2)
+                 for label, pick in (("x", "x"), ("y", "y"), ("both", lambda found: found["x"] + found["y"]))]
+        for row in table:
+            row.measure_once()
+        self.assertEqual([row.samples["a"] for row in table], [[1.0, 2.0], [10.0, 20.0], [11.0, 22.0]])
+        self.assertEqual(len(runs), 2)
+        for row in table:
+            row.measure_once()
+        self.assertEqual([row.errors for row in table], [{"a": "broken"}] * 3)
+        self.assertEqual(len(runs), 3)
+
+    def test_a_ratio_is_of_neighbours_and_turns_round(self):
+        calls = []
+
+        def given(name, value):
+            def measure():
+                calls.append(name)
+                return value
+            return measure
+
+        ratio = rows.ratio_of(given("put", 6.0), given("get", 3.0))
+        self.assertEqual([ratio(), ratio()], [2.0, 2.0])
+        self.assertEqual(calls, ["put", "get", "get", "put"])
+
+    def test_a_slice_follows_the_speed_of_the_one_before(self):
+        settings = run.parse(["bindir", "libdir", "--seconds", "0.09"])
+        asked = []
+        speeds = iter([10.0, 10.0, 30.0, 10.0])  # microseconds a message
+
+        class Spy(contestants.Tool):
+            def pair(self, settings, transport, options):
+                asked.append((int(options[options.index("-n") + 1]), int(options[options.index("-w") + 1])))
+                return {"overall_us": next(speeds), "mbps": 2.0}
+
+        source = sources.tool_source(settings, Spy("causeway", "p", "l", []), "shm", "tag_bw", 65536, "mbps", (), 40, 3)
+        for _ in range(3):
+            self.assertEqual(source(), 2.0)
+        self.assertEqual(asked, [(40, 10), (3000, 750), (3000, 750), (1000, 250)])
 
 
 class Contestants(unittest.TestCase):
@@ -108,8 +164,8 @@ class Contestants(unittest.TestCase):
 
     def test_only_some_rows(self):
         labels = ("shm, a", "tcp, a")
-        rows = {"s": lambda settings, tools: [suites.Row("s", label, "u", "less", {}) for label in labels]}
-        with mock.patch.dict(suites.ROWS, rows):
+        table = {"s": lambda settings, tools: [rows.Row("s", label, "u", "less", {}) for label in labels]}
+        with mock.patch.dict(suites.ROWS, table):
             settings = run.parse(["bindir", "libdir", "--suites", "s", "--only", "s: tcp"])
             self.assertEqual([row["label"] for row in run.measure_all(settings, [])], ["tcp, a"])
 
@@ -174,9 +230,49 @@ class Suites(unittest.TestCase):
         drawn = plot.pictures([row.as_dict() | {"samples": {"causeway": [1.0], "reference": [2.0]}} for row in rows])
         self.assertEqual(drawn["matching.svg"][2].count('class="curve"'), 6 * 2 * 2)
 
-    def test_only_our_tool_is_asked_for_user_memory(self):
+    def test_only_our_tool_is_asked_for_user_memory_and_for_long_messages(self):
         for row in suites.rma_rows(self.settings(), self.tools()):
-            self.assertEqual("ref. tool" in row.sources, "user memory" not in row.label and "flush" not in row.label)
+            self.assertEqual("ref. tool" in row.sources, ", 8 B, " in row.label and "user memory" not in row.label)
+
+    def test_what_the_system_copies_has_the_bound_of_both_sides(self):
+        for row in suites.rma_rows(self.settings(), self.tools()):
+            if "shm" in row.label and "user memory" in row.label and row.unit == "MB/s":
+                self.assertIn("bare ring", row.sources)
+                self.assertEqual("bare both" in row.sources, "MiB" in row.label)
+
+    def test_put_and_get_send_from_the_same_processor(self):
+        asked = []
+
+        class Spy(contestants.Tool):
+            def pair(self, settings, transport, options):
+                asked.append((options[1], settings.cpus))
+                return {"overall_us": 1.0, "mbps": 2.0}
+
+        settings = self.settings()
+        row = suites.even_row(settings, [Spy("causeway", "p", "l", [])], 1 << 20)
+        row.measure_once()
+        self.assertEqual(row.samples, {"causeway": [1.0] * 3})
+        self.assertEqual(len(asked), 8)
+        for test, cpus in asked:
+            self.assertEqual(cpus, settings.cpus if test == "ucp_put_bw" else settings.cpus[::-1])
+
+    def test_steps_are_of_neighbours_of_one_sweep(self):
+        asked = []
+
+        class Spy(contestants.Tool):
+            def pair(self, settings, transport, options):
+                size = int(options[options.index("-s") + 1])
+                asked.append(size)
+                return {"overall_us": 1e6, "mbps": float(size)}
+
+        settings = run.parse(["bindir", "libdir", "--quick", "--largest", "8"])
+        table = list(suites.steps_rows(settings, [Spy("causeway", "p", "l", []), Spy("ref. tool", "p", "l", [])]))
+        self.assertEqual([row.label for row in table][:3], ["shm, to 2 B", "shm, to 4 B", "shm, to 8 B"])
+        for row in table[:3]:
+            self.assertEqual(list(row.sources), ["causeway"])
+            row.measure_once()
+            self.assertEqual(row.samples["causeway"], [2.0] * 3)
+        self.assertEqual(asked, [1, 1, 2, 2, 4, 4, 8, 8] + [8, 4, 2, 1] + [1, 2, 4, 8])
 
     def test_old_tool_gets_by_a_window(self):
         asked = []
@@ -305,14 +401,26 @@ class Report(unittest.TestCase):
         self.assertIn("| MISSED |", verdict(0.031)[-1])
 
     def test_put_and_get_are_even(self):
-        def verdict(put, get):
-            return report.evenness(results([result_row("rma", "tcp, put, 1 MiB", {"causeway": [put]}),
-                                            result_row("rma", "tcp, get, 1 MiB", {"causeway": [get]})]))
+        def verdict(ratio):
+            return report.evenness(results([result_row("rma", "tcp, put against get, 1 MiB", {"causeway": ratio})]))
 
-        self.assertIn("| met |", verdict(95.0, 100.0)[0])
-        self.assertIn("| MISSED |", verdict(80.0, 100.0)[0])
-        self.assertIn("| MISSED |", verdict(100.0, 80.0)[0])
+        self.assertIn("| met |", verdict([0.95, 3.0, 1.05])[0])
+        self.assertIn("| MISSED |", verdict([0.8])[0])
+        self.assertIn("| MISSED |", verdict([1.25])[0])
+        self.assertEqual(verdict([]), [])
         self.assertEqual(report.evenness(results([])), [])
+
+    def test_what_was_missed_has_its_bound_beside_it(self):
+        def verdict(label, causeway, **limits):
+            samples = {"causeway": [causeway], "reference": [1.0]} | {name.replace("_", " "): [value]
+                                                                     for name, value in limits.items()}
+            return "\n".join(report.verdicts(results([result_row("rma", label, samples) | {"better": "more"}])))
+
+        label = "shm, put, user memory, 64 KiB"
+        self.assertIn("1.10 (1.10 to 1.10); of the reference: bare 0.70, bare ring 1.15 | MISSED |",
+                      verdict(label, 1.1, bare=0.7, bare_ring=1.15))
+        self.assertNotIn("of the reference:", verdict(label, 1.3, bare=0.7))
+        self.assertIn("1.10 (1.10 to 1.10) | MISSED |", verdict(label, 1.1))
 
     def test_flatness(self):
         def verdict(empty, full):
@@ -325,18 +433,18 @@ class Report(unittest.TestCase):
         self.assertEqual(report.flatness(results([])), [])
 
     def test_cliffs(self):
-        def curve(values):
-            return [result_row("bandwidth", f"tcp, {report.size_text(64 << step)}",
-                               {"causeway": [value], "reference": [value]}) | {"unit": "MB/s"}
-                    for step, value in enumerate(values)]
+        def curve(ratios):
+            return [result_row("steps", f"tcp, to {report.size_text(128 << step)}",
+                               {"causeway": ratio, "reference": ratio}) | {"unit": "times"}
+                    for step, ratio in enumerate(ratios)]
 
         self.assertEqual(report.size_number(report.size_text(3 << 20)), 3 << 20)
-        self.assertEqual(report.steps(curve([10.0, 20.0, 15.0]), "bandwidth", "tcp", "causeway"),
-                         [(2.0, 64), (0.75, 128)])
-        even = report.markdown(results(curve([10.0, 20.0, 18.5])))
-        steep = report.markdown(results(curve([10.0, 20.0, 17.5, 30.0])))
+        self.assertEqual(report.steps(curve([[2.0, 0.1, 2.0], [0.75], []]), "tcp", "causeway"),
+                         [(2.0, 128), (0.75, 256)])
+        even = report.markdown(results(curve([[2.0], [0.93]])))
+        steep = report.markdown(results(curve([[2.0], [0.88], [1.5]])))
         self.assertIn("lowest step 0.93, to 256 B | met |", even)
-        self.assertIn("lowest step 0.88, to 256 B; below 0.9: 256 B | MISSED |", steep)
+        self.assertIn("lowest step 0.88, to 256 B; below 0.9: 256 B 0.88 | MISSED |", steep)
         self.assertNotIn("shm", steep)
 
     def test_newer_versions_have_columns_and_a_table_of_ratios(self):
