@@ -25,7 +25,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { SECONDS = 60, TAG = 5, MOST_PEERS = 10000, PERIOD = 64 };
+enum { SECONDS = 60, TAG = 5, MOST_PEERS = 10000, PERIOD = 4096 };
 
 /* One end of the talk between a worker of the peers' process and the worker here. */
 struct talk {

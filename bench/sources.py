@@ -46,6 +46,16 @@ def bare_source(settings, program, options=(), slices=1):
     return lambda: trips()["oneway_ns_p50"] / 1e3
 
 
+def bare_sleep_source(settings, kind, sleeps=100):
+    """Microseconds from the call that wakes to the one that slept, where both pause before they send."""
+    return lambda: bare_run(settings, "bare_sleep", ["-k", kind], sleeps, 20)["wake_ns_p50"] / 1e3
+
+
+def bare_connect_source(settings, connections):
+    """Microseconds until the first answer over memory that was made and passed for it."""
+    return lambda: bare_run(settings, "bare_connect", (), connections, 20)["oneway_ns_p50"] * 2 / 1e3
+
+
 def bytes_rate(found):
     """MB/s of trips that are answered when all has arrived."""
     return found["bytes_per_trip"] / (2 * found["oneway_ns_mean"]) * 1e9 / 1048576

@@ -9,8 +9,9 @@ import tempfile
 import report
 from contestants import Tool, key_values, run
 from rows import SLICES, Row, Shared, ratio_of
-from sources import (bare_bandwidth_source, bare_remote_source, bare_ring_source, bare_source, mpi_source,
-                     program_source, shared_programs, tool_source, values_of)
+from sources import (bare_bandwidth_source, bare_connect_source, bare_remote_source, bare_ring_source,
+                     bare_sleep_source, bare_source, mpi_source, program_source, shared_programs, tool_source,
+                     values_of)
 
 TRANSPORTS = ["shm", "tcp"]
 LATENCY_SIZES = [8, 64, 512] + [1024 << power for power in range(7)]
@@ -21,6 +22,8 @@ LIST_PARTS = [64, 1024, 8192, 262144]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
 BOTH_COPY_LEAST = 1 << 20
 THREADS_MESSAGES = 500000
+SLEEPS = 100
+CONNECTIONS = 200
 DEPTHS = [0] + [10 ** power for power in range(6)]
 
 
@@ -289,14 +292,19 @@ def matching_rows(settings, tools):
 
 
 def wakeup_rows(settings, tools):
-    for transport, program, options in (("shm", "bare_wakeup", []), ("tcp", "bare_tcp", ["-S"])):
+    """Two that answer at once may not get to sleep at all; for sure they do where each pauses before it sends."""
+    for transport, program, options, kind in (("shm", "bare_wakeup", [], "eventfd"),
+                                              ("tcp", "bare_tcp", ["-S"], "tcp")):
         sources = {"bare": bare_source(settings, program, options)}
         for tool in tools:
             sources[tool.name] = tool_source(settings, tool, transport, "tag_lat", 8, "p50_us", ["-E", "sleep"])
         yield Row("wakeup", f"{transport}, 8 B, asleep, median", "usec", "less", sources)
-        yield Row("wakeup", f"{transport}, 8 B to one that sleeps for sure, median", "usec", "less",
-                  {tool.name: program_source(settings, tool, "wake_us", ["-c", ",".join(settings.cpus)], transport, 1,
-                                             "bench_wake") for tool in libraries_of(tools)})
+        bare = {"bare": bare_sleep_source(settings, kind)}
+        for label, more in (("8 B, both asleep for sure", ["-b"]), ("8 B to one that sleeps for sure", [])):
+            options = more + ["-n", str(SLEEPS), "-c", ",".join(settings.cpus)]
+            yield Row("wakeup", f"{transport}, {label}, median", "usec", "less",
+                      bare | {tool.name: program_source(settings, tool, "wake_us", options, transport, 1, "bench_wake")
+                              for tool in libraries_of(tools)}, SLICES)
 
 
 def connect_rows(settings, tools):
@@ -311,11 +319,13 @@ def connect_rows(settings, tools):
 
 def address_rows(settings, tools):
     """Of 200 peers, one after the other, by the addresses of their workers."""
-    libraries = libraries_of(tools)
+    options = ["-n", str(CONNECTIONS + 1), "-i", "1"]
     for transport in TRANSPORTS:
-        yield Row("connect", f"{transport}, endpoint by worker address to first reply", "usec", "less",
-                  {tool.name: program_source(settings, tool, "first_reply_usec", ["-n", "201", "-i", "1"], transport, 1,
-                                             "bench_memory") for tool in libraries})
+        sources = {"bare": bare_connect_source(settings, CONNECTIONS)} if transport == "shm" else {}
+        for tool in libraries_of(tools):
+            sources[tool.name] = program_source(settings, tool, "first_reply_usec", options, transport, 1,
+                                                "bench_memory")
+        yield Row("connect", f"{transport}, endpoint by worker address to first reply", "usec", "less", sources, SLICES)
 
 
 def modes_rows(settings, tools):

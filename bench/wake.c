@@ -3,10 +3,11 @@
  * bench_wake: the way of a message of 8 B to a process that sleeps for sure: its sender pauses before each message.
  * Where two sleepers answer each other at once, whoever is slow finds the answer before it sleeps, and looks fast.
  *
- * Usage: bench_wake [-n messages] [-c cpu,cpu]
+ * Usage: bench_wake [-n messages] [-b] [-c cpu,cpu]
+ * With -b both sides pause before each message, so that both sleep for sure; times are those of both ways then.
  * Prints "key value" lines: median and 90th percentile of the time from the call that sends to the one that has
- * received, and how many of the sleeps ended by a wake-up. A plain program of the public interface: LD_LIBRARY_PATH
- * chooses the library.
+ * received, and how many of the sleeps ended by a wake-up (of this side). A plain program of the public interface:
+ * LD_LIBRARY_PATH chooses the library.
  */
 #define _GNU_SOURCE
 #include "say.h"
@@ -15,10 +16,12 @@
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -30,6 +33,8 @@ static const ucp_request_param_t none;
 static struct cw_side here;
 static int efd;
 static unsigned long sleeps;
+static bool both;
+static uint64_t *times; /* of both processes: as many of this side, then as many of the other one */
 
 /* Waits for a receive without spinning. */
 static void await_asleep(ucs_status_ptr_t request)
@@ -77,10 +82,13 @@ static ucp_ep_h meet(int in, int out)
     return cw_side_meet(&here, in, out);
 }
 
-static void be_sender(ucp_ep_h ep)
+static void be_sender(ucp_ep_h ep, unsigned long count)
 {
-    for (;;) {
-        (void)receive();
+    for (unsigned long i = 0;; i++) {
+        uint64_t sent_ns = receive();
+        if (i < count) {
+            times[count + i] = cw_clock_ns() - sent_ns;
+        }
         usleep(PAUSE_US);
         give(ep, cw_clock_ns());
     }
@@ -95,23 +103,25 @@ static int compare(const void *left, const void *right)
 
 static void measure(ucp_ep_h ep, unsigned long messages)
 {
-    uint64_t *times = calloc(messages + WARM_UP, sizeof(*times)), sent_ns;
-    const unsigned long middle = WARM_UP + messages / 2, late = WARM_UP + messages * 9 / 10;
-    unsigned long i;
+    const unsigned long count = messages + WARM_UP;
+    uint64_t sent_ns;
 
-    for (i = 0; times != NULL && i < messages + WARM_UP; i++) {
-        give(ep, i);
+    for (unsigned long i = 0; i < count; i++) {
+        if (both) {
+            usleep(PAUSE_US);
+        }
+        give(ep, cw_clock_ns());
         sent_ns  = receive();
         times[i] = cw_clock_ns() - sent_ns;
     }
-    if (times == NULL) {
-        cw_say_error("no memory");
-        exit(1);
+    if (both) { /* the other side's last one was there before its answer was */
+        memmove(times + count, times + count + WARM_UP, messages * sizeof(times[0]));
+        messages *= 2;
     }
+    const unsigned long middle = WARM_UP + messages / 2, late = WARM_UP + messages * 9 / 10;
     qsort(times + WARM_UP, messages, sizeof(times[0]), compare);
-    printf("wake_us %.2f\nwake_p90_us %.2f\nsleeps %lu\n", (double)times[middle] / 1e3,
-           (double)times[late] / 1e3, sleeps);
-    free(times);
+    printf("wake_us %.2f\nwake_p90_us %.2f\nsleeps %lu\n", (double)times[middle] / 1e3, (double)times[late] / 1e3,
+           sleeps);
 }
 
 int main(int argc, char **argv)
@@ -121,18 +131,22 @@ int main(int argc, char **argv)
     pid_t pid;
 
     cw_say_setup("bench_wake", false);
-    while ((letter = getopt(argc, argv, "n:c:")) != -1) {
+    while ((letter = getopt(argc, argv, "n:bc:")) != -1) {
         if (letter == 'n') {
             messages = strtoul(optarg, NULL, 10);
+        } else if (letter == 'b') {
+            both = true;
         } else if (letter != 'c' || sscanf(optarg, "%d,%d", &cpus[0], &cpus[1]) != 2) {
             messages = 0;
         }
     }
     if (optind != argc || messages < 1 || messages > MOST) {
-        fprintf(stderr, "Usage: bench_wake [-n messages (at most %d)] [-c cpu,cpu]\n", MOST);
+        fprintf(stderr, "Usage: bench_wake [-n messages (at most %d)] [-b] [-c cpu,cpu]\n", MOST);
         return 2;
     }
-    if (pipe(there) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
+    times = mmap(NULL, 2 * (messages + WARM_UP) * sizeof(times[0]), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                 -1, 0);
+    if (times == MAP_FAILED || pipe(there) != 0 || pipe(back) != 0 || (pid = fork()) < 0) {
         cw_say_error("no second process");
         return 1;
     }
@@ -140,7 +154,7 @@ int main(int argc, char **argv)
     cw_side_bind(cpus[pid == 0]);
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        be_sender(meet(there[0], back[1]));
+        be_sender(meet(there[0], back[1]), messages + WARM_UP);
     }
     measure(meet(back[0], there[1]), messages);
     fflush(stdout);
