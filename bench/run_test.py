@@ -240,6 +240,13 @@ class Suites(unittest.TestCase):
                 self.assertIn("bare ring", row.sources)
                 self.assertEqual("bare both" in row.sources, "MiB" in row.label)
 
+    def test_what_is_promised_has_more_slices(self):
+        for suite, start, *_ in report.TARGETS:
+            if suite in ("latency", "rate", "bandwidth", "am", "stream"):
+                found = [row.slices for row in suites.ROWS[suite](self.settings(), self.tools())
+                         if row.label.startswith(start)]
+                self.assertEqual(found, [rows.SLICES], start)
+
     def test_put_and_get_send_from_the_same_processor(self):
         asked = []
 

@@ -22,8 +22,9 @@ LIST_PARTS = [64, 1024, 8192, 262144]
 RMA_SIZES = [4096 << 2 * power for power in range(7)]
 BOTH_COPY_LEAST = 1 << 20
 THREADS_MESSAGES = 500000
+PROMISED_SIZES = [32768, 65536, 1048576, 16777216]  # what promises are about is measured in more slices
 SLEEPS = 100
-CONNECTIONS = 200
+CONNECTIONS = 100
 DEPTHS = [0] + [10 ** power for power in range(6)]
 
 
@@ -63,19 +64,21 @@ def least_messages(size):
     return max(6, min(2000, (32 << 20) // size))
 
 
-def bandwidth_source(settings, tool, transport, test, size):
-    return tool_source(settings, tool, transport, test, size, "mbps", (), least_messages(size), SLICES)
+def slices_of(size):
+    return SLICES if size in PROMISED_SIZES else 1
 
 
 def bandwidth_row(settings, tools, suite, transport, test, size):
+    slices = slices_of(size)
     sources = {}
     if suite in ("bandwidth", "am") and transport == "tcp":
-        sources["bare"] = bare_bandwidth_source(settings, size, slices=SLICES)
+        sources["bare"] = bare_bandwidth_source(settings, size, slices=slices)
     if suite != "am" and transport == "shm" and size > 1024:  # shorter ones go otherwise
-        sources["bare"] = bare_ring_source(settings, ["copy", "past"], size, SLICES)
+        sources["bare"] = bare_ring_source(settings, ["copy", "past"], size, slices)
     for tool in tools:
-        sources[tool.name] = bandwidth_source(settings, tool, transport, test, size)
-    return Row(suite, f"{transport}, {report.size_text(size)}", "MB/s", "more", sources, SLICES)
+        sources[tool.name] = tool_source(settings, tool, transport, test, size, "mbps", (), least_messages(size),
+                                         slices)
+    return Row(suite, f"{transport}, {report.size_text(size)}", "MB/s", "more", sources, slices)
 
 
 def bandwidth_rows(settings, tools):
@@ -87,7 +90,8 @@ def bandwidth_rows(settings, tools):
 
 def sweep(settings, tool, transport, sizes):
     """Runs of one size after the other, upwards and downwards in turn."""
-    sources = [(size, bandwidth_source(settings, tool, transport, "tag_bw", size)) for size in sizes]
+    sources = [(size, tool_source(settings, tool, transport, "tag_bw", size, "mbps", (), least_messages(size), SLICES))
+               for size in sizes]
 
     def measure():
         found = {size: source() for size, source in sources}
@@ -150,11 +154,11 @@ def list_rows(settings, tools, suite, transport, test):
 # ---- one-sided operations ----
 
 
-def rma_source(settings, tool, transport, test, size, key, options=(), least=200):
+def rma_source(settings, tool, transport, test, size, key, options=(), least=200, slices=SLICES):
     """The reference's own tool of older versions has no ucp_get_bw: there ucp_get does the same with a window."""
     if tool.name == "ref. tool" and test == "ucp_get_bw":
         test, options = "ucp_get", list(options) + ["-O", "32"]
-    return tool_source(settings, tool, transport, test, size, key, options, least, SLICES)
+    return tool_source(settings, tool, transport, test, size, key, options, least, slices)
 
 
 def rma_latency_row(settings, tools, transport, name, test, bare=None, options=()):
@@ -165,14 +169,16 @@ def rma_latency_row(settings, tools, transport, name, test, bare=None, options=(
 
 
 def rma_bandwidth_row(settings, tools, transport, name, test, size, bare=None, options=()):
+    slices = slices_of(size)
     sources = {"bare": bare} if bare else {}
     if transport == "shm" and "--user-memory" in options:
-        sources["bare ring"] = bare_ring_source(settings, ["copy", "past"], size, SLICES)
+        sources["bare ring"] = bare_ring_source(settings, ["copy", "past"], size, slices)
         if size >= BOTH_COPY_LEAST:
-            sources["bare both"] = bare_remote_source(settings, "both", size, SLICES)
+            sources["bare both"] = bare_remote_source(settings, "both", size, slices)
     for tool in tools:
-        sources[tool.name] = rma_source(settings, tool, transport, test, size, "mbps", options, least_messages(size))
-    return Row("rma", f"{transport}, {name}, {report.size_text(size)}", "MB/s", "more", sources, SLICES)
+        sources[tool.name] = rma_source(settings, tool, transport, test, size, "mbps", options, least_messages(size),
+                                        slices)
+    return Row("rma", f"{transport}, {name}, {report.size_text(size)}", "MB/s", "more", sources, slices)
 
 
 def even_row(settings, tools, size):
@@ -212,10 +218,10 @@ def rma_rows(settings, tools):
             for size in RMA_SIZES:
                 if size > settings.largest:
                     continue
-                is_shm = transport == "shm"
-                limit = (bare_remote_source(settings, name, size, SLICES) if is_shm
-                         else bare_bandwidth_source(settings, size, slices=SLICES))
-                other = bare_remote_source(settings, "readv", size, SLICES) if is_shm else limit
+                is_shm, slices = transport == "shm", slices_of(size)
+                limit = (bare_remote_source(settings, name, size, slices) if is_shm
+                         else bare_bandwidth_source(settings, size, slices=slices))
+                other = bare_remote_source(settings, "readv", size, slices) if is_shm else limit
                 yield rma_bandwidth_row(settings, ours, transport, name, test, size, limit)
                 yield rma_bandwidth_row(settings, ours, transport, f"{name}, user memory", test, size, other, own)
         if transport == "tcp":
@@ -318,7 +324,7 @@ def connect_rows(settings, tools):
 
 
 def address_rows(settings, tools):
-    """Of 200 peers, one after the other, by the addresses of their workers."""
+    """Of 100 peers, one after the other, by the addresses of their workers."""
     options = ["-n", str(CONNECTIONS + 1), "-i", "1"]
     for transport in TRANSPORTS:
         sources = {"bare": bare_connect_source(settings, CONNECTIONS)} if transport == "shm" else {}
