@@ -198,7 +198,7 @@ static void nothing_is_claimed_for_a_copy_that_far_looks_at(void **state)
     static const struct {
         struct cw_far far;
         int claims;
-    } cases[] = {{{.left = 1}, 1}, {{.skip = 1}, 1}, {{0}, 0}, {{.in_a_row = 2}, 0}, {{.past = 1, .left = 1}, 0}};
+    } cases[] = {{{.left = 1}, 1}, {{.skip = 1}, 1}, {{0}, 0}, {{.timed = 2}, 0}, {{.past = 1, .left = 1}, 0}};
     size_t i;
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
