@@ -14,6 +14,9 @@
 
 #define PAUSE_NS    UINT64_C(100000000)
 #define GREETING_NS UINT64_C(10000000000)
+/* A dialler that has connected makes its memory, which takes some ten microseconds, and greets. That is about what lies
+ * between two looks at the descriptors, so it is waited for; whoever is slower is looked after like any socket. */
+#define GREETING_SOON_NS UINT64_C(20000)
 
 static struct cw_log_limit stranger_limit;
 
@@ -144,6 +147,19 @@ static void drop_oldest_greeting(struct shm_iface *iface)
     }
 }
 
+static void await_greeting(struct shm_iface *iface, struct shm_conn *conn)
+{
+    const uint64_t end_ns  = cw_clock_ns() + GREETING_SOON_NS;
+    const unsigned waiting = iface->num_greeting; /* fewer: it was taken, or conn is gone */
+    int is_last            = 0;
+
+    (void)cw_shm_take_greeting(iface, conn);
+    while (iface->num_greeting == waiting && !is_last) {
+        is_last = cw_clock_ns() >= end_ns; /* who lost the processor meanwhile looks once more */
+        (void)cw_shm_take_greeting(iface, conn);
+    }
+}
+
 static void accept_one(struct shm_iface *iface, int fd)
 {
     struct shm_conn *conn;
@@ -165,7 +181,7 @@ static void accept_one(struct shm_iface *iface, int fd)
         return;
     }
     conn->deadline_ns = cw_clock_ns() + GREETING_NS;
-    (void)cw_shm_take_greeting(iface, conn); /* a dialler sends it at once: most likely it is there */
+    await_greeting(iface, conn);
     if (iface->num_greeting > 0 && !cw_alarm_is_set(&iface->greet_deadline)) {
         cw_poller_alarm_set(iface->poller, &iface->greet_deadline, cw_clock_ns() + GREETING_NS);
     }

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * When an acceptor over shared memory takes a greeting: with the connection if it comes soon after it, later otherwise.
+ */
+#include "test_shm.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "os/unix_socket.h"
+
+static struct side dialler, acceptor;
+static struct cw_conn *dialled, *accepted;
+static ucs_status_t opened;
+static uint64_t late; /* so many looks for a message find nothing */
+
+ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+
+ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
+{
+    if (late == 0) {
+        return __real_recvmsg(fd, message, flags);
+    }
+    late--;
+    errno = EAGAIN;
+    return -1;
+}
+
+static ucs_status_t on_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
+                              size_t *reply_length)
+{
+    (void)owner;
+    (void)reply;
+    assert_true(hello_length == 5 && memcmp(hello, "hello", 5) == 0);
+    accepted      = conn;
+    *reply_length = 0;
+    return UCS_OK;
+}
+
+static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    (void)conn;
+    (void)reply;
+    (void)reply_length;
+    opened = status;
+}
+
+static void on_closed(struct cw_conn *conn, ucs_status_t status)
+{
+    fail_msg("connection %p ended: %d", (void *)conn, status);
+}
+
+static const struct cw_upcalls upcalls = {.accept = on_accept, .opened = on_opened, .closed = on_closed};
+
+static int begin(void **state)
+{
+    (void)state;
+    late     = 0;
+    accepted = dialled = NULL;
+    opened   = UCS_INPROGRESS;
+    side_open(&dialler, 8256, 64, 0, &upcalls, NULL);
+    side_open(&acceptor, 8256, 64, 0, &upcalls, NULL);
+    return 0;
+}
+
+static int end(void **state)
+{
+    (void)state;
+    if (dialled != NULL) {
+        cw_shm_transport.close_conn(dialled);
+    }
+    if (accepted != NULL) {
+        cw_shm_transport.close_conn(accepted);
+    }
+    side_close(&dialler);
+    side_close(&acceptor);
+    return 0;
+}
+
+static void a_greeting_that_comes_soon_is_taken_with_the_connection(void **state)
+{
+    (void)state;
+    side_dial(&dialler, &acceptor, NULL, &dialled);
+    late = 1;
+    cw_poller_dispatch(acceptor.poller);
+    assert_non_null(accepted);
+    assert_int_equal(late, 0);
+    cw_poller_dispatch(dialler.poller);
+    assert_int_equal(opened, UCS_OK);
+}
+
+static void a_greeting_that_comes_late_is_not_waited_for(void **state)
+{
+    (void)state;
+    side_dial(&dialler, &acceptor, NULL, &dialled);
+    late = UINT64_MAX;
+    cw_poller_dispatch(acceptor.poller);
+    assert_null(accepted);
+    late = 0;
+    cw_poller_dispatch(acceptor.poller);
+    assert_non_null(accepted);
+    cw_poller_dispatch(dialler.poller);
+    assert_int_equal(opened, UCS_OK);
+}
+
+static int connect_as_stranger(void)
+{
+    struct shm_iface *iface = cw_container_of(acceptor.iface, struct shm_iface, super);
+    int fd                  = -1;
+
+    assert_int_equal(cw_unix_connect(iface->directory, iface->token, &fd), UCS_OK);
+    return fd;
+}
+
+static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
+{
+    const char nonsense[100] = {1};
+    unsigned looks;
+    int fd;
+
+    (void)state;
+    for (looks = 0; looks < 3; looks++) {
+        fd   = connect_as_stranger();
+        late = looks;
+        assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), NULL, 0), UCS_OK);
+        cw_poller_dispatch(acceptor.poller);
+        cw_fd_close(fd);
+        cw_poller_dispatch(acceptor.poller);
+        fd   = connect_as_stranger();
+        late = looks;
+        cw_fd_close(fd);
+        cw_poller_dispatch(acceptor.poller);
+        late = 0;
+        cw_poller_dispatch(acceptor.poller);
+    }
+    assert_null(accepted);
+    assert_int_equal(cw_container_of(acceptor.iface, struct shm_iface, super)->num_greeting, 0);
+    side_dial(&dialler, &acceptor, NULL, &dialled);
+    cw_poller_dispatch(acceptor.poller);
+    assert_non_null(accepted);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_greeting_that_comes_soon_is_taken_with_the_connection, begin, end),
+        cmocka_unit_test_setup_teardown(a_greeting_that_comes_late_is_not_waited_for, begin, end),
+        cmocka_unit_test_setup_teardown(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
