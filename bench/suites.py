@@ -68,16 +68,21 @@ def slices_of(size):
     return SLICES if size in PROMISED_SIZES else 1
 
 
+def parts_of(transport, slices):
+    """How many slices share the seconds of a repetition. Not those of TCP: its windows need some time to grow."""
+    return slices if transport == "shm" else 1
+
+
 def bandwidth_row(settings, tools, suite, transport, test, size):
     slices = slices_of(size)
+    parts = parts_of(transport, slices)
     sources = {}
     if suite in ("bandwidth", "am") and transport == "tcp":
-        sources["bare"] = bare_bandwidth_source(settings, size, slices=slices)
+        sources["bare"] = bare_bandwidth_source(settings, size, slices=parts)
     if suite != "am" and transport == "shm" and size > 1024:  # shorter ones go otherwise
-        sources["bare"] = bare_ring_source(settings, ["copy", "past"], size, slices)
+        sources["bare"] = bare_ring_source(settings, ["copy", "past"], size, parts)
     for tool in tools:
-        sources[tool.name] = tool_source(settings, tool, transport, test, size, "mbps", (), least_messages(size),
-                                         slices)
+        sources[tool.name] = tool_source(settings, tool, transport, test, size, "mbps", (), least_messages(size), parts)
     return Row(suite, f"{transport}, {report.size_text(size)}", "MB/s", "more", sources, slices)
 
 
@@ -115,7 +120,7 @@ def both_rows(settings, tools):
     for size in BOTH_SIZES:
         options = ["-c", ",".join(reversed(settings.cpus)), "-s", str(size),
                    "-n", str(max(8, int(settings.seconds * 2e9 / 10 / size)))]
-        one, both = (bare_bandwidth_source(settings, size, kind, SLICES) for kind in ("one", "both"))
+        one, both = (bare_bandwidth_source(settings, size, kind) for kind in ("one", "both"))
         shared = {"bare": Shared(lambda one=one, both=both: {"one_mbps": one(), "both_mbps": both()})}
         shared |= shared_programs(settings, libraries_of(tools), "bench_both", options, "tcp")
         for key, what, unit in (("one_mbps", "one way", "MB/s"), ("both_mbps", "both ways", "MB/s"),
@@ -148,7 +153,8 @@ def list_rows(settings, tools, suite, transport, test):
         size = ",".join([str(part)] * 4)
         yield Row(suite, f"{transport}, list of 4 x {report.size_text(part)}", "MB/s", "more",
                   {tool.name: tool_source(settings, tool, transport, test, size, "mbps", ["-D", "iov,iov"],
-                                          least_messages(4 * part), SLICES) for tool in tools}, SLICES)
+                                          least_messages(4 * part), parts_of(transport, SLICES))
+                   for tool in tools}, SLICES)
 
 
 # ---- one-sided operations ----
@@ -170,14 +176,15 @@ def rma_latency_row(settings, tools, transport, name, test, bare=None, options=(
 
 def rma_bandwidth_row(settings, tools, transport, name, test, size, bare=None, options=()):
     slices = slices_of(size)
+    parts = parts_of(transport, slices)
     sources = {"bare": bare} if bare else {}
     if transport == "shm" and "--user-memory" in options:
-        sources["bare ring"] = bare_ring_source(settings, ["copy", "past"], size, slices)
+        sources["bare ring"] = bare_ring_source(settings, ["copy", "past"], size, parts)
         if size >= BOTH_COPY_LEAST:
-            sources["bare both"] = bare_remote_source(settings, "both", size, slices)
+            sources["bare both"] = bare_remote_source(settings, "both", size, parts)
     for tool in tools:
         sources[tool.name] = rma_source(settings, tool, transport, test, size, "mbps", options, least_messages(size),
-                                        slices)
+                                        parts)
     return Row("rma", f"{transport}, {name}, {report.size_text(size)}", "MB/s", "more", sources, slices)
 
 
@@ -188,7 +195,7 @@ def even_row(settings, tools, size):
     turned.cpus = settings.cpus[::-1]
     sources = {}
     for tool in tools:
-        put, get = (rma_source(sides, tool, "tcp", test, size, "mbps", (), least_messages(size))
+        put, get = (rma_source(sides, tool, "tcp", test, size, "mbps", (), least_messages(size), 1)
                     for sides, test in ((settings, "ucp_put_bw"), (turned, "ucp_get_bw")))
         sources[tool.name] = ratio_of(put, get)
     return Row("rma", f"tcp, put against get, {report.size_text(size)}", "times", "more", sources, SLICES)
@@ -220,7 +227,7 @@ def rma_rows(settings, tools):
                     continue
                 is_shm, slices = transport == "shm", slices_of(size)
                 limit = (bare_remote_source(settings, name, size, slices) if is_shm
-                         else bare_bandwidth_source(settings, size, slices=slices))
+                         else bare_bandwidth_source(settings, size))
                 other = bare_remote_source(settings, "readv", size, slices) if is_shm else limit
                 yield rma_bandwidth_row(settings, ours, transport, name, test, size, limit)
                 yield rma_bandwidth_row(settings, ours, transport, f"{name}, user memory", test, size, other, own)
