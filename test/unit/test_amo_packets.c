@@ -440,6 +440,32 @@ static void test_reply_to_others(void **state)
     is_lost();
 }
 
+/* Another peer has nothing to say about it. */
+static void test_reply_from_others(void **state)
+{
+    const ucp_ep_h first = ep;
+    uint64_t reply       = 7;
+    ucs_status_ptr_t request;
+    ucp_ep_h other;
+    uint64_t id;
+
+    (void)state;
+    make_ep();
+    other = ep;
+    assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 0, &reply, 8, address_of(&words[0]))), UCS_OK);
+    reply   = 7;
+    ep      = first;
+    request = amo(UCP_ATOMIC_OP_ADD, 1, &reply, 8, address_of(&words[WORD]));
+    id      = last_id();
+    ep      = other;
+    feed_reply(id, UCS_OK, 1, sizeof(struct cw_wire_amo_reply));
+    assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
+    assert_int_equal(reply, 7);
+    ep = first;
+    assert_int_equal(wait_for(request), UCS_OK);
+    assert_true(reply == background);
+}
+
 /* ---- calls ---- */
 
 static void count_call(void *request, ucs_status_t status, void *user_data)
@@ -660,6 +686,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_reply_headers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reply_twice, setup, teardown),
         cmocka_unit_test_setup_teardown(test_reply_to_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_reply_from_others, setup, teardown),
         cmocka_unit_test_setup_teardown(test_posted_before_connection, setup_idle, teardown),
         cmocka_unit_test_setup_teardown(test_posted_with_handle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_window, setup, teardown),

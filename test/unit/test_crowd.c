@@ -102,6 +102,43 @@ static void a_yield_that_took_long_by_itself_met_nobody(void **state)
     assert_int_equal(crowd.yields, 0);
 }
 
+/* Uses up what it has, in vain: how long it rests then, in ticks. */
+static uint64_t try_in_vain(struct cw_crowd *crowd, uint64_t at)
+{
+    cw_crowd_lost(crowd, at);
+    assert_int_not_equal(crowd->yields, 0);
+    while (crowd->yields > 0) {
+        cw_crowd_yielded(crowd, at, USEC / 2, crowd->switches);
+    }
+    return crowd->rest_until - at;
+}
+
+/* Twice as long each time, but not for ever; and as short as at first when somebody was met meanwhile. */
+static void rests_are_bounded_and_forgotten(void **state)
+{
+    struct cw_crowd crowd = {0};
+    uint64_t at = 1, first, rest, next;
+    unsigned doublings = 0;
+
+    (void)state;
+    first = rest = try_in_vain(&crowd, at);
+    for (int i = 0; i < 40; i++, rest = next) {
+        at  += rest;
+        next = try_in_vain(&crowd, at);
+        assert_true(next == rest || next == 2 * rest);
+        doublings += next != rest;
+    }
+    assert_in_range(doublings, 5, 10);
+    at += rest;
+    cw_crowd_lost(&crowd, at);
+    cw_crowd_yielded(&crowd, at, 20 * USEC, crowd.switches + 1);
+    assert_true(cw_crowd_is_habit(&crowd));
+    while (crowd.yields > 0) {
+        cw_crowd_yielded(&crowd, at, USEC / 2, crowd.switches);
+    }
+    assert_true(crowd.rest_until - at == first);
+}
+
 static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
 {
     struct cw_crowd crowd = {0};
@@ -152,6 +189,7 @@ int main(void)
         cmocka_unit_test(who_is_alone_tries_seldom),
         cmocka_unit_test(who_meets_one_that_gives_way_goes_on),
         cmocka_unit_test(a_yield_that_took_long_by_itself_met_nobody),
+        cmocka_unit_test(rests_are_bounded_and_forgotten),
         cmocka_unit_test(who_meets_one_that_only_computes_keeps_its_turns),
         cmocka_unit_test(without_being_told_only_shared_workers_give_way),
     };

@@ -195,6 +195,33 @@ static void test_get_answered_wrongly(void **state)
     }
 }
 
+/* Another peer has nothing to say about it. */
+static void test_get_answered_by_others(void **state)
+{
+    uint8_t packet[sizeof(struct cw_wire_rndv_data) + 100] = {0};
+    struct cw_wire_rndv_data header                        = {0};
+    ucs_status_ptr_t request;
+    ucp_ep_h other;
+    uint64_t id;
+
+    (void)state;
+    other = connected();
+    begin_ledger();
+    request           = get();
+    id                = word_of(sent_packet(CW_PACKET_GET), 24);
+    header.receive_id = htole64(id);
+    memcpy(packet, &header, sizeof(header));
+    cw_op_packet(other->conn, CW_PACKET_RNDV_DATA, packet, sizeof(packet));
+    assert_int_equal(other->status, UCS_ERR_IO_ERROR);
+    assert_true(is_pending(request));
+    assert_int_equal(local[0], 0x11);
+    feed_data(id, 0, 100);
+    assert_int_equal(finish(request), UCS_OK);
+    assert_int_equal(local[99], 0xee);
+    end_ledger(1);
+    cw_alone_wait(worker, ucp_ep_close_nb(other, UCP_EP_CLOSE_MODE_FORCE));
+}
+
 /* The program asks for more, and waits for what it has put, in the callback of a get that was copied. */
 static void copied_then(void *request, ucs_status_t status, void *user_data)
 {
@@ -235,6 +262,7 @@ int main(void)
         cmocka_unit_test(test_get_in_parts),
         cmocka_unit_test(test_get_in_parts_from_nobody),
         cmocka_unit_test(test_get_answered_wrongly),
+        cmocka_unit_test(test_get_answered_by_others),
         cmocka_unit_test(test_flush_in_callback_of_copied),
     };
 

@@ -204,6 +204,68 @@ static void test_get_answers(void **state)
     }
 }
 
+static int open_batches;
+
+static void batch(struct cw_conn *conn, enum cw_batch what)
+{
+    (void)conn;
+    open_batches += (what == CW_BATCH_BEGIN || what == CW_BATCH_LONG) - (what == CW_BATCH_END);
+}
+
+/* Where the transport hands several to the system together, gets behind a first one wait for progress, unless they are
+ * to be over soon; a put is given to it at once, and may leave with the next one. */
+static void test_operations_that_are_collected(void **state)
+{
+    const ucp_request_param_t soon = {.op_attr_mask = UCP_OP_ATTR_FLAG_FAST_CMPL};
+    ucs_status_ptr_t gets[3];
+
+    (void)state;
+    begin();
+    open_batches         = 0;
+    fake_transport.batch = batch;
+    progress();
+    for (int i = 0; i < 2; i++) {
+        gets[i] = ucp_get_nbx(ep, local, 8, base(), rkey, &none);
+        assert_int_equal(count_packets(CW_PACKET_GET), 1);
+    }
+    progress();
+    assert_int_equal(count_packets(CW_PACKET_GET), 2);
+    gets[2] = ucp_get_nbx(ep, local, 8, base(), rkey, &soon);
+    assert_int_equal(count_packets(CW_PACKET_GET), 3);
+    for (unsigned i = 0, k = 0; i < 3; k++) {
+        if (records[k].id == CW_PACKET_GET) {
+            feed_data(word_of(records[k].bytes, 24), 0, 8);
+            assert_int_equal(finish(gets[i++]), UCS_OK);
+        }
+    }
+    progress();
+    gets[0] = ucp_get_nbx(ep, local, 8, base(), rkey, &none);
+    gets[1] = ucp_get_nbx(ep, local, 8, base(), rkey, &soon);
+    assert_int_equal(count_packets(CW_PACKET_GET), 5);
+    progress();
+    assert_int_equal(open_batches, 0);
+    end(1);
+    assert_true(finish(gets[0]) < 0 && finish(gets[1]) < 0);
+}
+
+/* While its bytes are being placed a get is not to be refused: the transport writes to its memory. */
+static void test_get_refused_while_placed(void **state)
+{
+    struct cw_wire_rndv_data header = {0};
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_ptr_t get;
+    uint64_t id;
+
+    (void)state;
+    begin();
+    id                = ask(&get, 1000);
+    header.receive_id = htole64(id);
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 400, iov) & ~CW_PLACE_SHOWN, 1);
+    feed_refused(id, UCS_ERR_INVALID_ADDR);
+    end(0);
+    assert_int_equal(finish(get), UCS_ERR_IO_ERROR);
+}
+
 /* RMA-14: never more than the owner has to bear, and never an error. */
 static void test_window(void **state)
 {
@@ -256,6 +318,8 @@ int main(void)
         cmocka_unit_test(test_announced_put_ends),
         cmocka_unit_test(test_announced_put_answered_wrongly),
         cmocka_unit_test(test_get_answers),
+        cmocka_unit_test(test_get_refused_while_placed),
+        cmocka_unit_test(test_operations_that_are_collected),
         cmocka_unit_test(test_window),
         cmocka_unit_test(test_put_behind_get),
     };

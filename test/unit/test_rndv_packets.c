@@ -517,6 +517,26 @@ static void test_data_for_others(void **state)
     end(1);
 }
 
+/* Bytes that are being placed count, or the receive could end while the transport writes; what was not, may come. */
+static void test_data_beside_what_is_placed(void **state)
+{
+    struct cw_wire_rndv_data header = {0};
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    ucs_status_ptr_t request;
+
+    (void)state;
+    for (int unplaced = 0; unplaced < 2; unplaced++) {
+        header.receive_id = htole64(offer(&request, NULL, 800));
+        assert_int_equal(cw_op_place(ep->conn, CW_PACKET_RNDV_DATA, &header, 500, iov), 1);
+        if (unplaced) {
+            cw_op_unplaced(ep->conn, CW_PACKET_RNDV_DATA, &header, 500);
+        }
+        feed_data(le64toh(header.receive_id), 0, unplaced ? 800 : 301);
+        end(unplaced);
+        assert_int_equal(finish(request), unplaced ? UCS_OK : UCS_ERR_IO_ERROR);
+    }
+}
+
 static void test_copied_unasked(void **state)
 {
     struct cw_wire_rndv_copied copied = {.receive_id = htole64(99)};
@@ -767,7 +787,8 @@ int main(void)
         cmocka_unit_test(test_ready_twice),          cmocka_unit_test(test_done_out_of_place),
         cmocka_unit_test(test_acknowledgements),     cmocka_unit_test(test_answers_for_others),
         cmocka_unit_test(test_data_out_of_bounds),   cmocka_unit_test(test_data_that_repeats),
-        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_copied_unasked),
+        cmocka_unit_test(test_data_for_others),      cmocka_unit_test(test_data_beside_what_is_placed),
+        cmocka_unit_test(test_copied_unasked),
         cmocka_unit_test(test_huge_announcements),   cmocka_unit_test(test_announced_and_lost),
         cmocka_unit_test(test_cut_short),            cmocka_unit_test(test_cancels),
         cmocka_unit_test(test_credit_that_cannot_be), cmocka_unit_test(test_credit_runs_out),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends without progress between, where the transport hands several to the system together (docs/decisions/tcp-rate.md):
- * which of them leave at once, and which wait for progress.
+ * Sends without progress between, where the transport hands several to the system together
+ * (docs/decisions/tcp-rate.md): which of them leave at once, and which wait for progress.
  */
 #include <endian.h>
 #include <stdint.h>
@@ -93,7 +93,7 @@ static void post_stream(size_t length)
     sends[num_sends++] = ucp_stream_send_nbx(ep, bytes, length, &plain);
 }
 
-/* The first one leaves at once, so that the peer can begin; the others leave together. After progress it is the same. */
+/* The first one leaves at once, so that the peer can begin; the others leave together. So it is after progress. */
 static void test_announcements_wait_for_progress(void **state)
 {
     (void)state;

@@ -125,6 +125,32 @@ static void test_credit_of_longer_messages(void **state)
     assert_int_equal(ep->eager_unread, 0);
 }
 
+/* Where bytes are being received in place no other ones come, neither of that message nor of another. */
+static void test_pieces_beside_a_placed_one(void **state)
+{
+    uint8_t first[sizeof(struct cw_wire_tag_first) + 1] = {0}, next[sizeof(struct cw_wire_next) + 5] = {0};
+    struct cw_wire_tag_first begin                      = {.tag = htole64(9), .total = htole64(11)};
+    struct cw_wire_next header                          = {.offset = htole64(1)};
+    struct iovec iov;
+
+    (void)state;
+    for (uint32_t number = 1; number <= 2; number++) {
+        begin.message = htole32(number);
+        memcpy(first, &begin, sizeof(begin));
+        cw_op_packet(ep->conn, CW_PACKET_TAG_FIRST, first, sizeof(first));
+    }
+    header.message = htole32(1);
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_NEXT, &header, 5, &iov), 1);
+    header.message = htole32(2);
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_NEXT, &header, 5, &iov), 0);
+    header.message = htole32(1);
+    memcpy(next, &header, sizeof(header));
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    cw_op_packet(ep->conn, CW_PACKET_NEXT, next, sizeof(next));
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    assert_int_equal(ep->status, UCS_ERR_IO_ERROR);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -132,6 +158,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_announcement_of_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_synchronous_is_taken_back, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credit_of_longer_messages, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_pieces_beside_a_placed_one, set_up, tear_down),
     };
     int failed;
 
