@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bare limit of threads that send side by side: what bench_threads measures, without a library. Messages of 8 bytes go
- * to another process through rings of shared memory, each sender has one of its own, nobody takes a lock, and one more
- * thread of the sending process looks without pause whether something came, which never does. Who finds nothing to do
- * 64 times in a row gives its processor away.
+ * to another process through rings of shared memory, each sender has one of its own, and one more thread of the sending
+ * process looks without pause whether something came, which never does. Who finds nothing to do 64 times in a row gives
+ * its processor away.
  *
- * Usage: bare_threads [-n messages]
+ * Usage: bare_threads [-n messages] [-w nanoseconds]
+ *   -w   the receiver works so long on each message (0), as one of a library does
  * Prints "key value" lines, messages a second from the common start to the last one's arrival, nothing bound:
- *   one_rate   one sender beside the thread that looks
+ *   one_rate   one sender beside the thread that looks; nobody takes a lock
  *   two_rate   two senders beside it
+ *   one_locked_rate, two_locked_rate   the same when each sender takes a lock of its ring for each message, and who
+ *              looks one of its own, which nobody else wants
  */
 #define _GNU_SOURCE
 #include "bare.h"
@@ -27,7 +30,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SENDERS = 2, CELLS = 256, LINE = 64, PATIENCE = 64, LONGEST_SECONDS = 60 };
+enum { SENDERS = 2, CELLS = 256, LINE = 64, PATIENCE = 64, LONGEST_SECONDS = 60, MOST_WORK_NS = 10000 };
 
 struct cell {
     _Alignas(LINE) _Atomic uint64_t number; /* of the message that lies in it, from 1 */
@@ -44,18 +47,50 @@ struct board {
     struct cell never;                      /* what the looking thread looks at */
 };
 
+struct lock {
+    _Alignas(LINE) _Atomic unsigned taken;
+};
+
 struct sender {
+    struct lock lock;                       /* of the ring */
     struct ring *ring;
     uint64_t first, last;                   /* numbers of its messages */
 };
 
 static struct board *board;
 static _Atomic bool go, over;
+static bool locked;                         /* they take locks */
+static uint64_t work;                       /* ticks of the receiver for each message */
+
+static void enter(struct lock *lock)
+{
+    unsigned expected = 0;
+
+    while (locked && !atomic_compare_exchange_strong_explicit(&lock->taken, &expected, 1, memory_order_acquire,
+                                                              memory_order_relaxed)) {
+        expected = 0; /* never: each of them has one user */
+    }
+}
+
+static void leave(struct lock *lock)
+{
+    if (locked) {
+        atomic_store_explicit(&lock->taken, 0, memory_order_release);
+    }
+}
 
 static void pause_after(unsigned *idle)
 {
     if (++*idle % PATIENCE == 0) {
         sched_yield();
+    }
+}
+
+static void work_on_message(void)
+{
+    const uint64_t started = cw_ticks_now();
+
+    while (work > 0 && cw_ticks_now() - started < work) {
     }
 }
 
@@ -73,6 +108,7 @@ static void receive_all(void)
 
             if (atomic_load_explicit(&cell->number, memory_order_acquire) == taken[i] + 1) {
                 sum += cell->word;
+                work_on_message();
                 taken[i]++;
                 found++;
                 atomic_store_explicit(&ring->done, taken[i], memory_order_release);
@@ -91,10 +127,10 @@ static void receive_all(void)
 
 static void *send_all(void *arg)
 {
-    const struct sender *sender = arg;
-    struct ring *ring           = sender->ring;
-    uint64_t number, done       = sender->first - 1;
-    unsigned idle               = 0;
+    struct sender *sender = arg;
+    struct ring *ring     = sender->ring;
+    uint64_t number, done = sender->first - 1;
+    unsigned idle         = 0;
 
     while (!go) {
         sched_yield();
@@ -106,21 +142,26 @@ static void *send_all(void *arg)
                 pause_after(&idle);
             }
         }
+        enter(&sender->lock);
         ring->cells[(number - 1) % CELLS].word = 1;
         atomic_store_explicit(&ring->cells[(number - 1) % CELLS].number, number, memory_order_release);
+        leave(&sender->lock);
     }
     return NULL;
 }
 
 static void *look_always(void *arg)
 {
-    unsigned idle = 0;
+    struct lock lock = {0};
+    unsigned idle    = 0;
 
     (void)arg;
     while (!over) {
+        enter(&lock);
         if (atomic_load_explicit(&board->never.number, memory_order_acquire) == 0) {
             pause_after(&idle);
         }
+        leave(&lock);
     }
     return NULL;
 }
@@ -143,6 +184,7 @@ static double rate(unsigned senders, uint64_t messages)
     go = over = false;
     start(&looker, look_always, NULL);
     for (unsigned i = 0; i < senders; i++) {
+        bodies[i].lock  = (struct lock){0};
         bodies[i].ring  = &board->rings[i];
         bodies[i].first = bodies[i].ring->done + 1;
         bodies[i].last  = bodies[i].ring->done + each;
@@ -167,17 +209,24 @@ static double rate(unsigned senders, uint64_t messages)
 int main(int argc, char **argv)
 {
     uint64_t messages = 1000000;
+    double work_ns    = 0;
     pid_t child;
     int option;
 
     cw_say_setup("bare_threads", false);
-    while ((option = getopt(argc, argv, "n:")) == 'n') {
-        messages = strtoull(optarg, NULL, 10);
+    while ((option = getopt(argc, argv, "n:w:")) == 'n' || option == 'w') {
+        if (option == 'n') {
+            messages = strtoull(optarg, NULL, 10);
+        } else {
+            work_ns = strtod(optarg, NULL);
+        }
     }
-    if (option != -1 || optind != argc || messages < SENDERS) {
-        fprintf(stderr, "Usage: bare_threads [-n messages]\n");
+    if (option != -1 || optind != argc || messages < SENDERS || !(work_ns >= 0 && work_ns <= MOST_WORK_NS)) {
+        fprintf(stderr, "Usage: bare_threads [-n messages] [-w nanoseconds]\n");
         return 2;
     }
+    cw_ticks_start();
+    work  = (uint64_t)(work_ns / cw_ticks_ns());
     board = mmap(NULL, sizeof(*board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     child = (board == MAP_FAILED) ? -1 : fork();
     if (child < 0) {
@@ -189,9 +238,11 @@ int main(int argc, char **argv)
         _exit(0);
     }
     alarm(LONGEST_SECONDS); /* the other side may be gone */
-    cw_ticks_start();
     printf("one_rate %.0f\n", rate(1, messages));
     printf("two_rate %.0f\n", rate(2, messages));
+    locked = true;
+    printf("one_locked_rate %.0f\n", rate(1, messages));
+    printf("two_locked_rate %.0f\n", rate(2, messages));
     kill(child, SIGKILL);
     return (waitpid(child, NULL, 0) == child) ? 0 : 1;
 }
