@@ -143,6 +143,16 @@ static void tag_probe_step(void)
     }
 }
 
+/* Nothing is owed to anybody. */
+static void flush_step(void)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+
+    sent(ucp_ep_flush_nbx(ep, &none));
+    sent(ucp_worker_flush_nbx(near.worker, &none));
+    cw_side_check("ucp_worker_fence", ucp_worker_fence(near.worker));
+}
+
 static void am_step(void)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
@@ -334,7 +344,7 @@ static const struct {
     void (*step)(void);
 } cases[] = {
     {"tag_64", tag_64_step}, {"am_64", am_64_step},   {"tag_list", tag_list_step}, {"am_list", am_list_step},
-    {"tag_late", tag_late_step}, {"tag_probe", tag_probe_step},
+    {"tag_late", tag_late_step}, {"tag_probe", tag_probe_step}, {"flush", flush_step},
     {"tag", tag_step}, {"am", am_step},     {"stream", stream_step}, {"stream_recv", stream_recv_step},
     {"put", put_step}, {"get", get_step},   {"fadd", fadd_step},     {"idle", idle_step},
     {"idle_many", idle_step}, {"fadd_32", fadd_32_step}, {"fadd_old", fadd_old_step}, {"add_old", add_old_step},
@@ -462,7 +472,7 @@ int main(int argc, char **argv)
     step = (argc == 4) ? find_step(argv[1]) : NULL;
     if (step == NULL) {
         fprintf(stderr, "Usage: bench_paths tag|tag_64|tag_late|tag_probe|tag_list|am|am_64|am_list|stream|stream_recv|"
-                        "put|get|fadd|fadd_32|fadd_old|add_old|idle|idle_many|user_put|user_get|user_fadd "
+                        "put|get|fadd|fadd_32|fadd_old|add_old|flush|idle|idle_many|user_put|user_get|user_fadd "
                         "TRANSPORT OPERATIONS\n"
                         "A case followed by _multi: with workers of mode MULTI.\n");
         return 2;

@@ -169,11 +169,21 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
            send_checked(ep, id, header, header_length, buffer, count, param);
 }
 
+static CW_APART ucs_status_ptr_t recv_data_locked(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
+                                                  const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t result;
+
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_am_recv_data(worker, data_desc, buffer, count, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param)
 {
     ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_AM);
-    ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
         status = cw_door_check_param(param, buffer, count);
@@ -181,17 +191,25 @@ ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_am_recv_data(worker, data_desc, buffer, count, param);
-    cw_worker_leave(worker);
-    return result;
+    return cw_likely(!worker->mt) ? cw_am_recv_data(worker, data_desc, buffer, count, param) :
+           recv_data_locked(worker, data_desc, buffer, count, param);
+}
+
+static CW_APART void data_release_locked(ucp_worker_h worker, void *data)
+{
+    cw_lock_enter_inline(&worker->lock);
+    cw_am_data_release(worker, data);
+    cw_lock_leave_inline(&worker->lock);
 }
 
 void ucp_am_data_release(ucp_worker_h worker, void *data)
 {
-    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_AM) == UCS_OK) {
-        cw_worker_enter(worker);
+    if (CW_DOOR_NEEDS(worker, UCP_FEATURE_AM) != UCS_OK) {
+        return;
+    }
+    if (cw_likely(!worker->mt)) {
         cw_am_data_release(worker, data);
-        cw_worker_leave(worker);
+    } else {
+        data_release_locked(worker, data);
     }
 }

@@ -83,13 +83,11 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
     return check_key(address, size, rkey);
 }
 
-/* Out of line, so that what is plain stays short. */
+/* With the worker entered. Out of line, so that what is plain stays short. */
 static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     const unsigned size = operand_size(param);
-    ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
     ucs_status_t status;
     void *reply;
 
@@ -98,14 +96,8 @@ static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, cons
         return UCS_STATUS_PTR(status);
     }
     reply = (param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer : NULL;
-    cw_worker_enter(worker);
-    if (cw_unlikely(ep->state == CW_EP_FAILED)) {
-        result = UCS_STATUS_PTR(ep->status);
-    } else {
-        result = cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, address, rkey, param);
-    }
-    cw_worker_leave(worker);
-    return result;
+    return cw_unlikely(ep->state == CW_EP_FAILED) ? UCS_STATUS_PTR(ep->status) :
+           cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, address, rkey, param);
 }
 
 /* Whether nothing is to be said of an operation on `size` bytes and this CPU can carry it out in the call, without
@@ -164,19 +156,21 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, 
     return 1;
 }
 
-/* What is plain but for the lock is carried out in the call, too, once it has that. */
+/* With a lock: what is plain but for that is carried out in the call, too, once it has it; the rest goes as without. */
 static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                               uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    ucp_worker_h worker  = ep->worker;
-    const uint64_t quick = worker->quick_locked;
-    int done;
+    ucp_worker_h worker     = ep->worker;
+    const uint64_t quick    = worker->quick_locked;
+    ucs_status_ptr_t result = NULL;
 
     cw_lock_enter_inline(&worker->lock);
-    done = apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint64_t)) ||
-           apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t));
+    if (!apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint64_t)) &&
+        !apply(ep, quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t))) {
+        result = start(ep, opcode, buffer, count, address, rkey, param);
+    }
     cw_lock_leave_inline(&worker->lock);
-    return done ? NULL : start(ep, opcode, buffer, count, address, rkey, param);
+    return result;
 }
 
 /* Whatever is not a plain operation on 8 bytes: perhaps one on 4. */
@@ -184,7 +178,7 @@ static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, con
                                         uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
     return apply(ep, ep->worker->quick, opcode, buffer, count, address, rkey, param, sizeof(uint32_t)) ? NULL :
-           (ep->worker->quick_locked != 0) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
+           cw_unlikely(ep->worker->mt) ? start_shared(ep, opcode, buffer, count, address, rkey, param) :
            start(ep, opcode, buffer, count, address, rkey, param);
 }
 

@@ -96,16 +96,21 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     return NULL;
 }
 
-ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t flush_locked(ucp_ep_h ep, const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
     ucs_status_ptr_t result;
 
-    cw_worker_enter(worker);
-    CW_PROBE(ep_flush, ep, worker, 0);
+    cw_lock_enter_inline(&worker->lock);
     result = cw_ep_flush(ep, param);
-    cw_worker_leave(worker);
+    cw_lock_leave_inline(&worker->lock);
     return result;
+}
+
+ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    CW_PROBE(ep_flush, ep, ep->worker, 0);
+    return cw_likely(!ep->worker->mt) ? cw_ep_flush(ep, param) : flush_locked(ep, param);
 }
 
 ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)

@@ -88,12 +88,26 @@ void ucp_request_release(void *request)
     release(request, 1);
 }
 
+static CW_INLINE void cancel(struct cw_request *req)
+{
+    cw_tag_cancel(req);
+    cw_send_cancel(req);
+}
+
+static CW_APART void cancel_locked(ucp_worker_h worker, struct cw_request *req)
+{
+    cw_lock_enter_inline(&worker->lock);
+    cancel(req);
+    cw_lock_leave_inline(&worker->lock);
+}
+
 void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
-    cw_worker_enter(worker);
-    cw_tag_cancel(cw_request_of(request));
-    cw_send_cancel(cw_request_of(request));
-    cw_worker_leave(worker);
+    if (cw_likely(!worker->mt)) {
+        cancel(cw_request_of(request));
+    } else {
+        cancel_locked(worker, cw_request_of(request));
+    }
 }
 
 void *ucp_request_alloc(ucp_worker_h worker)

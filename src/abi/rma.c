@@ -85,23 +85,17 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Everything that is not plain. Out of line, with the arguments where they are, so that what is plain stays short. */
+/* Everything that is not plain, once the worker is entered. Out of line, with the arguments where they are, so that
+ * what is plain stays short. */
 static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
-    ucp_worker_h worker = ep->worker;
-    ucs_status_ptr_t result;
-    ucs_status_t status;
     size_t length = 0;
+    ucs_status_t status;
 
-    status = check(worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
-    if (status != UCS_OK || length == 0) {
-        return UCS_STATUS_PTR(status);
-    }
-    cw_worker_enter(worker);
-    result = cw_put(ep, buffer, count, length, address, rkey, param);
-    cw_worker_leave(worker);
-    return result;
+    status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
+    return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
+           cw_put(ep, buffer, count, length, address, rkey, param);
 }
 
 /* Bytes of which nothing is to be said, which only the owner or the system reaches. `quick`: features of which such
@@ -125,21 +119,14 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     size_t length = 0;
 
     if (cw_likely(is_plain_elsewhere(worker->quick | worker->quick_locked, buffer, count, address, rkey, param))) {
-        cw_worker_enter(worker);
         result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
-        cw_worker_leave(worker);
         if (cw_likely(result != NULL)) {
             return result;
         }
     }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
-    if (status != UCS_OK || length == 0) {
-        return UCS_STATUS_PTR(status);
-    }
-    cw_worker_enter(worker);
-    result = cw_get(ep, buffer, count, length, address, rkey, param);
-    cw_worker_leave(worker);
-    return result;
+    return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
+           cw_get(ep, buffer, count, length, address, rkey, param);
 }
 
 /* Whether the key allows it, and loads and stores reach it. */
@@ -163,39 +150,39 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 
-/* What is plain but for the lock goes the same short way, once it has that: whether it did. */
-static CW_INLINE int copied_shared(ucp_ep_h ep, void *to, const void *from, size_t count, uint64_t address,
-                                   const struct ucp_rkey *rkey, const ucp_request_param_t *param,
-                                   enum direction direction)
-{
-    ucp_worker_h worker = ep->worker;
-    int plain;
-
-    cw_lock_enter_inline(&worker->lock);
-    plain = is_plain(ep, worker->quick_locked, (direction == PUT) ? from : to, count, address, rkey, param, direction);
-    if (plain && direction == PUT) {
-        cw_count_message(worker, CW_COUNT_PUT_SENT, count);
-        cw_bytes_copy(cw_rkey_place(rkey, address), from, count);
-    } else if (plain) {
-        cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
-        cw_bytes_copy(to, cw_rkey_place(rkey, address), count);
-    }
-    cw_lock_leave_inline(&worker->lock);
-    return plain;
-}
-
+/* With a lock: what is plain but for that goes the same short way, once it has it, and the rest as without. */
 static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    return copied_shared(ep, NULL, buffer, count, address, rkey, param, PUT) ? NULL :
-           put(ep, buffer, count, address, rkey, param);
+    ucp_worker_h worker     = ep->worker;
+    ucs_status_ptr_t result = NULL;
+
+    cw_lock_enter_inline(&worker->lock);
+    if (is_plain(ep, worker->quick_locked, buffer, count, address, rkey, param, PUT)) {
+        cw_count_message(worker, CW_COUNT_PUT_SENT, count);
+        cw_bytes_copy(cw_rkey_place(rkey, address), buffer, count);
+    } else {
+        result = put(ep, buffer, count, address, rkey, param);
+    }
+    cw_lock_leave_inline(&worker->lock);
+    return result;
 }
 
 static CW_APART ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t count, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
-    return copied_shared(ep, buffer, NULL, count, address, rkey, param, GET) ? NULL :
-           get(ep, buffer, count, address, rkey, param);
+    ucp_worker_h worker     = ep->worker;
+    ucs_status_ptr_t result = NULL;
+
+    cw_lock_enter_inline(&worker->lock);
+    if (is_plain(ep, worker->quick_locked, buffer, count, address, rkey, param, GET)) {
+        cw_count_message(worker, CW_COUNT_GET_RECEIVED, count);
+        cw_bytes_copy(buffer, cw_rkey_place(rkey, address), count);
+    } else {
+        result = get(ep, buffer, count, address, rkey, param);
+    }
+    cw_lock_leave_inline(&worker->lock);
+    return result;
 }
 
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
@@ -207,7 +194,7 @@ ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint
         cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);
         return NULL;
     }
-    return (ep->worker->quick_locked & UCP_FEATURE_RMA) ? put_shared(ep, buffer, count, remote_addr, rkey, param) :
+    return cw_unlikely(ep->worker->mt) ? put_shared(ep, buffer, count, remote_addr, rkey, param) :
            put(ep, buffer, count, remote_addr, rkey, param);
 }
 
@@ -220,6 +207,6 @@ ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t r
         cw_bytes_copy(buffer, cw_rkey_place(rkey, remote_addr), count);
         return NULL;
     }
-    return (ep->worker->quick_locked & UCP_FEATURE_RMA) ? get_shared(ep, buffer, count, remote_addr, rkey, param) :
+    return cw_unlikely(ep->worker->mt) ? get_shared(ep, buffer, count, remote_addr, rkey, param) :
            get(ep, buffer, count, remote_addr, rkey, param);
 }

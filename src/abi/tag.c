@@ -128,31 +128,46 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
            recv_any(worker, buffer, count, tag, tag_mask, param);
 }
 
+static CW_APART ucs_status_ptr_t recv_message_locked(ucp_worker_h worker, void *buffer, size_t count,
+                                                     ucp_tag_message_h message, const ucp_request_param_t *param)
+{
+    ucs_status_ptr_t result;
+
+    cw_lock_enter_inline(&worker->lock);
+    result = cw_tag_recv_message(worker, buffer, count, message, param);
+    cw_lock_leave_inline(&worker->lock);
+    return result;
+}
+
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
     ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
-    ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
         return UCS_STATUS_PTR(status);
     }
-    cw_worker_enter(worker);
-    result = cw_tag_recv_message(worker, buffer, count, message, param);
-    cw_worker_leave(worker);
-    return result;
+    return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
+           recv_message_locked(worker, buffer, count, message, param);
+}
+
+static CW_APART ucp_tag_message_h probe_locked(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
+                                               ucp_tag_recv_info_t *info)
+{
+    ucp_tag_message_h message;
+
+    cw_lock_enter_inline(&worker->lock);
+    message = cw_tag_probe(worker, tag, tag_mask, remove, info);
+    cw_lock_leave_inline(&worker->lock);
+    return message;
 }
 
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
                                    ucp_tag_recv_info_t *info)
 {
-    ucp_tag_message_h message;
-
     if (CW_DOOR_NEEDS(worker, UCP_FEATURE_TAG) != UCS_OK) {
         return NULL;
     }
-    cw_worker_enter(worker);
-    message = cw_tag_probe(worker, tag, tag_mask, remove, info);
-    cw_worker_leave(worker);
-    return message;
+    return cw_likely(!worker->mt) ? cw_tag_probe(worker, tag, tag_mask, remove, info) :
+           probe_locked(worker, tag, tag_mask, remove, info);
 }

@@ -200,22 +200,32 @@ ucs_status_t ucp_worker_signal(ucp_worker_h worker)
     return (status == UCS_OK) ? cw_poller_signal(worker->poller) : status;
 }
 
-ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t flush_locked(ucp_worker_h worker, const ucp_request_param_t *param)
 {
     ucs_status_ptr_t result;
 
-    cw_worker_enter(worker);
+    cw_lock_enter_inline(&worker->lock);
     result = cw_worker_flush(worker, param);
-    cw_worker_leave(worker);
+    cw_lock_leave_inline(&worker->lock);
     return result;
+}
+
+ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    return cw_likely(!worker->mt) ? cw_worker_flush(worker, param) : flush_locked(worker, param);
+}
+
+static CW_APART ucs_status_t fence_locked(ucp_worker_h worker)
+{
+    ucs_status_t status;
+
+    cw_lock_enter_inline(&worker->lock);
+    status = cw_rma_fence(worker);
+    cw_lock_leave_inline(&worker->lock);
+    return status;
 }
 
 ucs_status_t ucp_worker_fence(ucp_worker_h worker)
 {
-    ucs_status_t status;
-
-    cw_worker_enter(worker);
-    status = cw_rma_fence(worker);
-    cw_worker_leave(worker);
-    return status;
+    return cw_likely(!worker->mt) ? cw_rma_fence(worker) : fence_locked(worker);
 }

@@ -4,6 +4,7 @@
 #include "harness.h"
 
 #include <dirent.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -298,12 +299,44 @@ void cw_pair_open(struct cw_pair *pair, const struct cw_pair_config *config)
     }
 }
 
+static void *visit(void *worker)
+{
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+
+    return ucp_worker_query(worker, &attr) == UCS_OK ? NULL : worker;
+}
+
+/* What was called so far has left the worker: another thread gets in. */
+static void check_left(ucp_worker_h worker)
+{
+    ucp_worker_attr_t attr = {.field_mask = UCP_WORKER_ATTR_FIELD_THREAD_MODE};
+    struct timespec until;
+    pthread_t visitor = 0;
+    void *failed = NULL;
+
+    if (worker == NULL) {
+        return;
+    }
+    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
+    if (attr.thread_mode != UCS_THREAD_MODE_MULTI) {
+        return;
+    }
+    assert_int_equal(clock_gettime(CLOCK_REALTIME, &until), 0);
+    until.tv_sec += CW_WAIT_S;
+    assert_int_equal(pthread_create(&visitor, NULL, visit, worker), 0);
+    if (pthread_timedjoin_np(visitor, &failed, &until) != 0) {
+        fail_msg("A call has kept the worker's lock: no other thread gets in");
+    }
+    assert_null(failed);
+}
+
 void cw_pair_close(struct cw_pair *pair)
 {
     ucs_status_ptr_t closing[2] = {NULL, NULL};
     ucp_request_param_t param = cw_param_none();
 
     for (int i = 0; i < pair->count; i++) {
+        check_left(pair->sides[i].worker);
         if (pair->sides[i].ep != NULL) {
             closing[i] = ucp_ep_close_nbx(pair->sides[i].ep, &param);
             pair->sides[i].ep = NULL;
