@@ -27,7 +27,7 @@ enum cw_rndv_scheme {
     CW_RNDV_AM,
     CW_RNDV_RKEY_PTR
 };
-enum cw_fence_mode { CW_FENCE_AUTO, CW_FENCE_WEAK, CW_FENCE_STRONG };
+enum cw_fence_mode { CW_FENCE_AUTO, CW_FENCE_WEAK, CW_FENCE_STRONG, CW_FENCE_EP_BASED };
 enum cw_atomic_mode { CW_ATOMIC_CPU, CW_ATOMIC_DEVICE, CW_ATOMIC_GUESS };
 
 /* Where the value of a setting comes from; a later source beats an earlier one (CFG-3). */

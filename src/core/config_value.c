@@ -18,7 +18,7 @@ const char *const cw_words_atomic_mode[] = {"cpu", "device", "guess", NULL};
 const char *const cw_words_rndv_scheme[] = {"auto",     "get_zcopy", "put_zcopy", "get_ppln",
                                             "put_ppln", "am",        "rkey_ptr",  NULL};
 const char *const cw_words_auth_tls[]    = {"off", "psk", "cert", NULL};
-const char *const cw_words_fence_mode[]  = {"auto", "weak", "strong", NULL};
+const char *const cw_words_fence_mode[]  = {"auto", "weak", "strong", "ep_based", NULL};
 const char *const cw_words_memory_type[] = {"host", "cuda", "cuda-managed", "rocm", "rocm-managed", "rdma", NULL};
 const char *const cw_words_handle_errors[] = {"bt", "freeze", "debug", "none", NULL};
 const char *const cw_words_log_level[]     = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",

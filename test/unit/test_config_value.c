@@ -183,6 +183,7 @@ static void test_cfg58_enumeration(void **state)
     CHECK_WORDS(CW_VALUE_ENUM, cw_words_log_level, {"warn", "WARN"}, {"WARN", "WARN"}, {"Debug", "DEBUG"},
                 {"poll", "POLL"}, {"fatal", "FATAL"}, {"", NULL}, {"warning", NULL}, {"2", NULL}, {"warn ", NULL},
                 {"warn,info", NULL});
+    CHECK_WORDS(CW_VALUE_ENUM, cw_words_fence_mode, {"strong", "strong"}, {"EP_BASED", "ep_based"}, {"ep", NULL});
     CHECK_WORDS(CW_VALUE_ENUM, cw_words_rndv_scheme, {"AUTO", "auto"}, {"get_zcopy", "get_zcopy"},
                 {"RKEY_PTR", "rkey_ptr"}, {"get", NULL},
                 {"a_word_longer_than_any_of_the_words_and_than_the_room_that_is_kept_for_one", NULL});

@@ -121,9 +121,11 @@ static void test_cfg7_cfg43_known_names(void **state)
         "CUDA_COPY_DMABUF", "ROCM_COPY_D2H_THRESH", "KNEM_REG_GROWTH", "XPMEM_BW", "GDR_COPY_RCACHE_OVERHEAD",
         "RDMA_CM_TIMEOUT", "MM_FIFO_SIZE", "MM_BW", "SYSV_ERROR_HANDLING", "POSIX_ALLOC", "TCP_RX_MAX_BUFS",
         "MEMTYPE_CACHE", "MEM_MALLOC_HOOKS", "SOCKADDR_CM_ENABLE", "RECOVERY_RETRIES", "MIN_RMA_CHUNK_SIZE",
-        "ASYNC_MAX_EVENTS", "RC_TX_INLINE_RESP", "USE_MT_MUTEX", "TCP_CM_REUSEADDR", "PROFILE_MODE"};
+        "ASYNC_MAX_EVENTS", "RC_TX_INLINE_RESP", "USE_MT_MUTEX", "TCP_CM_REUSEADDR", "PROFILE_MODE",
+        /* Of several transports at once */
+        "ALLOC", "SM_BW", "SCOPY_MAX_IOV", "SCOPY_SEG_SIZE", "MM_HUGETLB_MODE", "CM_REUSEADDR", "CM_FAILURE"};
     static const char *const unknown[] = {"", "TSL", "tls", "TLS ", "IB", "IB_", "TX_SEG_SIZE", "MM_DIR", "FAILURE",
-                                          "UCX_TLS", "TIMEOUT"};
+                                          "UCX_TLS", "TIMEOUT", "SM_FIFO_SIZE", "CM_TIMEOUT", "SCOPY_"};
     size_t i;
 
     (void)state;
