@@ -130,6 +130,9 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
 {
     const ucs_status_t status = arm(worker);
 
+    if (status == UCS_OK) {
+        cw_poller_doze(worker->poller); /* what other threads leave to progress from here on has to wake it */
+    }
     /* The program may sleep now, or may not: readers see where things stand until it comes back. */
     cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
     cw_counters_publish(worker);

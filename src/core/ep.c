@@ -394,6 +394,7 @@ void cw_ep_reap_later(struct ucp_ep *ep)
     if (cw_list_empty(&ep->reap_link)) {
         ep->worker->todo = 1;
         cw_list_add_tail(&ep->worker->reap, &ep->reap_link);
+        cw_worker_stir(ep->worker);
     }
 }
 

@@ -275,6 +275,26 @@ void cw_worker_free(struct ucp_worker *worker)
     release(worker);
 }
 
+void cw_worker_stir(const struct ucp_worker *worker)
+{
+    if (worker->progress_depth == 0) { /* else whoever progresses is awake */
+        cw_poller_stir(worker->poller);
+    }
+}
+
+void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
+{
+    worker->todo = 1;
+    cw_list_add_tail(&worker->jobs, &job->link);
+    cw_worker_stir(worker);
+}
+
+void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job)
+{
+    cw_list_add_tail(&worker->paced, &job->link);
+    cw_worker_stir(worker);
+}
+
 static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
 {
     if (++worker->counts.values[CW_COUNT_POLLS] % IDLE_POLLS_PER_PAGE == 0 || count > 0) {

@@ -164,18 +164,13 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
 const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface);
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 
-static inline void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job)
-{
-    worker->todo = 1;
-    cw_list_add_tail(&worker->jobs, &job->link);
-}
+/* Something was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_doze`). */
+void cw_worker_stir(const struct ucp_worker *worker);
 
+void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job);
 /* A job that is run in some of the idle rounds, as often as the clock is read there, and now and then in others: who
  * waits in a loop for something else is not held up by it. */
-static inline void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job)
-{
-    cw_list_add_tail(&worker->paced, &job->link);
-}
+void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job);
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
 {

@@ -70,6 +70,13 @@ int cw_poller_is_ready(const struct cw_poller *poller);
 /* Makes the descriptor readable. Any thread, signal handlers included; never blocks (WAK-10). */
 ucs_status_t cw_poller_signal(struct cw_poller *poller);
 
+/* The program is about to sleep on the descriptor. */
+void cw_poller_doze(struct cw_poller *poller);
+
+/* There is something to do that no descriptor tells of: whoever sleeps since cw_poller_doze is woken, once. A dispatch
+ * ends the sleep. */
+void cw_poller_stir(struct cw_poller *poller);
+
 /* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried (WAK-11, ABU-28). */
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);
 

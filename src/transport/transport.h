@@ -140,8 +140,8 @@ struct cw_transport {
     /* Moves what can be moved without blocking; returns the number of packets and connection events handed up. No
      * system call when nothing is outstanding on memory transports. */
     unsigned (*progress)(struct cw_iface *iface);
-    /* After UCS_OK any event makes the poller's descriptor readable; UCS_ERR_BUSY: something is here already, call
-     * progress. NULL: all events of this transport come through descriptors in the poller. */
+    /* After UCS_OK any event makes the poller's descriptor readable (cw_poller_stir); UCS_ERR_BUSY: something is here
+     * already, call progress. NULL: all events of this transport come through descriptors in the poller. */
     ucs_status_t (*arm)(struct cw_iface *iface);
 
     /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. Never waits. */

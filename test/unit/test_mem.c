@@ -370,6 +370,7 @@ static void unmapping_breaks_pins(void **state)
     void *ptr;
 
     (void)state;
+    assert_int_equal(cw_poller_new(0, &worker.poller), UCS_OK);
     cw_list_init(&worker.reap);
     cw_list_init(&ep.reap_link);
     assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
@@ -385,6 +386,7 @@ static void unmapping_breaks_pins(void **state)
         assert_null(pins[i].mem);
         cw_mem_unpin(context, &pins[i]);
     }
+    cw_poller_free(worker.poller);
 }
 
 /* A worker that belongs to another thread is left alone: its pins keep the memory, which nobody reaches any more. */
@@ -467,6 +469,7 @@ static void unmapping_waits_for_the_worker(void **state)
     cw_list_init(&busy.worker.reap);
     cw_list_init(&busy.ep.reap_link);
     cw_lock_init(&busy.worker.lock);
+    assert_int_equal(cw_poller_new(0, &busy.worker.poller), UCS_OK);
     assert_int_equal(map(NULL, 4096, UCP_MEM_MAP_ALLOCATE, &mem), UCS_OK);
     busy.key = key_of(mem);
     assert_int_equal(pthread_create(&thread, NULL, use_the_region, &busy), 0);
@@ -479,6 +482,7 @@ static void unmapping_waits_for_the_worker(void **state)
     assert_null(busy.pin.mem);
     assert_int_equal(mincore((void *)(uintptr_t)busy.key.address, 4096, &seen), -1);
     assert_int_equal(pthread_join(thread, NULL), 0);
+    cw_poller_free(busy.worker.poller);
 }
 
 static void *churn(void *arg)

@@ -26,6 +26,7 @@ static struct side left, right;
 static void side_init(struct side *side, int fd, int dialled)
 {
     memset(side, 0, sizeof(*side));
+    assert_int_equal(cw_poller_new(0, &side->iface.poller), UCS_OK);
     cw_list_init(&side->iface.unread);
     side->conn.super.iface = &side->iface.super;
     side->iface.guarding   = &side->guarding;
@@ -50,6 +51,8 @@ static void sides_end(void)
 {
     cw_tcp_guard_free(&left.conn);
     cw_tcp_guard_free(&right.conn);
+    cw_poller_free(left.iface.poller);
+    cw_poller_free(right.iface.poller);
     free(left.guarding.spare.bytes);
     free(right.guarding.spare.bytes);
     close(left.conn.item.fd);

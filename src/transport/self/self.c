@@ -54,6 +54,7 @@ struct event {
 
 struct self_iface {
     struct cw_iface super;
+    struct cw_poller *poller;
     struct cw_list queue;
     struct cw_list conns;
     struct event *spare;        /* linked through link.next */
@@ -98,6 +99,7 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
                                 .latency_ns    = 20,
                                 .bandwidth_bps = 10e9,
                                 .overhead_ns   = 20}},
+        .poller = params->poller,
         .uid = params->worker_uid};
     cw_list_init(&iface->queue);
     cw_list_init(&iface->conns);
@@ -167,6 +169,15 @@ static void event_put(struct self_iface *iface, struct event *event)
     iface->num_spare++;
 }
 
+/* The thread that progresses may sleep. */
+static void queue_add(struct self_iface *iface, struct event *event)
+{
+    if (cw_list_empty(&iface->queue)) {
+        cw_poller_stir(iface->poller);
+    }
+    cw_list_add_tail(&iface->queue, &event->link);
+}
+
 /* Appends an event with room for `max` bytes of data; NULL: no memory. */
 static struct event *event_new(struct self_iface *iface, struct self_conn *target, enum event_kind kind, size_t max)
 {
@@ -176,7 +187,7 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
         event->target = target;
         event->kind   = (uint8_t)kind;
         event->length = 0;
-        cw_list_add_tail(&iface->queue, &event->link);
+        queue_add(iface, event);
     }
     return event;
 }
@@ -271,7 +282,7 @@ static void self_close_conn(struct cw_conn *super)
     }
     if (conn->peer != NULL) {
         conn->peer->peer = NULL;
-        cw_list_add_tail(&iface->queue, &conn->peer->last_event->link);
+        queue_add(iface, conn->peer->last_event);
         conn->peer->last_event = NULL;
     }
     conn_free(conn);

@@ -46,6 +46,7 @@ void cw_shm_warm(struct shm_conn *conn)
     }
     if (conn->heat == SHM_COLD) {
         swap(iface, conn, iface->num_hot++);
+        cw_poller_stir(iface->poller); /* arming anew asks the producer to ring */
     }
     conn->heat = SHM_HOT;
     cw_shm_inbox(iface);

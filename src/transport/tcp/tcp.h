@@ -197,6 +197,13 @@ static inline struct cw_tcp_conn *cw_tcp_first(struct cw_tcp_conn *conn)
     return (conn->first != NULL) ? conn->first : conn;
 }
 
+/* From progress. The thread that calls it may sleep. */
+static inline void cw_tcp_tell_later(struct cw_tcp_conn *conn)
+{
+    cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
+    cw_poller_stir(cw_tcp_iface_of(&conn->super)->poller);
+}
+
 /* How a connection ends by an error of its descriptor. */
 static inline ucs_status_t cw_tcp_end_status(ssize_t error)
 {

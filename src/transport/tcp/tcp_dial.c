@@ -478,7 +478,7 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
     conn->super.user = user;
     *conn_p          = &conn->super;
     if (!cw_tcp_dial_next(conn)) {
-        cw_list_add_tail(&iface->pending, &conn->link);
+        cw_tcp_tell_later(conn);
     }
     return UCS_OK;
 }

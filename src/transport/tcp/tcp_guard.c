@@ -70,6 +70,7 @@ void cw_tcp_guard_enter(struct cw_tcp_conn *conn)
 {
     if (conn->guard != NULL && conn->guard->has_unread && cw_list_empty(&conn->guard->unread)) {
         cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->unread, &conn->guard->unread);
+        cw_poller_stir(cw_tcp_iface_of(&conn->super)->poller);
     }
 }
 

@@ -199,7 +199,7 @@ ucs_status_t cw_tcp_meet_dial(struct cw_iface *super, const struct cw_net_addres
     conn->super.user = user;
     *conn_p          = &conn->super;
     if (!cw_tcp_dial_next(conn)) {
-        cw_list_add_tail(&iface->pending, &conn->link);
+        cw_tcp_tell_later(conn);
     }
     return UCS_OK;
 }

@@ -94,7 +94,7 @@ ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
         first->broken = status;
     }
     if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
-        cw_list_add_tail(&cw_tcp_iface_of(&first->super)->pending, &first->link);
+        cw_tcp_tell_later(first);
     }
     return status;
 }
