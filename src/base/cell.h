@@ -219,12 +219,10 @@ static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length
 /* Short packets: what send_short of a transport takes, as far as it fits a cell. */
 #define CW_CELL_SHORT (CW_CELL_DATA - (uint32_t)sizeof(uint64_t))
 
-/* Publishes the next slot. */
-static inline void cw_cell_publish_slot(struct cw_producer *producer, uint64_t length, uint8_t id)
+/* Publishes that slot of that cell, the next one. */
+static inline void cw_cell_publish_slot(struct cw_producer *producer, struct cw_cell *cell, size_t slot,
+                                        uint64_t length, uint8_t id)
 {
-    struct cw_cell *cell = producer->cell;
-    const size_t slot    = producer->slot;
-
     if (slot == 0) {
         memset(cell->more, 0, sizeof(cell->more));
         producer->slot = 1;
@@ -243,20 +241,43 @@ static inline void cw_cell_publish_slot(struct cw_producer *producer, uint64_t l
                      (uint32_t)CW_CELL_OPEN + 1 + ((uint32_t)length << 16) + ((uint32_t)id << 8), __ATOMIC_RELEASE);
 }
 
-/* Sends one; cw_cell_can_put. */
-static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload,
-                                  size_t length)
+/* Whether cw_cell_put_few may be called. */
+static CW_INLINE int cw_cell_can_put_few(const struct cw_producer *producer, size_t length)
 {
-    char *data = (length <= CW_CELL_FEW) ? producer->cell->slots[producer->slot] : producer->cell->data;
+    return length <= CW_CELL_FEW && producer->cell != producer->stop;
+}
+
+/* Sends one of few bytes. */
+static CW_INLINE void cw_cell_put_few(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload,
+                                      size_t length)
+{
+    struct cw_cell *cell = producer->cell;
+    const size_t slot    = producer->slot;
+    char *data           = cell->slots[slot];
 
     memcpy(data, &header, sizeof(header));
     cw_bytes_copy_few(data + sizeof(header), payload, length);
     CW_PROBE(send_short, CW_CELL_TRANSPORT, sizeof(header) + length, 0);
-    if (cw_likely(length <= CW_CELL_FEW)) {
-        cw_cell_publish_slot(producer, sizeof(header) + length, id);
-    } else {
-        cw_cell_publish(producer, sizeof(header) + length, id);
+    cw_cell_publish_slot(producer, cell, slot, sizeof(header) + length, id);
+    if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
+        producer->bell(producer);
     }
+}
+
+/* Sends one; cw_cell_can_put. */
+static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload,
+                                  size_t length)
+{
+    char *data = producer->cell->data;
+
+    if (cw_likely(length <= CW_CELL_FEW)) {
+        cw_cell_put_few(producer, id, header, payload, length);
+        return;
+    }
+    memcpy(data, &header, sizeof(header));
+    cw_bytes_copy_few(data + sizeof(header), payload, length);
+    CW_PROBE(send_short, CW_CELL_TRANSPORT, sizeof(header) + length, 0);
+    cw_cell_publish(producer, sizeof(header) + length, id);
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }

@@ -136,7 +136,7 @@ void cw_counters_write(struct ucp_worker *worker)
     const uint64_t sequence       = page->sequence;
     unsigned i;
 
-    counts->values[CW_COUNT_REQUESTS] = worker->requests.in_use;
+    counts->values[CW_COUNT_REQUESTS] = cw_request_pool_in_use(&worker->requests);
     counts->values[CW_COUNT_BUSY]     = worker->round - 1 - worker->idle_rounds; /* the first is 1 */
     if (worker->handlers->worker_gauges != NULL) {
         worker->handlers->worker_gauges(worker);

@@ -47,7 +47,23 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
         }
         free(chunk);
     }
-    pool->free = NULL;
+    free(pool->bottom);
+    pool->top         = NULL;
+    pool->bottom      = NULL;
+    pool->num_objects = 0;
+}
+
+/* Room in the array for so many objects, none of which is free. */
+static int make_room(struct cw_request_pool *pool, size_t num_objects)
+{
+    struct cw_request **bottom = (num_objects > SIZE_MAX / sizeof(*bottom)) ? NULL :
+                                 realloc(pool->bottom, num_objects * sizeof(*bottom));
+
+    if (bottom != NULL) {
+        pool->bottom = bottom;
+        pool->top    = bottom;
+    }
+    return bottom != NULL;
 }
 
 static CW_COLD int pool_grow(struct ucp_worker *worker)
@@ -61,17 +77,19 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
         return 0;
     }
     chunk = (size > SIZE_MAX / 2) ? NULL : aligned_alloc(16, sizeof(*chunk) + size);
-    if (chunk == NULL) {
+    if (chunk == NULL || !make_room(pool, pool->num_objects + pool->chunk_objects)) {
+        free(chunk);
         return 0;
     }
-    chunk->next   = pool->chunks;
-    chunk->count  = pool->chunk_objects;
-    pool->chunks  = chunk;
+    chunk->next        = pool->chunks;
+    chunk->count       = pool->chunk_objects;
+    pool->chunks       = chunk;
+    pool->num_objects += chunk->count;
     for (i = chunk->count; i-- > 0;) {
         request = (struct cw_request *)(void *)(chunk->objects + i * pool->object_size);
-        *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL, .next_free = pool->free};
+        *request = (struct cw_request){.worker = worker, .flags = CW_REQUEST_IN_POOL};
         cw_list_init(&request->link);
-        pool->free = request;
+        *pool->top++ = request;
         if (worker->context->request_init != NULL) {
             worker->context->request_init(cw_request_handle(request));
         }
@@ -145,8 +163,7 @@ static inline void run_callback(struct cw_request *request, ucs_status_t status)
     }
 }
 
-/* The callback has returned. */
-static void called(struct cw_request *request)
+CW_APART void cw_request_called(struct cw_request *request)
 {
     const unsigned flags = request->flags & ~(unsigned)CW_REQUEST_IN_CALLBACK;
 
@@ -154,12 +171,6 @@ static void called(struct cw_request *request)
     if (flags & CW_REQUEST_RELEASED) {
         put_back(request, flags);
     }
-}
-
-/* Another thread may poll the status without the lock (ucp_request_check_status): results first. */
-static inline void set_status(struct cw_request *request, ucs_status_t status)
-{
-    __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
 }
 
 void cw_request_complete(struct cw_request *request, ucs_status_t status)
@@ -180,34 +191,17 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
     flags = request->flags | CW_REQUEST_COMPLETED;
     if (cw_likely((flags & (CW_REQUEST_CALLBACK | CW_REQUEST_USER_MEMORY)) == CW_REQUEST_CALLBACK)) {
         request->flags = (uint16_t)(flags | CW_REQUEST_IN_CALLBACK);
-        set_status(request, status);
+        cw_request_set_status(request, status);
         run_callback(request, status);
-        called(request);
+        cw_request_called(request);
         return;
     }
     request->flags = (uint16_t)flags;
-    set_status(request, status);
+    cw_request_set_status(request, status);
     if (flags & CW_REQUEST_CALLBACK) {
         run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
     } else if (flags & CW_REQUEST_RELEASED) {
         put_back(request, flags);
-    }
-}
-
-void cw_request_complete_plain(struct cw_request *request)
-{
-    const unsigned flags = request->flags;
-
-    assert((flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
-    assert(request->release == NULL && request->ep == NULL);
-    request->flags = (uint16_t)(flags | CW_REQUEST_PLAIN_CALLED);
-    set_status(request, UCS_OK);
-    request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
-    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
-        cw_request_pool_put(&request->worker->requests, request,
-                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
-    } else {
-        called(request);
     }
 }
 

@@ -60,10 +60,7 @@ struct cw_request {
         ucp_stream_recv_nbx_callback_t stream_recv;
         ucp_am_recv_data_nbx_callback_t am_recv;
     } cb;
-    union {
-        void *user_data;
-        struct cw_request *next_free;  /* in the pool */
-    };
+    void *user_data;
     /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
      * UCS_ERR_NO_RESOURCE later again, CW_LATER at the end of the queue, other errors end the request. Never completes
      * the request itself. */
@@ -81,13 +78,27 @@ struct cw_request {
 
 struct cw_request_chunk;
 
+/* The free ones stand in an array, for who takes them from a list waits for each to tell the next. */
 struct cw_request_pool {
-    struct cw_request *free;             /* of each link is initialised, ep, send and release are NULL, outstanding 0 */
+    struct cw_request **top;             /* behind the one that is next; of each free one link is initialised, ep, send
+                                          * and release are NULL, outstanding 0 */
+    struct cw_request **bottom;          /* room for all objects */
     struct cw_request_chunk *chunks;
     size_t object_size;
+    size_t num_objects;
     unsigned chunk_objects;              /* size of the next chunk */
-    size_t in_use;                       /* handed out and not returned */
 };
+
+static inline int cw_request_pool_is_empty(const struct cw_request_pool *pool)
+{
+    return pool->top == pool->bottom;
+}
+
+/* Handed out and not returned. */
+static inline size_t cw_request_pool_in_use(const struct cw_request_pool *pool)
+{
+    return pool->num_objects - (size_t)(pool->top - pool->bottom);
+}
 
 static inline void *cw_request_handle(struct cw_request *request)
 {
@@ -127,14 +138,19 @@ static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_r
     assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
     assert(request->ep == NULL && request->send == NULL && request->release == NULL && request->outstanding == 0);
     assert(cw_list_empty(&request->link));
-    request->flags     = (uint16_t)(flags | CW_REQUEST_IN_POOL);
-    request->next_free = pool->free;
-    pool->free         = request;
-    pool->in_use--;
+    assert(cw_request_pool_in_use(pool) > 0);
+    request->flags = (uint16_t)(flags | CW_REQUEST_IN_POOL);
+    *pool->top++   = request;
 }
 
-/* cw_request_complete(request, UCS_OK) for a tag receive with the flags PLAIN, CALLBACK and perhaps SHARED. */
-void cw_request_complete_plain(struct cw_request *request);
+/* Another thread may poll the status without the lock (ucp_request_check_status): results first. */
+static inline void cw_request_set_status(struct cw_request *request, ucs_status_t status)
+{
+    __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
+}
+
+/* The callback has returned; not of one in the user's memory. */
+void cw_request_called(struct cw_request *request);
 
 /* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when
  * repeated (R5). */

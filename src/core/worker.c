@@ -267,7 +267,7 @@ void cw_worker_free(struct ucp_worker *worker)
     }
     worker->handlers->worker_cleanup(worker);
     worker->op_state = NULL;
-    leaked           = worker->requests.in_use;
+    leaked           = cw_request_pool_in_use(&worker->requests);
     if (leaked > 0 && !(worker->flags & UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK)) {
         cw_warn("worker %s is destroyed while %zu of its requests were never freed (each was not returned to mpool)",
                 worker->name, leaked);

@@ -232,12 +232,8 @@ static inline void cw_counters_publish(struct ucp_worker *worker)
 /* The next one of a pool that is not empty. */
 static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
 {
-    struct cw_request *request = worker->requests.free;
-
-    assert(request != NULL);
-    worker->requests.free = request->next_free;
-    worker->requests.in_use++;
-    return request;
+    assert(!cw_request_pool_is_empty(&worker->requests));
+    return *--worker->requests.top;
 }
 
 /* Fills the head of one that is as the pool has it; `flags`: beside those that the mask asks for. */
@@ -263,7 +259,7 @@ static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *wor
     unsigned flags = 0;
 
     param = (param == NULL) ? &none : param;
-    if (cw_likely(!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) && worker->requests.free != NULL)) {
+    if (cw_likely(!(param->op_attr_mask & UCP_OP_ATTR_FIELD_REQUEST) && !cw_request_pool_is_empty(&worker->requests))) {
         request = cw_request_pool_take(worker);
     } else {
         request = cw_request_get_other(worker, param);

@@ -231,7 +231,7 @@ void cw_op_worker_gauges(struct ucp_worker *worker)
 {
     const struct cw_tag_matcher *tags = &cw_op_state(worker)->tags;
 
-    worker->counts.values[CW_COUNT_POSTED]     = tags->num_posted;
+    worker->counts.values[CW_COUNT_POSTED]     = cw_tag_matcher_num_posted(tags);
     worker->counts.values[CW_COUNT_UNEXPECTED] = tags->num_unexpected;
 }
 

@@ -290,7 +290,7 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     struct cw_wire_tag header;
 
     _Static_assert(CW_BYTES_FEW <= CW_TAG_SMALL, "there is room");
-    if (state->tags.num_posted != 0 || state->spare_tags == NULL || !cw_credit_arrived(ep, payload)) {
+    if (cw_tag_matcher_num_posted(&state->tags) != 0 || state->spare_tags == NULL || !cw_credit_arrived(ep, payload)) {
         on_other(ep, id, data, length);
         return;
     }
@@ -303,28 +303,44 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
+/* As cw_request_complete(request, UCS_OK), of one with the flags PLAIN, CALLBACK and perhaps SHARED. */
+static CW_INLINE void finish_plain(struct cw_request *request)
+{
+    assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
+    assert(request->release == NULL && request->ep == NULL);
+    request->flags |= CW_REQUEST_PLAIN_CALLED;
+    cw_request_set_status(request, UCS_OK);
+    request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
+    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
+        cw_request_pool_put(&request->worker->requests, request,
+                            CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
+    } else {
+        cw_request_called(request);
+    }
+}
+
 /* One that the oldest of few receives waits for, of any length. */
 static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
+    const struct cw_tag_few *match;
     struct cw_wire_tag header;
     struct cw_request *request;
-    struct cw_tag_recv *match;
 
     if (cw_likely(length >= sizeof(header))) {
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
-            state   = cw_container_of(match, struct cw_tag_recv_state, match);
-            request = cw_tag_request_of(match);
+            state   = cw_container_of(match->recv, struct cw_tag_recv_state, match);
+            request = cw_tag_request_of(match->recv);
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 request->info = (ucp_tag_recv_info_t){.sender_tag = le64toh(header.tag), .length = payload};
-                cw_tag_matcher_take_first(&cw_op_state(ep->worker)->tags, match);
+                cw_tag_matcher_take_first(&cw_op_state(ep->worker)->tags);
                 cw_count_message(ep->worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_any(state->cursor.contig, (const char *)data + sizeof(header), payload);
-                cw_request_complete_plain(request);
+                finish_plain(request);
                 return;
             }
         }
@@ -338,25 +354,27 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
     const size_t payload           = length - sizeof(struct cw_wire_tag);
     struct cw_tag_recv_state *state;
+    const struct cw_tag_few *match;
     struct cw_wire_tag header;
     struct cw_request *request;
-    struct cw_tag_recv *match;
 
     (void)id; /* has its place so that nothing is moved before this function, and is not kept */
     if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
-            state   = cw_container_of(match, struct cw_tag_recv_state, match);
-            request = cw_tag_request_of(match);
+            request = cw_tag_request_of(match->recv);
+            CW_FORGET(request);
+            state   = cw_request_state(request);
             request->info.sender_tag = le64toh(header.tag); /* here, so that no register keeps it */
             request->info.length     = payload;
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
-                cw_tag_matcher_take_first(matcher, match);
+                cw_tag_matcher_take_first(matcher);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
-                cw_request_complete_plain(request);
+                CW_FORGET(request); /* its flags are in no register */
+                finish_plain(request);
                 return;
             }
         }

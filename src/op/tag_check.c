@@ -105,14 +105,17 @@ struct unmatched {
 
 static void check_unmatched(const struct cw_tag_recv *recv, void *arg)
 {
-    struct unmatched      *state = arg;
-    struct cw_tag_message *message;
+    struct unmatched        *state = arg;
+    const struct cw_tag_few *few   = cw_tag_few_find(state->matcher, recv);
+    const uint64_t           key   = (few == NULL) ? recv->node.key : few->key;
+    const uint64_t           mask  = (few == NULL) ? recv->mask : few->mask;
+    struct cw_tag_message   *message;
 
-    if ((recv->sequence == 0) || ((recv->sequence & ~CW_TAG_LISTED) > state->matcher->sequence)) {
+    if (((recv->sequence == 0) != (few != NULL)) || ((recv->sequence & ~CW_TAG_LISTED) > state->matcher->sequence)) {
         state->wrong = true;
     }
     cw_list_for_each(message, &state->matcher->unexpected, struct cw_tag_message, order) {
-        if (cw_tag_matches(message->tag, recv->node.key, recv->mask)) {
+        if (cw_tag_matches(message->tag, key, mask)) {
             state->wrong = true;
         }
     }
@@ -165,17 +168,21 @@ const char *cw_tag_matcher_check(const struct cw_tag_matcher *matcher)
     }
     cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
         if (!(cw_tag_node_recv(node)->sequence & CW_TAG_LISTED) ||
-            ((matcher->busy != 0) && (cw_tag_node_recv(node)->sequence <= sequence))) {
+            (cw_tag_node_recv(node)->sequence <= sequence)) {
             return "the leftover receives are not in order or not marked";
         }
         sequence = cw_tag_node_recv(node)->sequence;
         num_posted++;
     }
-    if (matcher->few_now != (((matcher->num_unexpected | matcher->busy) == 0) ? matcher->few_limit : 0)) {
-        return "how many receives the list may have is wrong";
-    }
-    if (num_posted != matcher->num_posted) {
+    if (num_posted != matcher->num_other) {
         return "the number of posted receives is wrong";
+    }
+    if ((matcher->first < matcher->few) || (matcher->last < matcher->first) || (matcher->few_end < matcher->last) ||
+        (matcher->stop != (((num_posted | matcher->num_unexpected) == 0) ? matcher->few_end : matcher->last))) {
+        return "the few receives are not in their array, or its end is wrong";
+    }
+    if ((num_posted != 0) && (matcher->first != matcher->last)) {
+        return "some receives are among the few and others are not";
     }
     cw_tag_matcher_visit_recvs(matcher, check_unmatched, &unmatched);
     return unmatched.wrong ? "a posted receive matches an unexpected message or has no valid sequence" : NULL;

@@ -5,7 +5,8 @@
  * would, a second table over all unexpected messages (its index).
  *
  * Invariants, which tag_check.c checks: a class is busy iff it has receives; an index has exactly one entry for each
- * unexpected message; a receive outside of all classes is on the leftover list and its number says so.
+ * unexpected message; receives are few, and all in the array, or each of them is in a class or on the leftover list,
+ * as its number says.
  */
 #ifndef CW_OP_TAG_CLASS_H
 #define CW_OP_TAG_CLASS_H
@@ -59,6 +60,12 @@ static inline uint64_t cw_tag_class_bit(const struct cw_tag_class *class)
 {
     return (uint64_t)1 << class->slot;
 }
+
+/* tag_few.c */
+/* Takes one out. */
+void cw_tag_few_remove(struct cw_tag_matcher *matcher, struct cw_tag_few *few);
+/* Where it stands; NULL: it is none of the few. */
+struct cw_tag_few *cw_tag_few_find(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv);
 
 /* tag_class.c */
 /* NULL: there is none of that mask. */

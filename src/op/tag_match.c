@@ -12,14 +12,10 @@
 #include "base/hash.h"
 #include "op/tag_class.h"
 
-/* As long as there are few receives, all of them stand in the list: the one that is matched is mostly its first, and
- * then hashing costs more than the rest of the match. The list of so many is looked through in a microsecond. */
-#define FEW_RECEIVES 256u
-
-/* Looking at so many of the list is cheaper than hashing. */
+/* Looking at so many of the array is cheaper than hashing. */
 #define CHEAP_SCAN 4u
 
-/* Hashing a receive of the list costs as much as looking at so many. */
+/* Hashing a receive of the array costs as much as looking at so many. */
 #define HASHING 8u
 
 static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
@@ -29,57 +25,83 @@ static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
     if (cw_unlikely(class == NULL)) {
         return false;
     }
-    matcher->busy    |= cw_tag_class_bit(class);
-    matcher->few_now  = 0;
+    matcher->busy |= cw_tag_class_bit(class);
     cw_tag_table_add(&class->posted, matcher->seed, &recv->node, recv->node.key);
     return true;
 }
 
-static uint64_t next_number(struct cw_tag_matcher *matcher)
+/* Gives a receive that is not among the few its number, and with `hashes` its class. False: it has none. */
+static bool recv_place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, bool hashes)
 {
-    return matcher->sequence += 2 * CW_TAG_LISTED;
+    recv->sequence = matcher->sequence += 2 * CW_TAG_LISTED;
+    if (hashes && recv_hash(matcher, recv)) {
+        return true;
+    }
+    recv->sequence |= CW_TAG_LISTED;
+    cw_list_add_tail(&matcher->leftover, &recv->node.ring);
+    return false;
 }
 
-/* All receives stand in the list: no table has a younger one of the same key. False: from one on they stay there, for
- * it cannot have a class. */
-static bool hash_list(struct cw_tag_matcher *matcher)
+/* All receives are leftover. False: from one on they stay there, for it cannot have a class. */
+static bool hash_leftover(struct cw_tag_matcher *matcher)
 {
-    bool                done = true;
-    struct cw_tag_node *node;
-    struct cw_tag_node *next;
+    bool           done = true;
+    struct cw_list all, *link;
 
-    matcher->passed = 0;
-    cw_list_for_each_safe(node, next, &matcher->leftover, struct cw_tag_node, ring) {
-        struct cw_tag_recv *recv = cw_tag_node_recv(node);
-
-        recv->sequence = next_number(matcher);
-        if (done) {
-            cw_list_remove(&node->ring);
-            done = recv_hash(matcher, recv);
-            if (!done) {
-                cw_list_insert_before(&next->ring, &node->ring);
-            }
-        }
-        recv->sequence |= done ? 0 : CW_TAG_LISTED;
+    cw_list_init(&all);
+    cw_list_splice_tail(&all, &matcher->leftover);
+    while ((link = cw_list_pop_head(&all)) != NULL) {
+        done = recv_place(matcher, cw_container_of(link, struct cw_tag_recv, node.ring), done);
     }
     return done;
 }
 
-/* Not in the list of few, or not any more. */
-void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag)
+/* The few go into classes, and the array is given back. False as above. */
+static bool hash_few(struct cw_tag_matcher *matcher)
 {
-    const bool hashes = matcher->busy != 0 || hash_list(matcher);
+    bool               done = true;
+    struct cw_tag_few *few;
 
-    recv->node.key = tag & recv->mask;
-    recv->sequence = next_number(matcher);
-    if (cw_likely(hashes && recv_hash(matcher, recv))) {
-        matcher->few_limit = FEW_RECEIVES;
-    } else {
-        matcher->few_limit  = 2 * matcher->num_posted; /* without memory, not again at once */
-        recv->sequence     |= CW_TAG_LISTED;
-        cw_list_add_tail(&matcher->leftover, &recv->node.ring);
+    for (few = matcher->first; few != matcher->last; few++) {
+        few->recv->node.key = few->key;
+        few->recv->mask     = few->mask;
+        done                = recv_place(matcher, few->recv, done);
+        matcher->num_other++;
     }
-    cw_tag_matcher_set_few(matcher);
+    free(matcher->few);
+    matcher->few = matcher->few_end = matcher->first = matcher->last = matcher->stop = NULL;
+    matcher->passed = 0;
+    return done;
+}
+
+bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
+{
+    return recv->sequence != 0 || cw_tag_few_find(matcher, recv) != NULL;
+}
+
+/* The array has no room, or must not be used. */
+CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+                                     uint64_t mask)
+{
+    bool hashes = true;
+
+    if (matcher->num_other == 0) {
+        if (cw_tag_matcher_make_room(matcher)) {
+            cw_tag_matcher_post_few(matcher, recv, tag, mask);
+            cw_tag_matcher_set_stop(matcher);
+            return;
+        }
+        hashes = hash_few(matcher);
+    } else if (matcher->busy == 0) { /* without memory, not again at once */
+        hashes = matcher->num_other >= matcher->retry_at && hash_leftover(matcher);
+    }
+    recv->node.key = tag & mask;
+    recv->mask     = mask;
+    if (!recv_place(matcher, recv, hashes) && matcher->num_other >= matcher->retry_at) {
+        matcher->retry_at = 2 * (matcher->num_other + 1);
+    }
+    matcher->num_other++;
+    cw_tag_matcher_set_stop(matcher);
 }
 
 /* The oldest matching receive of the leftover list, if it is older than `best`; else `best`, which may be NULL. */
@@ -100,43 +122,45 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
     return best;
 }
 
+/* It is not among the few, and has left its class or the list. */
 static inline void recv_unposted(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     recv->sequence = 0;
-    matcher->num_posted--;
+    if (--matcher->num_other == 0) {
+        matcher->retry_at = 0;
+        cw_tag_matcher_set_stop(matcher);
+    }
 }
 
 static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_tag_class *class)
 {
     if (class->posted.num_keys == 0) {
         matcher->busy &= ~cw_tag_class_bit(class);
-        cw_tag_matcher_set_few(matcher);
         if (cw_unlikely(matcher->num_classes > CW_TAG_KEPT_CLASSES)) {
             cw_tag_class_retire(matcher, class);
         }
     }
 }
 
-/* Of a list that is not looked through for long: then its receives are hashed. */
-static struct cw_tag_recv *list_take(struct cw_tag_matcher *matcher, uint64_t tag)
+/* Of an array that is not looked through for long: then its receives are hashed. */
+static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_recv *found  = NULL;
-    size_t              passed = 0;
-    struct cw_tag_node *node;
+    struct cw_tag_recv *found = NULL;
+    struct cw_tag_few  *few;
+    size_t              passed;
 
-    cw_list_for_each(node, &matcher->leftover, struct cw_tag_node, ring) {
-        if (cw_tag_matches(tag, node->key, cw_tag_node_recv(node)->mask)) {
-            found = cw_tag_node_recv(node);
-            cw_list_remove(&node->ring);
-            recv_unposted(matcher, found);
-            break;
-        }
-        passed++;
+    for (few = matcher->first; few != matcher->last && !cw_tag_matches(tag, few->key, few->mask); few++) {
+    }
+    passed = (size_t)(few - matcher->first);
+    if (few != matcher->last) {
+        found = few->recv;
+        cw_tag_few_remove(matcher, few);
     }
     if (passed > CHEAP_SCAN) {
         matcher->passed += passed;
-        if (matcher->passed >= HASHING * matcher->num_posted) {
-            hash_list(matcher);
+        if (matcher->passed >= HASHING * (size_t)(matcher->last - matcher->first)) {
+            hash_few(matcher);
+            cw_tag_matcher_set_stop(matcher);
         }
     }
     return found;
@@ -149,8 +173,8 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
     struct cw_tag_node **best_place = NULL;
     uint64_t             left;
 
-    if (matcher->busy == 0) {
-        return list_take(matcher, tag);
+    if (matcher->num_other == 0) {
+        return few_take(matcher, tag);
     }
     for (left = matcher->busy; left != 0; left &= left - 1) {
         struct cw_tag_class *class = matcher->classes[__builtin_ctzll(left)];
@@ -181,8 +205,13 @@ struct cw_tag_recv *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, ui
 
 bool cw_tag_matcher_cancel(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
-    if (!cw_tag_recv_is_posted(recv)) {
-        return false;
+    if (recv->sequence == 0) {
+        struct cw_tag_few *few = cw_tag_few_find(matcher, recv);
+
+        if (few != NULL) {
+            cw_tag_few_remove(matcher, few);
+        }
+        return few != NULL;
     }
     if (recv->sequence & CW_TAG_LISTED) {
         cw_list_remove(&recv->node.ring);
@@ -200,6 +229,11 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
 {
     struct cw_tag_recv *recv;
 
+    if (matcher->first != matcher->last) {
+        recv = matcher->first->recv;
+        cw_tag_matcher_take_first(matcher);
+        return recv;
+    }
     if (!cw_list_empty(&matcher->leftover)) {
         recv = cw_tag_node_recv(cw_list_head(&matcher->leftover, struct cw_tag_node, ring));
     } else if (matcher->busy != 0) {
@@ -214,10 +248,14 @@ struct cw_tag_recv *cw_tag_matcher_take_recv(struct cw_tag_matcher *matcher)
 void cw_tag_matcher_visit_recvs(const struct cw_tag_matcher *matcher,
                                 void (*visit)(const struct cw_tag_recv *recv, void *arg), void *arg)
 {
-    struct cw_tag_node *node;
-    size_t              i;
-    uint64_t            left;
+    const struct cw_tag_few *few;
+    struct cw_tag_node      *node;
+    size_t                   i;
+    uint64_t                 left;
 
+    for (few = matcher->first; few != matcher->last; few++) {
+        visit(few->recv, arg);
+    }
     for (left = matcher->busy; left != 0; left &= left - 1) {
         const struct cw_tag_table *table = &matcher->classes[__builtin_ctzll(left)]->posted;
 
@@ -242,9 +280,7 @@ void cw_tag_matcher_init(struct cw_tag_matcher *matcher, uint64_t seed)
     memset(matcher, 0, sizeof(*matcher));
     cw_list_init(&matcher->unexpected);
     cw_list_init(&matcher->leftover);
-    matcher->seed      = cw_hash_mix(seed);
-    matcher->few_limit = FEW_RECEIVES;
-    matcher->few_now   = FEW_RECEIVES;
+    matcher->seed = cw_hash_mix(seed);
 }
 
 void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)
@@ -261,6 +297,7 @@ void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)
         free(class);
     }
     free(matcher->classes);
+    free(matcher->few);
     memset(matcher, 0, sizeof(*matcher));
     cw_list_init(&matcher->unexpected);
     cw_list_init(&matcher->leftover);
@@ -272,6 +309,7 @@ size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
     unsigned i;
 
     assert((matcher->classes != NULL) || (matcher->num_classes == 0));
+    total += (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
     for (i = 0; i < matcher->num_classes; i++) {
         const struct cw_tag_class *class = matcher->classes[i];
         const struct cw_tag_chunk *chunk;

@@ -32,11 +32,18 @@ struct cw_tag_entry;
 struct cw_tag_recv {
     struct cw_tag_node node;     /* node.key is the tag as far as the mask covers it */
     uint64_t           mask;
-    uint64_t           sequence; /* 0: not posted. CW_TAG_LISTED is set: in the list; else in the table of a class. The
-                                  * rest is the order of posting, of those in the list while a class has receives */
+    uint64_t           sequence; /* 0: not posted, or one of the few: then the rest is not set. CW_TAG_LISTED is set: in
+                                  * the leftover list; else in the table of a class. The rest is the order of posting */
 };
 
 #define CW_TAG_LISTED UINT64_C(1)
+
+/* One of few posted receives: all that a match looks at. */
+struct cw_tag_few {
+    uint64_t            key;     /* the tag as far as the mask covers it */
+    uint64_t            mask;
+    struct cw_tag_recv *recv;
+};
 
 /* An unexpected message, embedded in its descriptor. Needs no initialisation. */
 struct cw_tag_message {
@@ -45,20 +52,25 @@ struct cw_tag_message {
     struct cw_tag_entry *entries; /* one for each index over the unexpected messages */
 };
 
-/* Lists are embedded: a matcher must not move in memory. Fields are private except for reading the two counts. */
+/* Lists are embedded: a matcher must not move in memory. Fields are private but for num_unexpected, to be read. */
 struct cw_tag_matcher {
-    size_t                num_posted;
+    struct cw_tag_few    *first;   /* the few receives, from the oldest ... */
+    struct cw_tag_few    *last;    /* ... to before this one, in an array; none while one is in a class or leftover */
+    struct cw_tag_few    *stop;    /* where more is to be done than to write there: the array's end, or `last` while a
+                                    * message waits or there are other receives */
+    struct cw_tag_few    *few;     /* the array, NULL if there is none, and its end */
+    struct cw_tag_few    *few_end;
+    size_t                num_other; /* receives that are not among the few */
     size_t                num_unexpected;
     uint64_t              busy;    /* bit i: classes[i] has receives */
     uint64_t              indexed; /* bit i: classes[i] has an index over the unexpected messages */
     struct cw_tag_class  *recent;  /* class of the last receive or probe, NULL if none */
     struct cw_tag_class **classes; /* CW_TAG_MAX_CLASSES pointers, NULL until first needed */
     unsigned              num_classes;
-    unsigned              passed;     /* receives in `leftover` that messages passed since these were to be hashed */
+    unsigned              passed;     /* few receives that messages passed since these were to be hashed */
     struct cw_list        unexpected; /* all unexpected messages, oldest first */
-    struct cw_list        leftover;   /* receives in no class: few, or for want of memory; oldest first */
-    size_t                few_limit;  /* with fewer receives than this, and none in a class, no class is used */
-    size_t                few_now;    /* the same, or 0 while a message waits or a class has receives */
+    struct cw_list        leftover;   /* receives that can have no class; oldest first */
+    size_t                retry_at;   /* while all are leftover: with so many, classes are tried again */
     uint64_t              sequence;   /* the last number of a receive, even */
     uint64_t              clock;      /* orders classes by their last use */
     uint64_t              seed;
@@ -82,11 +94,13 @@ static inline void cw_tag_recv_init(struct cw_tag_recv *recv)
     recv->sequence = 0;
 }
 
-/* True from the post that queued it until it is matched, cancelled or taken. */
-static inline bool cw_tag_recv_is_posted(const struct cw_tag_recv *recv)
+static inline size_t cw_tag_matcher_num_posted(const struct cw_tag_matcher *matcher)
 {
-    return recv->sequence != 0;
+    return (size_t)(matcher->last - matcher->first) + matcher->num_other;
 }
+
+/* True from the post that queued it until it is matched, cancelled or taken. */
+bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv);
 
 /* TAG-1. M = 0 matches anything; bits of `tag` outside `mask` do not matter. */
 static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t mask)
@@ -95,15 +109,17 @@ static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t m
 }
 
 /* After a change of what it depends on. */
-static inline void cw_tag_matcher_set_few(struct cw_tag_matcher *matcher)
+static inline void cw_tag_matcher_set_stop(struct cw_tag_matcher *matcher)
 {
-    matcher->few_now = ((matcher->num_unexpected | matcher->busy) == 0) ? matcher->few_limit : 0;
+    matcher->stop = ((matcher->num_unexpected | matcher->num_other) == 0) ? matcher->few_end : matcher->last;
 }
 
 /* Slow parts of the inline functions below. */
+bool                   cw_tag_matcher_make_room(struct cw_tag_matcher *matcher);
 struct cw_tag_message *cw_tag_matcher_find_message(struct cw_tag_matcher *matcher, uint64_t tag, uint64_t mask);
 struct cw_tag_recv    *cw_tag_matcher_match_recv(struct cw_tag_matcher *matcher, uint64_t tag);
-void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag);
+void                   cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
+                                              uint64_t mask);
 void                   cw_tag_matcher_index_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 void                   cw_tag_matcher_unindex_message(struct cw_tag_matcher *matcher, struct cw_tag_message *message);
 
@@ -112,7 +128,7 @@ static inline void cw_tag_matcher_remove_message(struct cw_tag_matcher *matcher,
 {
     cw_list_remove(&message->order);
     matcher->num_unexpected--;
-    cw_tag_matcher_set_few(matcher);
+    cw_tag_matcher_set_stop(matcher);
     if (cw_unlikely(matcher->indexed != 0)) {
         cw_tag_matcher_unindex_message(matcher, message);
     }
@@ -137,21 +153,29 @@ static inline struct cw_tag_message *cw_tag_matcher_probe(struct cw_tag_matcher 
     return message;
 }
 
-/* Whether a new receive is queued at once and quickly: no message waits, and few receives do. */
+/* Whether a new receive is queued at once and quickly: no message waits, few receives do, and there is room. */
 static inline bool cw_tag_matcher_is_idle(const struct cw_tag_matcher *matcher)
 {
-    return matcher->num_posted < matcher->few_now;
+    return matcher->last != matcher->stop;
 }
 
-/* Queues a new receive behind few others: in the list, where its place tells its order. */
+/* Whether it is so after the few were moved to make room. */
+static inline bool cw_tag_matcher_becomes_idle(struct cw_tag_matcher *matcher)
+{
+    return (matcher->num_unexpected | matcher->num_other) == 0 && cw_tag_matcher_make_room(matcher);
+}
+
+/* Queues a new receive behind few others, where there is room: its place tells its order. */
 static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                            uint64_t mask)
 {
-    recv->mask     = mask;
-    recv->sequence = CW_TAG_LISTED;
-    recv->node.key = tag & mask;
-    cw_list_add_tail(&matcher->leftover, &recv->node.ring);
-    matcher->num_posted++;
+    struct cw_tag_few *few = matcher->last;
+
+    recv->sequence = 0;
+    few->key       = tag & mask;
+    few->mask      = mask;
+    few->recv      = recv;
+    matcher->last  = few + 1;
 }
 
 /* Queues a new receive that no unexpected message matches. Borrowed until it is matched, cancelled or taken. `recv`
@@ -159,13 +183,11 @@ static inline void cw_tag_matcher_post_few(struct cw_tag_matcher *matcher, struc
 static inline void cw_tag_matcher_queue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                         uint64_t mask)
 {
-    if (cw_likely(matcher->busy == 0 && matcher->num_posted < matcher->few_limit)) {
+    if (cw_likely(cw_tag_matcher_is_idle(matcher))) {
         cw_tag_matcher_post_few(matcher, recv, tag, mask);
-        return;
+    } else {
+        cw_tag_matcher_enqueue(matcher, recv, tag, mask);
     }
-    recv->mask = mask;
-    cw_tag_matcher_enqueue(matcher, recv, tag);
-    matcher->num_posted++;
 }
 
 /*
@@ -178,7 +200,6 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
     struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, true);
 
     if (message != NULL) {
-        recv->sequence = 0;
         return message;
     }
     cw_tag_matcher_queue(matcher, recv, tag, mask);
@@ -186,26 +207,17 @@ static inline struct cw_tag_message *cw_tag_matcher_post(struct cw_tag_matcher *
 }
 
 /* The oldest of few receives if a message with this tag is its own: the earliest that matches. NULL: not known. */
-static inline struct cw_tag_recv *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
+static inline const struct cw_tag_few *cw_tag_matcher_first(const struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_recv *recv;
+    const struct cw_tag_few *few = matcher->first;
 
-    if (cw_unlikely(matcher->busy != 0 || cw_list_empty(&matcher->leftover))) {
-        return NULL;
-    }
-    recv = cw_container_of(cw_list_head(&matcher->leftover, struct cw_tag_node, ring), struct cw_tag_recv, node);
-    return cw_likely(cw_tag_matches(tag, recv->node.key, recv->mask)) ? recv : NULL;
+    return cw_likely(few != matcher->last && cw_tag_matches(tag, few->key, few->mask)) ? few : NULL;
 }
 
 /* Takes it out: it is the caller's again. */
-static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
+static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher)
 {
-    struct cw_list *next = recv->node.ring.next;
-
-    matcher->leftover.next = next;
-    next->prev             = &matcher->leftover;
-    recv->sequence         = 0;
-    matcher->num_posted--;
+    matcher->first++;
 }
 
 /*
@@ -215,13 +227,13 @@ static inline void cw_tag_matcher_take_first(struct cw_tag_matcher *matcher, str
  */
 static inline struct cw_tag_recv *cw_tag_matcher_arrive(struct cw_tag_matcher *matcher, uint64_t tag)
 {
-    struct cw_tag_recv *recv = cw_tag_matcher_first(matcher, tag);
+    const struct cw_tag_few *few = cw_tag_matcher_first(matcher, tag);
 
-    if (cw_likely(recv != NULL)) { /* mostly it is the first one's message */
-        cw_tag_matcher_take_first(matcher, recv);
-        return recv;
+    if (cw_likely(few != NULL)) { /* mostly it is the first one's message */
+        cw_tag_matcher_take_first(matcher);
+        return few->recv;
     }
-    return (matcher->num_posted == 0) ? NULL : cw_tag_matcher_match_recv(matcher, tag);
+    return (cw_tag_matcher_num_posted(matcher) == 0) ? NULL : cw_tag_matcher_match_recv(matcher, tag);
 }
 
 /* Queues a message for which cw_tag_matcher_arrive(tag) found no receive. Borrowed until it is removed. */
@@ -232,7 +244,7 @@ static inline void cw_tag_matcher_add_unexpected(struct cw_tag_matcher *matcher,
     message->entries = NULL;
     cw_list_add_tail(&matcher->unexpected, &message->order);
     matcher->num_unexpected++;
-    matcher->few_now = 0;
+    matcher->stop = matcher->last;
     if (cw_unlikely(matcher->indexed != 0)) {
         cw_tag_matcher_index_message(matcher, message);
     }

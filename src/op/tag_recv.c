@@ -194,14 +194,34 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
     return UCS_STATUS_PTR(UCS_OK);
 }
 
-/* Beside other receives or messages. One that is here as a whole needs no request. */
+/* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
+static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
+                                             ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
+{
+    struct cw_request *request      = cw_request_pool_take(worker);
+    struct cw_tag_recv_state *state = cw_request_state(request);
+
+    state->cursor.length = length; /* the rest: cw_tag_request_full */
+    state->cursor.contig = buffer;
+    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
+    cw_tag_matcher_post_few(&cw_op_state(worker)->tags, &state->match, tag, mask);
+    return cw_request_handle(request);
+}
+
+/* Beside other receives or messages, or where room for one more is to be made. One that is here as a whole needs no
+ * request. */
 static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                    ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {
     struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
-    struct cw_tag_message *message = cw_tag_matcher_probe(matcher, tag, mask, false);
-    struct ucp_recv_desc *desc     = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
+    struct cw_tag_message *message;
+    struct ucp_recv_desc *desc;
 
+    if (cw_tag_matcher_becomes_idle(matcher) && !cw_request_pool_is_empty(&worker->requests)) {
+        return post_plain(worker, buffer, length, tag, mask, param, plain_flags(worker));
+    }
+    message = cw_tag_matcher_probe(matcher, tag, mask, false);
+    desc    = (message == NULL) ? NULL : cw_container_of(message, struct ucp_recv_desc, match);
     if (desc == NULL || !is_here(desc, length, param)) {
         return receive(worker, buffer, length, tag, mask, message, param);
     }
@@ -210,24 +230,14 @@ static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, vo
     return take_here(worker, buffer, desc, param);
 }
 
-/* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
 static CW_INLINE ucs_status_ptr_t recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                              ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
-    struct cw_tag_matcher *matcher = &cw_op_state(worker)->tags;
-    struct cw_tag_recv_state *state;
-    struct cw_request *request;
-
-    if (cw_unlikely(worker->requests.free == NULL || !cw_tag_matcher_is_idle(matcher))) {
+    if (cw_unlikely(cw_request_pool_is_empty(&worker->requests) ||
+                    !cw_tag_matcher_is_idle(&cw_op_state(worker)->tags))) {
         return recv_plain_beside(worker, buffer, length, tag, mask, param);
     }
-    request              = cw_request_pool_take(worker);
-    state                = cw_request_state(request);
-    state->cursor.length = length; /* the rest: cw_tag_request_full */
-    state->cursor.contig = buffer;
-    cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
-    cw_tag_matcher_post_few(matcher, &state->match, tag, mask);
-    return cw_request_handle(request);
+    return post_plain(worker, buffer, length, tag, mask, param, flags);
 }
 
 ucs_status_ptr_t cw_tag_recv_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,

@@ -131,12 +131,17 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
     return send_request(ep, buffer, count, tag, param, sync);
 }
 
-/* What is longer than a cell, beside the cells. */
+/* What is longer than a cell goes beside the cells, what is longer than a slot into a cell of its own. */
 static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                              const ucp_request_param_t *param)
 {
-    if (cw_send_takes_longer(ep, length) && cw_credit_has(ep, length) &&
-        cw_likely(cw_area_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
+    if (cw_likely(cw_cell_is_next(ep->cells) && cw_list_empty(&ep->pending) && cw_credit_has(ep, length))) {
+        if (length <= CW_CELL_SHORT) {
+            cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+        } else if (length >= ep->conn->iface->plan->short_end ||
+                   cw_unlikely(!cw_area_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
+            return cw_tag_send(ep, buffer, length, tag, param, 0);
+        }
         cw_credit_sent(ep, length);
         cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
         return NULL;
@@ -147,13 +152,14 @@ static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buff
 ucs_status_ptr_t cw_tag_send_plain(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                    const ucp_request_param_t *param)
 {
-    if (cw_likely(cw_ep_can_put(ep, length) && cw_credit_has(ep, length))) {
+    if (cw_likely(cw_cell_can_put_few(ep->cells, length) && cw_list_empty(&ep->pending) &&
+                  cw_credit_has(ep, length))) {
         cw_credit_sent(ep, length);
         cw_count_message(ep->worker, CW_COUNT_TAG_SENT, length);
-        cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+        cw_cell_put_few(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
         return NULL;
     }
-    return cw_ep_has_area(ep, length) ? send_longer(ep, buffer, length, tag, param) :
+    return (length > CW_CELL_FEW) ? send_longer(ep, buffer, length, tag, param) :
            cw_tag_send(ep, buffer, length, tag, param, 0);
 }
 

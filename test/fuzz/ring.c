@@ -63,7 +63,7 @@ static void put(struct cw_producer *tx, unsigned kind, uint8_t id, const uint8_t
         length = (length < CW_CELL_SLOT) ? length : CW_CELL_SLOT;
         if (cw_cell_can_put(tx, 0)) {
             memcpy(tx->cell->slots[tx->slot], data, length);
-            cw_cell_publish_slot(tx, length, id);
+            cw_cell_publish_slot(tx, tx->cell, tx->slot, length, id);
         }
     } else if (long_length <= tx->num_bytes / 4 && shm_has_room(tx, long_length)) {
         char *to = shm_reserve(tx, long_length);

@@ -154,7 +154,7 @@ static int tear_down(void **state)
     assert_int_equal(worker->ep_index.count, 0);
     assert_int_equal(worker->num_connecting, 0);
     assert_int_equal(worker->num_waiting, 0);
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     link = cw_hash_find(&worker->peers, UID);
     if (link != NULL) {
         assert_int_equal(cw_container_of(link, struct cw_peer, link)->references, 0);

@@ -24,7 +24,7 @@ static struct ucp_worker *worker;
 static unsigned inits, cleanups, calls, lets_go;
 static ucs_status_t seen_status;
 static void *seen_handle, *seen_data;
-static int refuse;
+static int refuse, refuse_array;
 static void (*inside)(void *handle);
 
 void *__real_aligned_alloc(size_t alignment, size_t size);
@@ -33,6 +33,14 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size)
 {
     return refuse ? NULL : __real_aligned_alloc(alignment, size);
+}
+
+void *__real_realloc(void *ptr, size_t size);
+void *__wrap_realloc(void *ptr, size_t size);
+
+void *__wrap_realloc(void *ptr, size_t size)
+{
+    return refuse_array ? NULL : __real_realloc(ptr, size);
 }
 
 static void on_init(void *handle)
@@ -86,7 +94,7 @@ static int set_up(void **state)
     context.request_size    = USER_SIZE;
     worker->context         = &context;
     inits = cleanups = calls = lets_go = 0;
-    refuse = 0;
+    refuse = refuse_array = 0;
     inside = NULL;
     cw_request_pool_init(&worker->requests, USER_SIZE);
     return 0;
@@ -96,7 +104,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     cw_request_pool_cleanup(&worker->requests, &context);
     assert_int_equal(cleanups, inits);
     cw_request_pool_cleanup(&worker->requests, &context);
@@ -151,7 +159,7 @@ static void objects_are_initialised_once_and_keep_apart(void **state)
             memset(handle, 0x21, USER_SIZE);
             memcpy(handle + 1, &i, sizeof(i));
         }
-        assert_int_equal(worker->requests.in_use, MANY);
+        assert_int_equal(cw_request_pool_in_use(&worker->requests), MANY);
         assert_true(inits >= MANY && inits < 2 * MANY);
         assert_true(round == 0 || inits == inits_before);
         inits_before = inits;
@@ -163,7 +171,7 @@ static void objects_are_initialised_once_and_keep_apart(void **state)
             }
             cw_request_put(requests[i]);
         }
-        assert_int_equal(worker->requests.in_use, 0);
+        assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     }
     assert_int_equal(cleanups, 0);
 }
@@ -197,25 +205,39 @@ static void every_user_size_has_its_room(void **state)
 
 static void without_memory_there_is_no_request(void **state)
 {
+    struct cw_request *requests[64];
     struct cw_request *request;
     unsigned count;
 
     (void)state;
     refuse = 1;
     assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND));
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(inits, 0);
     refuse  = 0;
+    refuse_array = 1;
+    assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND));
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
+    assert_int_equal(inits, 0);
+    refuse_array = 0;
     request = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_non_null(request);
     refuse = 1;
-    for (count = 1; cw_request_get(worker, NULL, CW_REQUEST_SEND) != NULL; count++) {
-        assert_true(count < inits);
+    requests[0] = request;
+    for (count = 1; (request = cw_request_get(worker, NULL, CW_REQUEST_SEND)) != NULL; count++) {
+        assert_true(count < inits && count < 64);
+        requests[count] = request;
     }
     assert_int_equal(count, inits);
-    cw_request_put(request);
-    assert_ptr_equal(cw_request_get(worker, NULL, CW_REQUEST_SEND), request);
-    worker->requests.in_use -= count; /* the others end with the pool */
+    refuse       = 0;
+    refuse_array = 1;
+    assert_null(cw_request_get(worker, NULL, CW_REQUEST_SEND)); /* and those that there are stay known */
+    cw_request_put(requests[0]);
+    assert_ptr_equal(cw_request_get(worker, NULL, CW_REQUEST_SEND), requests[0]);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), count);
+    while (count-- > 0) {
+        cw_request_put(requests[count]);
+    }
 }
 
 /* R3: status first, then the callback, then the memory. */
@@ -233,9 +255,9 @@ static void completion_tells_status_then_callback(void **state)
     check_called(1, handle, UCS_ERR_CANCELED);
     assert_int_equal(lets_go, 1);
     assert_int_equal(request->status, UCS_ERR_CANCELED);
-    assert_int_equal(worker->requests.in_use, 1); /* the user has not given it back */
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 1); /* the user has not given it back */
     cw_request_release(request, 0);
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(calls, 1);
 }
 
@@ -286,12 +308,12 @@ static void release_before_completion_keeps_the_callback_and_free_drops_it(void 
     for (keeps = 0; keeps < 2; keeps++) {
         request = cw_request_get(worker, &param, CW_REQUEST_SEND);
         cw_request_release(request, keeps);
-        assert_int_equal(worker->requests.in_use, 1);
+        assert_int_equal(cw_request_pool_in_use(&worker->requests), 1);
         assert_int_equal(calls, 0);
         cw_request_release(request, !keeps); /* the first word counts */
         cw_request_complete(request, UCS_OK);
         assert_int_equal(calls, (unsigned)keeps);
-        assert_int_equal(worker->requests.in_use, 0);
+        assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     }
     check_called(1, cw_request_handle(request), UCS_OK);
 }
@@ -307,13 +329,13 @@ static void a_double_release_is_harmless(void **state)
     cw_request_release(request, 0);
     cw_request_release(request, 0);
     cw_request_release(request, 1);
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(request->status, UCS_ERR_MESSAGE_TRUNCATED);
     assert_true(request->flags & CW_REQUEST_COMPLETED);
     first  = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     second = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_ptr_not_equal(first, second);
-    assert_int_equal(worker->requests.in_use, 2);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 2);
     cw_request_put(first);
     cw_request_put(second);
 }
@@ -321,7 +343,7 @@ static void a_double_release_is_harmless(void **state)
 static void release_inside(void *handle)
 {
     cw_request_release(cw_request_of(handle), 0);
-    assert_int_equal(worker->requests.in_use, 1); /* still in use by its own completion */
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 1); /* still in use by its own completion */
     cw_request_release(cw_request_of(handle), 1);
 }
 
@@ -335,10 +357,10 @@ static void a_callback_may_release_its_request(void **state)
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
     assert_int_equal(calls, 1);
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_int_equal(request->status, UCS_OK);
     cw_request_release(request, 0);
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     inside = NULL;
     next   = cw_request_get(worker, NULL, CW_REQUEST_SEND);
     assert_ptr_equal(next, request);
@@ -366,7 +388,7 @@ static void a_callback_may_start_another_request(void **state)
     inside  = start_another_inside;
     request = cw_request_get(worker, &param, CW_REQUEST_SEND);
     cw_request_complete(request, UCS_OK);
-    assert_int_equal(worker->requests.in_use, 1);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 1);
     assert_int_equal(chained->flags, 0);
     cw_request_put(chained);
 }
@@ -402,7 +424,7 @@ static void a_users_request_stays_within_its_bytes(void **state)
         }
         free(memory);
     }
-    assert_int_equal(worker->requests.in_use, 0);
+    assert_int_equal(cw_request_pool_in_use(&worker->requests), 0);
     assert_null(worker->requests.chunks);
     assert_int_equal(inits, 0);
 }

@@ -91,7 +91,7 @@ static void check(void)
 static void post(unsigned i, uint64_t tag, uint64_t mask)
 {
     assert_null(cw_tag_matcher_post(&matcher, &recvs[i], tag, mask));
-    assert_true(cw_tag_recv_is_posted(&recvs[i]));
+    assert_true(cw_tag_matcher_is_posted(&matcher, &recvs[i]));
 }
 
 /* The message stays unexpected. */
@@ -104,7 +104,7 @@ static void arrive(unsigned i, uint64_t tag)
 static void assert_arrive_takes(uint64_t tag, unsigned i)
 {
     assert_ptr_equal(cw_tag_matcher_arrive(&matcher, tag), &recvs[i]);
-    assert_false(cw_tag_recv_is_posted(&recvs[i]));
+    assert_false(cw_tag_matcher_is_posted(&matcher, &recvs[i]));
 }
 
 /* TAG-1 */
@@ -147,7 +147,7 @@ static void test_match_rule(void **state)
             cw_tag_matcher_remove_message(&matcher, &messages[i]);
         }
         check();
-        assert_int_equal(matcher.num_posted + matcher.num_unexpected, 0);
+        assert_int_equal(cw_tag_matcher_num_posted(&matcher) + matcher.num_unexpected, 0);
     }
 }
 
@@ -195,7 +195,7 @@ static void test_earliest_posted_wins(void **state)
     check();
     assert_arrive_takes(7, 6);
     assert_null(cw_tag_matcher_arrive(&matcher, 7));
-    assert_int_equal(matcher.num_posted, 0);
+    assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
 }
 
 /* TAG-5, TAG-6, TPR-3, TPR-8: the earliest arrived of those that match; without remove it stays. */
@@ -213,7 +213,7 @@ static void test_earliest_arrived_wins(void **state)
     assert_int_equal(matcher.num_unexpected, 4);
     assert_ptr_equal(cw_tag_matcher_probe(&matcher, 7, 0xf, true), &messages[0]);
     assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 7, 0xf), &messages[1]);
-    assert_false(cw_tag_recv_is_posted(&recvs[0]));
+    assert_false(cw_tag_matcher_is_posted(&matcher, &recvs[0]));
     assert_ptr_equal(cw_tag_matcher_post(&matcher, &recvs[0], 0x10, 0xf0), &messages[2]);
     assert_null(cw_tag_matcher_probe(&matcher, 0x27, EXACT, false));
     assert_ptr_equal(cw_tag_matcher_probe(&matcher, 0, 0, true), &messages[3]);
@@ -248,7 +248,7 @@ static void test_cancel(void **state)
     for (i = 0; i < 5; i++) {
         assert_true(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
         assert_false(cw_tag_matcher_cancel(&matcher, &recvs[order[i]]));
-        assert_int_equal(matcher.num_posted, 5 - i);
+        assert_int_equal(cw_tag_matcher_num_posted(&matcher), 5 - i);
         check();
     }
     assert_arrive_takes(9, 5);
@@ -412,7 +412,7 @@ static void test_passed_list(void **state)
         assert_arrive_takes(i, 100 + i);
         assert_arrive_takes(i, 200 + i);
     }
-    assert_int_equal(matcher.num_posted, 0);
+    assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
     check();
     post(0, 0, EXACT);
     assert_int_equal(matcher.busy, 0);
@@ -439,7 +439,7 @@ static void test_hostile_masks(void **state)
     for (i = MANY / 2 + 1; i < MANY; i += 2) {
         assert_arrive_takes(0, i);
     }
-    assert_int_equal(matcher.num_posted, 0);
+    assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
     for (i = 0; i < 200; i++) {
         arrive(i, 0);
     }
@@ -503,7 +503,7 @@ static void test_no_memory_no_storm(void **state)
     assert_in_range(memory.calls, 1, 20);
     check();
     memory.refuse = false;
-    while (matcher.num_posted > 0) {
+    while (cw_tag_matcher_num_posted(&matcher) > 0) {
         assert_non_null(cw_tag_matcher_take_recv(&matcher));
     }
     arrive(0, 0);
@@ -571,13 +571,13 @@ static void test_take_everything(void **state)
         assert_int_equal(seen[i], 1);
     }
     while ((recv = cw_tag_matcher_take_recv(&matcher)) != NULL) {
-        assert_false(cw_tag_recv_is_posted(recv));
+        assert_false(cw_tag_matcher_is_posted(&matcher, recv));
         seen[recv - recvs]++;
     }
     for (i = 0; i < MANY; i++) {
         assert_int_equal(seen[i], 2);
     }
-    assert_int_equal(matcher.num_posted, 0);
+    assert_int_equal(cw_tag_matcher_num_posted(&matcher), 0);
     check();
     for (i = 0; i < 10; i++) {
         arrive(i, 100 - i);

@@ -273,12 +273,12 @@ static void do_post(struct program *p)
     message = cw_tag_matcher_post(&p->matcher, recv, tag, mask);
     if (found < p->unexpected.count) {
         require(p, message == p->unexpected.items[found].object, "a receive took another message");
-        require(p, !cw_tag_recv_is_posted(recv), "a matched receive is posted");
+        require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a matched receive is posted");
         p->spare_messages[p->num_spare_messages++] = model_take(&p->unexpected, found);
         p->spare_recvs[p->num_spare_recvs++]       = recv;
     } else {
         require(p, message == NULL, "a receive took a message where none matches");
-        require(p, cw_tag_recv_is_posted(recv), "an unmatched receive is not posted");
+        require(p, cw_tag_matcher_is_posted(&p->matcher, recv), "an unmatched receive is not posted");
         model_add(&p->posted, recv, tag, mask);
     }
 }
@@ -297,7 +297,7 @@ static void do_arrive(struct program *p)
     recv  = cw_tag_matcher_arrive(&p->matcher, tag);
     if (found < p->posted.count) {
         require(p, recv == p->posted.items[found].object, "a message took another receive");
-        require(p, !cw_tag_recv_is_posted(recv), "a matched receive is posted");
+        require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a matched receive is posted");
         p->spare_recvs[p->num_spare_recvs++] = model_take(&p->posted, found);
     } else {
         require(p, recv == NULL, "a message took a receive where none matches");
@@ -331,7 +331,7 @@ static void do_cancel(struct program *p)
         struct cw_tag_recv *recv = model_take(&p->posted, random_below(&p->random, p->posted.count));
 
         require(p, cw_tag_matcher_cancel(&p->matcher, recv), "a posted receive could not be cancelled");
-        require(p, !cw_tag_recv_is_posted(recv), "a cancelled receive is posted");
+        require(p, !cw_tag_matcher_is_posted(&p->matcher, recv), "a cancelled receive is posted");
         require(p, !cw_tag_matcher_cancel(&p->matcher, recv), "a receive was cancelled twice");
         p->spare_recvs[p->num_spare_recvs++] = recv;
     }
@@ -382,7 +382,7 @@ static void do_step(struct program *p)
     default:
         do_remove(p);
     }
-    require(p, p->matcher.num_posted == p->posted.count, "the number of posted receives differs");
+    require(p, cw_tag_matcher_num_posted(&p->matcher) == p->posted.count, "the number of posted receives differs");
     require(p, p->matcher.num_unexpected == p->unexpected.count, "the number of unexpected messages differs");
 }
 
