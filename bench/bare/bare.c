@@ -50,18 +50,19 @@ static void on_child_end(int signal_number)
 
 static int usage(const struct cw_bare *bare)
 {
-    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s%s\n", bare->name,
+    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s%s%s\n", bare->name,
             bare->can_sleep ? " [-S]" : "", bare->set_size != NULL ? " [-s bytes]" : "",
-            bare->set_kind != NULL ? " [-k kind]" : "");
+            bare->set_kind != NULL ? " [-k kind]" : "", bare->set_work != NULL ? " [-i number,number]" : "");
     return 2;
 }
 
 static bool parse(struct settings *settings, const struct cw_bare *bare, int argc, char **argv)
 {
-    int letter;
+    unsigned sender, receiver;
+    int letter, end;
     char *comma;
 
-    while ((letter = getopt(argc, argv, "n:w:c:Ss:k:")) != -1) {
+    while ((letter = getopt(argc, argv, "n:w:c:Ss:k:i:")) != -1) {
         switch (letter) {
         case 'n':
             settings->trips = strtoull(optarg, NULL, 10);
@@ -94,6 +95,14 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
                 return false;
             }
             bare->set_size(strtoull(optarg, NULL, 10));
+            break;
+        case 'i':
+            end = 0;
+            if (bare->set_work == NULL || sscanf(optarg, "%u,%u%n", &sender, &receiver, &end) != 2 ||
+                optarg[end] != '\0') {
+                return false;
+            }
+            bare->set_work(sender, receiver);
             break;
         default:
             return false;

@@ -27,6 +27,9 @@ struct cw_bare {
     void (*set_size)(uint64_t size);
     /* Called with the value of -k, before open(); false: it is not a kind. NULL: -k is not understood. */
     bool (*set_kind)(const char *kind);
+    /* Called with the two numbers of -i, before open(): so many instructions for each message at who sends, and at who
+     * receives. NULL: -i is not understood. */
+    void (*set_work)(unsigned sender, unsigned receiver);
     /* Prints further lines of the result, or NULL. */
     void (*show)(void);
 };

@@ -6,7 +6,9 @@
  *   -k past   the same, but the sender's stores go past the caches (x86; elsewhere as copy)
  *   -k cells  messages of 8 bytes beside a header of 8, three in a cache line, in a ring of 256 lines
  *   -k lines  the same, one in a line
- * What a library has to do beside that is left out: matching, requests, credit, headers of packets.
+ * What a library has to do beside that is left out: matching, requests, credit, headers of packets. -i N,M puts so
+ * many instructions in its place, for each message, at the sender and at the receiver, on memory of their own (to the
+ * nearest multiple of 32).
  */
 #define _GNU_SOURCE
 #include "bare.h"
@@ -45,6 +47,7 @@ static int past;
 static char *own;
 static uint64_t position; /* of this side: bytes of packets, or lines */
 static volatile uint64_t sink;
+static unsigned works[2]; /* instructions for a message: the sender's, the receiver's */
 
 static bool set_kind(const char *kind)
 {
@@ -56,6 +59,25 @@ static bool set_kind(const char *kind)
 static void set_size(uint64_t bytes)
 {
     size = bytes;
+}
+
+static void set_work(unsigned sender, unsigned receiver)
+{
+    works[0] = sender;
+    works[1] = receiver;
+}
+
+/* In rounds of 32: ten words are loaded, added to and stored, and the loop. */
+static void work(unsigned instructions)
+{
+    static volatile uint64_t words[10];
+
+    for (unsigned left = (instructions + 16) / 32; left > 0; left--) {
+#pragma GCC unroll 10
+        for (unsigned i = 0; i < 10; i++) {
+            words[i]++;
+        }
+    }
 }
 
 static void open_ring(bool sleeps)
@@ -154,6 +176,7 @@ static void put_lines(void)
         for (unsigned k = 0; k < in_line && i < messages; k++, i++) {
             char *at              = line + (size_t)k * MESSAGE;
             const uint64_t word[] = {i, position};
+            work(works[0]);
             memcpy(at + sizeof(uint32_t), word, sizeof(word));
             atomic_store_explicit((_Atomic uint32_t *)(void *)at, (uint32_t)position + 1, memory_order_release);
         }
@@ -172,6 +195,7 @@ static void take_lines(void)
             }
             memcpy(word, at + sizeof(uint32_t), sizeof(word));
             sink = word[0] + word[1];
+            work(works[1]);
         }
         if ((position + 1) % (LINES / 4) == 0) {
             atomic_store_explicit(&ring->counters.done, position + 1, memory_order_release);
@@ -187,6 +211,7 @@ static void ping(uint64_t trip)
         return;
     }
     for (uint64_t i = 0; i < messages; i++) {
+        work(works[0]);
         put_packets();
     }
 }
@@ -200,6 +225,7 @@ static void pong(uint64_t trip)
     }
     for (uint64_t i = 0; i < messages; i++) {
         take_packets();
+        work(works[1]);
     }
 }
 
@@ -220,6 +246,7 @@ int main(int argc, char **argv)
         .pong = pong,
         .set_size = set_size,
         .set_kind = set_kind,
+        .set_work = set_work,
         .show = show,
     };
 
