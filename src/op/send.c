@@ -201,7 +201,7 @@ static int fits_one_packet(const struct ucp_ep *ep, const struct cw_send *send)
     const struct cw_conn *conn = ep->conn;
     const size_t length        = send->cursor.length + send->kind->header(send, CW_SEND_WHOLE, NULL);
 
-    return length <= conn->iface->limits.max_bcopy || (send->kind->used_in_place && length <= conn->max_whole);
+    return length <= cw_conn_max_piece(conn) || (send->kind->used_in_place && length <= conn->max_whole);
 }
 
 static int is_forced(const struct cw_send *send, const struct cw_protocol_plan *plan)
