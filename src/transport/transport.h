@@ -277,8 +277,8 @@ struct cw_conn {
     /* send_bcopy takes packets of up to so many bytes here, if that is more than max_bcopy: for those that nobody needs
      * to copy at the other side. May change in any call; a greater packet than it says is answered by CW_AGAIN. */
     size_t max_whole;
-    /* The same for any packet, because a message in fewer and longer ones is faster; not more than max_whole. Those that
-     * announce to what a packet belongs (TAG_FIRST) have max_bcopy all the same. */
+    /* The same for any packet, because a message in fewer and longer ones is faster; not more than max_whole. The first
+     * of a message in several has max_bcopy all the same. */
     size_t max_piece;
     /* Messages shorter than this go in packets here, although the plan, unless told so by the user, has rendezvous for
      * them. 0 in most. May change in any call. */
