@@ -89,13 +89,14 @@ static void test_greedy_among_polite(void **state)
     struct cw_pair *pair = *state;
     struct cw_op sends[MANY + 1], polite[POLITE][2 * FEW], recv;
     ucp_ep_h eps[POLITE];
-    int value;
+    int words[POLITE], value; /* read when they are received */
 
     cw_test_skip_reference("it has no bound");
     open_pair(pair);
     memset(polite, 0, sizeof(polite));
     for (int i = 0; i < POLITE; i++) {
-        eps[i] = cw_side_connect(pair->tx, pair->rx->worker, &peer_mode);
+        eps[i]   = cw_side_connect(pair->tx, pair->rx->worker, &peer_mode);
+        words[i] = i;
     }
     for (int k = 0; k < 2 * FEW; k++) {
         if (k == FEW) {
@@ -103,7 +104,8 @@ static void test_greedy_among_polite(void **state)
             assert_int_equal(cw_op_wait(pair, &sends[MANY], "the send beyond the bound"), UCS_ERR_EXCEEDS_LIMIT);
         }
         for (int i = 0; i < POLITE; i++) {
-            cw_op_send(&polite[i][k], eps[i], &i, sizeof(i), (ucp_tag_t)(POLITE_TAG + i * 2 * FEW + k));
+            cw_op_send(&polite[i][k], eps[i], &words[i], sizeof(words[i]),
+                       (ucp_tag_t)(POLITE_TAG + i * 2 * FEW + k));
             cw_pair_settle(pair);
         }
     }
@@ -113,6 +115,7 @@ static void test_greedy_among_polite(void **state)
             cw_op_recv(&recv, pair->rx->worker, &value, sizeof(value), (ucp_tag_t)(POLITE_TAG + i * 2 * FEW + k),
                        CW_TAG_ALL);
             assert_int_equal(cw_op_wait(pair, &recv, "receive of a polite peer's"), UCS_OK);
+            assert_int_equal(value, i);
             assert_int_equal(cw_op_wait(pair, &polite[i][k], "send of a polite peer"), UCS_OK);
         }
     }
