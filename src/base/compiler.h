@@ -8,10 +8,10 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* What is worth its place more than once: a constant argument makes most of it vanish. */
 /* The compiler forgets what it knows of the pointer: all that follows goes by this one register, and reads again. */
 #define CW_FORGET(pointer) __asm__("" : "+r"(pointer))
 
+/* What is worth its place more than once: a constant argument makes most of it vanish. */
 #define CW_INLINE inline __attribute__((always_inline))
 
 /* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. Kept as
