@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs that the benchmark measures with, and the libraries that it puts under them."""
 
+import json
 import os
 import re
 import shutil
@@ -129,6 +130,14 @@ class Tool:
             except subprocess.TimeoutExpired:
                 server.kill()
                 server.wait()
+
+    def alone(self, settings, transport, options):
+        """Runs both sides in one process; a dictionary for each test, as --json has them. Of our own tool alone."""
+        command = [self.program, "-l", "-c", settings.cpus[0], "--json"]
+        try:
+            return [json.loads(line) for line in run(command + options, self.env(transport)).splitlines()]
+        except ValueError:
+            raise Failure("unexpected output of --json") from None
 
 
 def library_of(program, libdir):

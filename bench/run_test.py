@@ -36,6 +36,16 @@ def results(rows, **more):
 
 
 class Parsing(unittest.TestCase):
+    def test_rows_of_one_process(self):
+        tool, settings = contestants.Tool("causeway", "p", "l", []), run.parse(["bindir", "libdir"])
+        with mock.patch.object(contestants, "run", return_value='{"size": 8}\n{"size": 16}\n') as called:
+            self.assertEqual(tool.alone(settings, "self", ["-t", "x"]), [{"size": 8}, {"size": 16}])
+        command, env = called.call_args.args
+        self.assertEqual(command, ["p", "-l", "-c", settings.cpus[0], "--json", "-t", "x"])
+        self.assertEqual(env["UCX_TLS"], "self")
+        with mock.patch.object(contestants, "run", return_value="no result\n"):
+            self.assertRaises(contestants.Failure, tool.alone, settings, "self", [])
+
     def test_row_of_the_tool(self):
         text = ("| header |\n# percentiles (usec): p50 1.500 p90 2.000 p99 3.000 p99.9 4.000 min 1.000 max 5.000\n"
                 "                        2000      1.500     1.600     1.700        4.00       5.00      600000"
@@ -272,14 +282,29 @@ class Suites(unittest.TestCase):
                 asked.append(size)
                 return {"overall_us": 1e6, "mbps": float(size)}
 
+            def alone(self, settings, transport, options):
+                swept.append((transport, options[-1]))
+                return [{"size": 1 << step, "mib_per_s": 3.0 ** step} for step in range(steps)]
+
+        swept, steps = [], 4
         settings = run.parse(["bindir", "libdir", "--quick", "--largest", "8"])
         table = list(suites.steps_rows(settings, [Spy("causeway", "p", "l", []), Spy("ref. tool", "p", "l", [])]))
-        self.assertEqual([row.label for row in table][:3], ["shm, to 2 B", "shm, to 4 B", "shm, to 8 B"])
-        for row in table[:3]:
+        self.assertEqual([row.label for row in table][:6], ["self, to 2 B", "self, to 4 B", "self, to 8 B",
+                                                            "shm, to 2 B", "shm, to 4 B", "shm, to 8 B"])
+        for row in table[:3]: # all of one process, once for each slice
+            row.measure_once()
+            for sample in row.samples["causeway"]:
+                self.assertAlmostEqual(sample, 3.0)
+        self.assertEqual(swept, [("self", "1:8")] * 3)
+        for row in table[3:6]:
             self.assertEqual(list(row.sources), ["causeway"])
             row.measure_once()
             self.assertEqual(row.samples["causeway"], [2.0] * 3)
         self.assertEqual(asked, [1, 1, 2, 2, 4, 4, 8, 8] + [8, 4, 2, 1] + [1, 2, 4, 8])
+        steps = 3
+        table = list(suites.steps_rows(settings, [Spy("causeway", "p", "l", [])]))
+        table[0].measure_once()
+        self.assertIn("other sizes", table[0].errors["causeway"])
 
     def test_old_tool_gets_by_a_window(self):
         asked = []

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 
 import report
-from contestants import Tool, key_values, run
+from contestants import Failure, Tool, key_values, run
 from rows import SLICES, Row, Shared, ratio_of
 from sources import (bare_bandwidth_source, bare_connect_source, bare_remote_source, bare_ring_source,
                      bare_sleep_source, bare_source, mpi_source, program_source, shared_programs, tool_source,
@@ -105,11 +105,23 @@ def sweep(settings, tool, transport, sizes):
     return measure
 
 
+def sweep_alone(settings, tool, sizes):
+    """Within one process all sizes are of one run, upwards: what one leaves behind in the process meets the next."""
+    def measure():
+        rows = tool.alone(settings, "self", ["-t", "tag_bw", "--sweep", f"{sizes[0]}:{sizes[-1]}"])
+        found = {row["size"]: row["mib_per_s"] for row in rows}
+        if list(found) != sizes:
+            raise Failure("the sweep has other sizes")
+        return found
+    return measure
+
+
 def steps_rows(settings, tools):
     """Each size against its half, which is measured right before it or right after it."""
     sizes = [size for size in BANDWIDTH_SIZES if size <= settings.largest]
-    for transport in TRANSPORTS:
-        sweeps = {tool.name: Shared(sweep(settings, tool, transport, sizes)) for tool in libraries_of(tools)}
+    for transport in ["self"] + TRANSPORTS:
+        sweeps = {tool.name: Shared(sweep_alone(settings, tool, sizes) if transport == "self" else
+                                    sweep(settings, tool, transport, sizes)) for tool in libraries_of(tools)}
         for size in sizes[1:]:
             yield Row("steps", f"{transport}, to {report.size_text(size)}", "times", "more",
                       values_of(sweeps, lambda found, size=size: found[size] / found[size // 2]), SLICES)

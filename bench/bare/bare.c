@@ -50,9 +50,10 @@ static void on_child_end(int signal_number)
 
 static int usage(const struct cw_bare *bare)
 {
-    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s%s%s\n", bare->name,
+    fprintf(stderr, "Usage: %s [-n trips] [-w warm-up] [-c cpu,cpu]%s%s%s%s%s\n", bare->name,
             bare->can_sleep ? " [-S]" : "", bare->set_size != NULL ? " [-s bytes]" : "",
-            bare->set_kind != NULL ? " [-k kind]" : "", bare->set_work != NULL ? " [-i number,number]" : "");
+            bare->set_kind != NULL ? " [-k kind]" : "", bare->set_work != NULL ? " [-i number,number]" : "",
+            bare->set_devices != NULL ? " [-d device,device]" : "");
     return 2;
 }
 
@@ -62,7 +63,7 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
     int letter, end;
     char *comma;
 
-    while ((letter = getopt(argc, argv, "n:w:c:Ss:k:i:")) != -1) {
+    while ((letter = getopt(argc, argv, "n:w:c:Ss:k:i:d:")) != -1) {
         switch (letter) {
         case 'n':
             settings->trips = strtoull(optarg, NULL, 10);
@@ -103,6 +104,14 @@ static bool parse(struct settings *settings, const struct cw_bare *bare, int arg
                 return false;
             }
             bare->set_work(sender, receiver);
+            break;
+        case 'd':
+            comma = strchr(optarg, ',');
+            if (bare->set_devices == NULL || comma == NULL) {
+                return false;
+            }
+            *comma = '\0';
+            bare->set_devices(optarg, comma + 1);
             break;
         default:
             return false;

@@ -30,6 +30,9 @@ struct cw_bare {
     /* Called with the two numbers of -i, before open(): so many instructions for each message at who sends, and at who
      * receives. NULL: -i is not understood. */
     void (*set_work)(unsigned sender, unsigned receiver);
+    /* Called with the two names of -d, before open(): the answering side's device, and the measuring side's. NULL: -d
+     * is not understood. */
+    void (*set_devices)(const char *first, const char *second);
     /* Prints further lines of the result, or NULL. */
     void (*show)(void);
 };

@@ -5,6 +5,7 @@
 #include "abi/door.h"
 #include "core/mem.h"
 #include "op/am.h"
+#include "op/op_ep.h"
 
 #define KNOWN_FLAGS ((uint32_t)(UCP_AM_FLAG_WHOLE_MSG | UCP_AM_FLAG_PERSISTENT_DATA))
 
@@ -20,6 +21,10 @@ static ucs_status_t set_handler(ucp_worker_h worker, unsigned id, struct cw_am_h
         cw_error("%s knows no flags 0x%x", call, (unsigned)(flags & ~KNOWN_FLAGS));
         return UCS_ERR_INVALID_PARAM;
     }
+    if (id > UINT16_MAX) {
+        cw_error("%s: there is no active message %u; the greatest id is %u", call, id, (unsigned)UINT16_MAX);
+        return UCS_ERR_INVALID_PARAM;
+    }
     handler.persistent = (flags & UCP_AM_FLAG_PERSISTENT_DATA) != 0;
     cw_worker_enter(worker);
     status = cw_am_set_handler(worker, (uint16_t)id, &handler);
@@ -33,6 +38,9 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
     uint64_t mask                = param->field_mask;
     struct cw_am_handler handler = {0};
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if ((mask & needed) != needed) {
         cw_error("ucp_worker_set_am_recv_handler needs both id and cb");
         return UCS_ERR_INVALID_PARAM;
@@ -49,6 +57,9 @@ ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_
 {
     struct cw_am_handler handler = {.old = cb, .arg = arg, .is_old = 1, .is_set = cb != NULL};
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return set_handler(worker, id, handler, flags, __func__);
 }
 
@@ -61,8 +72,8 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_AM))) {
         return cw_door_feature_missing("ucp_am_send_nbx", "UCP_FEATURE_AM");
     }
-    status = cw_door_check_param(param, buffer, count);
-    if (cw_unlikely(status != UCS_OK)) {
+    status = cw_door_check_param(worker, param, buffer, count);
+    if (cw_unlikely(status != UCS_OK && status != CW_DOOR_DEVICE)) {
         return status;
     }
     if (cw_unlikely(header_length > 0 && header_length > cw_am_max_header(worker))) {
@@ -74,7 +85,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
         cw_error("UCP_AM_SEND_FLAG_EAGER and UCP_AM_SEND_FLAG_RNDV exclude each other");
         return UCS_ERR_INVALID_PARAM;
     }
-    return UCS_OK;
+    return status;
 }
 
 /* AMS-8: what lies in imported memory is announced, unless the program wants to have it sent. `*with` is for that. */
@@ -92,6 +103,20 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
     return with;
 }
 
+static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
+                                            const void *buffer, size_t count, const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    struct cw_door_device device;
+    ucs_status_ptr_t result;
+
+    param = cw_door_with_device(worker, param, buffer, count, &device);
+    cw_worker_enter(worker);
+    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
 /* Apart, so that the commonest call keeps nothing over the one behind it. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                               const void *buffer, size_t count, const ucp_request_param_t *param)
@@ -102,10 +127,11 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
     ucs_status_ptr_t result;
 
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? send_device(ep, id, header, header_length, buffer, count, param) :
+               UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
-    result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, choose_way(param, &with));
+    result = cw_am_send(ep, id, header, header_length, buffer, count, choose_way(param, &with));
     cw_worker_leave(worker);
     return result;
 }
@@ -122,17 +148,17 @@ static CW_INLINE int is_plain(uint64_t quick, size_t header_length, const ucp_re
 static CW_INLINE int fits_now(const struct ucp_ep *ep, size_t count)
 {
     return count <= CW_CELL_SHORT && cw_cell_can_put_now(ep->cells, count) && cw_list_empty(&ep->pending) &&
-           ep->fences == 0;
+           cw_op_ep(ep)->fences == 0;
 }
 
 /* Where there may be room. `header_length` is 0: it is there so that nothing is moved before this function. */
 static CW_APART ucs_status_ptr_t send_plain(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
-    return (cw_ep_can_put(ep, count) && ep->fences == 0) ?
+    return (cw_ep_can_put(ep, count) && cw_op_ep(ep)->fences == 0) ?
            cw_am_send_cell(ep, id, header, header_length, buffer, count) :
            cw_ep_has_area(ep, count) ? cw_am_send_longer(ep, id, buffer, count, param) :
-           cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);
+           cw_am_send(ep, id, header, 0, buffer, count, param);
 }
 
 /* What is plain but for the lock goes the same short way, once it has that. */
@@ -162,7 +188,7 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
                cw_am_send_cell(ep, id, header, header_length, buffer, count) :
                cw_likely(ep->cells->cell != ep->cells->stop) ?
                send_plain(ep, id, header, header_length, buffer, count, param) :
-               cw_am_send(ep, (uint16_t)id, header, 0, buffer, count, param);
+               cw_am_send(ep, id, header, 0, buffer, count, param);
     }
     return (ep->worker->quick_locked & UCP_FEATURE_AM) ?
            send_shared(ep, id, header, header_length, buffer, count, param) :
@@ -180,16 +206,27 @@ static CW_APART ucs_status_ptr_t recv_data_locked(ucp_worker_h worker, void *dat
     return result;
 }
 
+static CW_COLD ucs_status_ptr_t recv_data_device(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
+                                                 const ucp_request_param_t *param)
+{
+    struct cw_door_device device;
+
+    param = cw_door_with_device(worker, param, buffer, count, &device);
+    return worker->mt ? recv_data_locked(worker, data_desc, buffer, count, param) :
+           cw_am_recv_data(worker, data_desc, buffer, count, param);
+}
+
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param)
 {
     ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_AM);
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param, buffer, count);
+        status = cw_door_check_param(worker, param, buffer, count);
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? recv_data_device(worker, data_desc, buffer, count, param) :
+               UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_am_recv_data(worker, data_desc, buffer, count, param) :
            recv_data_locked(worker, data_desc, buffer, count, param);

@@ -230,6 +230,9 @@ ucs_status_t ucp_worker_flush(ucp_worker_h worker)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return wait_for(worker, ucp_worker_flush_nbx(worker, &param));
 }
 
@@ -237,16 +240,24 @@ ucs_status_t ucp_ep_flush(ucp_ep_h ep)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return wait_for(cw_ep_worker(ep), ucp_ep_flush_nbx(ep, &param));
 }
 
 void ucp_ep_destroy(ucp_ep_h ep)
 {
-    ucp_worker_h worker             = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */
     const ucp_request_param_t param = {.op_attr_mask = 0};
-    ucs_status_ptr_t closing        = ucp_ep_close_nbx(ep, &param);
+    ucs_status_ptr_t closing;
+    ucp_worker_h worker;
     ucs_status_t status;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return;
+    }
+    worker  = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */
+    closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {
         ucp_request_free(closing); /* in a callback nothing would go on while we wait: it closes behind us (CLS-6) */
         return;

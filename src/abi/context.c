@@ -50,13 +50,19 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
 
 void ucp_cleanup(ucp_context_h context)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return;
+    }
     if (!cw_door_is_inherited(context, __func__)) {
-        cw_context_free(context);
+        cw_context_end(context);
     }
 }
 
 ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (attr->field_mask & UCP_ATTR_FIELD_REQUEST_SIZE) {
         attr->request_size = CW_REQUEST_SIZE;
     }
@@ -64,7 +70,7 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
         attr->thread_mode = context->mt_workers_shared ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;
     }
     if (attr->field_mask & UCP_ATTR_FIELD_MEMORY_TYPES) {
-        attr->memory_types = UCS_BIT(UCS_MEMORY_TYPE_HOST);
+        attr->memory_types = context->memory_types;
     }
     if (attr->field_mask & UCP_ATTR_FIELD_NAME) {
         memcpy(attr->name, context->name, sizeof(attr->name));
@@ -74,6 +80,9 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
 
 void ucp_context_print_info(const ucp_context_h context, FILE *stream)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return;
+    }
     cw_context_print(context, stream);
 }
 

@@ -11,6 +11,7 @@
 #include "core/context.h"
 #include "core/ep.h"
 #include "core/worker.h"
+#include "op/datatype.h"
 
 /* How the parts above the core are joined to a worker; wiring.c. */
 extern const struct cw_worker_handlers cw_door_handlers;
@@ -23,8 +24,17 @@ static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
 /* Logs which feature a call lacks (CTX-11, ABU-2). */
 ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
 
+/* GEN-1: whether a call on `handle` has none, which it says in a sentence. `what`: "worker". Not on the short ways of
+ * sends, receives, flushes and fences: there a NULL ends as with any pointer. */
+int cw_door_is_missing(const char *call, const char *what);
+#define CW_DOOR_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_door_is_missing(__func__, what), 1))
+
 #define CW_DOOR_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
+
+/* The same of calls that are not on a short way, where there may be no worker. */
+#define CW_DOOR_NEEDS_OF(worker, feature) \
+    (CW_DOOR_LACKS(worker, "worker") ? UCS_ERR_INVALID_PARAM : CW_DOOR_NEEDS(worker, feature))
 
 /* Whether a forked child tries to take down what it inherited, as its static destructors may: connections and queues of
  * events are shared with the parent, which goes on using them. Says so once. */
@@ -32,16 +42,39 @@ int cw_door_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
 ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
-ucs_status_t cw_door_check_buffer(const ucp_request_param_t *param, const void *buffer, size_t count);
+ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                  size_t count);
 
 /* What cw_door_check_param looks at. */
 #define CW_DOOR_CHECKED \
     (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMH)
 
-static inline ucs_status_t cw_door_check_param(const ucp_request_param_t *param, const void *buffer, size_t count)
+/* UCS_OK, an error, or CW_DOOR_DEVICE: all is well, and the memory is a device's. The call goes on with what
+ * cw_door_with_device makes of its parameters. */
+static inline ucs_status_t cw_door_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
+                                               const void *buffer, size_t count)
 {
-    return cw_likely(!(param->op_attr_mask & CW_DOOR_CHECKED)) ? UCS_OK : cw_door_check_buffer(param, buffer, count);
+    return cw_likely(!((param->op_attr_mask | worker->looks) & CW_DOOR_CHECKED)) ? UCS_OK :
+           cw_door_check_buffer(worker, param, buffer, count);
 }
+
+/* device.c: memory types. */
+#define CW_DOOR_DEVICE UCS_INPROGRESS
+
+struct cw_door_device {
+    ucp_request_param_t param;
+    struct cw_dt_device memory;
+};
+
+/* As cw_door_check_param, once the attributes are known to be well formed. */
+ucs_status_t cw_door_check_memory(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                  size_t count);
+/* The same of what an atomic operation reads and writes here: devices are refused. */
+ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                   size_t size);
+/* The parameters with the datatype of the device. They live as long as *device. */
+const ucp_request_param_t *cw_door_with_device(ucp_worker_h worker, const ucp_request_param_t *param,
+                                               const void *buffer, size_t count, struct cw_door_device *device);
 
 /* Plain bytes, and nothing to check: none of `unusual` is asked for. */
 #define CW_DOOR_UNUSUAL (CW_DOOR_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)

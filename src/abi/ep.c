@@ -7,6 +7,7 @@
 #include "abi/door.h"
 #include "connect/connect.h"
 #include "connect/meet.h"
+#include "connect/path.h"
 #include "core/proto_info.h"
 #include "plan/choose.h"
 
@@ -21,6 +22,19 @@ static int is_known_mode(const ucp_ep_params_t *params)
     return 1;
 }
 
+static void complain_of_address(const void *blob, ucs_status_t status)
+{
+    const char *maker = (status == UCS_ERR_UNREACHABLE) ? cw_address_maker(blob) : NULL;
+
+    if (maker != NULL) {
+        cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have to "
+                 "load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)", maker);
+    } else {
+        cw_error("cannot create an endpoint: the bytes given are %s", (status == UCS_ERR_UNREACHABLE) ?
+                 "no worker address of this library" : "a worker address that was cut or changed on its way");
+    }
+}
+
 static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p)
 {
     struct cw_address address;
@@ -31,7 +45,7 @@ static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_param
     }
     status = cw_address_decode(params->address, &address);
     if (status != UCS_OK) {
-        cw_error("cannot create an endpoint: the bytes given are no worker address of this library");
+        complain_of_address(params->address, status);
         return status;
     }
     status = cw_wireup_check(worker, &address);
@@ -47,6 +61,9 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
     unsigned flags = (mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     ucs_status_t status;
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     CW_PROBE(ep_create, worker, mask, flags);
     if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
         if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
@@ -87,6 +104,9 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
     const uint64_t forbidden = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
                                UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    }
     if (params->field_mask & forbidden) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
@@ -115,10 +135,14 @@ ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 
 ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 {
-    int force           = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & UCP_EP_CLOSE_FLAG_FORCE);
-    ucp_worker_h worker = ep->worker;
+    int force = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & UCP_EP_CLOSE_FLAG_FORCE);
     ucs_status_ptr_t result;
+    ucp_worker_h worker;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+    }
+    worker = ep->worker;
     if (cw_door_is_inherited(worker->context, __func__)) {
         return NULL;
     }
@@ -133,14 +157,16 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
 static const struct cw_iface *iface_of(ucp_ep_h ep)
 {
     struct cw_address address;
+    struct cw_path path;
 
     if (ep->conn != NULL) {
         return ep->conn->iface;
     }
-    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK ||
+        !cw_path_next(ep->worker, &address, 0, NULL, &path)) {
         return NULL;
     }
-    return cw_wireup_choose(ep->worker, &address, 0);
+    return path.iface;
 }
 
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
@@ -153,8 +179,8 @@ static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
         transports->num_entries = 0;
         return;
     }
-    entry.transport_name = iface->transport->name;
-    entry.device_name    = cw_worker_device_name(ep->worker, iface);
+    entry.transport_name = cw_iface_name(iface);
+    entry.device_name    = cw_iface_device(iface);
     memcpy(transports->entries, &entry, size);
     transports->num_entries = 1;
 }
@@ -180,6 +206,9 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
     ucs_status_t status = UCS_OK;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     cw_worker_enter(ep->worker);
     if (attr->field_mask & UCP_EP_ATTR_FIELD_NAME) {
         cw_name_set(attr->name, NULL, ep);
@@ -199,6 +228,9 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
 {
     const struct cw_iface *iface;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (!(param->field_mask & UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE) ||
         !(attr->field_mask & UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME)) {
         return UCS_ERR_INVALID_PARAM;
@@ -225,17 +257,20 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
 {
     const struct cw_iface *iface;
 
+    if (CW_DOOR_LACKS(ep, "endpoint")) {
+        return;
+    }
     cw_worker_enter(ep->worker);
     iface = iface_of(ep);
     fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,
             (unsigned long long)cw_ep_peer_uid(ep), ep->number);
     if (iface != NULL) {
-        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", iface->transport->name,
-                cw_worker_device_name(ep->worker, iface));
+        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", cw_iface_name(iface),
+                cw_iface_device(iface));
     }
     fprintf(stream, "#               state: %s\n#\n", state_name(ep));
     if (iface != NULL) {
-        cw_proto_info_write(ep->worker, iface, stream);
+        cw_proto_info_write(ep->worker, iface, (ep->state == CW_EP_OPEN) ? ep->conn : NULL, stream);
     }
     cw_worker_leave(ep->worker);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory registration and remote keys (MEM-*, KEY-*). Callers: programs. The table of regions has a lock of its own, so
- * no worker is entered.
+ * no worker is entered but to note that an endpoint's peer has memory that is reached without a connection.
  */
 #include <stdlib.h>
 
@@ -11,6 +11,9 @@
 
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return cw_mem_map(context, params, memh_p);
 }
 
@@ -26,16 +29,25 @@ ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 
 ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr)
 {
+    if (CW_DOOR_LACKS(memh, "memory handle")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return cw_mem_query(memh, attr);
 }
 
 void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return;
+    }
     cw_mem_print(context, mem_spec, stream);
 }
 
 ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params)
 {
+    if (CW_DOOR_LACKS(memh, "memory handle")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     (void)context;
     return cw_mem_advise(memh, params);
 }
@@ -57,10 +69,14 @@ static ucs_status_t pack(ucp_mem_h memh, int exports, uint8_t *bytes, size_t *le
 ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params, void **buffer_p, size_t *buffer_size_p)
 {
     const uint64_t flags = (params->field_mask & UCP_MEMH_PACK_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    uint8_t *bytes       = malloc(CW_MEM_EXPORT_LENGTH);
     ucs_status_t status;
+    uint8_t *bytes;
     size_t length;
 
+    if (CW_DOOR_LACKS(memh, "memory handle")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    bytes = malloc(CW_MEM_EXPORT_LENGTH);
     if (bytes == NULL) {
         cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_LENGTH);
         return UCS_ERR_NO_MEMORY;
@@ -81,20 +97,37 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
     free(buffer);
 }
 
+/* What a flush of endpoints to that peer may mean (core/ep_close.c). */
+static void note_direct(ucp_ep_h ep)
+{
+    cw_worker_enter(ep->worker);
+    ep->peer->direct = 1;
+    cw_worker_leave(ep->worker);
+}
+
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p)
 {
-    ucs_status_t status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
+    ucs_status_t status;
 
+    if (CW_DOOR_LACKS(ep, "endpoint") || CW_DOOR_LACKS(rkey_buffer, "packed key")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    status = cw_rkey_unpack(ep->worker->context, rkey_buffer, rkey_p);
     if (status == UCS_ERR_INVALID_PARAM) {
         cw_error("cannot unpack a remote key: the bytes are no key of this library");
     } else if (status != UCS_OK) {
         cw_error("cannot unpack a remote key: %s", ucs_status_string(status));
+    } else if ((*rkey_p)->local != NULL) {
+        note_direct(ep);
     }
     return status;
 }
 
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p)
 {
+    if (CW_DOOR_LACKS(rkey, "remote key")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return cw_rkey_ptr(rkey, raddr, addr_p);
 }
 
@@ -102,6 +135,9 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
                               const ucp_rkey_compare_params_t *params, int *result)
 {
     (void)worker;
+    if (CW_DOOR_LACKS(rkey1, "remote key") || CW_DOOR_LACKS(rkey2, "remote key")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (params->field_mask != 0 || result == NULL) {
         cw_error("ucp_rkey_compare takes no optional fields and needs a place for its result");
         return UCS_ERR_INVALID_PARAM;
@@ -112,5 +148,8 @@ ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h 
 
 void ucp_rkey_destroy(ucp_rkey_h rkey)
 {
+    if (CW_DOOR_LACKS(rkey, "remote key")) {
+        return;
+    }
     cw_rkey_destroy(rkey);
 }

@@ -66,11 +66,21 @@ static CW_APART void release_other(struct cw_request *req, int keep_callback)
     }
 }
 
+static CW_COLD void release_nothing(int keep_callback)
+{
+    (void)cw_door_is_missing(keep_callback ? "ucp_request_release" : "ucp_request_free", "request");
+}
+
 /* Mostly the callback does it: then the request goes back when that has returned. */
 static CW_INLINE void release(void *request, int keep_callback)
 {
-    struct cw_request *req = cw_request_of(request);
+    struct cw_request *req;
 
+    if (cw_unlikely(request == NULL)) {
+        release_nothing(keep_callback);
+        return;
+    }
+    req = cw_request_of(request);
     if (cw_likely(req->flags == CW_REQUEST_PLAIN_CALLED)) {
         req->flags = CW_REQUEST_PLAIN_RELEASED;
     } else {
@@ -103,6 +113,9 @@ static CW_APART void cancel_locked(ucp_worker_h worker, struct cw_request *req)
 
 void ucp_request_cancel(ucp_worker_h worker, void *request)
 {
+    if (CW_DOOR_LACKS(request, "request")) {
+        return;
+    }
     if (cw_likely(!worker->mt)) {
         cancel(cw_request_of(request));
     } else {
@@ -118,10 +131,15 @@ void *ucp_request_alloc(ucp_worker_h worker)
 
 ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
 {
-    const uint64_t text_fields   = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
-    const struct cw_request *req = cw_request_of(request);
-    ucs_status_t status          = status_of(req);
+    const uint64_t text_fields = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
+    const struct cw_request *req;
+    ucs_status_t status;
 
+    if (CW_DOOR_LACKS(request, "request")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    req    = cw_request_of(request);
+    status = status_of(req);
     if (req->flags & CW_REQUEST_IN_POOL) {
         return UCS_ERR_INVALID_PARAM;
     }

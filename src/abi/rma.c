@@ -52,17 +52,18 @@ static ucs_status_t no_right(enum direction direction, const char *call)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* UCS_OK with *length_p 0: nothing to do. */
+/* UCS_OK with *length_p 0: nothing to do. CW_DOOR_DEVICE: as with cw_door_check_param; *length_p is not 0. */
 static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction,
                           const char *call, size_t *length_p)
 {
-    ucs_status_t status;
+    ucs_status_t checked, status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    status    = cw_door_check_param(param, buffer, count);
+    checked   = cw_door_check_param(worker, param, buffer, count);
+    status    = (checked == CW_DOOR_DEVICE) ? UCS_OK : checked;
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
         status = measure(buffer, count, param->datatype, call, length_p);
@@ -81,8 +82,19 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
     if (cw_unlikely(!cw_rkey_holds(rkey, address, *length_p))) {
         return out_of_range(rkey, address, *length_p, call);
     }
-    return cw_likely(rkey->key.rights & ((direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ)) ? UCS_OK :
+    return cw_likely(rkey->key.rights & ((direction == PUT) ? CW_KEY_WRITE : CW_KEY_READ)) ? checked :
            no_right(direction, call);
+}
+
+/* Memory of a device here; all else was checked. */
+static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t count, size_t length, uint64_t address,
+                                            ucp_rkey_h rkey, const ucp_request_param_t *param, enum direction direction)
+{
+    struct cw_door_device device;
+
+    param = cw_door_with_device(ep->worker, param, buffer, count, &device);
+    return (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
+           cw_get(ep, buffer, count, length, address, rkey, param);
 }
 
 /* Everything that is not plain, once the worker is entered. Out of line, with the arguments where they are, so that
@@ -94,6 +106,9 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     ucs_status_t status;
 
     status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
+    if (cw_unlikely(status == CW_DOOR_DEVICE)) {
+        return move_device(ep, (void *)buffer, count, length, address, rkey, param, PUT);
+    }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
            cw_put(ep, buffer, count, length, address, rkey, param);
 }
@@ -125,6 +140,9 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
         }
     }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
+    if (cw_unlikely(status == CW_DOOR_DEVICE)) {
+        return move_device(ep, buffer, count, length, address, rkey, param, GET);
+    }
     return (status != UCS_OK || length == 0) ? UCS_STATUS_PTR(status) :
            cw_get(ep, buffer, count, length, address, rkey, param);
 }

@@ -5,6 +5,34 @@
 #include "abi/door.h"
 #include "op/stream.h"
 
+static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count,
+                                            const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    struct cw_door_device device;
+    ucs_status_ptr_t result;
+
+    param = cw_door_with_device(worker, param, buffer, count, &device);
+    cw_worker_enter(worker);
+    result = cw_stream_send(ep, buffer, count, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
+static CW_COLD ucs_status_ptr_t recv_device(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                            const ucp_request_param_t *param)
+{
+    ucp_worker_h worker = ep->worker;
+    struct cw_door_device device;
+    ucs_status_ptr_t result;
+
+    param = cw_door_with_device(worker, param, buffer, count, &device);
+    cw_worker_enter(worker);
+    result = cw_stream_recv(ep, buffer, count, length, param);
+    cw_worker_leave(worker);
+    return result;
+}
+
 /* Apart, so that the commonest call keeps nothing over the one behind it. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, size_t count,
                                               const ucp_request_param_t *param)
@@ -17,14 +45,14 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
         status = cw_door_feature_missing("ucp_stream_send_nbx", "UCP_FEATURE_STREAM");
     }
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param, buffer, count);
+        status = cw_door_check_param(worker, param, buffer, count);
     }
-    if (status == UCS_OK && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
+    if (!UCS_STATUS_IS_ERR(status) && (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && param->flags != 0) {
         cw_error("ucp_stream_send_nbx knows no flags, but 0x%x was given", (unsigned)param->flags);
         status = UCS_ERR_INVALID_PARAM; /* STR-2 */
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? send_device(ep, buffer, count, param) : UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
     result = cw_stream_send(ep, buffer, count, param);
@@ -70,10 +98,10 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
     ucs_status_ptr_t result;
 
     if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(param, buffer, count);
+        status = cw_door_check_param(worker, param, buffer, count);
     }
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? recv_device(ep, buffer, count, length, param) : UCS_STATUS_PTR(status);
     }
     cw_worker_enter(worker);
     result = cw_stream_recv(ep, buffer, count, length, param);
@@ -137,5 +165,7 @@ ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)
 void ucp_stream_data_release(ucp_ep_h ep, void *data)
 {
     (void)ep;
-    cw_stream_data_free(data);
+    if (!CW_DOOR_LACKS(data, "pointer to stream data")) {
+        cw_stream_data_free(data);
+    }
 }

@@ -18,6 +18,15 @@ static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, si
     return result;
 }
 
+/* Memory of a device; all else was checked. */
+static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
+                                            const ucp_request_param_t *param, int sync)
+{
+    struct cw_door_device device;
+
+    return send_locked(ep, buffer, count, tag, cw_door_with_device(ep->worker, param, buffer, count, &device), sync);
+}
+
 static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                            const ucp_request_param_t *param, int sync, const char *call)
 {
@@ -27,9 +36,9 @@ static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return UCS_STATUS_PTR(cw_door_feature_missing(call, "UCP_FEATURE_TAG"));
     }
-    status = cw_door_check_param(param, buffer, count);
+    status = cw_door_check_param(worker, param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? send_device(ep, buffer, count, tag, param, sync) : UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_send(ep, buffer, count, tag, param, sync) :
            send_locked(ep, buffer, count, tag, param, sync);
@@ -75,7 +84,7 @@ static inline ucs_status_t check_recv(ucp_worker_h worker, const void *buffer, s
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_TAG))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_TAG");
     }
-    return cw_door_check_param(param, buffer, count);
+    return cw_door_check_param(worker, param, buffer, count);
 }
 
 static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
@@ -89,13 +98,23 @@ static CW_APART ucs_status_ptr_t recv_locked(ucp_worker_h worker, void *buffer, 
     return result;
 }
 
+static CW_COLD ucs_status_ptr_t recv_device(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
+                                            ucp_tag_t tag_mask, const ucp_request_param_t *param)
+{
+    struct cw_door_device device;
+
+    return recv_locked(worker, buffer, count, tag, tag_mask,
+                       cw_door_with_device(worker, param, buffer, count, &device));
+}
+
 static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
                                           ucp_tag_t tag_mask, const ucp_request_param_t *param)
 {
     ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? recv_device(worker, buffer, count, tag, tag_mask, param) :
+               UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv(worker, buffer, count, tag, tag_mask, param) :
            recv_locked(worker, buffer, count, tag, tag_mask, param);
@@ -139,13 +158,24 @@ static CW_APART ucs_status_ptr_t recv_message_locked(ucp_worker_h worker, void *
     return result;
 }
 
+static CW_COLD ucs_status_ptr_t recv_message_device(ucp_worker_h worker, void *buffer, size_t count,
+                                                    ucp_tag_message_h message, const ucp_request_param_t *param)
+{
+    struct cw_door_device device;
+
+    param = cw_door_with_device(worker, param, buffer, count, &device);
+    return worker->mt ? recv_message_locked(worker, buffer, count, message, param) :
+           cw_tag_recv_message(worker, buffer, count, message, param);
+}
+
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param)
 {
     ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
 
     if (cw_unlikely(status != UCS_OK)) {
-        return UCS_STATUS_PTR(status);
+        return (status == CW_DOOR_DEVICE) ? recv_message_device(worker, buffer, count, message, param) :
+               UCS_STATUS_PTR(status);
     }
     return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
            recv_message_locked(worker, buffer, count, message, param);

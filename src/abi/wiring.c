@@ -10,6 +10,7 @@
 #include "op/op.h"
 #include "op/rma.h"
 #include "os/memory.h"
+#include "proto/proto.h"
 
 static const struct cw_upcalls upcalls = {
     .packet    = cw_op_packet,
@@ -18,8 +19,10 @@ static const struct cw_upcalls upcalls = {
     .unplaced  = cw_op_unplaced,
     .accept    = cw_wireup_accept,
     .opened    = cw_wireup_opened,
+    .seen      = cw_wireup_seen,
     .room      = cw_wireup_room,
     .requested = cw_meet_requested,
+    .awaits    = cw_wireup_awaits,
     .closed    = cw_wireup_closed,
 };
 
@@ -28,10 +31,14 @@ const struct cw_worker_handlers cw_door_handlers = {
     .worker_init     = cw_op_worker_init,
     .worker_cleanup  = cw_op_worker_cleanup,
     .ep_connect      = cw_wireup_connect,
+    .ep_state_size   = sizeof(struct cw_op_ep),
+    .ep_init         = cw_op_ep_init,
+    .ep_expects      = cw_op_ep_expects,
     .ep_quiesce      = cw_op_ep_quiesce,
     .ep_lost         = cw_op_ep_lost,
     .ep_flush        = cw_rma_flush,
     .ep_user_changed = cw_op_ep_user_changed,
+    .protocols       = cw_proto_tables,
     .worker_gauges   = cw_op_worker_gauges,
 };
 
@@ -46,6 +53,12 @@ int cw_door_is_inherited(const struct ucp_context *context, const char *call)
         cw_info("%s does nothing in a forked child: what it is asked to take down belongs to the parent, process %u",
                 call, context->process);
     }
+    return 1;
+}
+
+CW_COLD int cw_door_is_missing(const char *call, const char *what)
+{
+    cw_error("%s does nothing: its %s is NULL", call, what);
     return 1;
 }
 
@@ -83,6 +96,9 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
     return UCS_OK;
 }
 
+/* What says something of the type of memory. */
+#define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
+
 /* OPA-13 */
 static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, const void *buffer, size_t count)
 {
@@ -100,18 +116,21 @@ static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, con
     return 1;
 }
 
-ucs_status_t cw_door_check_buffer(const ucp_request_param_t *param, const void *buffer, size_t count)
+ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                  size_t count)
 {
     const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
                                     ucp_dt_make_contig(1);
     ucs_status_t status           = cw_door_check_attributes(param);
 
-    if (status != UCS_OK || !(param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH)) {
+    if (status != UCS_OK) {
         return status;
     }
-    if (param->memh == NULL || !is_registered(param->memh, datatype, buffer, count)) {
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) &&
+        (param->memh == NULL || !is_registered(param->memh, datatype, buffer, count))) {
         cw_error("the memory handle does not cover the buffer");
         return UCS_ERR_INVALID_PARAM;
     }
-    return UCS_OK;
+    return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
+           cw_door_check_memory(worker, param, buffer, count);
 }

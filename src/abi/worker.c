@@ -16,11 +16,17 @@
 
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p)
 {
+    if (CW_DOOR_LACKS(context, "context")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     return cw_worker_new(context, params, &cw_door_handlers, worker_p);
 }
 
 void ucp_worker_destroy(ucp_worker_h worker)
 {
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return;
+    }
     if (cw_door_is_inherited(worker->context, __func__)) {
         return;
     }
@@ -74,6 +80,9 @@ ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr)
 {
     ucs_status_t status;
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     cw_worker_enter(worker);
     status = worker_query(worker, attr);
     cw_worker_leave(worker);
@@ -84,6 +93,9 @@ void ucp_worker_print_info(ucp_worker_h worker, FILE *stream)
 {
     uint8_t bytes[CW_ADDRESS_MAX];
 
+    if (CW_DOOR_LACKS(worker, "worker")) {
+        return;
+    }
     cw_worker_enter(worker);
     cw_worker_print(worker, stream, cw_worker_address(worker, CW_ADDRESS_ALL, bytes));
     cw_worker_leave(worker);
@@ -100,6 +112,9 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     struct cw_address decoded;
     ucs_status_t status;
 
+    if (CW_DOOR_LACKS(address, "worker address")) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     status = cw_address_decode(address, &decoded);
     if (status == UCS_OK && (attr->field_mask & UCP_WORKER_ADDRESS_ATTR_FIELD_UID)) {
         attr->worker_uid = decoded.uid;
@@ -152,7 +167,7 @@ unsigned ucp_worker_progress(ucp_worker_h worker)
 
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
 {
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     if (status != UCS_OK) {
         return status;
@@ -166,7 +181,7 @@ ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd)
 
 ucs_status_t ucp_worker_arm(ucp_worker_h worker)
 {
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     if (status == UCS_OK) {
         cw_worker_enter(worker);
@@ -178,8 +193,11 @@ ucs_status_t ucp_worker_arm(ucp_worker_h worker)
 
 ucs_status_t ucp_worker_wait(ucp_worker_h worker)
 {
-    ucs_status_t status = ucp_worker_arm(worker);
+    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
+    if (status == UCS_OK) {
+        status = ucp_worker_arm(worker);
+    }
     if (status == UCS_ERR_BUSY) {
         return UCS_OK;
     }
@@ -195,7 +213,7 @@ void ucp_worker_wait_mem(ucp_worker_h worker, void *address)
 
 ucs_status_t ucp_worker_signal(ucp_worker_h worker)
 {
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_WAKEUP);
+    ucs_status_t status = CW_DOOR_NEEDS_OF(worker, UCP_FEATURE_WAKEUP);
 
     return (status == UCS_OK) ? cw_poller_signal(worker->poller) : status;
 }

@@ -35,6 +35,16 @@ static inline void cw_bytes_copy_any(void *to, const void *from, size_t length)
     }
 }
 
+/* As memmove: they may share bytes. */
+static inline void cw_bytes_move(void *to, const void *from, size_t length)
+{
+    if (cw_unlikely((uintptr_t)to - (uintptr_t)from < length || (uintptr_t)from - (uintptr_t)to < length)) {
+        memmove(to, from, length);
+    } else {
+        cw_bytes_copy_any(to, from, length);
+    }
+}
+
 /* The lengths of numbers go by one store, so that whoever waits for a number sees all of it or nothing. */
 static inline void cw_bytes_copy(void *to, const void *from, size_t length)
 {

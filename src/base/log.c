@@ -19,6 +19,7 @@
 #define PATH_SIZE   1024
 #define PREFIX_SIZE 384
 #define STACK_SIZE  2048
+#define COMPONENT   "UCX"
 
 enum sink_kind { SINK_STDOUT, SINK_STDERR, SINK_FILE };
 
@@ -142,21 +143,38 @@ void cw_log_set_filter(const char *glob)
 
 void cw_log_set_interceptor(cw_log_interceptor_fn interceptor)
 {
-    /* Pairs with the load in cw_log_emit_args. */
+    /* Pairs with the load in is_intercepted. */
     atomic_store_explicit(&log_interceptor, interceptor, memory_order_release);
 }
 
-static int make_prefix(char *prefix, enum cw_log_level level, const char *file, unsigned line)
+void cw_log_offer_interceptor(cw_log_interceptor_fn interceptor)
 {
-    const char *name = strrchr(file, '/');
+    cw_log_interceptor_fn none = NULL;
+
+    (void)atomic_compare_exchange_strong_explicit(&log_interceptor, &none, interceptor, memory_order_release,
+                                                  memory_order_relaxed);
+}
+
+/* What stands before each line of a record. */
+struct head {
+    const char *component;
+    const char *level;
+    const char *file;
+    unsigned line;
+};
+
+static int make_prefix(char *prefix, const struct head *head)
+{
+    const char *name = strrchr(head->file, '/');
     uint64_t now_us  = cw_env_wall_time_us();
     char host[65];
     int length;
 
     cw_env_host(host, sizeof(host));
-    length = snprintf(prefix, PREFIX_SIZE, "[%llu.%06u] [%s:%-5d:%u] %24.128s:%-4u UCX  %-5s ",
+    length = snprintf(prefix, PREFIX_SIZE, "[%llu.%06u] [%s:%-5d:%u] %24.128s:%-4u %-4.15s %-5s ",
                       (unsigned long long)(now_us / 1000000u), (unsigned)(now_us % 1000000u), host, cw_env_pid(),
-                      cw_env_thread_number(), (name == NULL) ? file : name + 1, line, cw_log_level_name(level));
+                      cw_env_thread_number(), (name == NULL) ? head->file : name + 1, head->line, head->component,
+                      head->level);
     return (length < 0) ? 0 : length;
 }
 
@@ -241,13 +259,14 @@ static void sink_open(void)
         (void)snprintf(text, sizeof(text),
                        "cannot open the log file '%s': %s; the log goes to standard output, check UCX_LOG_FILE",
                        sink.path, strerror(errno));
-        prefix_length = (size_t)make_prefix(prefix, CW_LOG_ERROR, CW_LOG_SOURCE, __LINE__);
+        prefix_length = (size_t)make_prefix(
+            prefix, &(struct head){COMPONENT, cw_log_level_name(CW_LOG_ERROR), CW_LOG_SOURCE, __LINE__});
         length        = lay_out(line, sizeof(line), prefix, prefix_length, text);
         write_stream(stdout, line, length);
     }
 }
 
-static void sink_write(enum cw_log_level level, const char *data, size_t length)
+static void sink_write(int is_fatal, const char *data, size_t length)
 {
     struct cw_write_signals signals;
 
@@ -259,7 +278,7 @@ static void sink_write(enum cw_log_level level, const char *data, size_t length)
     if (sink.kind == SINK_FILE && sink.size > 0 && (sink.size > sink.max_size || length > sink.max_size - sink.size)) {
         sink_rotate();
     }
-    if (sink.kind == SINK_STDERR || level == CW_LOG_FATAL) {
+    if (sink.kind == SINK_STDERR || is_fatal) {
         write_stream(stderr, data, length);
     } else if (sink.kind == SINK_STDOUT) {
         write_stream(stdout, data, length);
@@ -284,7 +303,7 @@ static int filter_passes(const char *file)
     return passes;
 }
 
-static void record_write(enum cw_log_level level, const char *file, unsigned line, const char *text)
+static void record_write(const struct head *head, int is_fatal, const char *text)
 {
     char prefix[PREFIX_SIZE];
     char stack[STACK_SIZE];
@@ -292,7 +311,7 @@ static void record_write(enum cw_log_level level, const char *file, unsigned lin
     size_t length;
     char *out = stack;
 
-    prefix_length = (size_t)make_prefix(prefix, level, file, line);
+    prefix_length = (size_t)make_prefix(prefix, head);
     length        = lay_out(NULL, 0, prefix, prefix_length, text);
     if (length > sizeof(stack)) {
         out = malloc(length);
@@ -302,41 +321,22 @@ static void record_write(enum cw_log_level level, const char *file, unsigned lin
         length = sizeof(stack);
     }
     length = lay_out(out, length, prefix, prefix_length, text);
-    sink_write(level, out, length);
+    sink_write(is_fatal, out, length);
     if (out != stack) {
         free(out);
     }
 }
 
-void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, const char *function,
-                      const char *format, va_list args)
+/* The text of a record, as long as it is, and then the record. */
+static void record_format(const struct head *head, int is_fatal, const char *format, va_list args)
 {
-    int saved_errno = errno;
-    cw_log_interceptor_fn interceptor;
+    int saved_errno = errno; /* for %m */
     char stack[STACK_SIZE];
     char *text = stack;
     va_list copy;
     int length;
 
-    log_init_once();
-    if ((int)level > atomic_load_explicit(&cw_log_threshold, memory_order_relaxed) || !filter_passes(file)) {
-        goto out;
-    }
-    /* Pairs with the store in cw_log_set_interceptor. */
-    interceptor = atomic_load_explicit(&log_interceptor, memory_order_acquire);
-    if (interceptor != NULL) {
-        int consumed;
-
-        va_copy(copy, args);
-        errno    = saved_errno;
-        consumed = interceptor(file, line, function, level, format, copy);
-        va_end(copy);
-        if (consumed) {
-            goto out;
-        }
-    }
     va_copy(copy, args);
-    errno  = saved_errno; /* for %m */
     length = vsnprintf(stack, sizeof(stack), format, copy);
     va_end(copy);
     if (length >= (int)sizeof(stack)) {
@@ -348,11 +348,58 @@ void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, 
             (void)vsnprintf(text, (size_t)length + 1, format, args);
         }
     }
-    record_write(level, file, line, (length < 0) ? format : text);
+    record_write(head, is_fatal, (length < 0) ? format : text);
     if (text != stack) {
         free(text);
     }
+}
+
+/* Whether the record is kept from being written. */
+static int is_intercepted(enum cw_log_level level, const char *file, unsigned line, const char *function,
+                          const char *format, va_list args)
+{
+    /* Pairs with the stores in cw_log_set_interceptor and cw_log_offer_interceptor. */
+    cw_log_interceptor_fn interceptor = atomic_load_explicit(&log_interceptor, memory_order_acquire);
+    int consumed                      = 0;
+    va_list copy;
+
+    if (interceptor != NULL) {
+        va_copy(copy, args);
+        consumed = interceptor(file, line, function, level, format, copy);
+        va_end(copy);
+    }
+    return consumed;
+}
+
+void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, const char *function,
+                      const char *format, va_list args)
+{
+    int saved_errno = errno;
+
+    log_init_once();
+    if ((int)level > atomic_load_explicit(&cw_log_threshold, memory_order_relaxed) || !filter_passes(file)) {
+        goto out;
+    }
+    errno = saved_errno;
+    if (is_intercepted(level, file, line, function, format, args)) {
+        goto out;
+    }
+    errno = saved_errno;
+    record_format(&(struct head){COMPONENT, cw_log_level_name(level), file, line}, level == CW_LOG_FATAL, format, args);
 out:
+    errno = saved_errno;
+}
+
+void cw_log_print(const char *component, const char *level, int is_fatal, const char *file, unsigned line,
+                  const char *format, va_list args)
+{
+    int saved_errno = errno;
+
+    log_init_once();
+    if (filter_passes(file)) {
+        errno = saved_errno;
+        record_format(&(struct head){component, level, file, line}, is_fatal, format, args);
+    }
     errno = saved_errno;
 }
 
@@ -366,12 +413,25 @@ void cw_log_emit(enum cw_log_level level, const char *file, unsigned line, const
     va_end(args);
 }
 
+static void emit_asked(const char *file, unsigned line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+static void emit_asked(const char *file, unsigned line, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    if (!is_intercepted(CW_LOG_INFO, file, line, "", format, args)) {
+        record_format(&(struct head){COMPONENT, cw_log_level_name(CW_LOG_INFO), file, line}, 0, format, args);
+    }
+    va_end(args);
+}
+
 void cw_log_asked(const char *file, unsigned line, const char *text)
 {
     int saved_errno = errno;
 
     log_init_once();
-    record_write(CW_LOG_INFO, file, line, text);
+    emit_asked(file, line, "%s", text);
     errno = saved_errno;
 }
 

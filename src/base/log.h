@@ -75,6 +75,11 @@ void cw_log_emit(enum cw_log_level level, const char *file, unsigned line, const
 void cw_log_emit_args(enum cw_log_level level, const char *file, unsigned line, const char *function,
                       const char *format, va_list args) __attribute__((format(printf, 5, 0)));
 
+/* A record of another component, whose level passed already, under a level name of its own; file filter and destination
+ * are the log's. No interceptor sees it. */
+void cw_log_print(const char *component, const char *level, int is_fatal, const char *file, unsigned line,
+                  const char *format, va_list args) __attribute__((format(printf, 6, 0)));
+
 /* A line that the user asked for by a setting of its own: an INFO record that passes at every level. */
 void cw_log_asked(const char *file, unsigned line, const char *text);
 
@@ -122,11 +127,13 @@ int cw_log_level_parse(const char *name);
 
 /*
  * Sees each record that passed level and filter before it is written; non-zero keeps it from being written. NULL
- * takes it out again. The library libucs builds ucs_log_push_handler on it. May be called from several threads at
- * once; must not log.
+ * takes it out again. base/log_join.h puts the handlers of libucs there, unless a test has put in another one. May be
+ * called from several threads at once; must not log.
  */
 typedef int (*cw_log_interceptor_fn)(const char *file, unsigned line, const char *function, enum cw_log_level level,
                                      const char *format, va_list args);
 void cw_log_set_interceptor(cw_log_interceptor_fn interceptor);
+/* Sets it if there is none. */
+void cw_log_offer_interceptor(cw_log_interceptor_fn interceptor);
 
 #endif

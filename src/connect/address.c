@@ -4,36 +4,50 @@
  */
 #include "connect/connect.h"
 
-static int is_part(const struct cw_transport *transport, enum cw_address_part part)
+#include "base/log.h"
+#include "connect/path.h"
+
+static int is_part(const struct cw_iface *iface, enum cw_address_part part)
 {
     switch (part) {
     case CW_ADDRESS_NET:
-        return transport->device_class == CW_DEVICE_NET;
+        return iface->transport->device_class == CW_DEVICE_NET;
     case CW_ADDRESS_TO_MOVE:
-        return transport->dial_to == NULL;
+        return cw_iface_cm(iface) == NULL;
     default:
         return 1;
     }
 }
 
+/* Peers cannot come by that interface, and its user should know. */
+static void tell_left_out(const struct ucp_worker *worker, struct cw_iface *iface)
+{
+    if (!iface->left_out) {
+        iface->left_out = 1;
+        cw_warn("the address of worker %s has no room for %s/%s: peers will not use it; UCX_NET_DEVICES can leave out "
+                "devices that matter less", worker->name, cw_iface_name(iface), cw_iface_device(iface));
+    }
+}
+
+/* The best interfaces come first, so that the others are left out should there be no room for all. */
 size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer)
 {
     struct cw_address_writer writer;
-    struct cw_iface *iface;
+    struct cw_iface *iface = NULL;
     size_t max, length;
     uint8_t *entry;
-    unsigned i;
 
     cw_address_begin(&writer, buffer, worker->uid);
-    for (i = 0; i < worker->num_ifaces; i++) {
-        iface = worker->ifaces[i];
-        if (!is_part(iface->transport, part)) {
+    while ((iface = cw_path_next_iface(worker, iface)) != NULL) {
+        if (!is_part(iface, part)) {
             continue;
         }
         entry  = cw_address_entry(&writer, &max);
-        length = (entry == NULL) ? 0 : iface->transport->address(iface, entry, max);
+        length = (entry == NULL) ? 0 : cw_iface_address(iface, entry, max);
         if (length > 0) {
-            cw_address_entry_done(&writer, iface->transport->wire_id, length);
+            cw_address_entry_done(&writer, cw_iface_wire_id(iface), length);
+        } else {
+            tell_left_out(worker, iface);
         }
     }
     return cw_address_end(&writer);

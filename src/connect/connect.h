@@ -22,20 +22,17 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
-/* Whether this interface can dial it; otherwise *why is a constant phrase. No system call. */
-int cw_wireup_reaches(struct cw_iface *iface, const struct cw_address *address, const char **why);
-
-/* The interface that would be dialled next when those of `tried` (bit per interface) failed, or NULL. */
-const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried);
-
-/* Starts to connect an idle endpoint by the best interface that was not tried yet. Outcomes come by upcalls. */
+/* Starts to connect an idle endpoint by the best path (connect/path.h) that was not tried yet. Outcomes come by
+ * upcalls. */
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 
 /* Upcalls of transports, see transport/transport.h. */
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                               size_t *reply_length);
 void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+void cw_wireup_seen(struct cw_conn *conn);
 void cw_wireup_room(struct cw_conn *conn);
 void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status);
+int cw_wireup_awaits(const struct cw_conn *conn);
 
 #endif

@@ -26,12 +26,7 @@ static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_
         cw_error("a listener needs either an accept handler or a connection handler");
         return UCS_ERR_INVALID_PARAM;
     }
-    cw_net_from_sockaddr(params->sockaddr.addr, address);
-    if (address->family == CW_NET_NONE) {
-        cw_error("a listener needs an IPv4 or IPv6 address; family %d is none", params->sockaddr.addr->sa_family);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    return UCS_OK;
+    return cw_meet_address(&params->sockaddr, "a listener", address);
 }
 
 static int backlog_of(const struct ucp_worker *worker)
@@ -69,7 +64,7 @@ ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_pa
     } else {
         listener->handler = params->conn_handler;
     }
-    status = iface->transport->listen(iface, &listener->address, backlog_of(worker), listener, &listener->listening);
+    status = cw_cm_listen(iface, &listener->address, backlog_of(worker), listener, &listener->listening);
     if (status != UCS_OK) {
         free(listener->waiting);
         free(listener);
@@ -83,7 +78,7 @@ void cw_listener_destroy(struct ucp_listener *listener)
 {
     unsigned waiting;
 
-    listener->iface->transport->listen_end(listener->listening);
+    cw_cm_listen_end(listener->iface, listener->listening);
     waiting = __atomic_fetch_or(listener->waiting, LISTENER_GONE, __ATOMIC_ACQ_REL); /* pairs with used_up */
     if (waiting > 0) {
         cw_warn("a listener is destroyed while %u of its connection requests were neither accepted nor rejected",
@@ -107,7 +102,7 @@ void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *reque
     uint8_t reply[CW_MEET_REPLY_HEADER];
     size_t length = cw_meet_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    (void)request->transport->answer(request->conn, cw_meet_iface(worker), 0, reply, length);
+    (void)cw_cm_answer(request->cm, request->conn, cw_meet_iface(worker), 0, reply, length);
     used_up(request);
 }
 
@@ -143,7 +138,7 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
     }
     ep->err_mode           = request->meet.err_mode;
     ep->meeting->is_server = 1;
-    request->transport->ends(request->conn, &ep->meeting->local, &ep->meeting->remote);
+    cw_cm_ends(request->cm, request->conn, &ep->meeting->local, &ep->meeting->remote);
     *ep_p = ep;
     return UCS_OK;
 }
@@ -176,7 +171,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     }
     conn       = request->conn;
     conn->user = ep;
-    status     = request->transport->answer(conn, iface, 1, reply, reply_with_address(worker, reply));
+    status     = cw_cm_answer(request->cm, conn, iface, 1, reply, reply_with_address(worker, reply));
     used_up(request);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
@@ -204,15 +199,15 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
         cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a client of a listener: %s",
                            (request == NULL) ? "no memory" : "its hello is of another protocol or version");
         free(request);
-        (void)listener->iface->transport->answer(conn, NULL, 0, NULL, 0);
+        (void)cw_cm_answer(cw_iface_cm(listener->iface), conn, NULL, 0, NULL, 0);
         return;
     }
     cw_count(listener->worker, CW_COUNT_CONN_REQUESTS, 1);
-    request->conn      = conn;
-    request->transport = cw_trace_behind(listener->worker, listener->iface); /* it may outlive the worker */
-    request->waiting   = listener->waiting;
+    request->conn    = conn;
+    request->cm      = cw_iface_cm(listener->iface);
+    request->waiting = listener->waiting;
     (void)__atomic_add_fetch(listener->waiting, 1, __ATOMIC_RELAXED);
-    request->transport->ends(conn, &local, &request->client);
+    cw_cm_ends(request->cm, conn, &local, &request->client);
     if (listener->handler.cb != NULL) {
         listener->handler.cb(request, listener->handler.arg);
     } else if (cw_request_accept(listener->worker, request, &defaults, &ep) == UCS_OK) {

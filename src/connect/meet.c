@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "connect/path.h"
 #include "os/random.h"
-#include "plan/choose.h"
 #include "wire/hello.h"
 #include "wire/packet.h"
 
@@ -19,7 +19,7 @@ struct cw_iface *cw_meet_iface(const struct ucp_worker *worker)
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport->listen != NULL) {
+        if (cw_iface_cm(worker->ifaces[i]) != NULL) {
             return worker->ifaces[i];
         }
     }
@@ -41,21 +41,34 @@ static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
     return ep;
 }
 
-static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_address *to, struct cw_net_address *from)
+ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address)
 {
-    *from = (struct cw_net_address){.family = CW_NET_NONE};
-    cw_net_from_sockaddr(params->sockaddr.addr, to);
-    if ((params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) && params->local_sockaddr.addr != NULL) {
-        cw_net_from_sockaddr(params->local_sockaddr.addr, from);
-        if (from->family == CW_NET_NONE) {
-            to->family = CW_NET_NONE;
-        }
-    }
-    if (to->family == CW_NET_NONE) {
-        cw_error("cannot create an endpoint: its socket addresses must be of IPv4 or IPv6");
+    const size_t size = cw_net_sockaddr_size(given->addr, given->addrlen);
+
+    if (size == 0) {
+        cw_error("the socket address of %s is none of IPv4 or IPv6, or its addrlen, %u, is wrong", whose,
+                 (unsigned)given->addrlen);
         return UCS_ERR_INVALID_PARAM;
     }
+    if (given->addrlen < size) {
+        cw_error("the socket address of %s has an addrlen of %u bytes, but one of its family has %zu", whose,
+                 (unsigned)given->addrlen, size);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cw_net_from_sockaddr(given->addr, address);
     return UCS_OK;
+}
+
+static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_address *to, struct cw_net_address *from)
+{
+    ucs_status_t status = cw_meet_address(&params->sockaddr, "an endpoint's server", to);
+
+    *from = (struct cw_net_address){.family = CW_NET_NONE};
+    if (status == UCS_OK && (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) &&
+        params->local_sockaddr.addr != NULL) {
+        status = cw_meet_address(&params->local_sockaddr, "an endpoint's own side", from);
+    }
+    return status;
 }
 
 ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
@@ -86,8 +99,7 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
         return UCS_ERR_NO_MEMORY;
     }
     ep->err_mode = meet.err_mode;
-    status       = iface->transport->dial_to(iface, &to, (from.family != CW_NET_NONE) ? &from : NULL, bytes,
-                                             sizeof(bytes), ep, &ep->conn);
+    status = cw_cm_dial(iface, &to, (from.family != CW_NET_NONE) ? &from : NULL, bytes, sizeof(bytes), ep, &ep->conn);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
         return status;
@@ -102,28 +114,6 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
 
 /* ---- after the server's answer ---- */
 
-/* The next transport that reaches the server's worker, other than the one by which they met; -1: none. */
-static int choose(const struct ucp_ep *ep, const struct cw_address *address, const struct cw_iface *met)
-{
-    struct cw_plan_candidate candidates[CW_MAX_IFACES];
-    struct ucp_worker *worker = ep->worker;
-    const char *why;
-    struct cw_iface *iface;
-    const void *entry;
-    size_t length;
-    unsigned i;
-
-    for (i = 0; i < worker->num_ifaces; i++) {
-        iface         = worker->ifaces[i];
-        entry         = cw_address_find(address, iface->transport->wire_id, &length);
-        candidates[i] = (struct cw_plan_candidate){
-            .latency_ns    = iface->limits.latency_ns,
-            .bandwidth_bps = iface->limits.bandwidth_bps,
-            .usable = iface != met && entry != NULL && iface->transport->reachable(iface, entry, length, &why)};
-    }
-    return cw_plan_choose(candidates, worker->num_ifaces);
-}
-
 /* Starts to move. 0: there is nothing to move to. */
 static int move(struct ucp_ep *ep, const struct cw_address *address)
 {
@@ -133,18 +123,14 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
                                    .number     = 1,
                                    .err_mode   = ep->err_mode,
                                    .flags      = CW_HELLO_MEETING};
-    const int i                 = (address->length == 0) ? -1 : choose(ep, address, met->iface);
-    struct cw_iface *iface      = (i < 0) ? NULL : ep->worker->ifaces[i];
     uint8_t bytes[CW_HELLO_LENGTH];
-    const void *entry;
-    size_t length;
+    struct cw_path path;
 
-    if (iface == NULL) {
+    if (address->length == 0 || !cw_path_next(ep->worker, address, 0, met->iface, &path)) {
         return 0;
     }
     cw_hello_encode(&hello, bytes);
-    entry = cw_address_find(address, iface->transport->wire_id, &length);
-    if (iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn) != UCS_OK) {
+    if (cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn) != UCS_OK) {
         ep->conn = met;
         return 0;
     }
@@ -158,7 +144,7 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
 static void stay(struct ucp_ep *ep)
 {
     /* nothing was sent on it, so there is room */
-    ucs_status_t status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_STAY, 0, NULL, 0);
+    ucs_status_t status = cw_lane_send_short(ep->conn, CW_PACKET_STAY, 0, NULL, 0);
 
     if (status == UCS_OK) {
         cw_ep_opened(ep, ep->conn);
@@ -174,8 +160,8 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
     ep->meeting->moves = 0;
     ep->loop_conn      = NULL;
     if (status != UCS_OK) {
-        cw_diag("cannot move a connection to %s: %s; it stays on %s", conn->iface->transport->name,
-                ucs_status_string(status), met->iface->transport->name);
+        cw_diag("cannot move a connection to %s: %s; it stays on %s", cw_lane_name(conn), ucs_status_string(status),
+                cw_lane_name(met));
         cw_ep_drop_conn(ep);
         ep->conn = met;
         if (ep->meeting->ended == UCS_OK) {
@@ -199,7 +185,7 @@ static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
         cw_ep_fail(ep, UCS_ERR_IO_ERROR);
         return;
     }
-    ep->conn->iface->transport->ends(ep->conn, &ep->meeting->local, &ep->meeting->remote);
+    cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->meeting->local, &ep->meeting->remote);
     ep->meeting->server_uid = address.uid;
     if (!move(ep, &address)) {
         stay(ep);

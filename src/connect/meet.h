@@ -22,13 +22,16 @@ struct ucp_listener {
 /* Belongs to the program; touched by one thread at a time, with no worker entered. */
 struct ucp_conn_request {
     struct cw_conn *conn;               /* belongs to no worker until it is answered */
-    const struct cw_transport *transport;
+    const struct cw_transport_cm *cm;   /* of the interface where it came, which may be gone */
     struct cw_meet meet;
     struct cw_net_address client;
     unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */
 };
 
 /* The interface by which a worker listens and dials socket addresses, or NULL. */
+/* What a program gave as the socket address of `whose`; UCS_ERR_INVALID_PARAM, with a sentence, if it is no internet
+ * address, or shorter than one. */
+ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
 struct cw_iface *cw_meet_iface(const struct ucp_worker *worker);
 
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,

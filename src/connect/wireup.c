@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "connect/meet.h"
-#include "plan/choose.h"
+#include "connect/path.h"
 #include "wire/hello.h"
 
 /* Which of our endpoints a peer's endpoint of that number is joined to. */
@@ -17,57 +17,24 @@ static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_ui
     return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number; /* EP-12 */
 }
 
-int cw_wireup_reaches(struct cw_iface *iface, const struct cw_address *address, const char **why)
-{
-    const void *entry;
-    size_t length;
-
-    entry = cw_address_find(address, iface->transport->wire_id, &length);
-    if (entry == NULL) {
-        *why = "the peer's address has no entry for it";
-        return 0;
-    }
-    return iface->transport->reachable(iface, entry, length, why);
-}
-
-static int choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried, int complain)
-{
-    struct cw_plan_candidate candidates[CW_MAX_IFACES];
-    const char *why = NULL;
-    struct cw_iface *iface;
-    unsigned i;
-
-    for (i = 0; i < worker->num_ifaces; i++) {
-        iface         = worker->ifaces[i];
-        candidates[i] = (struct cw_plan_candidate){.latency_ns    = iface->limits.latency_ns,
-                                                   .bandwidth_bps = iface->limits.bandwidth_bps,
-                                                   .usable        = cw_wireup_reaches(iface, address, &why)};
-        if (tried & (1u << i)) {
-            candidates[i].usable = 0;
-        } else if (complain && !candidates[i].usable) {
-            cw_error("worker %016llx cannot be reached by %s: %s", (unsigned long long)address->uid,
-                     iface->transport->name, why);
-        }
-    }
-    return cw_plan_choose(candidates, worker->num_ifaces);
-}
-
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address)
 {
-    if (choose(worker, address, 0, 0) >= 0) {
+    const char *why = NULL;
+    struct cw_path path;
+    unsigned i;
+
+    if (cw_path_next(worker, address, 0, NULL, &path)) {
         return UCS_OK;
     }
-    (void)choose(worker, address, 0, 1);
+    for (i = 0; i < worker->num_ifaces; i++) {
+        if (!cw_path_exists(worker->ifaces[i], address, &why)) {
+            cw_error("worker %016llx cannot be reached by %s/%s: %s", (unsigned long long)address->uid,
+                     cw_iface_name(worker->ifaces[i]), cw_iface_device(worker->ifaces[i]), why);
+        }
+    }
     cw_error("no transport reaches worker %016llx; check that UCX_TLS allows one that both sides have",
              (unsigned long long)address->uid);
     return UCS_ERR_UNREACHABLE;
-}
-
-const struct cw_iface *cw_wireup_choose(struct ucp_worker *worker, const struct cw_address *address, unsigned tried)
-{
-    int i = choose(worker, address, tried, 0);
-
-    return (i < 0) ? NULL : worker->ifaces[i];
 }
 
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
@@ -82,27 +49,23 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     ucs_status_t status       = UCS_ERR_UNREACHABLE;
     uint8_t bytes[CW_HELLO_LENGTH];
     struct cw_address address;
-    struct cw_iface *iface;
-    const void *entry;
-    size_t length;
-    int i;
+    struct cw_path path;
 
     if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
         return UCS_ERR_UNREACHABLE;
     }
     cw_hello_encode(&hello, bytes);
-    while ((i = choose(worker, &address, ep->tried_ifaces, 0)) >= 0) {
-        ep->tried_ifaces |= (uint8_t)(1u << i);
-        iface             = worker->ifaces[i];
-        entry             = cw_address_find(&address, iface->transport->wire_id, &length);
-        status            = iface->transport->dial(iface, entry, length, bytes, sizeof(bytes), ep, &ep->conn);
+    while (cw_path_next(worker, &address, ep->tried_path, NULL, &path)) {
+        ep->tried_path = path.number;
+        status         = cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
+            cw_ep_watch(ep, ep->conn); /* also while a peer that computes leaves the greeting unread */
             cw_ep_set_state(ep, CW_EP_DIALING);
             cw_count(worker, CW_COUNT_DIALS, 1);
             return UCS_OK;
         }
-        cw_diag("cannot dial worker %016llx by %s: %s", (unsigned long long)address.uid, iface->transport->name,
-                ucs_status_string(status));
+        cw_diag("cannot dial worker %016llx by %s/%s: %s", (unsigned long long)address.uid, cw_iface_name(path.iface),
+                cw_iface_device(path.iface), ucs_status_string(status));
     }
     return status;
 }
@@ -118,9 +81,17 @@ static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
 /* The peer's dial got through, and ours may never do: a firewall can let one direction pass. */
 static int dial_is_unseen(const struct ucp_ep *ep)
 {
-    const struct cw_transport *transport = (ep->conn == NULL) ? NULL : ep->conn->iface->transport;
+    return ep->conn != NULL && cw_lane_is_unseen(ep->conn);
+}
 
-    return transport != NULL && transport->is_unseen != NULL && transport->is_unseen(ep->conn);
+/* The peer's dial is taken. Ours is closed by the next reap only: one that goes on to say its hello until then would be
+ * taken by the peer, which gives up its own dial for it, and both would hold a connection that the other one closed. */
+static void give_way(struct ucp_ep *ep)
+{
+    if (dial_is_unseen(ep)) {
+        cw_lane_abandon(ep->conn);
+    }
+    cw_ep_drop_conn(ep);
 }
 
 static void accept_on(struct ucp_ep *ep, struct cw_conn *conn)
@@ -145,7 +116,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         if (our_dial_wins(ep, hello) && !dial_is_unseen(ep)) {
             return CW_HELLO_LOST;
         }
-        cw_ep_drop_conn(ep);
+        give_way(ep);
         accept_on(ep, conn);
         return CW_HELLO_ACCEPTED;
     case CW_EP_OPEN:
@@ -196,7 +167,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
                            "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
-                           conn->iface->transport->name, length);
+                           cw_lane_name(conn), length);
         *reply_length = 0;
         return UCS_ERR_INVALID_PARAM;
     }
@@ -249,8 +220,18 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
         cw_ep_drop_conn(ep);
         cw_ep_set_state(ep, CW_EP_WAITING);
+        cw_ep_reached(ep);
     } else {
         dial_failed(ep, (status == UCS_ERR_REJECTED || status == UCS_OK) ? UCS_ERR_UNREACHABLE : status);
+    }
+}
+
+void cw_wireup_seen(struct cw_conn *conn)
+{
+    struct ucp_ep *ep = conn->user;
+
+    if (ep->conn == conn && ep->state == CW_EP_DIALING && ep->meeting == NULL) {
+        cw_ep_reached(ep);
     }
 }
 
@@ -261,6 +242,11 @@ void cw_wireup_room(struct cw_conn *conn)
     if (ep->conn == conn) {
         cw_ep_drain(ep);
     }
+}
+
+int cw_wireup_awaits(const struct cw_conn *conn)
+{
+    return cw_ep_awaits(conn->user);
 }
 
 void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)

@@ -8,6 +8,7 @@
 #include "core/worker.h"
 
 #include "base/cell_take.h"
+#include "core/lane.h"
 
 #define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with that of a peer which sleeps as well */
 #define SPIN_MOST_NS UINT64_C(1000000)
@@ -34,7 +35,7 @@ static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *ex
     }
     for (i = 0; i < worker->num_ifaces; i++) {
         iface = worker->ifaces[i];
-        if (iface != except && iface->transport->arm != NULL && iface->transport->arm(iface) != UCS_OK) {
+        if (iface != except && cw_iface_arm(iface) != UCS_OK) {
             return UCS_ERR_BUSY;
         }
     }

@@ -27,11 +27,16 @@ static const void *const_member_of(const struct cw_config *config, const struct 
     return (const char *)config + setting->offset;
 }
 
-static void log_invalid(const struct cw_setting *setting, const char *name, const char *value)
+/* `variable` as it was read, or NULL. */
+static void log_invalid(const struct cw_setting *setting, const char *name, const char *value,
+                        const struct cw_config_variable *variable)
 {
     struct cw_text syntax = {0};
 
     cw_value_syntax(&setting->spec, &syntax);
+    if (variable != NULL) {
+        cw_config_variable_place(variable, "; it stands in ", "", &syntax);
+    }
     cw_error("invalid value for %s: '%.200s', expected: %s", name, value, cw_text_get(&syntax));
     cw_text_free(&syntax);
 }
@@ -51,24 +56,24 @@ static void store(struct cw_config *config, const struct cw_setting *setting, co
 static ucs_status_t apply_variable(struct cw_config *config, const struct cw_setting *setting,
                                    const struct cw_config_sources *sources, enum cw_name_form form, const char *name)
 {
+    const struct cw_config_variable *found;
     char variable[VARIABLE_SIZE];
     enum cw_config_source source;
     union cw_value parsed;
     ucs_status_t status;
-    const char *value;
 
     if (!cw_config_variable_name(form, sources->prefix, name, variable, sizeof(variable))) {
         return UCS_OK;
     }
-    value = cw_config_sources_find(sources, variable, &source);
-    if (value == NULL) {
+    found = cw_config_sources_find(sources, variable, &source);
+    if (found == NULL) {
         return UCS_OK;
     }
-    status = cw_value_parse(&setting->spec, value, &parsed);
+    status = cw_value_parse(&setting->spec, found->value, &parsed);
     if (status == UCS_OK) {
         store(config, setting, &parsed, source);
     } else if (status == UCS_ERR_INVALID_PARAM) {
-        log_invalid(setting, variable, value);
+        log_invalid(setting, variable, found->value, found);
     }
     return status;
 }
@@ -308,7 +313,7 @@ static ucs_status_t modify_option(struct cw_config *config, const struct cw_sett
     if (status == UCS_OK) {
         store(config, setting, &parsed, CW_SOURCE_MODIFY);
     } else if (status == UCS_ERR_INVALID_PARAM) {
-        log_invalid(setting, name, value);
+        log_invalid(setting, name, value, NULL);
     }
     return status;
 }
@@ -335,7 +340,7 @@ static ucs_status_t modify_transports(struct cw_config *config, const char *name
         }
     }
     if (status == UCS_ERR_INVALID_PARAM) {
-        log_invalid(matches[used], name, value);
+        log_invalid(matches[used], name, value, NULL);
     }
     if (status == UCS_OK) {
         status = remember_pair(config, name, value);
@@ -368,7 +373,7 @@ ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const 
     if (setting != NULL && (setting->flags & CW_SETTING_READ_ONLY) == 0) {
         status = cw_config_global_set(setting, value);
         if (status == UCS_ERR_INVALID_PARAM) {
-            log_invalid(setting, name, value);
+            log_invalid(setting, name, value, NULL);
         }
         return status;
     }
@@ -380,9 +385,41 @@ ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const 
     return modify_transports(config, name, value);
 }
 
-static ucs_status_t refuse(const char *name, const char *value, const char *expected)
+/* The variable of ucx.conf files that gave a setting its value, or NULL. */
+static const struct cw_config_variable *find_in_files(const struct cw_config *config, const struct cw_setting *setting)
 {
-    cw_error("invalid value for UCX_%s: '%s', expected: %s", name, value, expected);
+    const struct cw_config_variable *found = NULL;
+    const struct cw_config_variables *files;
+    struct cw_text problems = {0}; /* told when they were read */
+    char variable[VARIABLE_SIZE];
+    int form;
+
+    if (config->sources[setting - cw_settings] == CW_SOURCE_FILE && cw_config_files_get(&files, &problems) == UCS_OK) {
+        for (form = CW_FORM_COUNT - 1; form >= 0 && found == NULL; --form) {
+            if (cw_config_variable_name((enum cw_name_form)form, config->prefix, setting->name, variable,
+                                        sizeof(variable))) {
+                found = cw_config_variables_get(files, variable);
+            }
+        }
+    }
+    cw_text_free(&problems);
+    return found;
+}
+
+static ucs_status_t refuse(const struct cw_config *config, enum cw_setting_id id, const char *expected)
+{
+    const struct cw_setting *setting        = &cw_settings[id];
+    const struct cw_config_variable *found  = find_in_files(config, setting);
+    struct cw_text value = {0}, place = {0};
+
+    if (found != NULL) {
+        cw_config_variable_place(found, "; it stands in ", "", &place);
+    }
+    cw_value_print(&setting->spec, const_member_of(config, setting), &value);
+    cw_error("invalid value for UCX_%s: '%s', expected: %s%s", setting->name, cw_text_get(&value), expected,
+             cw_text_get(&place));
+    cw_text_free(&value);
+    cw_text_free(&place);
     return UCS_ERR_INVALID_PARAM;
 }
 
@@ -404,23 +441,23 @@ ucs_status_t cw_config_validate(const struct cw_config *config)
     unsigned i;
 
     if (config->keepalive_interval_ns == 0) {
-        return refuse("KEEPALIVE_INTERVAL", "0", "a time above 0, or inf for no checks");
+        return refuse(config, CW_SETTING_keepalive_interval_ns, "a time above 0, or inf for no checks");
     }
     if (config->keepalive_num_eps == 0) {
-        return refuse("KEEPALIVE_NUM_EPS", "0", "a number above 0");
+        return refuse(config, CW_SETTING_keepalive_num_eps, "a number above 0");
     }
     if (config->min_rndv_chunk_size == 0) {
-        return refuse("MIN_RNDV_CHUNK_SIZE", "0", "a size above 0");
+        return refuse(config, CW_SETTING_min_rndv_chunk_size, "a size above 0");
     }
     if (config->connect_timeout_ns == 0) {
-        return refuse("CONNECT_TIMEOUT", "0", "a time above 0, or inf for no limit");
+        return refuse(config, CW_SETTING_connect_timeout_ns, "a time above 0, or inf for no limit");
     }
     if (config->tcp_port_range.last > UINT16_MAX) {
-        return refuse("TCP_PORT_RANGE", "a port above 65535", "ports between 0 and 65535");
+        return refuse(config, CW_SETTING_tcp_port_range, "ports between 0 and 65535");
     }
     for (i = 0; i < config->alloc_prio.count; ++i) {
         if (!is_allocation_method(config->alloc_prio.names[i])) {
-            return refuse("ALLOC_PRIO", config->alloc_prio.names[i], "md:<name>, thp, huge, mmap or heap");
+            return refuse(config, CW_SETTING_alloc_prio, "a list of md:<name>, thp, huge, mmap or heap");
         }
     }
     return UCS_OK;

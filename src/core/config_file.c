@@ -31,6 +31,12 @@ void cw_config_variables_free(struct cw_config_variables *variables)
     *variables = (struct cw_config_variables){0};
 }
 
+/* Where a value was read. */
+struct place {
+    const char *path;
+    unsigned line;
+};
+
 static struct cw_config_variable *find_variable(const struct cw_config_variables *variables, const char *name)
 {
     size_t i;
@@ -43,6 +49,19 @@ static struct cw_config_variable *find_variable(const struct cw_config_variables
     return NULL;
 }
 
+const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name)
+{
+    return find_variable(variables, name);
+}
+
+void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,
+                              struct cw_text *text)
+{
+    if (variable->path[0] != '\0') {
+        cw_text_addf(text, "%s'%s' at line %u%s", before, variable->path, variable->line, after);
+    }
+}
+
 const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name)
 {
     const struct cw_config_variable *variable = find_variable(variables, name);
@@ -51,14 +70,15 @@ const char *cw_config_variables_find(const struct cw_config_variables *variables
 }
 
 static ucs_status_t add_variable(struct cw_config_variables *variables, const char *name, size_t name_length,
-                                 const char *value, size_t value_length)
+                                 const char *value, size_t value_length, const struct place *place)
 {
+    const size_t path_size = strlen(place->path) + 1;
     struct cw_config_variable variable;
     struct cw_config_variable *items;
     struct cw_config_variable *old;
     size_t capacity;
 
-    variable.name = malloc(name_length + value_length + 2);
+    variable.name = malloc(name_length + value_length + 2 + path_size);
     if (variable.name == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -67,6 +87,8 @@ static ucs_status_t add_variable(struct cw_config_variables *variables, const ch
     variable.name[name_length] = '\0';
     memcpy(variable.value, value, value_length);
     variable.value[value_length] = '\0';
+    variable.path = memcpy(variable.value + value_length + 1, place->path, path_size);
+    variable.line = place->line;
 
     old = find_variable(variables, variable.name);
     if (old != NULL) {
@@ -124,7 +146,8 @@ static int ends_with(const char *begin, const char *end, const char *suffix)
 }
 
 /* UCS_ERR_INVALID_PARAM: not a line of the format (CFG-6). */
-static ucs_status_t parse_line(const char *begin, const char *end, struct cw_config_variables *variables)
+static ucs_status_t parse_line(const char *begin, const char *end, const struct place *place,
+                               struct cw_config_variables *variables)
 {
     const char *value;
     const char *name_end;
@@ -162,15 +185,15 @@ static ucs_status_t parse_line(const char *begin, const char *end, struct cw_con
     }
     stop = value_end(value, end);
     trim(&value, &stop);
-    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value));
+    return add_variable(variables, begin, (size_t)(name_end - begin), value, (size_t)(stop - value), place);
 }
 
-static ucs_status_t parse_text(const char *text, size_t length, struct cw_config_variables *variables,
-                               unsigned *bad_line)
+static ucs_status_t parse_text(const char *text, size_t length, const char *path,
+                               struct cw_config_variables *variables, unsigned *bad_line)
 {
     static const char byte_order_mark[] = "\xef\xbb\xbf";
     const char *end                     = text + length;
-    unsigned number                     = 0;
+    struct place place                  = {.path = path};
     const char *line_end;
     ucs_status_t status;
 
@@ -179,17 +202,17 @@ static ucs_status_t parse_text(const char *text, size_t length, struct cw_config
         text += 3;
     }
     while (text < end) {
-        ++number;
+        ++place.line;
         line_end = memchr(text, '\n', (size_t)(end - text));
         if (line_end == NULL) {
             line_end = end;
         }
-        status = parse_line(text, line_end, variables);
+        status = parse_line(text, line_end, &place, variables);
         if (status == UCS_ERR_NO_MEMORY) {
             return status;
         }
         if (status != UCS_OK && *bad_line == 0) {
-            *bad_line = number;
+            *bad_line = place.line;
         }
         text = line_end + 1;
     }
@@ -212,7 +235,7 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
     if (status != UCS_OK) {
         return (status == UCS_ERR_NO_MEMORY) ? status : UCS_OK;
     }
-    status = parse_text(text, length, variables, &bad_line);
+    status = parse_text(text, length, path, variables, &bad_line);
     free(text);
     if (bad_line != 0) {
         cw_text_addf(problems,
@@ -224,7 +247,8 @@ ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *
 
 ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
 {
-    char *const *entry = cw_env_all();
+    const struct place nowhere = {.path = ""};
+    char *const *entry         = cw_env_all();
     const char *equals;
     ucs_status_t status;
 
@@ -236,7 +260,7 @@ ucs_status_t cw_config_environment_take(struct cw_config_variables *variables)
         if (equals == NULL || equals == *entry) {
             continue;
         }
-        status = add_variable(variables, *entry, (size_t)(equals - *entry), equals + 1, strlen(equals + 1));
+        status = add_variable(variables, *entry, (size_t)(equals - *entry), equals + 1, strlen(equals + 1), &nowhere);
         if (status != UCS_OK) {
             return status;
         }

@@ -12,8 +12,10 @@
 #include "ucs/type/status.h"
 
 struct cw_config_variable {
-    char *name; /* one block of memory with the value */
+    char *name;             /* one block of memory with value and path */
     char *value;
+    const char *path;       /* "": of the environment */
+    unsigned line;
 };
 
 /* Starts as {0}. */
@@ -25,7 +27,12 @@ struct cw_config_variables {
 
 void cw_config_variables_free(struct cw_config_variables *variables);
 /* NULL when there is none of that name. Borrowed. */
+const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name);
 const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name);
+
+/* Adds where it stands, between these; nothing for the environment. */
+void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,
+                              struct cw_text *text);
 
 /*
  * Adds the assignments of one file, replacing earlier ones of the same name. A file that cannot be read is passed

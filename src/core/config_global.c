@@ -7,15 +7,18 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "base/log_join.h"
 #include "core/config_file.h"
 
 static struct {
     pthread_mutex_t lock;
     int is_read;
     unsigned char is_set[CW_GLOBAL_COUNT]; /* by enum cw_global_id */
+    unsigned changes; /* of those that programs made through libucs, how many are taken */
     struct cw_global_config values;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -33,36 +36,38 @@ static void release_first(size_t count)
     }
 }
 
-static void add_problem(struct cw_text *problems, const struct cw_setting *setting, const char *value)
+static void add_problem(struct cw_text *problems, const struct cw_setting *setting,
+                        const struct cw_config_variable *variable)
 {
     cw_text_addf(problems, "%sinvalid value for UCX_%s: '%.200s', expected: ", (problems->length == 0) ? "" : "\n",
-                 setting->name, value);
+                 setting->name, variable->value);
     cw_value_syntax(&setting->spec, problems);
+    cw_config_variable_place(variable, "; it stands in ", "", problems);
 }
 
 /* With the lock held. */
 static ucs_status_t read_all(const struct cw_config_variables *environment, const struct cw_config_variables *files,
                              struct cw_text *problems)
 {
+    const struct cw_config_variable *variable;
     const struct cw_setting *setting;
     ucs_status_t status;
-    const char *value;
     char name[64] = "UCX_";
     size_t i;
 
     for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
         setting = &cw_global_settings[i];
         cw_string_copy(name + strlen("UCX_"), sizeof(name) - strlen("UCX_"), setting->name);
-        value = cw_config_variables_find(environment, name);
-        if (value == NULL) {
-            value = cw_config_variables_find(files, name);
+        variable = cw_config_variables_get(environment, name);
+        if (variable == NULL) {
+            variable = cw_config_variables_get(files, name);
         }
-        state.is_set[i] = (value != NULL);
-        status          = (value == NULL) ? UCS_ERR_INVALID_PARAM
-                                          : cw_value_parse(&setting->spec, value, member_of(setting));
+        state.is_set[i] = (variable != NULL);
+        status          = (variable == NULL) ? UCS_ERR_INVALID_PARAM
+                                             : cw_value_parse(&setting->spec, variable->value, member_of(setting));
         if (status == UCS_ERR_INVALID_PARAM) {
-            if (value != NULL) {
-                add_problem(problems, setting, value);
+            if (variable != NULL) {
+                add_problem(problems, setting, variable);
                 state.is_set[i] = 0;
             }
             status = cw_value_parse(&setting->spec, setting->spec.default_text, member_of(setting));
@@ -80,6 +85,41 @@ static void tell_log(void)
 {
     cw_log_set_level((enum cw_log_level)state.values.log_level);
     cw_log_set_filter(state.values.log_file_filter);
+    cw_log_join_level(state.values.log_level, state.values.log_file_filter);
+}
+
+/* With the lock held. */
+static void tell_log_file(void)
+{
+    cw_log_set_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
+    cw_log_join_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
+    cw_log_join();
+}
+
+/* With the lock held: what the program set by ucs_global_opts_set_value() since the last time (NB-16). */
+static void take_changes(void)
+{
+    const unsigned changes = cw_log_join_changes();
+    const struct cw_setting *setting;
+    union cw_value parsed;
+    char *text;
+    size_t i;
+
+    if (changes == state.changes) {
+        return;
+    }
+    for (i = 0; i < CW_GLOBAL_COUNT; ++i) {
+        setting = &cw_global_settings[i];
+        text    = cw_log_join_option(setting->name, state.changes);
+        if (text != NULL && cw_value_parse(&setting->spec, text, &parsed) == UCS_OK) {
+            cw_value_release(&setting->spec, member_of(setting));
+            memcpy(member_of(setting), &parsed, cw_value_size(setting->spec.type));
+            state.is_set[i] = 1;
+        }
+        free(text);
+    }
+    state.changes = changes;
+    tell_log();
 }
 
 ucs_status_t cw_config_global_init(void)
@@ -92,6 +132,7 @@ ucs_status_t cw_config_global_init(void)
 
     (void)pthread_mutex_lock(&state.lock);
     if (state.is_read) {
+        take_changes();
         goto out_unlock;
     }
     status = cw_config_files_get(&files, &file_problems);
@@ -106,7 +147,8 @@ ucs_status_t cw_config_global_init(void)
     if (status == UCS_OK) {
         state.is_read = 1;
         tell_log();
-        cw_log_set_file(state.values.log_file, state.values.log_file_size, state.values.log_file_rotate);
+        tell_log_file();
+        take_changes();
     }
 out_free:
     cw_config_variables_free(&environment);

@@ -29,23 +29,23 @@ void cw_config_sources_close(struct cw_config_sources *sources)
     cw_config_variables_free(&sources->environment);
 }
 
-const char *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
-                                   enum cw_config_source *source_p)
+const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
+                                                        enum cw_config_source *source_p)
 {
-    const char *value = cw_config_variables_find(&sources->environment, variable);
+    const struct cw_config_variable *found = cw_config_variables_get(&sources->environment, variable);
 
-    if (value != NULL) {
+    if (found != NULL) {
         *source_p = CW_SOURCE_ENVIRONMENT;
-        return value;
+        return found;
     }
-    value = cw_config_variables_find(&sources->file, variable);
-    if (value == NULL) {
-        value = cw_config_variables_find(sources->files, variable);
+    found = cw_config_variables_get(&sources->file, variable);
+    if (found == NULL) {
+        found = cw_config_variables_get(sources->files, variable);
     }
-    if (value != NULL) {
+    if (found != NULL) {
         *source_p = CW_SOURCE_FILE;
     }
-    return value;
+    return found;
 }
 
 /* With the prefix TCP, UCX_TCP_MAX_IOV is the setting TCP_MAX_IOV and no other. */

@@ -23,9 +23,9 @@ ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const cha
                                     struct cw_text *problems);
 void cw_config_sources_close(struct cw_config_sources *sources);
 
-/* The value of exactly this variable from the strongest source, or NULL; borrowed. */
-const char *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
-                                   enum cw_config_source *source_p);
+/* Exactly this variable from the strongest source, or NULL; borrowed. */
+const struct cw_config_variable *cw_config_sources_find(const struct cw_config_sources *sources, const char *variable,
+                                                        enum cw_config_source *source_p);
 
 /* The ways of putting UCX and the prefix in front of a name, weakest first. */
 enum cw_name_form {

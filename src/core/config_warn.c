@@ -63,71 +63,97 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
     return found;
 }
 
-static void sort_variable(const char *prefix, const char *variable, struct cw_text *used, struct cw_text *unused,
-                          unsigned *unused_count)
+/* Names as they were found, as text. */
+struct sorted {
+    struct cw_text used;
+    struct cw_text environment;     /* what nothing reads, of it ... */
+    struct cw_text files;           /* ... and of files */
+    unsigned num_environment;
+};
+
+static void add_unused(const char *name, const struct cw_config_variable *variable, struct cw_text *unused)
+{
+    const char *guess = cw_setting_guess(name);
+
+    cw_text_addf(unused, "%s%s", (unused->length == 0) ? "" : "; ", variable->name);
+    cw_config_variable_place(variable, " in ", "", unused);
+    if (guess != NULL && cw_setting_find_global(guess) != NULL) {
+        cw_text_addf(unused, " (maybe: UCX_%s?)", guess);
+    } else if (guess != NULL) {
+        cw_text_addf(unused, " (maybe: %.*s%s?)", (int)(name - variable->name), variable->name, guess);
+    }
+}
+
+static void sort_variable(const char *prefix, const struct cw_config_variable *variable, struct sorted *sorted)
 {
     enum cw_name_form form;
-    const char *guess;
-    const char *name;
+    const char *name = cw_config_variable_split(prefix, variable->name, &form);
 
-    name = cw_config_variable_split(prefix, variable, &form);
-    if (name == NULL || is_of_other_prefix(prefix, variable)) {
+    if (name == NULL || is_of_other_prefix(prefix, variable->name)) {
         return;
     }
     /* Settings of the process have no prefix. */
     if (cw_setting_is_known(name) && (form == CW_FORM_PLAIN || cw_setting_find_global(name) == NULL)) {
-        cw_text_addf(used, "%s%s", (used->length == 0) ? "" : "; ", variable);
-        return;
+        cw_text_addf(&sorted->used, "%s%s", (sorted->used.length == 0) ? "" : "; ", variable->name);
+    } else if (variable->path[0] == '\0') {
+        add_unused(name, variable, &sorted->environment);
+        ++sorted->num_environment;
+    } else {
+        add_unused(name, variable, &sorted->files);
     }
-    cw_text_addf(unused, "%s%s", (*unused_count == 0) ? "" : "; ", variable);
-    guess = cw_setting_guess(name);
-    if (guess != NULL && cw_setting_find_global(guess) != NULL) {
-        cw_text_addf(unused, " (maybe: UCX_%s?)", guess);
-    } else if (guess != NULL) {
-        cw_text_addf(unused, " (maybe: %.*s%s?)", (int)(name - variable), variable, guess);
-    }
-    ++*unused_count;
 }
 
 static void sort_variables(const char *prefix, const struct cw_config_variables *variables,
-                           const struct cw_config_variables *except, struct cw_text *used, struct cw_text *unused,
-                           unsigned *unused_count)
+                           const struct cw_config_variables *except, struct sorted *sorted)
 {
     size_t i;
 
     for (i = 0; i < variables->count; ++i) {
-        if (except == NULL || cw_config_variables_find(except, variables->items[i].name) == NULL) {
-            sort_variable(prefix, variables->items[i].name, used, unused, unused_count);
+        if (except == NULL || cw_config_variables_get(except, variables->items[i].name) == NULL) {
+            sort_variable(prefix, &variables->items[i], sorted);
         }
     }
+}
+
+static void warn_unused(struct sorted *sorted)
+{
+    struct cw_text lines = {0};
+
+    if (sorted->environment.length > 0 && !sorted->environment.failed) {
+        cw_text_addf(&lines, "unused environment variable%s: %s\n", (sorted->num_environment == 1) ? "" : "s",
+                     cw_text_get(&sorted->environment));
+    }
+    if (sorted->files.length > 0 && !sorted->files.failed) {
+        cw_text_addf(&lines, "unused in configuration files: %s\n", cw_text_get(&sorted->files));
+    }
+    if (lines.length > 0 && !lines.failed && cw_config_global_warns_unused()) {
+        cw_warn("%s(set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)", cw_text_get(&lines));
+    }
+    cw_text_free(&lines);
 }
 
 void cw_config_warn_unused(const struct cw_config *config)
 {
     struct cw_config_sources sources = {0};
     struct cw_text problems          = {0}; /* told when the configuration was read */
-    struct cw_text unused            = {0};
-    struct cw_text used              = {0};
-    unsigned count                   = 0;
+    struct sorted sorted             = {0};
 
     if (!is_first_time(config->prefix)) {
         return;
     }
     if (cw_config_sources_open(&sources, config->prefix, config->filename, &problems) == UCS_OK) {
-        sort_variables(config->prefix, &sources.environment, NULL, &used, &unused, &count);
-        sort_variables(config->prefix, &sources.file, &sources.environment, &used, &unused, &count);
-        sort_variables(config->prefix, sources.files, &sources.environment, &used, &unused, &count);
-        if (used.length > 0 && !used.failed) {
-            cw_info("UCX_* variables used: %s", cw_text_get(&used));
+        sort_variables(config->prefix, &sources.environment, NULL, &sorted);
+        sort_variables(config->prefix, &sources.file, &sources.environment, &sorted);
+        sort_variables(config->prefix, sources.files, &sources.environment, &sorted);
+        if (sorted.used.length > 0 && !sorted.used.failed) {
+            cw_info("UCX_* variables used: %s", cw_text_get(&sorted.used));
         }
-        if (count > 0 && !unused.failed && cw_config_global_warns_unused()) {
-            cw_warn("unused environment variable%s: %s\n(set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)",
-                    (count == 1) ? "" : "s", cw_text_get(&unused));
-        }
+        warn_unused(&sorted);
     }
     cw_text_free(&problems);
-    cw_text_free(&used);
-    cw_text_free(&unused);
+    cw_text_free(&sorted.used);
+    cw_text_free(&sorted.environment);
+    cw_text_free(&sorted.files);
     cw_config_sources_close(&sources);
 }
 

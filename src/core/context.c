@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "core/mem.h"
+#include "mem/registry.h"
 #include "os/memory.h"
 #include "plan/tls.h"
 #include "transport/registry.h"
@@ -235,6 +236,7 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
 {
     uint64_t mask = params->field_mask;
 
+    context->memory_types      = cw_md_types();
     context->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
     context->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
     context->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
@@ -245,6 +247,16 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     if (context->features == 0) {
         cw_warn("the context is created with an empty set of features; no communication will be possible");
     }
+}
+
+static void context_free(struct ucp_context *context)
+{
+    if (context->memory != NULL) {
+        cw_mem_table_free(context->memory);
+    }
+    free(context->resources);
+    cw_config_free(context->config);
+    free(context);
 }
 
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p)
@@ -265,7 +277,8 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
         goto fail;
     }
     set_params(context, params);
-    context->process = cw_memory_process();
+    context->references = 1;
+    context->process    = cw_memory_process();
     status = cw_mem_table_new(&context->memory);
     if (status != UCS_OK) {
         goto fail;
@@ -278,18 +291,31 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
     return UCS_OK;
 
 fail:
-    cw_context_free(context);
+    context_free(context);
     return status;
 }
 
-void cw_context_free(struct ucp_context *context)
+void cw_context_hold(struct ucp_context *context)
 {
-    if (context->memory != NULL) {
-        cw_mem_table_free(context->memory);
+    __atomic_add_fetch(&context->references, 1, __ATOMIC_RELAXED);
+}
+
+void cw_context_drop(struct ucp_context *context)
+{
+    if (__atomic_sub_fetch(&context->references, 1, __ATOMIC_ACQ_REL) == 0) {
+        context_free(context);
     }
-    free(context->resources);
-    cw_config_free(context->config);
-    free(context);
+}
+
+void cw_context_end(struct ucp_context *context)
+{
+    const unsigned workers = __atomic_load_n(&context->references, __ATOMIC_RELAXED) - 1;
+
+    if (workers > 0) {
+        cw_warn("context %s was cleaned up before %u of its workers, with the last of which it will end; call "
+                "ucp_worker_destroy first", context->name, workers);
+    }
+    cw_context_drop(context);
 }
 
 void cw_context_print(const struct ucp_context *context, FILE *stream)

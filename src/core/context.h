@@ -22,6 +22,7 @@ struct cw_mem_table;
 
 struct ucp_context {
     uint64_t features;
+    uint64_t memory_types;      /* CW_MEMORY_BIT of those that some domain copied when it was made */
     size_t request_size;
     ucp_request_init_callback_t request_init;
     ucp_request_cleanup_callback_t request_cleanup;
@@ -32,12 +33,17 @@ struct ucp_context {
     struct cw_mem_table *memory;        /* core/mem.h */
     struct cw_resource *resources;      /* grouped by transport */
     unsigned num_resources;
+    unsigned references;                /* workers, and the program until ucp_cleanup; atomic */
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };
 
 /* params are read under their mask only (GEN-2). config NULL: the default configuration (CTX-1). Errors: CTX-9. */
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
-void cw_context_free(struct ucp_context *context);
+/* The program is through with it. With workers left, which a warning tells, it ends with the last of them. */
+void cw_context_end(struct ucp_context *context);
+/* By workers. */
+void cw_context_hold(struct ucp_context *context);
+void cw_context_drop(struct ucp_context *context);
 
 /* Whether UCX_TLS allows what has this name: a transport, or "cma", the system's copies between processes. */
 int cw_context_allows(const struct ucp_context *context, const char *transport);

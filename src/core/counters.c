@@ -53,17 +53,41 @@ void cw_counters_open(struct ucp_worker *worker)
     }
 }
 
+static unsigned num_transports(const struct ucp_worker *worker)
+{
+    unsigned count = 0;
+
+    while (count < CW_COUNTERS_TRANSPORTS && worker->counts.transports[count].name[0] != '\0') {
+        count++;
+    }
+    return count;
+}
+
+/* The place of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: there is no room. */
+static unsigned place_of(struct ucp_worker *worker, const char *name)
+{
+    struct cw_counters_transport *transports = worker->counts.transports;
+    const unsigned count                     = num_transports(worker);
+    unsigned i;
+
+    for (i = 0; i < count && strncmp(transports[i].name, name, sizeof(transports[i].name) - 1) != 0; i++) {
+    }
+    if (i == count && i < CW_COUNTERS_TRANSPORTS) {
+        strncpy(transports[i].name, name, sizeof(transports[i].name) - 1);
+    }
+    return i;
+}
+
 void cw_counters_ready(struct ucp_worker *worker)
 {
     struct cw_counters_page *page = worker->page;
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        strncpy(worker->counts.transports[i].name, worker->ifaces[i]->transport->name,
-                sizeof(worker->counts.transports[i].name) - 1);
+        worker->ifaces[i]->counted = place_of(worker, cw_iface_name(worker->ifaces[i]));
     }
     if (page != NULL) {
-        page->num_transports = worker->num_ifaces;
+        page->num_transports = num_transports(worker);
         memcpy(page->transports, worker->counts.transports, sizeof(page->transports));
         cw_counters_publish(worker);
         __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers believe it */
@@ -144,7 +168,7 @@ void cw_counters_write(struct ucp_worker *worker)
     __atomic_store_n(&page->sequence, sequence + 1, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader's, which looks at the sequence before and after */
     store(page->values, counts->values, CW_COUNT_LAST);
-    for (i = 0; i < worker->num_ifaces; i++) {
+    for (i = 0; i < page->num_transports && i < CW_COUNTERS_TRANSPORTS; i++) {
         store(&page->transports[i].open, &counts->transports[i].open, 1);
         store(&page->transports[i].opened, &counts->transports[i].opened, 1);
     }
@@ -153,14 +177,9 @@ void cw_counters_write(struct ucp_worker *worker)
 
 static struct cw_counters_transport *transport_of(struct ucp_worker *worker, const struct cw_conn *conn)
 {
-    unsigned i;
+    const int has = conn != NULL && conn->iface->counted < CW_COUNTERS_TRANSPORTS;
 
-    for (i = 0; i < worker->num_ifaces; i++) {
-        if (conn != NULL && worker->ifaces[i] == conn->iface) {
-            return &worker->counts.transports[i];
-        }
-    }
-    return NULL;
+    return has ? &worker->counts.transports[conn->iface->counted] : NULL;
 }
 
 void cw_counters_opened(struct ucp_worker *worker, const struct cw_conn *conn)

@@ -15,7 +15,7 @@
 #define CW_COUNTERS_NAME       "causeway-worker"            /* of the memory, in /proc/PID/fd */
 #define CW_COUNTERS_MAGIC      UINT64_C(0x53544e4357554143) /* "CAUWCNTS" */
 #define CW_COUNTERS_VERSION    1u
-#define CW_COUNTERS_TRANSPORTS 4u
+#define CW_COUNTERS_TRANSPORTS 8u
 #define CW_COUNTERS_MAX        256u                         /* a reader believes in no more */
 
 /*

@@ -14,6 +14,7 @@
 
 #define REDIAL_NS   UINT64_C(1000000000)
 #define MAX_RETIRED 4096u /* as many peers may come and go before a reply_ep that is long over becomes invalid */
+#define DIALS_PER_ROUND 16u /* of endpoints that have nothing to send yet */
 
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
@@ -29,13 +30,14 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
     if (peer == NULL) {
         return NULL;
     }
-    *peer = (struct cw_peer){.address_length = (uint32_t)address_length};
+    *peer = (struct cw_peer){.address_length = (uint16_t)address_length};
     if (address_length > 0) {
         memcpy(peer->address, address, address_length);
     }
     if (known != NULL) { /* it dialled us first, and only now we learn its address */
         peer->references  = known->references;
         peer->next_number = known->next_number;
+        peer->direct      = known->direct;
         cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
             ep->peer = (ep->peer == known) ? peer : ep->peer;
         }
@@ -62,7 +64,7 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
 
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number)
 {
-    struct ucp_ep *ep = malloc(sizeof(*ep));
+    struct ucp_ep *ep = malloc(sizeof(*ep) + worker->handlers->ep_state_size);
 
     if (ep == NULL) {
         return NULL;
@@ -72,15 +74,13 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
     cw_list_init(&ep->pending);
     cw_list_init(&ep->inflight);
     cw_list_init(&ep->held);
-    cw_list_init(&ep->receiving);
-    cw_list_init(&ep->partial);
-    cw_list_init(&ep->stored);
     cw_list_init(&ep->reap_link);
     cw_list_init(&ep->owing_link);
     cw_list_add_tail(&worker->eps, &ep->link);
     cw_count(worker, CW_COUNT_EPS, 1);
     cw_hash_add(&worker->ep_index, &ep->index_link, cw_ep_key(peer->link.key, number));
     peer->references++;
+    worker->handlers->ep_init(ep);
     return ep;
 }
 
@@ -151,6 +151,9 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
         }
         ep->err_mode = err_mode;
         cw_ep_give(ep, params);
+        if (err_mode == UCP_ERR_HANDLING_MODE_PEER) {
+            cw_ep_reap_later(ep);
+        }
     }
     peer->next_number++;
     *ep_p = ep;
@@ -158,12 +161,14 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 }
 
 #define TURN_BYTES (512u << 10)
+#define TURN_HELD  8192u
 
-/* True when `turn` bytes have gone and some requests are left. */
+/* True when `turn` bytes have gone, or many had to go to `held`, and some requests are left. */
 static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
     struct cw_request *request;
     ucs_status_t status;
+    unsigned held = 0;
 
     ep->turn = 0;
     while (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending)) {
@@ -172,7 +177,7 @@ static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
         }
         request = cw_list_head(&ep->pending, struct cw_request, link);
         if (batch != NULL && ep->pending.next == ep->pending.prev) {
-            batch->iface->transport->batch(batch, CW_BATCH_LAST);
+            cw_lane_batch(batch, CW_BATCH_LAST);
         }
         status = (request->flags & CW_REQUEST_HANDED_OVER) ? UCS_OK : request->send(request);
         if (status == CW_AGAIN) {
@@ -182,6 +187,9 @@ static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
         cw_list_remove(&request->link);
         if (status == CW_LATER || status == CW_HOLD) {
             cw_list_add_tail((status == CW_LATER) ? &ep->pending : &ep->held, &request->link);
+            if (status == CW_HOLD && ++held == TURN_HELD) {
+                return 1;
+            }
             continue;
         }
         cw_ep_waited(request);
@@ -203,26 +211,31 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
     if (ep->state != CW_EP_OPEN || (cw_list_empty(&ep->pending) && !gathers)) {
         return;
     }
-    if (!gathers && (conn->iface->transport->batch == NULL || ep->pending.next == ep->pending.prev)) {
+    if (!gathers && (!cw_lane_batches(conn) || ep->pending.next == ep->pending.prev)) {
         if (drain(ep, NULL, turn)) {
             cw_ep_reap_later(ep);
         }
         return;
     }
     if (!gathers) {
-        conn->iface->transport->batch(conn, CW_BATCH_LONG);
+        cw_lane_batch(conn, CW_BATCH_LONG);
     }
     if (drain(ep, conn, turn)) {
         ep->gathers = 1; /* nothing is short of its end meanwhile */
         cw_ep_reap_later(ep);
         return;
     }
-    conn->iface->transport->batch(conn, CW_BATCH_END);
+    cw_lane_batch(conn, CW_BATCH_END);
 }
 
 static int is_expecting(const struct ucp_ep *ep)
 {
-    return !cw_list_empty(&ep->receiving) || !cw_list_empty(&ep->partial);
+    return ep->worker->handlers->ep_expects(ep);
+}
+
+int cw_ep_awaits(const struct ucp_ep *ep)
+{
+    return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->held) || is_expecting(ep);
 }
 
 /* While both sides send, a side that hands everything to the system first keeps the other one waiting for its answers,
@@ -247,7 +260,7 @@ void cw_ep_gather(struct ucp_ep *ep)
 {
     if (!ep->gathers) {
         ep->gathers = 1;
-        ep->conn->iface->transport->batch(ep->conn, CW_BATCH_LONG);
+        cw_lane_batch(ep->conn, CW_BATCH_LONG);
         cw_ep_reap_later(ep);
     }
 }
@@ -255,7 +268,7 @@ void cw_ep_gather(struct ucp_ep *ep)
 void cw_ep_gather_end(struct ucp_ep *ep)
 {
     ep->gathers = 0;
-    ep->conn->iface->transport->batch(ep->conn, CW_BATCH_END);
+    cw_lane_batch(ep->conn, CW_BATCH_END);
 }
 
 ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
@@ -296,17 +309,27 @@ void cw_ep_release_held(struct ucp_ep *ep)
     cw_ep_drain(ep);
 }
 
+void cw_ep_dial(struct ucp_ep *ep)
+{
+    const ucs_status_t status = ep->worker->handlers->ep_connect(ep);
+
+    if (status != UCS_OK) {
+        cw_ep_fail(ep, status);
+    }
+}
+
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request)
 {
-    ucs_status_t status;
-
     cw_ep_wait(ep, &ep->pending, request);
     if (ep->state == CW_EP_IDLE) {
-        status = ep->worker->handlers->ep_connect(ep);
-        if (status != UCS_OK) {
-            cw_ep_fail(ep, status);
-        }
+        cw_ep_dial(ep);
     }
+}
+
+void cw_ep_release_held_later(struct ucp_ep *ep)
+{
+    ep->tries_held = 1;
+    cw_ep_reap_later(ep);
 }
 
 static int is_connecting(const struct ucp_ep *ep)
@@ -319,10 +342,10 @@ static struct cw_producer *find_cells(const struct ucp_ep *ep)
 {
     const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
 
-    if (iface == NULL || iface->transport->cells == NULL || ep->worker->trace != NULL) {
+    if (iface == NULL || !cw_iface_has_cells(iface) || ep->worker->trace != NULL) {
         return &cw_cell_no_producer;
     }
-    return (iface->plan->short_end > CW_CELL_SHORT) ? iface->transport->cells(ep->conn) : &cw_cell_no_producer;
+    return (iface->plan->short_end > CW_CELL_SHORT) ? cw_lane_cells(ep->conn) : &cw_cell_no_producer;
 }
 
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state)
@@ -355,18 +378,14 @@ unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
 {
     struct ucp_worker *worker = cw_container_of(alarm, struct ucp_worker, redial);
     unsigned count            = 0;
-    ucs_status_t status;
     struct ucp_ep *ep;
 
     cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {
         if (ep->state == CW_EP_WAITING) {
-            ep->tried_ifaces = 0;
+            ep->tried_path = 0;
             cw_ep_set_state(ep, CW_EP_IDLE);
             cw_count(worker, CW_COUNT_REDIALS, 1);
-            status = worker->handlers->ep_connect(ep);
-            if (status != UCS_OK) {
-                cw_ep_fail(ep, status);
-            }
+            cw_ep_dial(ep);
             count++;
         }
     }
@@ -375,8 +394,8 @@ unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
 
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn)
 {
-    if (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER && conn->iface->transport->watch != NULL) {
-        conn->iface->transport->watch(conn);
+    if (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) {
+        cw_lane_watch(conn);
     }
 }
 
@@ -384,6 +403,8 @@ void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn)
 {
     cw_ep_watch(ep, conn);
     ep->conn = conn;
+    free(ep->end);
+    ep->end = NULL;
     cw_ep_set_state(ep, CW_EP_OPEN);
     cw_proto_info_print(ep);
     cw_ep_reap_later(ep);
@@ -398,11 +419,22 @@ void cw_ep_reap_later(struct ucp_ep *ep)
     }
 }
 
+/* What the transport knows about the end of a connection of the endpoint. */
+static void take_end(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    if (conn != NULL && conn->end != NULL) {
+        free(ep->end);
+        ep->end   = conn->end;
+        conn->end = NULL;
+    }
+}
+
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status)
 {
     if (ep->state == CW_EP_FAILED) {
         return;
     }
+    take_end(ep, ep->conn);
     cw_ep_set_state(ep, CW_EP_FAILED);
     cw_count(ep->worker, CW_COUNT_EPS_FAILED, 1);
     if (cw_unlikely(ep->worker->trace != NULL)) {
@@ -430,16 +462,17 @@ static void close_conn(struct cw_conn **conn_p)
 
     if (conn != NULL) {
         *conn_p = NULL;
-        conn->iface->transport->close_conn(conn); /* completes what the transport still held */
+        cw_lane_close(conn); /* completes what the transport still held */
     }
 }
 
 static void close_old_conns(struct ucp_ep *ep)
 {
-    unsigned i;
+    struct cw_conn *conn;
 
-    for (i = 0; i < sizeof(ep->old_conns) / sizeof(ep->old_conns[0]); i++) {
-        close_conn(&ep->old_conns[i]);
+    while ((conn = ep->old_conns) != NULL) {
+        ep->old_conns = conn->next_old;
+        cw_lane_close(conn);
     }
 }
 
@@ -455,16 +488,41 @@ static void close_conns(struct ucp_ep *ep)
 
 void cw_ep_drop_conn(struct ucp_ep *ep)
 {
-    unsigned i = 0;
-
-    /* each interface is dialled once at most, so a free place is always found */
-    while (ep->old_conns[i] != NULL) {
-        i++;
-        assert(i < sizeof(ep->old_conns) / sizeof(ep->old_conns[0]));
+    take_end(ep, ep->conn);
+    if (ep->conn != NULL) {
+        ep->conn->next_old = ep->old_conns;
+        ep->old_conns      = ep->conn;
+        ep->conn           = NULL;
     }
-    ep->old_conns[i] = ep->conn;
-    ep->conn         = NULL;
     cw_ep_reap_later(ep);
+}
+
+static const char *advice(ucs_status_t status)
+{
+    switch (status) {
+    case UCS_ERR_CONNECTION_RESET:
+        return "what the peer's process wrote last may tell why it ended";
+    case UCS_ERR_ENDPOINT_TIMEOUT:
+        return "see whether its machine is up and the network between carries packets of every size";
+    case UCS_ERR_UNREACHABLE:
+    case UCS_ERR_NOT_CONNECTED:
+        return "see whether its process lives, and whether a firewall lets it be reached";
+    default:
+        return "the lines before this one may tell more";
+    }
+}
+
+/* Nobody else tells of it. In mode NONE the program cannot know, so a person has to. */
+static void log_failure(const struct ucp_ep *ep)
+{
+    enum cw_log_level level = (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_WARN;
+
+    level = ep->peer_closed ? CW_LOG_DIAG : level;
+    cw_log(level,
+           "endpoint %p to worker %016llx failed: %s%s%s; this will not be handled since no error callback is "
+           "installed; %s",
+           (void *)(uintptr_t)ep, (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status),
+           (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep->status));
 }
 
 /* ERR-4, ERR-5: once, from progress, not after close. In mode NONE the orderly end of the peer is no error (ERR-20). */
@@ -480,9 +538,7 @@ static void report_failure(struct ucp_ep *ep)
         ep->err_cb(ep->user_data, ep, ep->status);
         return;
     }
-    cw_log((ep->err_mode == UCP_ERR_HANDLING_MODE_PEER && !ep->peer_closed) ? CW_LOG_ERROR : CW_LOG_DIAG,
-           "endpoint %p to worker %016llx failed: %s; this will not be handled since no error callback is installed",
-           (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), ucs_status_string(ep->status));
+    log_failure(ep);
 }
 
 /* Nobody holds the handle and nothing can come from the peer that the program would see. */
@@ -518,6 +574,7 @@ static void ep_free(struct ucp_ep *ep)
         free(peer);
     }
     free(ep->meeting);
+    free(ep->end);
     free(ep);
 }
 
@@ -545,7 +602,10 @@ static void retire(struct ucp_ep *ep)
 static void reap(struct ucp_ep *ep)
 {
     close_old_conns(ep);
-    if (ep->state == CW_EP_OPEN) {
+    if (ep->state == CW_EP_OPEN && ep->tries_held) {
+        ep->tries_held = 0;
+        cw_ep_release_held(ep);
+    } else if (ep->state == CW_EP_OPEN) {
         cw_ep_drain(ep);
     } else if (ep->state == CW_EP_FAILED) {
         close_conns(ep);
@@ -564,15 +624,40 @@ static void reap(struct ucp_ep *ep)
     }
 }
 
+/* Only a connection tells whether the peer lives, so an endpoint with error handling gets one although nothing was sent
+ * yet. One whose peer has dialled meanwhile has it. */
+static int should_dial(const struct ucp_ep *ep)
+{
+    return ep->state == CW_EP_IDLE && ep->user && ep->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+}
+
+/* The rest comes first in the next round: dials cost system calls, and meanwhile peers may dial by themselves. */
+static void put_off(struct ucp_worker *worker, struct cw_list *rest)
+{
+    cw_list_splice_tail(rest, &worker->reap);
+    cw_list_splice_tail(&worker->reap, rest);
+    worker->todo = 1;
+}
+
 unsigned cw_ep_reap_all(struct ucp_worker *worker)
 {
     struct cw_list todo, *link;
-    unsigned count = 0;
+    unsigned count = 0, dials = 0;
+    struct ucp_ep *ep;
 
     cw_list_init(&todo);
     cw_list_splice_tail(&todo, &worker->reap);
     while ((link = cw_list_pop_head(&todo)) != NULL) {
-        reap(cw_container_of(link, struct ucp_ep, reap_link));
+        ep = cw_container_of(link, struct ucp_ep, reap_link);
+        if (should_dial(ep)) {
+            if (dials++ == DIALS_PER_ROUND) {
+                cw_list_add_head(&todo, link);
+                put_off(worker, &todo);
+                break;
+            }
+            cw_ep_dial(ep);
+        }
+        reap(ep);
         count++;
     }
     return count;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Endpoints. An endpoint is one end of a connection between two workers; the n-th endpoint that A makes to B and the
- * n-th that B makes to A are the two ends of one connection (EP-7). It connects when the first operation needs it.
+ * n-th that B makes to A are the two ends of one connection (EP-7). It connects when the first operation needs it; with
+ * error handling in the next progress, for a receiver is to learn of its peer's death, too (ERR-2).
  *
  *      IDLE --first operation--> DIALING --accepted--> OPEN --peer gone, protocol error--> FAILED
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
@@ -19,6 +20,7 @@
 #include "base/area.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "core/lane.h"
 #include "core/worker.h"
 #include "os/net.h"
 
@@ -29,7 +31,8 @@ struct cw_peer {
     struct cw_hash_link link;           /* worker->peers, key: uid */
     uint32_t references;                /* endpoints */
     uint32_t next_number;               /* of the next endpoint that our program creates to it */
-    uint32_t address_length;            /* 0: known from its hello only */
+    uint16_t address_length;            /* 0: known from its hello only */
+    uint8_t direct;                     /* the program has a key of its memory by which loads and stores reach it */
     uint8_t address[];
 };
 
@@ -63,23 +66,19 @@ struct ucp_ep {
     uint8_t close_sent;
     uint8_t error_reported;
     uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
-    uint8_t placing_is_ours;            /* op/incoming: and we have to free it */
     uint8_t gathers;                    /* a batch of the connection is open until the next progress */
-    uint8_t tried_ifaces;               /* bit i: worker->ifaces[i] was dialled */
+    uint8_t tries_held;                 /* the next progress tries what is on `held` */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
-    uint32_t next_message_id;
-    uint32_t board_generation;          /* op/fetch: of the last transfer with a board */
-    uint16_t boards_used;               /* likewise: bit per board */
-    uint16_t num_copying;               /* likewise: transfers of which shares are left for us */
-    uint32_t fences;                    /* op/rma: those that active messages have to wait for */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
+    uint32_t tried_path;                /* the last path that was dialled (connect/path.h); 0: none */
     uint32_t turn;                      /* bytes of user memory that were sent since the queue was last drained */
+    uint32_t spent;                     /* cw_ep_spend, in the round of progress that is ... */
+    uint64_t spent_round;
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
                                          * moves, the connection by which it met the server */
     struct cw_meeting *meeting;         /* NULL: made by worker address */
-    /* dials that failed or lost against the peer's; closed by the next reap */
-    struct cw_conn *old_conns[CW_MAX_IFACES + 1];
+    struct cw_conn *old_conns;          /* dials that failed or lost against the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
     void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
@@ -87,22 +86,10 @@ struct ucp_ep {
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    struct cw_list receiving;           /* op/incoming.h: what is expected from the peer, of any number; ... */
-    struct cw_list partial;             /* ... that among which packets look for what they belong to; ... */
-    struct cw_list stored;              /* ... and what is complete, but was not received by the program */
     uint64_t sent_round;                /* worker->round of the last send that went out alone */
-    uint64_t announced_round;           /* likewise of an announcement */
-    uint64_t eager_flying;              /* op/credit.h: sent, but not let go of by the peer; let go of, in all */
-    uint64_t eager_acked;
-    uint64_t short_round;               /* worker->round, and one more, in which credit ran out; 0: it came since */
-    uint64_t eager_unread;              /* arrived and kept; let go of here, what the peer was told of and what not */
-    uint64_t eager_told;
-    uint64_t eager_untold;
     uint64_t kept;                      /* core/ep_kept.h: bytes that the peer makes us keep */
-    char *placing;                      /* op/incoming: where the transport writes the next bytes of a message */
-    struct cw_stream *stream;           /* op/: made at first use */
-    struct cw_rma *rma;                 /* likewise */
-    struct cw_reach *reach;             /* likewise */
+    char *end;                          /* how its last connection ended, for the log; NULL: not known */
+    /* the state of op/ follows (struct cw_worker_handlers) */
 };
 
 static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
@@ -124,14 +111,12 @@ struct ucp_ep *cw_ep_find(struct ucp_worker *worker, uint64_t peer_uid, uint32_t
 /* Makes an endpoint; no system call, no message. Takes a reference on the peer. NULL: no memory. */
 struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32_t number);
 
-/* ucp_ep_create for a worker address that was decoded: adopts what the peer opened already, or makes an idle endpoint
- * (EP-7, EP-8, EP-9). */
+/* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one (EP-7, EP-8, EP-9). */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
 /* The program gets the handle: flags, error callback and user data, of those that the mask names. */
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);
-
 /* Error callback and user data, of those that the mask names (EP-6, EP-37). */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
@@ -177,6 +162,10 @@ static inline void cw_ep_waited(struct cw_request *request)
     }
 }
 
+/* Starts to connect an idle endpoint, which fails if that cannot be. */
+void cw_ep_dial(struct ucp_ep *ep);
+/* Somebody accepts the connection that is dialled: flushes that wait for that end (ep_close.c). */
+void cw_ep_reached(struct ucp_ep *ep);
 /* Puts a request behind everything that was posted before and starts to connect if need be. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
@@ -219,14 +208,13 @@ static inline int cw_ep_gathers(const struct ucp_ep *ep)
 /* From here on until progress, or until it is ended. */
 void cw_ep_gather(struct ucp_ep *ep);
 void cw_ep_gather_end(struct ucp_ep *ep);
-/* Sends what follows another one without progress between, as its answer says. CW_AGAIN: it goes to the queue, sent or
- * not. */
+/* Sends what follows another one without progress between. CW_AGAIN: it goes to the queue, sent or not. */
 ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request);
 
 /* A send went out alone. */
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 {
-    if (ep->conn->iface->transport->batch != NULL) {
+    if (cw_lane_batches(ep->conn)) {
         ep->sent_round = ep->worker->round;
     }
 }
@@ -234,14 +222,15 @@ static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 /* So many bytes may be sent before what comes from the peer gets its turn. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep);
 
-/* Runs pending requests as far as the transport takes them, or until they have had their turn: then progress goes on
- * with them. */
+/* Runs pending requests as far as the transport takes them, or for their turn: then progress goes on with them. */
 void cw_ep_drain(struct ucp_ep *ep);
 /* As far as the transport takes them. */
 void cw_ep_drain_all(struct ucp_ep *ep);
 
-/* The peer gave credit: held requests are tried again, before all others. */
+/* What held requests wait for may have come: they are tried again, before all others. */
 void cw_ep_release_held(struct ucp_ep *ep);
+/* Likewise, by progress, once for however many of them. */
+void cw_ep_release_held_later(struct ucp_ep *ep);
 
 /* The one place where the state changes, so that the worker knows how many are on their way. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
@@ -249,11 +238,12 @@ void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
 /* Dials again for those who wait for their peer's dial: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
 
+/* Whether a request, or something that has begun to come, waits for the peer. */
+int cw_ep_awaits(const struct ucp_ep *ep);
 /* Has the transport watch whether the peer lives, if the endpoint has error handling. */
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 
-/* The connection is there. Queued requests go out in the reap round of this progress, when the transport has sent its
- * reply. */
+/* The connection is there. Queued requests go out in the reap round of this progress, behind the transport's reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
 /* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
@@ -261,16 +251,14 @@ void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 /* The current connection attempt is over: its connection is closed by the next reap. Safe in upcalls. */
 void cw_ep_drop_conn(struct ucp_ep *ep);
 
-/* Closes failed or abandoned connections, frees endpoints that nobody needs. Called by progress, outside of upcalls.
- * Returns work done. */
+/* What was put off until no transport is on the stack: see cw_ep_reap_later. Called by progress. Returns work done. */
 unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);
 
 #define CW_CONTROL_MAX 64u
 
-/* Sends a packet of 8 to CW_CONTROL_MAX bytes in its turn; the endpoint fails if it cannot. For answers that the
- * protocol owes. */
+/* Sends an answer of 8 to CW_CONTROL_MAX bytes that the protocol owes, in its turn; the endpoint fails if it cannot. */
 void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* Its two halves. Whether it was sent (or the connection broke, and `closed` follows) ... */
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);

@@ -55,13 +55,6 @@ static void flush_release(struct cw_request *request)
     cw_list_remove(&state->remote.link);
 }
 
-static ucs_status_t conn_flush(const struct ucp_ep *ep, struct cw_completion *completion)
-{
-    const struct cw_transport *transport = ep->conn->iface->transport;
-
-    return (transport->flush == NULL) ? UCS_OK : transport->flush(ep->conn, completion);
-}
-
 static ucs_status_t flush_send(struct cw_request *request)
 {
     struct flush_state *state = cw_request_state(request);
@@ -70,7 +63,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     if (!cw_list_empty(&request->ep->held)) {
         return CW_HOLD; /* they were posted before (FLU-1) */
     }
-    status = conn_flush(request->ep, &state->completion);
+    status = cw_lane_flush(request->ep->conn, &state->completion);
     if (status == UCS_OK) {
         state->sent = 1;
         status      = state->remote_waits ? UCS_INPROGRESS : state->status;
@@ -80,7 +73,7 @@ static ucs_status_t flush_send(struct cw_request *request)
 
 static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
 {
-    return ep->conn->iface->transport->send_short(ep->conn, (uint8_t)id, 0, NULL, 0);
+    return cw_lane_send_short(ep->conn, (uint8_t)id, 0, NULL, 0);
 }
 
 /* A connection that cannot be sent on is over, and `closed` follows once everything was read that the peer said before,
@@ -186,22 +179,64 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
 }
 
 /* Nothing of it is under way: no request is needed to find that out. */
-static int is_idle(const struct ucp_ep *ep)
+static CW_INLINE int is_unused(const struct ucp_ep *ep)
 {
-    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy &&
-           (ep->state != CW_EP_OPEN || conn_flush(ep, NULL) == UCS_OK);
+    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy;
+}
+
+static CW_INLINE int is_idle(const struct ucp_ep *ep)
+{
+    return is_unused(ep) && (ep->state != CW_EP_OPEN || cw_lane_flush(ep->conn, NULL) == UCS_OK);
+}
+
+/* The peer, or its system, has answered. */
+static int is_reached(const struct ucp_ep *ep)
+{
+    return ep->state == CW_EP_WAITING || (ep->conn != NULL && !cw_lane_is_unseen(ep->conn));
+}
+
+/* There is no connection yet. If nothing was posted, who asks wants to know whether the peer is there (FLU-5). With
+ * error handling that takes the connection, without it is enough that somebody accepts one, for then a peer that
+ * computes holds nobody up. Direct stores are complete, and need none (RMA-9). */
+static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
+{
+    const int unused = is_unused(ep);
+
+    if (unused && ep->peer->direct && ep->state != CW_EP_FAILED) {
+        return NULL;
+    }
+    if (ep->state == CW_EP_IDLE) {
+        cw_ep_dial(ep);
+    }
+    if (ep->state == CW_EP_FAILED) {
+        return UCS_STATUS_PTR(ep->status);
+    }
+    return (unused && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && ep->meeting == NULL && is_reached(ep)) ?
+           NULL : start(ep, param, flush_send, 1);
+}
+
+void cw_ep_reached(struct ucp_ep *ep)
+{
+    struct cw_request *request;
+
+    while (ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && !cw_list_empty(&ep->pending)) {
+        request = cw_list_head(&ep->pending, struct cw_request, link);
+        if (request->send != flush_send) {
+            break;
+        }
+        cw_list_remove(&request->link);
+        cw_ep_waited(request);
+        cw_request_complete(request, UCS_OK);
+    }
 }
 
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     __atomic_thread_fence(__ATOMIC_RELEASE); /* direct stores come before whatever tells the peer of them */
-    if (ep->state == CW_EP_FAILED) {
-        return UCS_STATUS_PTR(ep->status);
+    if (cw_unlikely(ep->state != CW_EP_OPEN)) {
+        return flush_unopened(ep, param);
     }
-    if (is_idle(ep)) {
-        return NULL;
-    }
-    return start(ep, param, flush_send, 1);
+    return cw_likely(is_idle(ep)) ? NULL : start(ep, param, flush_send, 1);
 }
 
 /* CLS-1. Receives of the endpoint end in here (CLS-12). */
@@ -218,8 +253,9 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     struct cw_list *link;
 
     if (ep->err_mode != UCP_ERR_HANDLING_MODE_PEER) {
-        cw_error("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with "
-                 "a flush", (void *)ep);
+        /* The status tells it. Programs try this first for any endpoint, and then close with a flush. */
+        cw_diag("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with "
+                "a flush", (void *)ep);
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
     }
     drop_handle(ep);
@@ -237,6 +273,24 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     }
     cw_ep_reap_later(ep);
     return NULL;
+}
+
+/* Sends CLOSE in its turn, and nobody waits for it. */
+static void close_unasked(struct ucp_ep *ep)
+{
+    ucs_status_ptr_t result = start(ep, NULL, close_send, 0);
+
+    if (UCS_PTR_IS_PTR(result)) {
+        cw_request_release(cw_request_of(result), 0);
+    }
+}
+
+/* Still on its way to a peer for which there is nothing yet. Its close has nothing to deliver (CLS-4), so it does not
+ * wait for a peer that may make no progress any more (CLS-19). The dial goes on: the peer may have taken it, for an
+ * endpoint of its own that is to stay. */
+static int connects_unasked(const struct ucp_ep *ep)
+{
+    return (ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING) && ep->meeting == NULL && is_idle(ep);
 }
 
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force)
@@ -257,6 +311,9 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
     } else if (ep->state == CW_EP_IDLE) {
         result = NULL;
         cw_ep_reap_later(ep);
+    } else if (connects_unasked(ep)) {
+        result = NULL;
+        close_unasked(ep);
     } else {
         result = start(ep, param, close_send, 0);
     }
@@ -265,8 +322,6 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
 
 void cw_ep_peer_closed(struct ucp_ep *ep)
 {
-    ucs_status_ptr_t result;
-
     ep->peer_closed = 1;
     if (ep->meeting != NULL && ep->user) {
         cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* ERR-20 */
@@ -274,10 +329,7 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
     }
     if (!ep->user && !ep->unread && !ep->close_sent && ep->state == CW_EP_OPEN) {
         /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
-        result = start(ep, NULL, close_send, 0);
-        if (UCS_PTR_IS_PTR(result)) {
-            cw_request_release(cw_request_of(result), 0);
-        }
+        close_unasked(ep);
     }
     cw_ep_unused(ep);
 }
@@ -322,15 +374,11 @@ static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
  * so a flush of thousands of endpoints that owe nothing looks at none of them. */
 static void ask_transports(struct ucp_worker *worker)
 {
-    const struct cw_transport *transport;
     struct ucp_ep *ep;
     int owes = 0;
 
     for (unsigned i = 0; i < worker->num_ifaces; i++) {
-        transport = worker->ifaces[i]->transport;
-        if (transport->flush != NULL) {
-            owes |= transport->owes == NULL || transport->owes(worker->ifaces[i]);
-        }
+        owes |= cw_iface_owes(worker->ifaces[i]);
     }
     if (owes) {
         cw_list_for_each(ep, &worker->eps, struct ucp_ep, link) {

@@ -33,9 +33,9 @@ static ucs_status_t send_now(struct ucp_ep *ep, struct control_state *state)
     size_t payload       = state->length - sizeof(uint64_t);
 
     if (payload <= conn->iface->limits.max_short) {
-        return conn->iface->transport->send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
+        return cw_lane_send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
     }
-    return conn->iface->transport->send_bcopy(conn, state->id, state->length, pack_control, state);
+    return cw_lane_send_bcopy(conn, state->id, state->length, pack_control, state);
 }
 
 static ucs_status_t control_send(struct cw_request *request)

@@ -97,6 +97,20 @@ static uint64_t new_token(const struct cw_mem_table *table)
     return token;
 }
 
+/* Its key is complete but for the part of its domain. */
+static void publish(struct ucp_mem *mem)
+{
+    const struct cw_md_label label = cw_mem_label(&mem->key);
+    struct cw_md_part part;
+
+    if (mem->memory.ptr != NULL && mem->md->publish(&mem->memory, &label, &part)) {
+        mem->key.flags |= CW_KEY_SHARED;
+        mem->key.system = part.system;
+        mem->key.pid    = part.pid;
+        mem->key.fd     = part.fd;
+    }
+}
+
 ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     cw_list_init(&mem->pins);
@@ -108,13 +122,9 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
             return UCS_ERR_NO_MEMORY;
         }
         mem->key.token  = new_token(table);
-        mem->key.beacon = (uintptr_t)mem->beacon;
+        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* no copies, then */
         cw_hash_add(&table->regions, &mem->link, mem->key.token);
-        if (mem->memory.trailer != NULL) {
-            mem->memory.trailer[CW_TRAILER_ADDRESS] = mem->key.address;
-            mem->memory.trailer[CW_TRAILER_RIGHTS]  = mem->key.rights;
-            __atomic_store_n(&mem->memory.trailer[CW_TRAILER_BEACON], mem->key.token, __ATOMIC_RELEASE);
-        }
+        publish(mem);
         __atomic_store_n(mem->beacon, mem->key.token, __ATOMIC_RELEASE);
     }
     cw_list_add_tail(&table->all, &mem->all_link);
@@ -125,14 +135,16 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
 /* From here on nothing reaches the region with a key. Table locked. */
 static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 {
+    const struct cw_md_part part = cw_mem_part(&mem->key);
+
     mem->dead = 1;
     if (mem->key.length == 0) {
         return;
     }
     cw_hash_remove(&table->regions, &mem->link);
     __atomic_store_n(mem->beacon, 0, __ATOMIC_RELEASE);
-    if (mem->memory.trailer != NULL && mem->key.pid == cw_memory_process()) { /* it is not a forked child's */
-        __atomic_store_n(&mem->memory.trailer[CW_TRAILER_BEACON], 0, __ATOMIC_RELEASE);
+    if (mem->memory.ptr != NULL) {
+        mem->md->withdraw(&mem->memory, &part);
     }
     beacon_give_back(table, mem->beacon);
 }
@@ -140,10 +152,11 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     if (mem->memory.ptr != NULL) {
-        cw_memory_release(&mem->memory);
-    }
-    if (mem->mapping != NULL) {
+        mem->md->release(&mem->memory);
+    } else if (mem->mapping != NULL) {
         cw_mapping_put(table, mem->mapping);
+    } else if (mem->key.length > 0) {
+        mem->md->dereg((void *)(uintptr_t)mem->key.address, mem->key.length);
     }
     free(mem);
 }
@@ -186,7 +199,7 @@ ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr)
         attr->length = mem->key.length;
     }
     if (attr->field_mask & UCP_MEM_ATTR_FIELD_MEM_TYPE) {
-        attr->mem_type = UCS_MEMORY_TYPE_HOST;
+        attr->mem_type = (ucs_memory_type_t)mem->memory_type;
     }
     return UCS_OK;
 }
@@ -204,6 +217,12 @@ int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length)
     return length == 0 || holds(mem, (uintptr_t)buffer, length);
 }
 
+ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem)
+{
+    return (ucs_memory_type_t)mem->memory_type;
+}
+
+/* *mem_p is also set when the answer is UCS_ERR_UNSUPPORTED. */
 static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint64_t address, uint64_t length,
                          unsigned rights, struct ucp_mem **mem_p)
 {
@@ -217,10 +236,10 @@ static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint6
     if (!holds(mem, address, length)) {
         return UCS_ERR_INVALID_ADDR;
     }
-    if ((mem->key.rights & rights) != rights) {
-        return UCS_ERR_INVALID_PARAM;
-    }
     *mem_p = mem;
+    if (cw_unlikely((mem->direct & rights) != rights)) {
+        return ((mem->key.rights & rights) == rights) ? UCS_ERR_UNSUPPORTED : UCS_ERR_INVALID_PARAM;
+    }
     return UCS_OK;
 }
 
@@ -250,14 +269,18 @@ ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t ad
                         struct ucp_ep *ep, struct cw_mem_pin *pin, void **ptr_p)
 {
     struct cw_mem_table *table = context->memory;
+    struct ucp_mem *mem;
     ucs_status_t status;
 
     pin->mem = NULL;
     pin->ep  = ep;
     cw_lock_enter(&table->lock);
-    status = find(table, token, address, length, rights, &pin->mem);
+    status = find(table, token, address, length, rights, &mem);
+    status = (status == UCS_ERR_UNSUPPORTED) ? UCS_OK : status;
     if (status == UCS_OK) {
-        cw_list_add_tail(&pin->mem->pins, &pin->link);
+        pin->mem         = mem;
+        pin->memory_type = (ucs_memory_type_t)mem->memory_type;
+        cw_list_add_tail(&mem->pins, &pin->link);
         *ptr_p = (void *)(uintptr_t)address;
     }
     cw_lock_leave(&table->lock);
@@ -301,8 +324,8 @@ static struct cw_mem_pin *breakable_pin(const struct ucp_context *context, struc
 
 static void abandon_conn(struct cw_conn *conn)
 {
-    if (conn != NULL && conn->iface->transport->abandon != NULL) {
-        conn->iface->transport->abandon(conn);
+    if (conn != NULL) {
+        cw_lane_abandon(conn);
     }
 }
 

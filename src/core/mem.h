@@ -33,6 +33,8 @@ ucs_status_t cw_mem_advise(struct ucp_mem *mem, const ucp_mem_advise_params_t *p
 void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream);
 /* Whether these bytes lie in the region; of no bytes it is always true. */
 int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
+/* Of which type it is. */
+ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem);
 /* Whether it is the memory of another process, or context, by an exported handle. */
 int cw_mem_is_imported(const struct ucp_mem *mem);
 /* The key of a region; equal at each call (KEY-2). */
@@ -47,7 +49,8 @@ ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPOR
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
  * (CW_KEY_*). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks, no other calls
  * of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
- * UCS_ERR_INVALID_PARAM: no right.
+ * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
+ * cw_mem_pin and cw_mem_copy.
  */
 ucs_status_t cw_mem_enter(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length,
                           unsigned rights, void **ptr_p);
@@ -58,9 +61,10 @@ struct cw_mem_pin {
     struct cw_list link;
     struct ucp_mem *mem;            /* NULL: not pinned */
     struct ucp_ep *ep;              /* whose connection uses it */
+    ucs_memory_type_t memory_type;
 };
 
-/* As cw_mem_enter, without the lock afterwards. */
+/* As cw_mem_enter, without the lock afterwards, and of memory of any type: pin->memory_type. */
 ucs_status_t cw_mem_pin(struct ucp_context *context, uint64_t token, uint64_t address, uint64_t length, unsigned rights,
                         struct ucp_ep *ep, struct cw_mem_pin *pin, void **ptr_p);
 /* Nothing happens to a pin that holds nothing. */
@@ -74,6 +78,9 @@ void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin);
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
                            const uint64_t **beacon_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
+/* Whether its owner can take pages of it away for which the system may have no others: who touches them then is
+ * killed. So it is with reserved huge pages. */
+int cw_mem_may_vanish(const struct cw_mapping *mapping);
 
 /* Whether the range lies in memory that the library allocated and that others can map; its key then. */
 int cw_mem_find_shared(struct ucp_context *context, const void *ptr, size_t length, struct cw_key *key);

@@ -6,9 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "core/mem_table.h"
-#include "os/host.h"
 
 static int names_the_same(const struct cw_key *first, const struct cw_key *second)
 {
@@ -32,33 +30,21 @@ static struct cw_mapping *known(const struct cw_mem_table *table, const struct c
     return NULL;
 }
 
-static int confirms(const struct cw_memory *memory, const struct cw_key *key)
-{
-    return __atomic_load_n(&memory->trailer[CW_TRAILER_BEACON], __ATOMIC_ACQUIRE) == key->token &&
-           memory->trailer[CW_TRAILER_ADDRESS] == key->address && memory->trailer[CW_TRAILER_RIGHTS] == key->rights;
-}
-
 static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **mapping_p)
 {
-    struct cw_mapping *mapping;
-    struct cw_memory memory;
+    const struct cw_md_label label = cw_mem_label(key);
+    const struct cw_md_part part   = cw_mem_part(key);
+    struct cw_mapping *mapping     = calloc(1, sizeof(*mapping));
     ucs_status_t status;
 
-    if (key->system != cw_host_pidns_id()) {
+    if (mapping == NULL) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = cw_memory_open(key->pid, key->fd, key->length, &memory);
+    status = cw_md_host.attach(&part, &label, key->length, &mapping->memory, &mapping->beacon);
     if (status != UCS_OK) {
+        free(mapping);
         return status;
     }
-    mapping = calloc(1, sizeof(*mapping));
-    if (mapping == NULL || !confirms(&memory, key)) {
-        cw_debug("memory of process %u is not the one that the key names", key->pid);
-        cw_memory_release(&memory);
-        free(mapping);
-        return UCS_ERR_UNREACHABLE;
-    }
-    mapping->memory     = memory;
     mapping->key        = *key;
     mapping->references = 1;
     *mapping_p          = mapping;
@@ -67,7 +53,7 @@ static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **ma
 
 static void mapping_free(struct cw_mapping *mapping)
 {
-    cw_memory_release(&mapping->memory);
+    cw_md_host.release(&mapping->memory);
     free(mapping);
 }
 
@@ -136,6 +122,13 @@ void cw_mapping_free_all(struct cw_mem_table *table)
     }
 }
 
+/* Whether all of it is equal, also where the memory is to be found. */
+static int is_same_key(const struct cw_key *first, const struct cw_key *second)
+{
+    return names_the_same(first, second) && first->beacon == second->beacon && first->flags == second->flags &&
+           first->system == second->system && first->pid == second->pid && first->fd == second->fd;
+}
+
 /* Our own region: UCS_OK, or UCS_ERR_UNREACHABLE if the key contradicts it; UCS_ERR_NO_ELEM: not ours. */
 static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *key, char **local_p,
                                const uint64_t **beacon_p)
@@ -149,7 +142,7 @@ static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *
     if (link != NULL) {
         mem    = cw_container_of(link, struct ucp_mem, link);
         status = UCS_ERR_UNREACHABLE;
-        if (names_the_same(&mem->key, key)) {
+        if (is_same_key(&mem->key, key) && mem->memory_type == UCS_MEMORY_TYPE_HOST) {
             *local_p  = (char *)(uintptr_t)key->address;
             *beacon_p = mem->beacon;
             status    = UCS_OK;
@@ -178,9 +171,14 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
         return status;
     }
     *local_p   = mapping->memory.ptr;
-    *beacon_p  = &mapping->memory.trailer[CW_TRAILER_BEACON];
+    *beacon_p  = mapping->beacon;
     *mapping_p = mapping;
     return UCS_OK;
+}
+
+int cw_mem_may_vanish(const struct cw_mapping *mapping)
+{
+    return mapping->memory.page != cw_memory_page();
 }
 
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping)

@@ -11,8 +11,9 @@
 
 #include "base/log.h"
 #include "core/config_number.h"
+#include "core/config_value.h"
 #include "core/mem_table.h"
-#include "os/host.h"
+#include "mem/registry.h"
 
 #define HUGE_WORTH ((size_t)16 << 20) /* from here on the trailer's huge page does not count */
 
@@ -33,12 +34,12 @@ static ucs_status_t allocate_huge_first(struct cw_memory_wish *wish, int mode, s
 
     if (mode != CW_NO && wish->length >= least) {
         wish->huge = CW_MEMORY_RESERVED;
-        if (cw_memory_allocate(wish, memory) == UCS_OK) {
+        if (cw_md_host.allocate(wish, memory) == UCS_OK) {
             return UCS_OK;
         }
     }
     wish->huge = (mode == CW_NO) ? CW_MEMORY_SMALL : CW_MEMORY_TRANSPARENT;
-    return cw_memory_allocate(wish, memory);
+    return cw_md_host.allocate(wish, memory);
 }
 
 static ucs_status_t try_method(const struct ucp_context *context, const char *method, struct cw_memory_wish *wish,
@@ -54,7 +55,19 @@ static ucs_status_t try_method(const struct ucp_context *context, const char *me
     if (strncmp(method, "md:", 3) == 0 || (wish->huge == CW_MEMORY_TRANSPARENT && wish->length < HUGE_WORTH / 8)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return cw_memory_allocate(wish, memory);
+    return cw_md_host.allocate(wish, memory);
+}
+
+static ucs_status_t allocate_device(const struct cw_memory_wish *wish, struct ucp_mem *mem)
+{
+    if (wish->fixed || mem->md->allocate(wish, &mem->memory) != UCS_OK) {
+        mem->memory.ptr = NULL;
+        cw_error("cannot allocate %zu bytes of memory domain %s: %s", wish->length, mem->md->name,
+                 wish->fixed ? "it chooses the addresses itself, without UCP_MEM_MAP_FIXED" : "it has no more");
+        return UCS_ERR_NO_MEMORY;
+    }
+    mem->method = mem->md->name;
+    return UCS_OK;
 }
 
 static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory_wish *wish, struct ucp_mem *mem)
@@ -78,20 +91,6 @@ static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory
                  "methods", wish->length);
     }
     return UCS_ERR_NO_MEMORY;
-}
-
-static void set_allocated_key(struct ucp_mem *mem)
-{
-    struct cw_key *key = &mem->key;
-
-    key->address = (uintptr_t)mem->memory.ptr;
-    key->length  = mem->memory.length;
-    if (mem->memory.trailer != NULL) {
-        key->flags  = CW_KEY_SHARED;
-        key->system = cw_host_pidns_id();
-        key->pid    = cw_memory_process();
-        key->fd     = (uint32_t)mem->memory.fd;
-    }
 }
 
 /* ---- mapping ---- */
@@ -134,11 +133,20 @@ static ucs_status_t refuse(const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Memory of the program's own of the kind RDMA: until 1.13 that number said that the kind is not known (VER-1). */
-static int may_be_host(unsigned memory_type, int allocates)
+/* Which domain the memory belongs to. NULL: none that is there now. */
+static const struct cw_md *domain_of(const struct order *order)
 {
-    return memory_type == UCS_MEMORY_TYPE_HOST || memory_type == UCS_MEMORY_TYPE_UNKNOWN ||
-           (memory_type == UCS_MEMORY_TYPE_RDMA && !allocates);
+    const int allocates    = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
+    ucs_memory_type_t type = (ucs_memory_type_t)order->memory_type;
+
+    /* Until 1.13 the number of RDMA said that the type is not known (VER-1). */
+    if (type == UCS_MEMORY_TYPE_RDMA && !allocates && cw_md_of_type(type) == NULL) {
+        type = UCS_MEMORY_TYPE_UNKNOWN;
+    }
+    if (type == UCS_MEMORY_TYPE_UNKNOWN) {
+        type = (allocates || order->has_exported) ? UCS_MEMORY_TYPE_HOST : cw_md_find(order->address, order->length);
+    }
+    return cw_md_of_type(type);
 }
 
 /* MEM-1, MEM-3, MEM-4, MEM-6, MEM-10, MEM-32 */
@@ -162,9 +170,9 @@ static ucs_status_t check(const struct order *order)
     if (order->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         return refuse("the memory type does not exist");
     }
-    if (!may_be_host(order->memory_type, allocates)) {
-        cw_error("cannot map memory of type %s: only memory of the host is known",
-                 ucs_memory_type_names[order->memory_type]);
+    if (domain_of(order) == NULL) {
+        cw_error("cannot map memory of type %s: no memory domain of this process copies it; map memory of the host",
+                 (order->memory_type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[order->memory_type] : "unknown");
         return UCS_ERR_UNSUPPORTED;
     }
     if (order->length == 0) {
@@ -188,8 +196,8 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
         return refuse("the bytes are no exported handle of this library");
     }
     if (cw_mapping_get(context, &key, &mem->mapping) != UCS_OK) {
-        cw_error("cannot import memory of process %" PRIu32 ": it is gone, on another machine, not ours to open, or "
-                 "UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
+        cw_error("cannot import memory of process %" PRIu32 ": it is gone, on another machine, not ours to open, one "
+                 "of both sees no /proc, or UCX_TLS or UCX_POSIX_USE_PROC_LINK forbids it", key.pid);
         return UCS_ERR_UNREACHABLE;
     }
     mem->method      = "imported";
@@ -216,16 +224,20 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
         return UCS_OK;
     }
     if (order->flags & UCP_MEM_MAP_ALLOCATE) {
-        status = allocate(context, &wish, mem);
-        if (status == UCS_OK) {
-            set_allocated_key(mem);
-        }
+        status = (mem->md == &cw_md_host) ? allocate(context, &wish, mem) : allocate_device(&wish, mem);
+        mem->key.address = (uintptr_t)mem->memory.ptr;
+        mem->key.length  = mem->memory.length;
         return status;
     }
     mem->method      = "the program's";
     mem->key.address = (uintptr_t)order->address;
     mem->key.length  = order->length;
-    return UCS_OK;
+    status           = mem->md->reg(order->address, order->length);
+    if (status != UCS_OK) {
+        cw_error("cannot map %zu bytes at %p: they are not memory of domain %s", order->length, order->address,
+                 mem->md->name);
+    }
+    return status;
 }
 
 int cw_mem_is_imported(const struct ucp_mem *mem)
@@ -248,7 +260,13 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         return UCS_ERR_NO_MEMORY;
     }
     mem->context = context;
+    mem->md      = domain_of(&order);
     status       = obtain(context, &order, mem);
+    if (status == UCS_OK) {
+        mem->memory_type = (uint8_t)((mem->key.length == 0 || mem->md == &cw_md_host) ? UCS_MEMORY_TYPE_HOST :
+                                     mem->md->type_of((void *)(uintptr_t)mem->key.address, mem->key.length));
+        mem->direct      = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights : 0;
+    }
     if (status == UCS_OK) {
         status = cw_mem_register(context->memory, mem);
         if (status != UCS_OK) {
@@ -318,8 +336,8 @@ static int read_spec(const char *spec, size_t *size_p, ucs_memory_type_t *type_p
     if (!cw_number_read_memunits(size, size_p) || *size_p >= SIZE_MAX - 1) {
         return 0; /* the greatest values are inf and auto */
     }
-    for (type = 0; comma != NULL && strcmp(comma + 1, ucs_memory_type_names[type]) != 0; type++) {
-        if (type + 1 == UCS_MEMORY_TYPE_LAST) {
+    for (type = 0; comma != NULL && strcmp(comma + 1, cw_words_memory_type[type]) != 0; type++) {
+        if (cw_words_memory_type[type + 1] == NULL) {
             return 0;
         }
     }

@@ -9,8 +9,8 @@
 
 #include "base/hash.h"
 #include "core/mem.h"
+#include "mem/md.h"
 #include "os/lock.h"
-#include "os/memory.h"
 
 /* Words that hold the token of a region while it is registered: read by peers, at any time. Their pages stay until the
  * context ends, so that a word can be read whatever became of the region. */
@@ -33,24 +33,37 @@ struct ucp_mem {
     struct cw_hash_link link;
     struct cw_list all_link;
     struct ucp_context *context;
+    const struct cw_md *md;
     struct cw_list pins;
     struct cw_key key;          /* token 0: no bytes */
     uint64_t *beacon;
     struct cw_memory memory;    /* what we allocated; ptr NULL: the user's, or imported */
     struct cw_mapping *mapping; /* imported */
     const char *method;         /* how it came about, for people */
+    uint8_t memory_type;        /* ucs_memory_type_t */
+    uint8_t direct;             /* those of the rights of the key that the processor may carry out: 0 where it may not
+                                 * touch the memory */
     uint8_t dead;               /* unmapped; the last pin ends it */
 };
 
 struct cw_mapping {
     struct cw_hash_link link;
     struct cw_memory memory;
+    const uint64_t *beacon;     /* within the memory */
     struct cw_key key;
     unsigned references;
 };
 
-/* Words of the trailer of allocated memory. The others are those of the key, so that a forged one is found out. */
-enum { CW_TRAILER_BEACON, CW_TRAILER_ADDRESS, CW_TRAILER_RIGHTS };
+/* A key as its domain sees it. */
+static inline struct cw_md_part cw_mem_part(const struct cw_key *key)
+{
+    return (struct cw_md_part){.system = key->system, .pid = key->pid, .fd = key->fd};
+}
+
+static inline struct cw_md_label cw_mem_label(const struct cw_key *key)
+{
+    return (struct cw_md_label){.token = key->token, .address = key->address, .rights = key->rights};
+}
 
 /* Enters a new region whose key lacks token and beacon only. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem);

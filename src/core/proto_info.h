@@ -9,17 +9,17 @@
 
 #include "core/ep.h"
 
-/* The operations that have a table. */
-enum cw_proto_operation { CW_PROTO_TAG, CW_PROTO_TAG_FAST, CW_PROTO_AM, CW_PROTO_STREAM, CW_PROTO_OPERATIONS };
-
 /* The name of an operation in texts. */
 const char *cw_proto_name(enum cw_proto_operation operation);
-/* The rows of an operation over an interface; returns how many. */
-unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, enum cw_proto_operation operation,
+/* The rows of an operation over a connection as it is now, or over one that is new (NULL);
+ * returns how many. */
+unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
+                       enum cw_proto_operation operation, enum cw_protocol_data data,
                        struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
-/* The tables of all operations that the features allow, for ucp_ep_print_info (EP-35). */
-void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, FILE *stream);
+/* The tables of all operations that the features allow, for ucp_ep_print_info (EP-35); `conn` as above. */
+void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
+                         FILE *stream);
 
 /* Called when an endpoint is connected; prints once for each interface of a worker. */
 void cw_proto_info_print(const struct ucp_ep *ep);

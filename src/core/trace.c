@@ -10,17 +10,20 @@
 #include "core/ep.h"
 #include "core/worker.h"
 
-/* A transport's table with ours in front. */
+/* The groups of a transport that notes what passes, and behind it those of the interface itself. */
 struct traced {
-    struct cw_transport table;
-    const struct cw_transport *real;
+    struct traced *next;
+    struct cw_transport transport;
+    struct cw_transport_packets packets;
+    const struct cw_transport *real_transport;
+    const struct cw_transport_packets *real;
 };
 
 struct cw_trace {
     struct cw_trace_ring *ring;
     struct cw_upcalls upcalls;
     int sleeps;
-    struct traced transports[CW_MAX_IFACES];
+    struct traced *ifaces;  /* list */
 };
 
 static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
@@ -89,9 +92,14 @@ static void note_packet(const struct cw_conn *conn, enum cw_trace_kind kind, uin
     note(ep->worker, &event);
 }
 
-static const struct cw_transport *real_of(const struct cw_iface *iface)
+static const struct traced *traced_of(const struct cw_iface *iface)
 {
-    return cw_container_of(iface->transport, const struct traced, table)->real;
+    return cw_container_of(iface->packets, const struct traced, packets);
+}
+
+static const struct cw_transport_packets *real_of(const struct cw_iface *iface)
+{
+    return traced_of(iface)->real;
 }
 
 static ucs_status_t trace_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,
@@ -150,7 +158,7 @@ static unsigned trace_progress(struct cw_iface *iface)
         worker->trace->sleeps = 0;
         note(worker, &event);
     }
-    return real_of(iface)->progress(iface);
+    return traced_of(iface)->real_transport->progress(iface);
 }
 
 static void trace_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
@@ -202,6 +210,12 @@ void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events)
 
 void cw_trace_close(struct ucp_worker *worker)
 {
+    struct traced *traced;
+
+    while (worker->trace != NULL && (traced = worker->trace->ifaces) != NULL) {
+        worker->trace->ifaces = traced->next;
+        free(traced);
+    }
     free(worker->trace);
     worker->trace = NULL;
 }
@@ -211,29 +225,32 @@ const struct cw_upcalls *cw_trace_upcalls(const struct ucp_worker *worker)
     return &worker->trace->upcalls;
 }
 
-void cw_trace_iface(struct ucp_worker *worker, unsigned index)
+void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface)
 {
-    struct traced *traced  = &worker->trace->transports[index];
-    struct cw_iface *iface = worker->ifaces[index];
+    struct traced *traced = calloc(1, sizeof(*traced));
 
-    traced->real             = iface->transport;
-    traced->table            = *iface->transport;
-    traced->table.progress   = trace_progress;
-    traced->table.send_short = trace_send_short;
-    traced->table.send_bcopy = trace_send_bcopy;
-    if (traced->table.send_zcopy != NULL) {
-        traced->table.send_zcopy = trace_send_zcopy;
+    if (traced == NULL) {
+        cw_warn("no memory to keep the packets of %s by worker %s (UCX_TRACE)", cw_iface_name(iface), worker->name);
+        return;
     }
-    if (traced->table.send_placed != NULL) {
-        traced->table.send_placed = trace_send_placed;
+    traced->next                = worker->trace->ifaces;
+    worker->trace->ifaces       = traced;
+    traced->real               = iface->packets;
+    traced->packets            = *iface->packets;
+    traced->packets.send_short = trace_send_short;
+    traced->packets.send_bcopy = trace_send_bcopy;
+    if (traced->packets.send_zcopy != NULL) {
+        traced->packets.send_zcopy = trace_send_zcopy;
     }
-    if (traced->table.send_in_place != NULL) {
-        traced->table.send_in_place = trace_send_in_place;
+    if (traced->packets.send_placed != NULL) {
+        traced->packets.send_placed = trace_send_placed;
     }
-    iface->transport = &traced->table;
-}
-
-const struct cw_transport *cw_trace_behind(const struct ucp_worker *worker, const struct cw_iface *iface)
-{
-    return (worker->trace == NULL) ? iface->transport : real_of(iface);
+    if (traced->packets.send_in_place != NULL) {
+        traced->packets.send_in_place = trace_send_in_place;
+    }
+    traced->real_transport     = iface->transport;
+    traced->transport          = *iface->transport;
+    traced->transport.progress = trace_progress;
+    iface->packets             = &traced->packets;
+    iface->transport           = &traced->transport;
 }

@@ -15,7 +15,7 @@
 enum cw_trace_kind {
     CW_TRACE_BEGIN = 1,     /* an operation that has a request: id enum cw_counter of its messages */
     CW_TRACE_END,           /* the request is complete, or was not needed any more: status */
-    CW_TRACE_WAY,           /* the way that a message takes: id enum cw_trace_way */
+    CW_TRACE_WAY,           /* the way that an operation takes: id enum cw_trace_way; a later one is used instead */
     CW_TRACE_OUT,           /* a packet was given to the transport: id of the packet; status, when it was not taken */
     CW_TRACE_IN,            /* a packet came */
     CW_TRACE_ANSWER,        /* the peer's packet about a request came: id of the packet */
@@ -26,7 +26,20 @@ enum cw_trace_kind {
     CW_TRACE_KINDS
 };
 
-enum cw_trace_way { CW_TRACE_COPIED, CW_TRACE_WITHOUT_COPY, CW_TRACE_PIECES, CW_TRACE_ANNOUNCED, CW_TRACE_WAYS };
+enum cw_trace_way {
+    CW_TRACE_COPIED,        /* one packet, copied */
+    CW_TRACE_WITHOUT_COPY,  /* one packet, out of the program's memory */
+    CW_TRACE_PIECES,        /* several packets */
+    CW_TRACE_ANNOUNCED,     /* by rendezvous */
+    CW_TRACE_MAPPED,        /* one-sided, from here on: by loads and stores, because the memory is mapped here */
+    CW_TRACE_SYSTEM,        /* copied between the processes at once */
+    CW_TRACE_SHARES,        /* copied between the processes in shares, during progress */
+    CW_TRACE_COUNTED,       /* a put by counted packets, where it could be copied between the processes */
+    CW_TRACE_ASKED,         /* a get that asks the owner */
+    CW_TRACE_ASKED_FIRST,   /* a get that asks the owner, where it could be copied between the processes */
+    CW_TRACE_PARTS,         /* a get in several requests */
+    CW_TRACE_WAYS
+};
 
 struct cw_trace_event {
     uint64_t number;        /* from 1 on; written last, 0 while the rest is written */

@@ -11,6 +11,8 @@
 #include "base/cell_take.h"
 #include "base/log.h"
 #include "core/ep.h"
+#include "mem/md.h"
+#include "os/memory.h"
 #include "os/random.h"
 #include "wire/packet.h"
 
@@ -29,6 +31,28 @@ _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter
 #define EVENTS_DEFAULT                                                                                               \
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
 
+/* More than a page is no wish of any processor, and each message that a peer sends would have to be given it. */
+static int is_alignment(size_t bytes)
+{
+    if (bytes == 0 || (bytes & (bytes - 1)) != 0 || bytes > cw_memory_page()) {
+        cw_error("cannot create a worker: am_alignment is %zu, and has to be a power of two up to the size of a page, "
+                 "%zu", bytes, cw_memory_page());
+        return 0;
+    }
+    return 1;
+}
+
+/* Whoever says that there is one waits there for events, which would never come. */
+static int is_event_fd(uint64_t mask, int fd)
+{
+    if ((mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && fd < 0) {
+        cw_error("cannot create a worker: its event_fd is %d, which is no descriptor; name one of epoll_create, or "
+                 "leave out UCP_WORKER_PARAM_FIELD_EVENT_FD and ask ucp_worker_get_efd", fd);
+        return 0;
+    }
+    return 1;
+}
+
 static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_params_t *params)
 {
     uint64_t mask = params->field_mask;
@@ -44,8 +68,7 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
     worker->client_id     = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
     worker->am_alignment  = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
     worker->user_epoll_fd = (mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) ? params->event_fd : -1;
-    if (worker->am_alignment == 0 || (worker->am_alignment & (worker->am_alignment - 1)) != 0) {
-        cw_error("am_alignment %zu is not a power of two", worker->am_alignment);
+    if (!is_alignment(worker->am_alignment) || !is_event_fd(mask, params->event_fd)) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_name_set(worker->name, (mask & UCP_WORKER_PARAM_FIELD_NAME) ? params->name : NULL, worker);
@@ -73,6 +96,7 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
                                      .worker_uid  = worker->uid,
                                      .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
                                      .peer_memory = cw_context_allows(worker->context, "cma")};
+    struct cw_iface *iface;
     ucs_status_t status;
     unsigned i;
 
@@ -82,34 +106,51 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     for (i = 0; i < count; i++) {
         devices[i] = resources[i].device;
     }
-    status = resources[0].transport->open(&params, &worker->ifaces[worker->num_ifaces]);
+    status = cw_iface_open(resources[0].transport, &params, &iface);
     if (status == UCS_OK) {
-        make_plan(worker, worker->ifaces[worker->num_ifaces], &worker->plans[worker->num_ifaces]);
+        iface->device = &resources[0].device;
+        make_plan(worker, iface, &worker->plans[worker->num_ifaces]);
+        worker->ifaces[worker->num_ifaces++] = iface;
         if (worker->trace != NULL) {
-            cw_trace_iface(worker, worker->num_ifaces);
+            cw_trace_iface(worker, iface);
         }
-        worker->num_ifaces++;
     } else {
-        cw_warn("transport %s cannot be used by worker %s: %s", resources[0].transport->name, worker->name,
-                ucs_status_string(status));
+        cw_warn("%s/%s cannot be used by worker %s: %s", resources[0].transport->name, resources[0].device.name,
+                worker->name, ucs_status_string(status));
     }
     free(devices);
     return status;
 }
 
-/* One interface per transport. A transport that fails is done without, as long as another one is left; but what the
- * settings demand for safety's sake is had, or there is no worker. */
+/* The devices from `first` on that one interface serves. */
+static unsigned num_served(const struct ucp_context *context, unsigned first)
+{
+    const struct cw_transport *transport = context->resources[first].transport;
+    unsigned next                        = first + 1;
+
+    while (transport->spans_devices && next < context->num_resources &&
+           context->resources[next].transport == transport) {
+        next++;
+    }
+    return next - first;
+}
+
+/* An interface that cannot be opened is done without, as long as another one is left; but what the settings demand for
+ * safety's sake is had, or there is no worker. */
 static ucs_status_t open_ifaces(struct ucp_worker *worker)
 {
     const struct ucp_context *context = worker->context;
     ucs_status_t status = UCS_OK, last = UCS_ERR_NO_DEVICE;
-    unsigned first, next;
+    unsigned first, count;
 
-    for (first = 0; first < context->num_resources && worker->num_ifaces < CW_MAX_IFACES; first = next) {
-        for (next = first + 1; next < context->num_resources &&
-                               context->resources[next].transport == context->resources[first].transport; next++) {
-        }
-        status = open_iface(worker, &context->resources[first], next - first);
+    worker->ifaces = calloc(context->num_resources, sizeof(*worker->ifaces));
+    worker->plans  = calloc(context->num_resources, sizeof(*worker->plans));
+    if (worker->ifaces == NULL || worker->plans == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (first = 0; first < context->num_resources; first += count) {
+        count  = num_served(context, first);
+        status = open_iface(worker, &context->resources[first], count);
         last   = (status == UCS_OK) ? last : status;
         if (status == UCS_ERR_INVALID_PARAM || status == UCS_ERR_UNSUPPORTED) {
             return status;
@@ -126,7 +167,8 @@ static ucs_status_t attach_user_epoll(struct ucp_worker *worker, const ucp_worke
     if (worker->user_epoll_fd < 0) {
         return UCS_OK;
     }
-    status = cw_poller_attach(worker->poller, worker->user_epoll_fd, user_data);
+    status = cw_poller_attach(worker->poller, worker->user_epoll_fd, user_data,
+                              (worker->events & UCP_WAKEUP_EDGE) != 0);
     if (status != UCS_OK) {
         worker->user_epoll_fd = -1;
     }
@@ -149,13 +191,17 @@ static void free_peers(struct ucp_worker *worker)
 /* Lets go of what creation took, in reverse order; also of a half-made worker. */
 static void release(struct ucp_worker *worker)
 {
+    struct ucp_context *context = worker->context;
+
     if (worker->user_epoll_fd >= 0) {
         cw_poller_detach(worker->poller, worker->user_epoll_fd);
     }
     while (worker->num_ifaces > 0) {
         worker->num_ifaces--;
-        worker->ifaces[worker->num_ifaces]->transport->close(worker->ifaces[worker->num_ifaces]);
+        cw_iface_close(worker->ifaces[worker->num_ifaces]);
     }
+    free(worker->ifaces);
+    free(worker->plans);
     if (worker->op_state != NULL) {
         worker->handlers->worker_cleanup(worker);
     }
@@ -167,6 +213,7 @@ static void release(struct ucp_worker *worker)
     cw_poller_free(worker->poller);
     cw_counters_close(worker);
     free(worker);
+    cw_context_drop(context);
 }
 
 /* Packets that are noted come by the transport. */
@@ -178,7 +225,7 @@ static void find_inbox(struct ucp_worker *worker)
     worker->no_inbox = &cw_cell_no_consumer;
     worker->inbox    = &worker->no_inbox;
     for (i = 0; i < worker->num_ifaces && worker->trace == NULL; i++) {
-        if (worker->ifaces[i]->transport->cells != NULL) {
+        if (cw_iface_has_cells(worker->ifaces[i])) {
             worker->inbox = &worker->ifaces[i]->inbox;
         }
     }
@@ -205,6 +252,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
         free(worker);
         return status;
     }
+    cw_context_hold(context);
     worker->uid         = cw_random_u64();
     worker->redial.fire = cw_ep_redial_waiting;
     worker->round       = 1;
@@ -237,8 +285,10 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->quick        = (worker->mt || worker->trace != NULL) ? 0 : worker->features;
-    worker->quick_locked = (worker->mt && worker->trace == NULL) ? worker->features : 0;
+    worker->looks        = (context->memory_types == CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) ? 0 :
+                           UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    worker->quick        = (worker->mt || worker->trace != NULL || worker->looks != 0) ? 0 : worker->features;
+    worker->quick_locked = (worker->mt && worker->trace == NULL && worker->looks == 0) ? worker->features : 0;
     cw_config_warn_unused(context->config);
     cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;
@@ -252,7 +302,7 @@ static void say_goodbye(struct ucp_ep *ep)
         cw_ep_drain_all(ep);
     }
     if (ep->state == CW_EP_OPEN) {
-        (void)ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);
+        (void)cw_lane_send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);
     }
 }
 
@@ -405,7 +455,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     idle = (cw_cell_peek(inbox) == 0 && !cw_cell_should_tell(inbox)) ? inbox->conn->iface : NULL;
     for (i = 0; i < worker->num_ifaces; i++) {
         if (worker->ifaces[i] != idle) {
-            count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
+            count += cw_iface_progress(worker->ifaces[i]);
         }
     }
     if (count == 0) {
@@ -449,7 +499,7 @@ static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
     unsigned i;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        count += worker->ifaces[i]->transport->progress(worker->ifaces[i]);
+        count += cw_iface_progress(worker->ifaces[i]);
     }
     return busy(worker, count);
 }
@@ -494,7 +544,7 @@ unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *in
     }
     worker->progress_depth = 1;
     worker->round++;
-    return taken(worker, iface->transport->progress(iface));
+    return taken(worker, cw_iface_progress(iface));
 }
 
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)
@@ -505,24 +555,12 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .max_bcopy        = iface->limits.max_bcopy,
                                       .max_zcopy        = iface->limits.max_zcopy,
                                       .max_placed       = iface->limits.max_placed,
-                                      .memory           = iface->transport->peer_ready != NULL,
-                                      .grows            = iface->transport->grow != NULL,
+                                      .memory           = cw_iface_copies(iface),
+                                      .grows            = cw_iface_grows(iface),
                                       .rndv_thresh      = config->rndv_thresh,
                                       .rndv_setting     = "RNDV_THRESH",
                                       .rndv_fast_thresh = config->rndv_send_nbr_thresh,
                                       .zcopy_thresh     = config->zcopy_thresh};
-}
-
-const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface)
-{
-    unsigned i;
-
-    for (i = 0; i < worker->context->num_resources; i++) {
-        if (worker->context->resources[i].transport->wire_id == iface->transport->wire_id) {
-            return worker->context->resources[i].device.name;
-        }
-    }
-    return "";
 }
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)
@@ -531,7 +569,7 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
 
     fprintf(stream, "#\n# UCP worker '%s'\n#\n#                 address: %zu bytes\n", worker->name, address_length);
     for (i = 0; i < worker->num_ifaces; i++) {
-        fprintf(stream, "#               transport: %s\n", worker->ifaces[i]->transport->name);
+        fprintf(stream, "#               transport: %s\n", cw_iface_name(worker->ifaces[i]));
     }
     if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the owner's CPU */
         fprintf(stream, "#                 atomics: all of them\n");

@@ -24,8 +24,6 @@
 #include "plan/protocol.h"
 #include "transport/transport.h"
 
-#define CW_MAX_IFACES 4
-
 /* What a flush waits for above the core; embedded in its request. */
 struct cw_flush_wait {
     struct cw_list link;            /* initialised; removing it is the end of the wait */
@@ -42,6 +40,11 @@ struct cw_worker_handlers {
     void (*worker_cleanup)(struct ucp_worker *worker);
     /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
+    /* State of op/ that lies behind each endpoint: its bytes, and how it is when the endpoint was made. */
+    size_t ep_state_size;
+    void (*ep_init)(struct ucp_ep *ep);
+    /* Whether op/ still expects something from the peer. */
+    int (*ep_expects)(const struct ucp_ep *ep);
     /* The endpoint is about to lose its connection `ep->conn`: what a peer does by itself with memory of ours has ended
      * when this returns. */
     void (*ep_quiesce)(struct ucp_ep *ep);
@@ -54,6 +57,8 @@ struct cw_worker_handlers {
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
     void (*ep_user_changed)(struct ucp_ep *ep);
+    /* Of each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
+    const struct cw_protocol *const *const *protocols;
     /* Sets the gauges of op/ in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
 };
@@ -76,10 +81,10 @@ struct cw_sleeps {
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
-    uint64_t quick;                     /* the same, or 0 if calls take a lock or are noted: then none is a plain one */
-    struct cw_iface *ifaces[CW_MAX_IFACES];
-    struct cw_protocol_plan plans[CW_MAX_IFACES];
-    unsigned plans_told;                /* bit per interface: UCX_PROTO_INFO was obeyed */
+    uint64_t quick;                     /* the same, or 0 if calls take a lock, are noted, or may bring memory of
+                                         * devices: then none is a plain one */
+    struct cw_iface **ifaces;           /* one for each transport and device, or for all devices (spans_devices) */
+    struct cw_protocol_plan *plans;     /* of each interface */
     unsigned num_ifaces;
     struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`: also where
                                          * packets are noted */
@@ -107,6 +112,8 @@ struct ucp_worker {
     unsigned todo;                      /* not 0 while any of these lists has something for progress */
     uint64_t quick_locked;              /* features of which calls are plain once they took the lock; 0: none */
     int mt;                             /* the door takes the lock */
+    uint32_t looks;                     /* attributes that the door takes as given with each call: 0, or that of the
+                                         * memory type where memory of devices may come */
     _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
@@ -160,8 +167,6 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 /* What the plan of an interface is made from. */
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
 
-/* The first device of an interface, for texts; constant. */
-const char *cw_worker_device_name(const struct ucp_worker *worker, const struct cw_iface *iface);
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 
 /* Something was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_doze`). */
@@ -208,9 +213,7 @@ uint64_t cw_trace_num_events(const struct ucp_worker *worker);
 void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events);
 void cw_trace_close(struct ucp_worker *worker);
 const struct cw_upcalls *cw_trace_upcalls(const struct ucp_worker *worker);
-void cw_trace_iface(struct ucp_worker *worker, unsigned index);
-/* The transport's own table. */
-const struct cw_transport *cw_trace_behind(const struct ucp_worker *worker, const struct cw_iface *iface);
+void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface);
 
 /* Notes an event of a request, if events are kept. */
 static inline void cw_trace_note(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,

@@ -21,7 +21,9 @@ struct cw_am_handler {
     uint8_t persistent;
     uint8_t is_old;
     uint8_t is_set;
-    uint8_t is_plain;                /* set, of the current interface, and not persistent; made from the others */
+    /* made from the others and from the worker's am_alignment: */
+    uint8_t has_wishes;              /* of data that lies in a packet; persistent, or aligned */
+    uint8_t is_plain;                /* set, of the current interface, and without wishes */
 };
 
 /* A message whose data lies in the transport's buffer while its handler runs. */
@@ -40,6 +42,8 @@ struct cw_am_state {
     size_t max_header;               /* 0: not computed yet */
     struct cw_am_current *current;   /* NULL: none */
     struct cw_list kept;             /* struct cw_am_desc that the program holds and that no endpoint knows of */
+    struct cw_list through;          /* receives that progress is to complete, the oldest first: am_recv.c */
+    struct cw_job tell;              /* which does it */
 };
 
 void cw_am_init(struct cw_am_state *state, uint64_t seed);
@@ -60,8 +64,9 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
     return cw_am_find_sparse(state, id);
 }
 
-/* am_send.c. Results as the *_nbx calls define them (REQ-1). */
-ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+/* am_send.c. Results as the *_nbx calls define them (REQ-1). All refuse ids that the wire has no room for: where the id
+ * is cut to that the look costs least. */
+ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
 /* The same of `length` plain bytes without header and flags, for which there is a cell. */
 ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,

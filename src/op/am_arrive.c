@@ -100,6 +100,12 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
     }
 }
 
+/* Whether data may be handed over where it lies in a packet (AMR-19, WRK-7). */
+static int is_as_wished(const struct cw_am_handler *handler, const struct message *message)
+{
+    return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;
+}
+
 /* Data that the library can lend. */
 static void deliver_desc(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
 {
@@ -153,7 +159,7 @@ ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     if (cw_unlikely(handler == NULL)) {
         return UCS_OK;
     }
-    if (!handler->persistent) {
+    if (!handler->has_wishes || is_as_wished(handler, &message)) {
         deliver_borrowed(handler, &message);
         return UCS_OK;
     }

@@ -84,6 +84,8 @@ struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_a
 struct cw_am_recv_state {
     struct cw_dt_cursor cursor;
     struct cw_am_desc *desc;    /* FETCHING */
+    uint64_t round;             /* of those that are through: of the worker, when they were */
+    ucs_status_t status;        /* likewise */
 };
 
 _Static_assert(sizeof(struct cw_am_recv_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");

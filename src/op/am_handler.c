@@ -19,6 +19,8 @@ void cw_am_init(struct cw_am_state *state, uint64_t seed)
 {
     cw_hash_init(&state->sparse, seed);
     cw_list_init(&state->kept);
+    cw_list_init(&state->through);
+    cw_list_init(&state->tell.link);
 }
 
 static struct sparse_handler *find_sparse(const struct cw_am_state *state, uint16_t id)
@@ -95,7 +97,8 @@ ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const str
     struct cw_am_state *state = &cw_op_state(worker)->am;
     struct cw_am_handler made = *handler;
 
-    made.is_plain = handler->is_set && !handler->is_old && !handler->persistent;
+    made.has_wishes = handler->persistent || worker->am_alignment > 1;
+    made.is_plain   = handler->is_set && !handler->is_old && !made.has_wishes;
     return (id < MAX_DENSE) ? set_dense(state, id, &made) : set_sparse(state, id, &made);
 }
 

@@ -34,7 +34,7 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
     if (desc != NULL) {
         desc->header_length = header_length;
         desc->in.total      = total;
-        memcpy((char *)cw_am_desc_data(desc) + at_once, header, header_length);
+        cw_bytes_copy_any((char *)cw_am_desc_data(desc) + at_once, header, header_length);
     }
     return desc;
 }
@@ -57,7 +57,7 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
     }
     data = data_of(memory, align);
     if (desc->growing != NULL && data != memory + at) {
-        memmove(data, memory + at, (size_t)desc->in.received); /* came to lie differently within a page */
+        cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* came to lie differently within a page */
     }
     desc->growing = memory;
     desc->room    = room;
@@ -105,7 +105,7 @@ struct cw_am_desc *cw_am_pieces_end(const struct ucp_worker *worker, struct cw_a
     }
     data  = data_of(desc->growing, alignment(worker));
     whole = cw_am_desc_of(data);
-    memcpy(data + desc->in.total, cw_am_desc_data(desc), desc->header_length);
+    cw_bytes_copy_any(data + desc->in.total, cw_am_desc_data(desc), desc->header_length);
     *whole         = *desc;
     whole->memory  = desc->growing;
     whole->growing = NULL;

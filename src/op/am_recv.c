@@ -53,10 +53,43 @@ void cw_am_desc_use(struct cw_am_desc *desc)
     }
 }
 
+/* One of state->through. */
+static void tell(struct cw_list *link)
+{
+    struct cw_request *request           = cw_container_of(link, struct cw_request, link);
+    const struct cw_am_recv_state *state = cw_request_state(request);
+
+    cw_list_remove(link);
+    cw_request_complete(request, state->status);
+}
+
+/* Those of earlier rounds. */
+static void tell_all(struct cw_job *job)
+{
+    struct cw_am_state *am = cw_container_of(job, struct cw_am_state, tell);
+    const struct cw_am_recv_state *state;
+    struct cw_request *request;
+
+    while (!cw_list_empty(&am->through)) {
+        request = cw_list_head(&am->through, struct cw_request, link);
+        state   = cw_request_state(request);
+        if (state->round == request->worker->round) {
+            if (cw_list_empty(&job->link)) { /* else a callback has added it */
+                cw_worker_add_job(request->worker, job);
+            }
+            return;
+        }
+        tell(&request->link);
+    }
+}
+
 void cw_am_cleanup(struct cw_am_state *state)
 {
     struct cw_list *link;
 
+    while (!cw_list_empty(&state->through)) {
+        tell(state->through.next);
+    }
     while ((link = cw_list_pop_head(&state->kept)) != NULL) {
         cw_am_desc_free(cw_container_of(link, struct cw_am_desc, in.link));
     }
@@ -66,8 +99,13 @@ void cw_am_cleanup(struct cw_am_state *state)
 /* The descriptor of what a program hands in, if it may still be used. */
 static struct cw_am_desc *desc_of(void *data)
 {
-    struct cw_am_desc *desc = cw_am_desc_of(data);
+    struct cw_am_desc *desc;
 
+    if (cw_unlikely(data == NULL)) {
+        cw_error("NULL is no active message data");
+        return NULL;
+    }
+    desc = cw_am_desc_of(data);
     assert(desc->magic == CW_AM_DESC_MAGIC);
     if (cw_likely(desc->magic == CW_AM_DESC_MAGIC &&
                   (desc->state == CW_AM_DESC_EAGER || desc->state == CW_AM_DESC_ANNOUNCED ||
@@ -166,6 +204,28 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
     return UCS_STATUS_PTR(status);
 }
 
+/* The call has the result of announced data. Where it may not return it, progress tells it: programs store what they
+ * need for the callback of such a receive after the call, as the reference lets them. It does so in a round that comes
+ * after, when a sender of ours has had its answer. */
+static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp_request_param_t *param,
+                                           ucs_status_t status)
+{
+    struct cw_am_recv_state *state = cw_request_state(request);
+    struct cw_am_state *am         = &cw_op_state(request->worker)->am;
+
+    if (!(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
+        return complete_now(request, param, status);
+    }
+    state->round  = request->worker->round;
+    state->status = status;
+    cw_list_add_tail(&am->through, &request->link);
+    if (cw_list_empty(&am->tell.link)) {
+        am->tell.run = tell_all;
+        cw_worker_add_job(request->worker, &am->tell);
+    }
+    return cw_request_handle(request);
+}
+
 static ucs_status_ptr_t take_bytes(struct cw_request *request, const void *data, size_t length,
                                    const ucp_request_param_t *param)
 {
@@ -189,7 +249,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
 
     if (count == 0) { /* AMR-34 */
         drop(desc, UCS_OK);
-        return complete_now(request, param, UCS_OK);
+        return complete_announced(request, param, UCS_OK);
     }
     request->info.length = offer.length;
     desc->state          = CW_AM_DESC_FETCHING;
@@ -199,7 +259,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
     if (status == UCS_INPROGRESS) {
         return cw_request_handle(request);
     }
-    return complete_now(request, param, status);
+    return complete_announced(request, param, status);
 }
 
 ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,

@@ -6,6 +6,8 @@
  */
 #include <stdlib.h>
 
+#include "base/bytes.h"
+#include "base/log.h"
 #include "op/am.h"
 #include "op/op.h"
 #include "op/send.h"
@@ -44,7 +46,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
         memcpy(dest, &am, sizeof(am));
     }
     if (send->am.header_length > 0) {
-        memcpy((char *)dest + lengths[part], send->am.header, send->am.header_length);
+        cw_bytes_copy_any((char *)dest + lengths[part], send->am.header, send->am.header_length);
     }
     return lengths[part] + send->am.header_length;
 }
@@ -60,7 +62,7 @@ static ucs_status_t keep_header(struct cw_send *send)
     if (copy == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    memcpy(copy, send->am.header, send->am.header_length);
+    cw_bytes_copy_any(copy, send->am.header, send->am.header_length);
     send->am.header      = copy;
     send->am.owns_header = 1;
     return UCS_OK;
@@ -77,6 +79,7 @@ static void release_header(struct cw_send *send)
 static const struct cw_send_kind am_kind = {
     .ids           = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
     .counter       = CW_COUNT_AM_SENT,
+    .operation     = CW_PROTO_AM,
     .after_fence   = 1,
     .used_in_place = 1,
     .header        = write_header,
@@ -107,9 +110,9 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     send->am.copy_header   = (flags & UCP_AM_SEND_FLAG_COPY_HEADER) != 0;
     send->extra            = (uint32_t)header_length;
     if (flags & UCP_AM_SEND_FLAG_RNDV) {
-        send->force = CW_SEND_RNDV;
+        send->force = CW_FORCE_RNDV;
     } else if (flags & UCP_AM_SEND_FLAG_EAGER) {
-        send->force = CW_SEND_EAGER;
+        send->force = CW_FORCE_EAGER;
     }
     return cw_send_start(request, param->op_attr_mask);
 }
@@ -128,7 +131,7 @@ static CW_APART ucs_status_t send_gathered(struct cw_conn *conn, uint64_t first,
     if (length > 0) {
         memcpy(bytes + header_length, buffer, length);
     }
-    return conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
+    return cw_lane_send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
 }
 
 /* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
@@ -143,8 +146,8 @@ static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const v
     if (header_length > 0) {
         return send_gathered(conn, first, header, header_length, buffer, length);
     }
-    return (length < conn->iface->plan->short_end) ?
-           conn->iface->transport->send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length) : CW_AGAIN;
+    return (length < conn->iface->plan->short_end) ? cw_lane_send_short(conn, CW_PACKET_AM_EAGER, first, buffer, length)
+                                                   : CW_AGAIN;
 }
 
 /* The same of a list. */
@@ -163,7 +166,18 @@ static CW_APART ucs_status_t send_list(struct ucp_ep *ep, uint16_t id, const ucp
     return UCS_OK;
 }
 
-ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
+static CW_COLD ucs_status_ptr_t refuse(unsigned id)
+{
+    cw_error("ucp_am_send_nbx: there is no active message %u; the greatest id is %u", id, (unsigned)UINT16_MAX);
+    return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
+}
+
+static CW_INLINE int is_id(unsigned id)
+{
+    return cw_likely(id <= UINT16_MAX);
+}
+
+ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
     uint32_t attr_mask = param->op_attr_mask;
@@ -171,17 +185,20 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     size_t length      = count;
     ucs_status_t status;
 
-    if (cw_likely(cw_ep_ready(ep) && ep->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
+    if (!is_id(id)) {
+        return refuse(id);
+    }
+    if (cw_likely(cw_ep_ready(ep) && cw_op_ep(ep)->fences == 0 && !(attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) &&
                   !(flags & UCP_AM_SEND_FLAG_RNDV))) {
         if (attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
             length = cw_dt_is_contig(param->datatype) ? cw_dt_contig_length(param->datatype, count) : SIZE_MAX;
             if (param->datatype == ucp_dt_make_iov() && header_length == 0 &&
-                send_list(ep, id, buffer, count, flags) == UCS_OK) {
+                send_list(ep, (uint16_t)id, buffer, count, flags) == UCS_OK) {
                 return NULL;
             }
         }
         status = cw_unlikely(cw_ep_collects(ep)) ? CW_AGAIN :
-                 send_short(ep, id, header, header_length, buffer, length, flags);
+                 send_short(ep, (uint16_t)id, header, header_length, buffer, length, flags);
         if (cw_likely(status == UCS_OK)) {
             cw_ep_sent_alone(ep);
             cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
@@ -193,7 +210,7 @@ ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, uint16_t id, const void *header, 
     } else if (cw_unlikely(ep->state == CW_EP_FAILED)) {
         return UCS_STATUS_PTR(ep->status);
     }
-    return send_request(ep, id, header, header_length, buffer, count, flags, param);
+    return send_request(ep, (uint16_t)id, header, header_length, buffer, count, flags, param);
 }
 
 ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
@@ -204,6 +221,9 @@ ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *hea
 
     (void)header;
     (void)header_length; /* as in ucp_am_send_nbx, so that nothing is moved in between */
+    if (!is_id(id)) {
+        return refuse(id);
+    }
     memcpy(&first, &am, sizeof(first));
     cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
     cw_cell_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length);
@@ -217,12 +237,12 @@ ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *b
     uint64_t first;
 
     memcpy(&first, &am, sizeof(first));
-    if (cw_send_takes_longer(ep, length) && ep->fences == 0 &&
+    if (is_id(id) && cw_send_takes_longer(ep, length) && cw_op_ep(ep)->fences == 0 &&
         cw_likely(cw_area_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length))) {
         cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
         return NULL;
     }
-    return cw_am_send(ep, (uint16_t)id, NULL, 0, buffer, length, param);
+    return cw_am_send(ep, id, NULL, 0, buffer, length, param);
 }
 
 size_t cw_am_max_header(struct ucp_worker *worker)

@@ -100,10 +100,10 @@ static ucs_status_t send_packet(struct cw_conn *conn, const struct amo *amo, uin
     const size_t payload      = sizeof(packet) - sizeof(packet.token);
 
     if (payload <= conn->iface->limits.max_short) {
-        return conn->iface->transport->send_short(conn, CW_PACKET_AMO, packet.token,
-                                                  (const char *)&packet + sizeof(packet.token), payload);
+        return cw_lane_send_short(conn, CW_PACKET_AMO, packet.token, (const char *)&packet + sizeof(packet.token),
+                                  payload);
     }
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_AMO, sizeof(packet), pack, &packet);
+    return cw_lane_send_bcopy(conn, CW_PACKET_AMO, sizeof(packet), pack, &packet);
 }
 
 static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
@@ -111,7 +111,7 @@ static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
     ucs_status_t status = send_packet(ep->conn, amo, 0);
 
     if (status == UCS_OK) {
-        ep->rma->sent_mark++;
+        cw_op_ep(ep)->rma->sent_mark++;
         cw_ep_owes_rma(ep); /* a flush has to ask */
     }
     return status;
@@ -120,7 +120,7 @@ static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
 static ucs_status_t send_fetching(struct cw_request *request)
 {
     struct amo *amo    = cw_request_state(request);
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
     ucs_status_t status;
     uint64_t id;
 
@@ -148,7 +148,7 @@ static ucs_status_t amo_send(struct cw_request *request)
     const uint64_t address = amo->packet.address;
     const unsigned size    = amo->packet.size;
     char *word             = (amo->rkey == NULL) ? NULL : find_word(amo->rkey, address, size);
-    ucs_status_t status    = cw_rma_admit(ep->rma, address, size, 1, word == NULL);
+    ucs_status_t status    = cw_rma_admit(cw_op_ep(ep)->rma, address, size, 1, word == NULL);
     uint64_t before;
 
     if (status != UCS_OK) {
@@ -159,9 +159,14 @@ static ucs_status_t amo_send(struct cw_request *request)
         if (amo->reply != NULL) {
             store(amo->reply, size, before);
         }
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, size);
         return UCS_OK;
     }
-    return (amo->reply == NULL) ? send_posted(ep, amo) : send_fetching(request);
+    status = (amo->reply == NULL) ? send_posted(ep, amo) : send_fetching(request);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COPIED, 0, size);
+    }
+    return status;
 }
 
 static void amo_release(struct cw_request *request)
@@ -170,8 +175,8 @@ static void amo_release(struct cw_request *request)
 
     if (amo->packet.reply_id != 0) {
         cw_idmap_remove(&request->worker->ids, amo->packet.reply_id);
-        if (request->ep->rma != NULL) {
-            request->ep->rma->replies--;
+        if (cw_op_ep(request->ep)->rma != NULL) {
+            cw_op_ep(request->ep)->rma->replies--;
         }
     }
     cw_rma_end(request->ep, amo->generation); /* looks at the queue */
@@ -180,7 +185,7 @@ static void amo_release(struct cw_request *request)
 /* A posting atomic without a request. CW_AGAIN, CW_HOLD: not now. */
 static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
 
     if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running) {
@@ -205,7 +210,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, c
     }
     state             = cw_request_state(request);
     *state            = *amo;
-    state->generation = cw_rma_begin(ep->rma);
+    state->generation = cw_rma_begin(cw_op_ep(ep)->rma);
     cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
     request->ep       = ep;
     request->send     = amo_send;
@@ -287,6 +292,7 @@ ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *o
     if (request == NULL) {
         return NULL;
     }
+    cw_rma_note_mapped(request, CW_COUNT_AMO_SENT, size);
     cw_request_complete(request, UCS_OK);
     return cw_request_handle(request);
 }

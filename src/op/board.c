@@ -3,28 +3,27 @@
  * Boards of an endpoint for transfers of ours: which are in use, and the number of the transfer.
  */
 #include "op/board.h"
-
-#include "core/ep.h"
+#include "op/op_ep.h"
 
 void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared)
 {
     struct cw_board *board;
     unsigned index = 0;
 
-    ep->board_generation = (ep->board_generation % CW_BOARD_MAX_GENERATION) + 1;
-    shares->generation   = ep->board_generation;
+    cw_op_ep(ep)->board_generation = (cw_op_ep(ep)->board_generation % CW_BOARD_MAX_GENERATION) + 1;
+    shares->generation             = cw_op_ep(ep)->board_generation;
     shares->claim        = &shares->alone[0];
     shares->done         = &shares->alone[1];
     shares->board        = CW_BOARDS;
-    while (index < CW_BOARDS && (ep->boards_used & (1u << index))) {
+    while (index < CW_BOARDS && (cw_op_ep(ep)->boards_used & (1u << index))) {
         index++;
     }
     if (shared && index < CW_BOARDS) {
-        board            = ep->conn->iface->transport->board(ep->conn, 1, index);
+        board            = cw_lane_board(ep->conn, 1, index);
         shares->claim    = &board->claim;
         shares->done     = &board->done;
         shares->board    = (uint8_t)index;
-        ep->boards_used |= (uint16_t)(1u << index);
+        cw_op_ep(ep)->boards_used |= (uint16_t)(1u << index);
     }
     cw_board_begin(shares->claim, shares->done, shares->generation);
 }
@@ -32,7 +31,7 @@ void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared)
 void cw_shares_release(struct ucp_ep *ep, struct cw_shares *shares)
 {
     if (shares->board < CW_BOARDS) {
-        ep->boards_used &= (uint16_t)~(1u << shares->board);
+        cw_op_ep(ep)->boards_used &= (uint16_t) ~(1u << shares->board);
         shares->board    = CW_BOARDS;
     }
 }

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define CW_BOARD_MIN_SHARE      4096u
+#define CW_BOARD_MAX_SHARE      (1u << 20) /* copied at one go: 128 KiB are asked for */
 #define CW_BOARD_MAX_SHARES     UINT32_MAX
 #define CW_BOARD_MAX_GENERATION 0xffffffu
 

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "core/ep_round.h"
 #include "op/board.h"
 #include "op/incoming.h"
 #include "op/op.h"
@@ -16,7 +17,7 @@
 #define QUIESCE_NS  UINT64_C(20000000)
 
 struct cw_copy {
-    struct cw_incoming in;      /* ep->receiving, for the end of the connection */
+    struct cw_incoming in; /* on incoming.receiving, for the end of the connection */
     struct cw_job job;
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
@@ -30,24 +31,18 @@ struct cw_copy {
     uint8_t asked;              /* HELP was sent, and no HELPED came */
     uint8_t failed;             /* a share of ours, or one of the owner's */
     uint8_t settled;            /* nothing is left for us to do */
+    uint8_t quiet;              /* the owner has no share any more, or was waited for in vain */
 };
 
 int cw_copy_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
-    const struct cw_transport *transport;
-
-    if (ep->state != CW_EP_OPEN || key->beacon == 0) {
-        return 0;
-    }
-    transport = ep->conn->iface->transport;
-    return transport->peer_ready != NULL && transport->peer_ready(ep->conn);
+    return ep->state == CW_EP_OPEN && key->beacon != 0 && cw_lane_can_copy(ep->conn);
 }
 
 /* The next `length` bytes of the cursor, to or from an address that is `cursor->offset` behind `address`. */
 static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon, uint64_t address, uint64_t length,
                                struct cw_dt_cursor *cursor, enum cw_copy_way way)
 {
-    const struct cw_transport *transport = ep->conn->iface->transport;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
     unsigned count;
@@ -55,8 +50,8 @@ static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon
 
     while (length > 0) {
         count  = cw_dt_window(cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = (way == CW_COPY_PUT) ? transport->peer_write(ep->conn, iov, count, address + cursor->offset, beacon) :
-                 transport->peer_read(ep->conn, iov, count, address + cursor->offset, beacon);
+        status = (way == CW_COPY_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, beacon)
+                                      : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, beacon);
         if (status != UCS_OK) {
             return status;
         }
@@ -139,6 +134,10 @@ static void run(struct cw_job *job)
     if (ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
+    if (cw_ep_is_spent(ep)) {
+        cw_worker_add_job(ep->worker, job);
+        return;
+    }
     if (!cw_board_claim(copy->shares.claim, copy->shares.generation, num_shares(copy), &share)) {
         settle(copy);
         return;
@@ -156,6 +155,7 @@ static void run(struct cw_job *job)
         return;
     }
     cw_board_done(copy->shares.done);
+    cw_ep_spend(ep, length);
     if (all_copied(copy)) {
         finish(copy, UCS_OK);
     } else {
@@ -224,24 +224,26 @@ ucs_status_t cw_copy_begin(struct cw_request *request, const struct cw_key *key,
     return UCS_OK;
 }
 
-/* Waits for a share that the owner copies just now. */
-static void quiesce(struct cw_copy *copy, struct cw_conn *conn)
+/* Waits for a share that the owner copies just now. Not twice: it can write to the board that it took another one. */
+static void quiesce(struct cw_copy *copy, struct cw_conn *conn, uint64_t give_up_ns)
 {
-    const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
-    uint64_t claimed          = cw_board_end(copy->shares.claim, copy->shares.generation);
+    uint64_t claimed = cw_board_end(copy->shares.claim, copy->shares.generation);
 
-    while (copy->asked && !copy->failed && cw_board_num_done(copy->shares.done) < claimed &&
-           conn->iface->transport->peer_ready(conn) && cw_clock_ns() < give_up_ns) {
+    while (copy->asked && !copy->quiet && !copy->failed && cw_board_num_done(copy->shares.done) < claimed &&
+           cw_lane_can_copy(conn) && cw_clock_ns() < give_up_ns) {
     }
+    copy->quiet = 1;
 }
 
 void cw_copy_quiesce(struct ucp_ep *ep)
 {
+    const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
     struct cw_incoming *incoming;
 
-    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
+    {
         if (incoming->kind == &copy_kind) {
-            quiesce(cw_container_of(incoming, struct cw_copy, in), ep->conn);
+            quiesce(cw_container_of(incoming, struct cw_copy, in), ep->conn, give_up_ns);
         }
     }
 }
@@ -252,7 +254,7 @@ void cw_copy_cancel(struct cw_copy *copy)
         return;
     }
     if (copy->in.ep != NULL && copy->in.ep->conn != NULL) {
-        quiesce(copy, copy->in.ep->conn);
+        quiesce(copy, copy->in.ep->conn, cw_clock_ns() + QUIESCE_NS);
     }
     copy_free(copy);
 }

@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 
+#include "core/ep_round.h"
 #include "op/board.h"
 #include "op/copy.h"
 #include "op/incoming.h"
@@ -42,9 +43,8 @@ static const struct cw_incoming_kind help_kind = {.lost = lost};
 
 static ucs_status_t copy_share(struct ucp_ep *ep, const struct cw_wire_help *help, uint64_t offset, uint64_t length)
 {
-    const struct cw_transport *transport = ep->conn->iface->transport;
-    struct iovec iov                     = {.iov_len = length};
-    const int reads                      = (help->way == CW_WIRE_HELP_PUT);
+    struct iovec iov = {.iov_len = length};
+    const int reads  = (help->way == CW_WIRE_HELP_PUT);
     ucs_status_t status;
 
     status = cw_mem_enter(ep->worker->context, help->token, help->address + offset, length,
@@ -52,8 +52,8 @@ static ucs_status_t copy_share(struct ucp_ep *ep, const struct cw_wire_help *hel
     if (status != UCS_OK) {
         return status;
     }
-    status = reads ? transport->peer_read(ep->conn, &iov, 1, help->origin_address + offset, NULL) :
-             transport->peer_write(ep->conn, &iov, 1, help->origin_address + offset, NULL);
+    status = reads ? cw_lane_copy_from(ep->conn, &iov, 1, help->origin_address + offset, NULL)
+                   : cw_lane_copy_to(ep->conn, &iov, 1, help->origin_address + offset, NULL);
     cw_mem_leave(ep->worker->context);
     return status;
 }
@@ -72,14 +72,19 @@ static void run(struct cw_job *job)
     if (ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    if (ep->conn->iface->transport->peer_ready(ep->conn)) {
-        board = ep->conn->iface->transport->board(ep->conn, 0, help->board);
+    if (cw_ep_is_spent(ep)) {
+        cw_worker_add_job(ep->worker, job);
+        return;
+    }
+    if (cw_lane_can_copy(ep->conn)) {
+        board = cw_lane_board(ep->conn, 0, help->board);
         if (cw_board_claim(&board->claim, help->generation, cw_board_shares(help->length, help->share), &share)) {
             offset = (uint64_t)share * help->share;
             left   = help->length - offset;
             status = copy_share(ep, help, offset, (left < help->share) ? left : help->share);
             if (status == UCS_OK) {
                 cw_board_done(&board->done);
+                cw_ep_spend(ep, help->share);
                 cw_worker_add_job(ep->worker, job);
                 return;
             }
@@ -96,7 +101,8 @@ static struct helper *find(struct ucp_ep *ep, uint32_t board)
     struct cw_incoming *incoming;
     struct helper *helper;
 
-    cw_list_for_each(incoming, &ep->partial, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.partial, struct cw_incoming, link)
+    {
         helper = cw_container_of(incoming, struct helper, in);
         if (incoming->kind == &help_kind && helper->help.board == board) {
             return helper;
@@ -120,7 +126,8 @@ static int decode(const void *data, struct cw_wire_help *help)
                                   .generation     = le32toh(packet.generation),
                                   .way            = le32toh(packet.way)};
     return help->length > 0 && help->length <= UINT64_MAX - help->address && help->share >= CW_BOARD_MIN_SHARE &&
-           help->board < CW_BOARDS && help->generation > 0 && help->generation <= CW_BOARD_MAX_GENERATION &&
+           help->share <= CW_BOARD_MAX_SHARE && help->board < CW_BOARDS && help->generation > 0 &&
+           help->generation <= CW_BOARD_MAX_GENERATION &&
            (help->way == CW_WIRE_HELP_PUT || help->way == CW_WIRE_HELP_GET) &&
            cw_board_shares(help->length, help->share) <= CW_BOARD_MAX_SHARES;
 }
@@ -130,8 +137,7 @@ ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_help help;
     struct helper *helper;
 
-    if (length != sizeof(help) || !decode(data, &help) || ep->conn == NULL ||
-        ep->conn->iface->transport->board == NULL) {
+    if (length != sizeof(help) || !decode(data, &help) || ep->conn == NULL || !cw_lane_has_copies(ep->conn)) {
         return UCS_ERR_IO_ERROR;
     }
     helper = find(ep, help.board);

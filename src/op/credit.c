@@ -8,10 +8,10 @@
 
 void cw_credit_tell(struct ucp_ep *ep)
 {
-    const struct cw_wire_credit packet = {.consumed = htole64(ep->eager_told + ep->eager_untold)};
+    const struct cw_wire_credit packet = {.consumed = htole64(cw_op_ep(ep)->credit.told + cw_op_ep(ep)->credit.untold)};
 
-    ep->eager_told  += ep->eager_untold;
-    ep->eager_untold = 0;
+    cw_op_ep(ep)->credit.told += cw_op_ep(ep)->credit.untold;
+    cw_op_ep(ep)->credit.untold = 0;
     cw_ep_send_control(ep, CW_PACKET_CREDIT, &packet, sizeof(packet));
 }
 
@@ -24,11 +24,12 @@ ucs_status_t cw_credit_on_packet(struct ucp_ep *ep, const void *data, size_t len
     }
     memcpy(&packet, data, sizeof(packet));
     packet.consumed = le64toh(packet.consumed);
-    if (packet.consumed < ep->eager_acked || packet.consumed - ep->eager_acked > ep->eager_flying) {
+    if (packet.consumed < cw_op_ep(ep)->credit.acked ||
+        packet.consumed - cw_op_ep(ep)->credit.acked > cw_op_ep(ep)->credit.flying) {
         return UCS_ERR_IO_ERROR;
     }
-    ep->eager_flying -= packet.consumed - ep->eager_acked;
-    ep->eager_acked   = packet.consumed;
-    ep->short_round   = 0;
+    cw_op_ep(ep)->credit.flying -= packet.consumed - cw_op_ep(ep)->credit.acked;
+    cw_op_ep(ep)->credit.acked       = packet.consumed;
+    cw_op_ep(ep)->credit.short_round = 0;
     return UCS_OK;
 }

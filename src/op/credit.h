@@ -6,7 +6,7 @@
 #ifndef CW_OP_CREDIT_H
 #define CW_OP_CREDIT_H
 
-#include "core/ep.h"
+#include "op/op_ep.h"
 
 #define CW_CREDIT_WINDOW  (UINT64_C(16) << 20)
 #define CW_CREDIT_MESSAGE 128u /* what a message costs beside its bytes */
@@ -14,23 +14,23 @@
 /* Sender: whether a message of this length may go eagerly. */
 static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
 {
-    return length <= CW_CREDIT_WINDOW && ep->eager_flying + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
+    return length <= CW_CREDIT_WINDOW && cw_op_ep(ep)->credit.flying + length + CW_CREDIT_MESSAGE <= CW_CREDIT_WINDOW;
 }
 
 static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
 {
-    ep->eager_flying += length + CW_CREDIT_MESSAGE;
+    cw_op_ep(ep)->credit.flying += length + CW_CREDIT_MESSAGE;
 }
 
 /* Receiver: a message came; false when the peer exceeds its window. */
 static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 {
-    const uint64_t unread = ep->eager_unread + length + CW_CREDIT_MESSAGE;
+    const uint64_t unread = cw_op_ep(ep)->credit.unread + length + CW_CREDIT_MESSAGE;
 
     if (cw_unlikely(length > CW_CREDIT_WINDOW || unread > CW_CREDIT_WINDOW)) {
         return 0;
     }
-    ep->eager_unread = unread;
+    cw_op_ep(ep)->credit.unread = unread;
     return 1;
 }
 
@@ -40,21 +40,21 @@ void cw_credit_tell(struct ucp_ep *ep);
  * effect, if the peer must be told. */
 static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 {
-    const uint64_t untold = ep->eager_untold + length + CW_CREDIT_MESSAGE;
+    const uint64_t untold = cw_op_ep(ep)->credit.untold + length + CW_CREDIT_MESSAGE;
 
     if (cw_unlikely(untold >= CW_CREDIT_WINDOW / 4)) {
         return 0;
     }
-    ep->eager_untold = untold;
+    cw_op_ep(ep)->credit.untold = untold;
     return 1;
 }
 
 /* Receiver: a message that came was let go of. */
 static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
 {
-    ep->eager_unread -= length + CW_CREDIT_MESSAGE;
+    cw_op_ep(ep)->credit.unread -= length + CW_CREDIT_MESSAGE;
     if (cw_unlikely(!cw_credit_passes(ep, length))) {
-        ep->eager_untold += length + CW_CREDIT_MESSAGE;
+        cw_op_ep(ep)->credit.untold += length + CW_CREDIT_MESSAGE;
         cw_credit_tell(ep);
     }
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The datatype cursors of op/datatype.h. A handle keeps its class in the low three bits; those of generic types point
- * to struct cw_dt_generic, which malloc aligns well enough to leave these bits free.
+ * to struct cw_dt_generic, which malloc aligns well enough to leave these bits free. Those of memory of devices point
+ * to struct cw_dt_device in the same way. Reading a device that failed gives zeros: the error is in the log.
  */
 #include "op/datatype.h"
 
@@ -22,6 +23,22 @@ static const struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
     return (const struct cw_dt_generic *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
 }
 
+static const struct cw_dt_device *device_of(ucp_datatype_t datatype)
+{
+    return (const struct cw_dt_device *)(uintptr_t)(datatype & ~(ucp_datatype_t)UCP_DATATYPE_CLASS_MASK);
+}
+
+ucp_datatype_t cw_dt_of_program(ucp_datatype_t datatype)
+{
+    return ((datatype & UCP_DATATYPE_CLASS_MASK) == CW_DT_DEVICE) ? device_of(datatype)->datatype : datatype;
+}
+
+static int has_entries(const struct cw_dt_cursor *cursor)
+{
+    return cursor->class_id == UCP_DATATYPE_IOV ||
+           (cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_IOV);
+}
+
 static size_t iov_length(const ucp_dt_iov_t *iov, size_t count)
 {
     size_t length = 0, i;
@@ -30,6 +47,24 @@ static size_t iov_length(const ucp_dt_iov_t *iov, size_t count)
         length += iov[i].length;
     }
     return length;
+}
+
+static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt_device *device, const void *buffer,
+                                 size_t count)
+{
+    if (device == NULL) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    cursor->memory_type = (uint8_t)device->memory_type;
+    cursor->layout      = (uint8_t)(device->datatype & UCP_DATATYPE_CLASS_MASK);
+    if (cursor->layout == UCP_DATATYPE_CONTIG) {
+        cursor->length = cw_dt_contig_length(device->datatype, count);
+        cursor->contig = (char *)buffer;
+        return UCS_OK;
+    }
+    cursor->vec.iov = buffer;
+    cursor->length  = iov_length(buffer, count);
+    return (cursor->layout == UCP_DATATYPE_IOV) ? UCS_OK : UCS_ERR_INVALID_PARAM;
 }
 
 ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, const void *buffer, size_t count,
@@ -56,6 +91,8 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
                                 type->ops.start_unpack(type->context, (void *)buffer, count);
         cursor->length        = type->ops.packed_size(cursor->generic.state);
         return UCS_OK;
+    case CW_DT_DEVICE:
+        return start_device(cursor, device_of(datatype), buffer, count);
     default:
         return UCS_ERR_INVALID_PARAM;
     }
@@ -67,7 +104,7 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
     const ucp_dt_iov_t *from;
     ucp_dt_iov_t *copy;
 
-    if (cursor->class_id != UCP_DATATYPE_IOV || cursor->owns_iov || left == 0) {
+    if (!has_entries(cursor) || cursor->owns_iov || left == 0) {
         return UCS_OK;
     }
     from = cursor->vec.iov + cursor->vec.entry;
@@ -98,6 +135,23 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
     cursor->owns_iov = 0;
 }
 
+/* Moves within the array. */
+static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
+{
+    size_t part;
+
+    do {
+        part = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
+        if (length < part) {
+            cursor->vec.entry_offset += length;
+            return;
+        }
+        length                  -= part;
+        cursor->vec.entry_offset = 0;
+        cursor->vec.entry++;
+    } while (length > 0);
+}
+
 /* Copies between the iov and flat memory, whichever way; moves the cursor. */
 static void copy_iov(struct cw_dt_cursor *cursor, struct cw_far *far, char *flat, size_t length, int to_iov)
 {
@@ -121,6 +175,37 @@ static void copy_iov(struct cw_dt_cursor *cursor, struct cw_far *far, char *flat
             cursor->vec.entry_offset = 0;
         }
     }
+}
+
+/* Copies between flat memory of the host and the device's, whichever way. Does not move the cursor itself, but its
+ * entries. */
+static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t length, int to_device)
+{
+    const ucs_memory_type_t type = (ucs_memory_type_t)cursor->memory_type;
+    ucs_status_t result = UCS_OK, status;
+    size_t done, part;
+    char *place;
+
+    for (done = 0; done < length; done += part) {
+        place = cursor->contig + cursor->offset + done;
+        part  = length - done;
+        if (cursor->layout == UCP_DATATYPE_IOV) {
+            place = (char *)cursor->vec.iov[cursor->vec.entry].buffer + cursor->vec.entry_offset;
+            part  = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
+            part  = (part < length - done) ? part : length - done;
+        }
+        status = (part == 0) ? UCS_OK :
+                 to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
+                               cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
+        if (status != UCS_OK && !to_device) {
+            memset(flat + done, 0, part); /* and not what happened to lie there */
+        }
+        result = (result == UCS_OK) ? status : result;
+        if (cursor->layout == UCP_DATATYPE_IOV) {
+            skip_entries(cursor, part);
+        }
+    }
+    return result;
 }
 
 /* DT-7: a short count is not the end of the data. A type that makes no progress at all is cut off instead of looping
@@ -152,6 +237,8 @@ size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *des
         cw_far_copy(far, dest, cursor->contig + cursor->offset, max);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
         copy_iov(cursor, far, dest, max, 0);
+    } else if (cursor->class_id == CW_DT_DEVICE) {
+        (void)copy_device(cursor, dest, max, 0);
     } else {
         pack_generic(cursor, dest, max);
     }
@@ -274,25 +361,16 @@ int cw_dt_fits_iov(const struct cw_dt_cursor *cursor, unsigned max_entries)
 
 void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length)
 {
-    size_t part;
-
     cursor->offset += length;
-    while (cursor->class_id == UCP_DATATYPE_IOV && length > 0) {
-        part = cursor->vec.iov[cursor->vec.entry].length - cursor->vec.entry_offset;
-        if (length < part) {
-            cursor->vec.entry_offset += length;
-            return;
-        }
-        length                  -= part;
-        cursor->vec.entry_offset = 0;
-        cursor->vec.entry++;
+    if (has_entries(cursor) && length > 0) {
+        skip_entries(cursor, length);
     }
 }
 
 void cw_dt_rewind(struct cw_dt_cursor *cursor)
 {
     cursor->offset = 0;
-    if (cursor->class_id == UCP_DATATYPE_IOV) {
+    if (has_entries(cursor)) {
         cursor->vec.entry        = 0;
         cursor->vec.entry_offset = 0;
     }
@@ -309,6 +387,8 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
         cw_bytes_copy_any(cursor->contig + cursor->offset, src, length);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
         copy_iov(cursor, NULL, (char *)src, length, 1);
+    } else if (cursor->class_id == CW_DT_DEVICE) {
+        status = copy_device(cursor, (char *)src, length, 1);
     } else {
         status = unpack_generic(cursor, src, length);
     }
@@ -345,7 +425,7 @@ ucs_status_t cw_dt_packed_size(ucp_datatype_t datatype, const void *buffer, size
         *size_p = cw_dt_contig_length(datatype, count);
         return UCS_OK;
     }
-    if (buffer == NULL) {
+    if (buffer == NULL || (datatype & UCP_DATATYPE_CLASS_MASK) == CW_DT_DEVICE) {
         return UCS_ERR_INVALID_PARAM;
     }
     status = cw_dt_start(&cursor, datatype, buffer, count, CW_DT_SEND);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A cursor over user memory of any datatype: contiguous, iov, generic (spec section 13). Senders read it front to back
- * with cw_dt_pack, receivers write it front to back with cw_dt_unpack. Embedded in requests; generic types have a state
- * that must be finished exactly once (DT-9), whatever happens.
+ * with cw_dt_pack, receivers write it front to back with cw_dt_unpack. Contiguous memory and iov of another type than
+ * the host's are a class of their own, so that nothing takes them for bytes that a processor can touch. Embedded in
+ * requests; generic types have a state that must be finished exactly once (DT-9), whatever happens.
  */
 #ifndef CW_OP_DATATYPE_H
 #define CW_OP_DATATYPE_H
@@ -12,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "base/far.h"
+#include "mem/copy.h"
 #include "ucp/api/ucp.h"
 
 struct cw_dt_cursor {
@@ -30,7 +32,9 @@ struct cw_dt_cursor {
             char *collected;      /* of a receive in pieces: what came so far; NULL: unpacked piece by piece */
         } generic;
     };
-    uint8_t class_id;             /* ucp_dt_type */
+    uint8_t class_id;             /* ucp_dt_type, or CW_DT_DEVICE; then also: */
+    uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
+    uint8_t layout;               /* and the class of what lies there, contiguous or iov */
     uint8_t owns_iov;             /* the array, or the contiguous memory, is our copy */
 };
 
@@ -39,6 +43,22 @@ struct cw_dt_generic {
     ucp_generic_dt_ops_t ops;
     void *context;
 };
+
+/* Memory of another type than the host's, for the length of one call: a datatype within the library. */
+#define CW_DT_DEVICE 3u
+
+struct cw_dt_device {
+    ucp_datatype_t datatype;        /* contiguous or iov */
+    ucs_memory_type_t memory_type;
+};
+
+static inline ucp_datatype_t cw_dt_make_device(const struct cw_dt_device *device)
+{
+    return (ucp_datatype_t)(uintptr_t)device | CW_DT_DEVICE;
+}
+
+/* How the program called it. */
+ucp_datatype_t cw_dt_of_program(ucp_datatype_t datatype);
 
 enum cw_dt_direction { CW_DT_SEND, CW_DT_RECV };
 
@@ -76,7 +96,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 /* Copies the next bytes, at most `max`, to `dest`; fewer only at the end of the data. Returns how many. */
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 
-/* The same, to a packet of a connection with this `far`. */
+/* Like cw_dt_pack, to a packet of a connection with this `far`. */
 size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *dest, size_t max);
 
 /* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes.
@@ -87,7 +107,7 @@ void cw_dt_pack_ahead(struct cw_dt_cursor *cursor);
  * memory and it is not very long. Before the first piece. */
 void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total);
 
-/* Whether the data lies in memory that can be named by addresses. */
+/* Whether the data lies in memory that can be named by addresses, and touched. */
 static inline int cw_dt_is_memory(const struct cw_dt_cursor *cursor)
 {
     return cursor->class_id == UCP_DATATYPE_CONTIG || cursor->class_id == UCP_DATATYPE_IOV;
@@ -124,8 +144,8 @@ void cw_dt_skip(struct cw_dt_cursor *cursor, size_t length);
  * start. */
 void cw_dt_rewind(struct cw_dt_cursor *cursor);
 
-/* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack
- * (DT-12). */
+/* Stores the next bytes. The caller keeps within cursor->length. An error comes from a generic type's unpack (DT-12),
+ * or from the device whose memory it is. */
 ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t length);
 
 ucs_status_t cw_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);

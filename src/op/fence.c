@@ -27,7 +27,7 @@ static void draw_line(struct cw_rma *rma)
 
 static ucs_status_t barrier_send(struct cw_request *request)
 {
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (rma->async_puts > 0) {
         return CW_HOLD;
@@ -38,7 +38,7 @@ static ucs_status_t barrier_send(struct cw_request *request)
 
 static void barrier_release(struct cw_request *request)
 {
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (rma != NULL) {
         rma->passed++;
@@ -73,7 +73,7 @@ static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct
     request->ep      = rma->ep;
     request->send    = send;
     request->release = release;
-    rma->ep->fences++;
+    cw_op_ep(rma->ep)->fences++;
     result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
     if (UCS_PTR_IS_PTR(result)) {
         cw_request_release(request, 0);
@@ -105,9 +105,9 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
     const struct ucp_ep *ep = cw_ep_find(line->worker, line->peer_uid, line->number);
     struct cw_rma *rma;
 
-    if (status != UCS_OK && ep != NULL && ep->state == CW_EP_OPEN && ep->rma != NULL) {
-        ep->rma->error = status; /* is for the program's next flush */
-        cw_ep_owes_rma(ep->rma->ep);
+    if (status != UCS_OK && ep != NULL && ep->state == CW_EP_OPEN && cw_op_ep(ep)->rma != NULL) {
+        cw_op_ep(ep)->rma->error = status; /* is for the program's next flush */
+        cw_ep_owes_rma(cw_op_ep(ep)->rma->ep);
     }
     line->is_over = 1;
     cw_list_for_each(rma, &cw_op_state(line->worker)->rma, struct cw_rma, link) {

@@ -10,6 +10,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "core/ep_round.h"
 #include "op/board.h"
 #include "op/get.h"
 #include "op/incoming.h"
@@ -58,7 +59,7 @@ void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status
 static void set_phase(struct cw_fetch *fetch, enum phase phase)
 {
     if (fetch->in.ep != NULL) {
-        fetch->in.ep->num_copying += (uint16_t)((phase == COPYING) - (fetch->phase == COPYING));
+        cw_op_ep(fetch->in.ep)->num_copying += (uint16_t)((phase == COPYING) - (fetch->phase == COPYING));
     }
     fetch->phase = (uint8_t)phase;
 }
@@ -167,6 +168,10 @@ static void copy(struct cw_job *job)
     if (ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
+    if (cw_ep_is_spent(ep)) {
+        cw_worker_add_job(ep->worker, job);
+        return;
+    }
     if (!cw_board_claim(fetch->shares.claim, fetch->shares.generation,
                         cw_board_shares(fetch->offer.length, SHARE_BYTES), &share)) {
         settle(fetch);
@@ -182,6 +187,7 @@ static void copy(struct cw_job *job)
         return;
     }
     cw_board_done(fetch->shares.done);
+    cw_ep_spend(ep, length);
     if (all_copied(fetch)) {
         copied(fetch);
     } else {
@@ -201,8 +207,9 @@ static void begin_copy(struct cw_fetch *fetch)
 {
     struct ucp_ep *ep = fetch->in.ep;
 
-    cw_shares_begin(ep, &fetch->shares, scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
-                    (fetch->offer.length > ALONE_BYTES || ep->num_copying > 0));
+    cw_shares_begin(ep, &fetch->shares,
+                    scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
+                        (fetch->offer.length > ALONE_BYTES || cw_op_ep(ep)->num_copying > 0));
     if (fetch->shares.board < CW_BOARDS) {
         ask_for_copies(fetch);
     }
@@ -217,8 +224,9 @@ static void begin_passive(struct cw_fetch *fetch)
     const struct ucp_ep *ep = fetch->in.ep;
     int scheme              = scheme_of(ep);
 
-    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG && ep->conn->iface->transport->board != NULL &&
-        fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY)) {
+    if (fetch->cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
+        fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY) &&
+        cw_lane_is_excused(ep->conn, 0)) {
         cw_shares_begin(fetch->in.ep, &fetch->shares, 1);
         if (fetch->shares.board < CW_BOARDS) {
             ask_for_copies(fetch);
@@ -230,12 +238,12 @@ static void begin_passive(struct cw_fetch *fetch)
 
 static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
 {
-    const struct cw_transport *transport = ep->conn->iface->transport;
-    int scheme                           = scheme_of(ep);
+    int scheme = scheme_of(ep);
 
-    return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && transport->peer_ready != NULL &&
+    return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
            (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR) &&
-           offer->length / SHARE_BYTES < UINT32_MAX && cw_reach_is_possible(ep, offer->address, offer->length);
+           offer->length / SHARE_BYTES < UINT32_MAX &&
+           cw_reach_is_possible(ep, offer->address, offer->length, CW_KEY_READ);
 }
 
 static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
@@ -511,15 +519,15 @@ void cw_fetch_quiesce(struct ucp_ep *ep)
     struct cw_fetch *fetch;
     uint64_t claimed;
 
-    cw_list_for_each(incoming, &ep->receiving, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
+    {
         fetch = cw_container_of(incoming, struct cw_fetch, in);
         if (incoming->kind != &fetch_kind || !fetch->asked || fetch->phase == RECEIVING) {
             continue;
         }
         claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
         while (cw_board_num_done(fetch->shares.done) < claimed &&
-               (ep->reach != NULL || ep->conn->iface->transport->peer_ready(ep->conn)) &&
-               cw_clock_ns() < give_up_ns) {
+               (cw_op_ep(ep)->reach != NULL || cw_lane_can_copy(ep->conn)) && cw_clock_ns() < give_up_ns) {
         }
     }
 }

@@ -13,7 +13,7 @@
 static void release(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     cw_copy_cancel(get->copy);
     cw_dt_finish(&get->cursor);
@@ -31,7 +31,7 @@ static void release(struct cw_request *request)
 static void copied(struct cw_request *request, ucs_status_t status)
 {
     struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     get->copy = NULL;
     get->late = 0;
@@ -54,7 +54,11 @@ static ucs_status_t copy(struct cw_request *request)
 
     get->no_copies = 1; /* should it come back */
     if (get->cursor.length <= CW_COPY_CALL_BYTES) {
-        return cw_copy_now(request->ep, key, get->address, &get->cursor, CW_COPY_GET);
+        status = cw_copy_now(request->ep, key, get->address, &get->cursor, CW_COPY_GET);
+        if (status == UCS_OK) {
+            cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, get->cursor.length);
+        }
+        return status;
     }
     if (get->forced) {
         return CW_AGAIN;
@@ -67,7 +71,8 @@ static ucs_status_t copy(struct cw_request *request)
         return UCS_ERR_UNSUPPORTED;
     }
     get->late = 1;
-    cw_rma_late_add(request->ep->rma, get->address, get->cursor.length);
+    cw_rma_late_add(cw_op_ep(request->ep)->rma, get->address, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SHARES, 0, get->cursor.length);
     return UCS_INPROGRESS;
 }
 
@@ -92,9 +97,9 @@ ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece
                                  .piece      = htole32(piece)};
 
     if (payload <= conn->iface->limits.max_short) {
-        return conn->iface->transport->send_short(conn, CW_PACKET_GET, packet.token, &packet.address, payload);
+        return cw_lane_send_short(conn, CW_PACKET_GET, packet.token, &packet.address, payload);
     }
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_GET, sizeof(packet), pack_packet, &packet);
+    return cw_lane_send_bcopy(conn, CW_PACKET_GET, sizeof(packet), pack_packet, &packet);
 }
 
 static ucs_status_t ask(struct cw_request *request)
@@ -108,7 +113,7 @@ static ucs_status_t ask(struct cw_request *request)
     if (get->forced) {
         return CW_AGAIN;
     }
-    if (ep->rma->replies >= CW_RMA_WINDOW) {
+    if (cw_op_ep(ep)->rma->replies >= CW_RMA_WINDOW) {
         return CW_HOLD;
     }
     status = cw_dt_keep(&get->cursor);
@@ -125,8 +130,9 @@ static ucs_status_t ask(struct cw_request *request)
     }
     get->asked = 1;
     get->late  = 1;
-    ep->rma->replies++;
-    cw_rma_late_add(ep->rma, get->address, get->cursor.length);
+    cw_op_ep(ep)->rma->replies++;
+    cw_rma_late_add(cw_op_ep(ep)->rma, get->address, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED, 0, get->cursor.length);
     return CW_RMA_OWNED;
 }
 
@@ -166,12 +172,13 @@ static ucs_status_t attempt(struct cw_request *request)
             return status;
         }
     }
-    status = copies ? cw_rma_admit_copy(ep->rma, get->address, get->cursor.length, 0) :
-             cw_rma_admit(ep->rma, get->address, get->cursor.length, 0, from == NULL);
+    status = copies ? cw_rma_admit_copy(cw_op_ep(ep)->rma, get->address, get->cursor.length, 0)
+                    : cw_rma_admit(cw_op_ep(ep)->rma, get->address, get->cursor.length, 0, from == NULL);
     if (status != UCS_OK) {
         return status;
     }
     if (from != NULL) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, get->cursor.length);
         return cw_dt_unpack(&get->cursor, from, get->cursor.length);
     }
     status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
@@ -193,7 +200,7 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
     ucs_status_t status = CW_AGAIN;
 
     get->forced = 1;
-    if (cw_ep_ready(ep) && cw_list_empty(&ep->rma->queue) && !ep->rma->running) {
+    if (cw_ep_ready(ep) && cw_list_empty(&cw_op_ep(ep)->rma->queue) && !cw_op_ep(ep)->rma->running) {
         status = attempt(request);
     }
     release(request);
@@ -226,6 +233,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
         cw_request_put(request);
         return UCS_STATUS_PTR(status);
     }
+    get->no_copies   = !cw_dt_is_memory(&get->cursor);
     get->generation  = cw_rma_begin(rma);
     request->ep      = ep;
     request->send    = attempt;
@@ -236,7 +244,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
 }
 
 /* By loads, of any datatype; a request only if the program wants to see one. */
-static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count, const char *from,
+static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count, size_t length, const char *from,
                                    const ucp_request_param_t *param)
 {
     struct cw_request *request = NULL;
@@ -258,6 +266,7 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
     if (request == NULL) {
         return UCS_STATUS_PTR(status);
     }
+    cw_rma_note_mapped(request, CW_COUNT_GET_RECEIVED, length);
     cw_request_complete(request, status);
     return cw_request_handle(request);
 }
@@ -283,7 +292,7 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
         return result;
     }
     if (cw_unlikely(param->op_attr_mask & plain)) {
-        return get_direct(ep, buffer, count, from, param);
+        return get_direct(ep, buffer, count, length, from, param);
     }
     cw_bytes_copy(buffer, from, length);
     cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);

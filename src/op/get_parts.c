@@ -40,8 +40,9 @@ int cw_get_has_parts(struct ucp_ep *ep, uint64_t length, uint64_t address, const
 {
     return length > CW_RMA_QUICK && length <= MOST_BYTES && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) &&
            (!(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) || cw_dt_is_contig(param->datatype)) &&
-           cw_ep_ready(ep) && (ep->rma == NULL || ep->rma->absent == 0) && ep->conn->iface->limits.max_placed == 0 &&
-           cw_rkey_direct(rkey, address, CW_KEY_READ) == NULL && cw_copy_is_possible(ep, &rkey->key);
+           cw_ep_ready(ep) && (cw_op_ep(ep)->rma == NULL || cw_op_ep(ep)->rma->absent == 0) &&
+           ep->conn->iface->limits.max_placed == 0 && cw_rkey_direct(rkey, address, CW_KEY_READ) == NULL &&
+           cw_copy_is_possible(ep, &rkey->key);
 }
 
 /* Posts them; they may end meanwhile. */
@@ -84,6 +85,7 @@ ucs_status_ptr_t cw_get_in_parts(struct ucp_ep *ep, void *buffer, uint64_t lengt
     parts  = cw_request_state(whole);
     *parts = (struct parts){.left = 1, .status = UCS_OK};
     cw_trace_note(whole, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, length);
+    cw_trace_note(whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, length);
     post(ep, whole, buffer, length, address, rkey);
     if (--parts->left > 0) {
         return cw_request_handle(whole);

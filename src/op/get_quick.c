@@ -2,7 +2,7 @@
 /*
  * Short gets that are asked for although the system could copy (op/get.h). Invariant: a request that was asked for is
  * on ep->inflight until it is answered, copied or lost; it is on rma->quick as long as it may be copied; what is still
- * to come for one that was copied belongs to an orphan, on ep->receiving.
+ * to come for one that was copied belongs to an orphan, on incoming.receiving.
  */
 #include "op/get.h"
 
@@ -44,7 +44,7 @@ static inline void leave(struct cw_rma *rma, struct cw_get *get)
 static void release(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     if (get->wanted.id != 0) {
         cw_idmap_remove(gets_of(request->ep), get->wanted.id);
@@ -72,21 +72,21 @@ static inline void enter(struct cw_request *request, struct cw_rma *rma, struct 
 
 static inline int is_much(const struct ucp_ep *ep, uint64_t length)
 {
-    return ep->rma->quick_bytes > 0 &&
-           ep->rma->quick_bytes + length > PACKETS_UNDER_WAY * ep->conn->iface->limits.max_bcopy;
+    return cw_op_ep(ep)->rma->quick_bytes > 0 &&
+           cw_op_ep(ep)->rma->quick_bytes + length > PACKETS_UNDER_WAY * ep->conn->iface->limits.max_bcopy;
 }
 
 /* Packets of such an answer are copied here: nothing may be placed. */
 static inline int is_possible(struct ucp_ep *ep, uint64_t length, const struct ucp_rkey *rkey)
 {
-    return length <= CW_RMA_QUICK && ep->rma->replies < CW_RMA_WINDOW && ep->conn->iface->limits.max_placed == 0 &&
-           cw_copy_is_possible(ep, &rkey->key);
+    return length <= CW_RMA_QUICK && cw_op_ep(ep)->rma->replies < CW_RMA_WINDOW &&
+           ep->conn->iface->limits.max_placed == 0 && cw_copy_is_possible(ep, &rkey->key);
 }
 
 ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
                                 struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_wire_get *packet;
     struct cw_request *request;
     struct cw_get *get;
@@ -127,7 +127,7 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
 int cw_get_is_quick(struct cw_request *request)
 {
     const struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma       = request->ep->rma;
+    struct cw_rma *rma       = cw_op_ep(request->ep)->rma;
 
     if (get->cursor.class_id != UCP_DATATYPE_CONTIG || get->forced ||
         !is_possible(request->ep, get->cursor.length, get->rkey)) {
@@ -157,7 +157,8 @@ ucs_status_t cw_get_ask_quickly(struct cw_request *request)
         get->wanted.id = 0;
         return status;
     }
-    enter(request, ep->rma, get);
+    enter(request, cw_op_ep(ep)->rma, get);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED_FIRST, 0, get->cursor.length);
     return UCS_INPROGRESS;
 }
 
@@ -175,7 +176,7 @@ static void orphan_end(struct orphan *orphan, struct ucp_ep *ep)
 static void orphan_answered(struct orphan *orphan)
 {
     struct ucp_ep *ep  = orphan->wanted.ep;
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     orphan_end(orphan, ep);
     if (rma != NULL) {
@@ -232,6 +233,7 @@ void cw_get_copy_oldest(struct cw_rma *rma)
     leave(rma, get);
     if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK && make_orphan(rma, get)) {
         note_absence(rma);
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, cursor.length);
         cw_list_remove(&request->link);
         cw_request_complete(request, UCS_OK);
     }
@@ -270,7 +272,7 @@ ucs_status_t cw_get_on_data(struct ucp_ep *ep, uint64_t id, uint64_t offset, con
         cw_bytes_copy(((struct cw_get *)cw_request_state(wanted->request))->cursor.contig + offset, payload, length);
     }
     wanted->received += length;
-    ep->rma->answers++;
+    cw_op_ep(ep)->rma->answers++;
     if (cw_likely(wanted->received == wanted->length)) {
         end(wanted, UCS_OK);
     }
@@ -284,7 +286,7 @@ ucs_status_t cw_get_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
     if (wanted == NULL || wanted->received > 0) {
         return UCS_ERR_IO_ERROR;
     }
-    ep->rma->answers++;
+    cw_op_ep(ep)->rma->answers++;
     end(wanted, status);
     return UCS_OK;
 }

@@ -16,7 +16,7 @@ static struct cw_incoming *find(const struct ucp_ep *ep, uint32_t number, unsign
     struct cw_list *link;
 
     *count_p = 0;
-    for (link = ep->partial.prev; link != &ep->partial; link = link->prev) {
+    for (link = cw_op_ep(ep)->incoming.partial.prev; link != &cw_op_ep(ep)->incoming.partial; link = link->prev) {
         incoming = cw_container_of(link, struct cw_incoming, link);
         if (incoming->in_pieces) {
             if (incoming->number == number) {
@@ -78,34 +78,34 @@ unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length,
     struct cw_incoming *incoming = expecting(ep, header, length);
 
     _Static_assert(sizeof(struct cw_wire_next) == CW_PLACE_HEADER, "the header of packets that are placed");
-    if (incoming == NULL || ep->placing != NULL) {
+    if (incoming == NULL || cw_op_ep(ep)->incoming.place != NULL) {
         return 0;
     }
-    ep->placing         = incoming->kind->place(incoming, length);
-    ep->placing_is_ours = ep->placing == NULL;
-    if (ep->placing_is_ours) {
-        ep->placing = malloc(length);
+    cw_op_ep(ep)->incoming.place         = incoming->kind->place(incoming, length);
+    cw_op_ep(ep)->incoming.place_is_ours = cw_op_ep(ep)->incoming.place == NULL;
+    if (cw_op_ep(ep)->incoming.place_is_ours) {
+        cw_op_ep(ep)->incoming.place = malloc(length);
     }
-    if (ep->placing == NULL) {
+    if (cw_op_ep(ep)->incoming.place == NULL) {
         return 0;
     }
     incoming->placing = 1;
-    *iov              = (struct iovec){.iov_base = ep->placing, .iov_len = length};
+    *iov              = (struct iovec){.iov_base = cw_op_ep(ep)->incoming.place, .iov_len = length};
     return 1;
 }
 
 void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_incoming *incoming = expecting(ep, header, length);
-    char *data                   = ep->placing;
-    const int ours               = ep->placing_is_ours;
+    char *data                   = cw_op_ep(ep)->incoming.place;
+    const int ours               = cw_op_ep(ep)->incoming.place_is_ours;
     ucs_status_t status;
 
     if (incoming == NULL || !incoming->placing) {
         return; /* its endpoint failed meanwhile */
     }
-    ep->placing         = NULL;
-    ep->placing_is_ours = 0;
+    cw_op_ep(ep)->incoming.place         = NULL;
+    cw_op_ep(ep)->incoming.place_is_ours = 0;
     incoming->placing   = 0;
     status              = arrived(incoming, data, length);
     if (status != UCS_OK) {
@@ -130,13 +130,13 @@ static void lose(struct ucp_ep *ep, struct cw_list *list, ucs_status_t status)
 
 void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
-    lose(ep, &ep->stored, status);
-    lose(ep, &ep->receiving, status);
-    lose(ep, &ep->partial, status);
+    lose(ep, &cw_op_ep(ep)->incoming.stored, status);
+    lose(ep, &cw_op_ep(ep)->incoming.receiving, status);
+    lose(ep, &cw_op_ep(ep)->incoming.partial, status);
     cw_ep_let_go(ep, ep->kept); /* nothing is kept for it any more; requests that were, ended before */
-    if (ep->placing_is_ours) {
-        free(ep->placing);
+    if (cw_op_ep(ep)->incoming.place_is_ours) {
+        free(cw_op_ep(ep)->incoming.place);
     }
-    ep->placing         = NULL;
-    ep->placing_is_ours = 0;
+    cw_op_ep(ep)->incoming.place         = NULL;
+    cw_op_ep(ep)->incoming.place_is_ours = 0;
 }

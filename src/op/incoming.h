@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What an endpoint still expects from its peer: messages of which parts are missing, announced ones, transfers under
- * way, answers that are owed. Embedded in the objects of the single operations; kept on ep->receiving so that the end
- * of the endpoint ends them too. That may be many, so no packet looks through them: those among which packets have to
- * find theirs are on ep->partial, CW_MAX_UNFINISHED messages that miss parts and one share of copies per board at most.
- * What is complete but not received by the program waits on ep->stored, for which a closed endpoint need not stay.
+ * way, answers that are owed. Embedded in the objects of the single operations and kept on the lists of struct
+ * cw_op_incoming, so that the end of the endpoint ends them too. `receiving` may be long, so no packet looks through
+ * it: those among which packets have to find theirs are on `partial`, CW_MAX_UNFINISHED messages that miss parts and
+ * one share of copies per board at most. A message that is complete but was not received by the program waits on
+ * `stored`, for which a closed endpoint need not stay.
  */
 #ifndef CW_OP_INCOMING_H
 #define CW_OP_INCOMING_H
 
 #include "core/ep_kept.h"
+#include "op/op_ep.h"
 
 /* More unfinished messages than this on one connection break the protocol: an honest sender finishes one before it
  * begins the next. */
@@ -30,7 +32,7 @@ struct cw_incoming_kind {
 };
 
 struct cw_incoming {
-    struct cw_list link;                 /* ep->receiving, partial or stored while ep != NULL */
+    struct cw_list link; /* on one of those lists while ep != NULL */
     struct ucp_ep *ep;
     const struct cw_incoming_kind *kind;
     uint64_t total;                      /* bytes of the message */
@@ -45,28 +47,28 @@ static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *
 {
     incoming->ep = ep;
     cw_list_init(&incoming->link);
-    cw_list_add_tail(&ep->receiving, &incoming->link);
+    cw_list_add_tail(&cw_op_ep(ep)->incoming.receiving, &incoming->link);
 }
 
 /* The same of one that packets are to find, of few. */
 static inline void cw_incoming_add_partial(struct cw_incoming *incoming, struct ucp_ep *ep)
 {
     incoming->ep = ep;
-    cw_list_add_tail(&ep->partial, &incoming->link);
+    cw_list_add_tail(&cw_op_ep(ep)->incoming.partial, &incoming->link);
 }
 
 /* No packet looks for it any more, but something is still owed. */
 static inline void cw_incoming_await(struct cw_incoming *incoming)
 {
     cw_list_remove(&incoming->link);
-    cw_list_add_tail(&incoming->ep->receiving, &incoming->link);
+    cw_list_add_tail(&cw_op_ep(incoming->ep)->incoming.receiving, &incoming->link);
 }
 
 /* The same of one of which nothing is expected any more: as if it had been stored since. */
 static inline void cw_incoming_add_stored(struct cw_incoming *incoming, struct ucp_ep *ep)
 {
     incoming->ep = ep;
-    cw_list_add_tail(&ep->stored, &incoming->link);
+    cw_list_add_tail(&cw_op_ep(ep)->incoming.stored, &incoming->link);
     cw_ep_unused(ep);
 }
 
@@ -89,7 +91,7 @@ static inline void cw_incoming_detach(struct cw_incoming *incoming)
 static inline void cw_incoming_store(struct cw_incoming *incoming)
 {
     cw_list_remove(&incoming->link);
-    cw_list_add_tail(&incoming->ep->stored, &incoming->link);
+    cw_list_add_tail(&cw_op_ep(incoming->ep)->incoming.stored, &incoming->link);
     cw_ep_unused(incoming->ep);
 }
 

@@ -3,7 +3,8 @@
  * op/ledger.h. Invariants: `done` changes under the claim only, and never falls; packet n is carried out by who holds
  * the claim while `done` is n, so exactly once; the log has the packets from rma->carried to rma->counted, which lie
  * where the transport keeps them until the owner has passed them. What the peer writes to the board can only end our
- * waiting too early or make us pass over its own packets.
+ * waiting too early or make us pass over its own packets, and keep us waiting as long as the transport excuses it; then
+ * the owner shuts the ledger: it takes the claim when it is free, and keeps it.
  */
 #include "op/ledger.h"
 
@@ -18,6 +19,7 @@
 #define RESCUE_PACKETS   16u                   /* at one go: the owner may be waiting for the claim */
 #define SPINS            2000u
 #define OWNER_WAIT_NS    UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
+#define TOLD_NS          1000000u              /* waits that the transport is told of together */
 
 struct log_entry {
     const char *packet;         /* struct cw_wire_put, then the bytes */
@@ -37,7 +39,7 @@ struct cw_ledger {
 
 int cw_ledger_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
-    const struct cw_rma *rma = ep->rma;
+    const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (!cw_copy_is_possible(ep, &rkey->key) || rma == NULL || rma->absent) {
         return 0;
@@ -54,10 +56,10 @@ static struct cw_ledger *ledger_new(struct ucp_ep *ep)
     struct cw_ledger *ledger = malloc(sizeof(*ledger));
 
     if (ledger != NULL) {
-        ledger->board   = ep->conn->iface->transport->board(ep->conn, 1, CW_LEDGER);
+        ledger->board   = cw_lane_board(ep->conn, 1, CW_LEDGER);
         ledger->refused = 0;
         ledger->away    = 0;
-        ep->rma->ledger = ledger;
+        cw_op_ep(ep)->rma->ledger = ledger;
     }
     return ledger;
 }
@@ -94,7 +96,7 @@ ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint
     struct packing packing   = {.header = {.token = htole64(rkey->key.token), .address = htole64(address)},
                                 .parcel = parcel,
                                 .far    = ep->conn->far};
-    struct cw_rma *rma       = ep->rma;
+    struct cw_rma *rma       = cw_op_ep(ep)->rma;
     struct cw_ledger *ledger = cw_likely(rma->ledger != NULL) ? rma->ledger : ledger_new(ep);
     ucs_status_t status;
 
@@ -108,8 +110,8 @@ ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint
             return CW_HOLD;
         }
     }
-    status = ep->conn->iface->transport->send_bcopy(ep->conn, CW_PACKET_PUT_COUNTED,
-                                                    sizeof(packing.header) + parcel->length, pack, &packing);
+    status =
+        cw_lane_send_bcopy(ep->conn, CW_PACKET_PUT_COUNTED, sizeof(packing.header) + parcel->length, pack, &packing);
     if (cw_unlikely(status != UCS_OK)) {
         cw_patience_begin(rma, 1);
         return status;
@@ -161,7 +163,7 @@ static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entr
     if (memcmp(entry->packet, &entry->header, header_length) != 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return ep->conn->iface->transport->peer_write(ep->conn, &iov, 1, le64toh(entry->header.address), &beacon);
+    return cw_lane_copy_to(ep->conn, &iov, 1, le64toh(entry->header.address), &beacon);
 }
 
 static int claim(struct cw_board *board, enum cw_ledger_state who)
@@ -181,8 +183,7 @@ static int claim(struct cw_board *board, enum cw_ledger_state who)
 static int may_rescue(const struct cw_rma *rma)
 {
     return rma->ep->state == CW_EP_OPEN && rma->sent_mark == rma->acked_mark &&
-           rma->replies == rma->num_quick + rma->num_orphans &&
-           rma->ep->conn->iface->transport->peer_ready(rma->ep->conn);
+           rma->replies == rma->num_quick + rma->num_orphans && cw_lane_can_copy(rma->ep->conn);
 }
 
 ucs_status_t cw_ledger_rescue(struct cw_rma *rma)
@@ -196,7 +197,8 @@ ucs_status_t cw_ledger_rescue(struct cw_rma *rma)
         return UCS_ERR_UNSUPPORTED;
     }
     if (!claim(ledger->board, CW_LEDGER_ORIGIN)) {
-        return CW_AGAIN;
+        return (__atomic_load_n(&ledger->board->claim, __ATOMIC_RELAXED) == CW_LEDGER_SHUT) ? UCS_ERR_UNSUPPORTED :
+               CW_AGAIN;
     }
     done = __atomic_load_n(&ledger->board->done, __ATOMIC_RELAXED);
     take_count(rma, done);
@@ -223,15 +225,21 @@ void cw_ledger_free(struct cw_rma *rma)
 
 static int origin_is_gone(const struct ucp_ep *ep)
 {
-    const struct cw_transport *transport = ep->conn->iface->transport;
+    return cw_lane_peer_gone(ep->conn);
+}
 
-    return transport->peer_gone != NULL && transport->peer_gone(ep->conn);
+static ucs_status_t give_up(const struct ucp_ep *ep)
+{
+    static struct cw_log_limit limit;
+
+    cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx began to write to memory of this process and did not end "
+                       "in time; its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
+    return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: it stands still */
 }
 
 /* The origin writes just now, in system calls. Packets behind this one must not be seen before it is through. */
-static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board)
+static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, uint64_t begin_ns)
 {
-    const uint64_t give_up_ns = cw_clock_ns() + OWNER_WAIT_NS;
     unsigned spins;
 
     for (spins = 0; !claim(board, CW_LEDGER_OWNER); spins++) {
@@ -242,29 +250,20 @@ static CW_COLD ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *b
         if (origin_is_gone(ep)) {
             return UCS_ERR_CONNECTION_RESET; /* it died in the middle of it (ERR-1) */
         }
-        if (cw_clock_ns() > give_up_ns) {
-            cw_error("worker %016llx began to write to memory of this process and did not end within a second; its "
-                     "connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
-            return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: it stands still */
+        if (cw_clock_ns() - begin_ns > OWNER_WAIT_NS || (spins == SPINS && !cw_lane_is_excused(ep->conn, 0))) {
+            return give_up(ep);
         }
         cw_lock_yield();
     }
     return UCS_OK;
 }
 
-static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+/* One packet, whose turn it is; nobody else carries out. */
+static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t number, const void *data,
+                            size_t length)
 {
-    const uint32_t number = ep->rma->counted_here++;
-    ucs_status_t status;
-    uint64_t done;
+    uint64_t done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
 
-    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER))) {
-        status = wait_for_claim(ep, board);
-        if (status != UCS_OK) {
-            return status;
-        }
-    }
-    done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
     if (cw_likely((uint32_t)done == number)) {
         if (cw_unlikely(cw_serve_put(ep, data, length) != UCS_OK)) {
             done += REFUSED_ONE;
@@ -272,6 +271,38 @@ static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const v
         done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)(number + 1);
         __atomic_store_n(&board->done, done, __ATOMIC_RELEASE); /* pairs with cw_ledger_look's acquire */
     }
+}
+
+/* Somebody else has the claim, or we have it for good. */
+static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+{
+    const uint64_t begin_ns = cw_clock_ns();
+    struct cw_rma *rma      = cw_op_ep(ep)->rma;
+    ucs_status_t status     = UCS_OK;
+
+    if (!rma->ledger_shut) {
+        status               = wait_for_claim(ep, board, begin_ns);
+        rma->claim_waited_ns += cw_clock_ns() - begin_ns;
+    }
+    if (status != UCS_OK) {
+        (void)cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
+        return status;
+    }
+    if (rma->claim_waited_ns > TOLD_NS) {
+        rma->ledger_shut     = !cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
+        rma->claim_waited_ns = 0;
+    }
+    carry(ep, board, rma->counted_here++, data, length);
+    __atomic_store_n(&board->claim, rma->ledger_shut ? CW_LEDGER_SHUT : CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    return UCS_OK;
+}
+
+static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+{
+    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER))) {
+        return carry_out_late(ep, board, data, length);
+    }
+    carry(ep, board, cw_op_ep(ep)->rma->counted_here++, data, length);
     __atomic_store_n(&board->claim, CW_LEDGER_FREE, __ATOMIC_RELEASE);
     return UCS_OK;
 }
@@ -281,7 +312,19 @@ static struct cw_board *peer_board(const struct ucp_ep *ep)
 {
     struct cw_conn *conn = (cw_ep_peer_uid(ep) == ep->worker->uid && ep->loop_conn != NULL) ? ep->loop_conn : ep->conn;
 
-    return conn->iface->transport->board(conn, 0, CW_LEDGER);
+    return cw_lane_board(conn, 0, CW_LEDGER);
+}
+
+/* One that kept us waiting before, on another connection, gets no claim. */
+static CW_COLD void begin_as_owner(struct ucp_ep *ep, struct cw_rma *rma)
+{
+    struct cw_board *board = peer_board(ep);
+
+    rma->owner_board = board;
+    if (!cw_lane_is_excused(ep->conn, 0) && claim(board, CW_LEDGER_OWNER)) {
+        rma->ledger_shut = 1;
+        __atomic_store_n(&board->claim, CW_LEDGER_SHUT, __ATOMIC_RELEASE);
+    }
 }
 
 ucs_status_t cw_ledger_on_put(struct ucp_ep *ep, const void *data, size_t length)
@@ -291,11 +334,11 @@ ucs_status_t cw_ledger_on_put(struct ucp_ep *ep, const void *data, size_t length
     if (cw_unlikely(rma == NULL)) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (cw_unlikely(length <= sizeof(struct cw_wire_put) || ep->conn->iface->transport->board == NULL)) {
+    if (cw_unlikely(length <= sizeof(struct cw_wire_put) || !cw_lane_has_copies(ep->conn))) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_unlikely(rma->owner_board == NULL)) {
-        rma->owner_board = peer_board(ep);
+        begin_as_owner(ep, rma);
     }
     return carry_out(ep, rma->owner_board, data, length);
 }

@@ -16,7 +16,8 @@ enum cw_ledger_state {
     CW_LEDGER_FREE   = 0,
     CW_LEDGER_OWNER  = 1,
     CW_LEDGER_ORIGIN = 2,
-    CW_LEDGER_AWAY   = 3    /* free; the owner has not looked since the origin carried out */
+    CW_LEDGER_AWAY   = 3,   /* free; the owner has not looked since the origin carried out */
+    CW_LEDGER_SHUT   = 4    /* the owner carries out all of it: the origin kept it waiting for too long */
 };
 
 /* Packets that wait for the owner at most: a power of two. */
@@ -37,8 +38,9 @@ static inline size_t cw_ledger_max(const struct ucp_ep *ep)
 {
     return cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_put);
 }
-/* Sends one packet; ep->rma exists and the ledger is open. CW_AGAIN: no room; CW_HOLD: too many wait already. Both end
- * without the owner's help. */
+
+/* Sends one packet; the endpoint has its struct cw_rma and the ledger is open. CW_AGAIN: no room; CW_HOLD: too many
+ * wait already. Both end without the owner's help. */
 ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
                             const struct cw_parcel *parcel);
 

@@ -150,7 +150,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
     struct ucp_ep *ep = conn->user;
 
     if (ep->state == CW_EP_FAILED) { /* given up already: not the peer's fault, and to be closed soon */
-        conn->iface->transport->abandon(conn);
+        cw_lane_abandon(conn);
         return 0;
     }
     if (ep->state != CW_EP_OPEN || length == 0) {
@@ -204,6 +204,7 @@ ucs_status_t cw_op_worker_init(struct ucp_worker *worker)
     cw_idmap_init(&state->gets);
     cw_idmap_init(&state->copies);
     cw_am_init(&state->am, cw_random_u64());
+    cw_list_init(&state->dropped);
     cw_list_init(&state->streams);
     cw_list_init(&state->rma);
     cw_hash_init(&state->revocable, cw_random_u64());
@@ -215,14 +216,15 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
 {
     struct cw_op_state *state = cw_op_state(worker);
 
+    cw_am_cleanup(&state->am); /* which may call back */
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
-    cw_am_cleanup(&state->am);
     cw_stream_worker_end(worker);
     cw_idmap_cleanup(&state->fetches);
     cw_idmap_cleanup(&state->gets);
     cw_idmap_cleanup(&state->copies);
     cw_hash_cleanup(&state->revocable);
+    free(state->choices);
     free(state);
     worker->op_state = NULL;
 }
@@ -241,9 +243,27 @@ void cw_op_ep_quiesce(struct ucp_ep *ep)
     cw_copy_quiesce(ep);
 }
 
+void cw_op_ep_init(struct ucp_ep *ep)
+{
+    struct cw_op_ep *state = cw_op_ep(ep);
+
+    *state = (struct cw_op_ep){0};
+    cw_list_init(&state->incoming.receiving);
+    cw_list_init(&state->incoming.partial);
+    cw_list_init(&state->incoming.stored);
+}
+
+int cw_op_ep_expects(const struct ucp_ep *ep)
+{
+    const struct cw_op_incoming *incoming = &cw_op_ep(ep)->incoming;
+
+    return !cw_list_empty(&incoming->receiving) || !cw_list_empty(&incoming->partial);
+}
+
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_incoming_ep_lost(ep, status);
+    cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
     cw_reach_ep_lost(ep);

@@ -9,21 +9,26 @@
 #include "core/ep.h"
 #include "core/worker.h"
 #include "op/am.h"
+#include "op/op_ep.h"
 #include "op/stream.h"
 #include "op/tag_match.h"
 
 struct ucp_recv_desc;
+
+struct cw_choices;
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
     struct cw_idmap gets;               /* struct cw_wanted (op/get.h), as owners name them */
     struct cw_idmap copies;             /* struct cw_copy, as owners name them */
+    struct cw_choices *choices;         /* op/choice.h; NULL: none yet */
     struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
     struct cw_stream_slots stream_slots;
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
     struct cw_hash revocable;   /* unexpected tag messages that their senders may take back; op/tag_desc.h */
+    struct cw_list dropped;     /* those that the worker sent to itself and took back on their way; op/tag_cancel.c */
     struct ucp_recv_desc *spare_tags; /* small ones, for the next unexpected messages; op/tag_desc.h */
     unsigned num_spare_tags;
     uint64_t left;              /* bytes that peers that are gone have left to be received; core/ep_kept.h */

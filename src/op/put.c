@@ -5,6 +5,7 @@
  * copy in shares or an announcement is under way, and has its place among the peer's answers while it is announced.
  */
 #include "base/bytes.h"
+#include "core/ep_round.h"
 #include "op/copy.h"
 #include "op/ledger.h"
 #include "op/send.h"
@@ -45,7 +46,7 @@ static const struct cw_send_kind announced_kind = {
 static void release_put(struct cw_send *send)
 {
     struct ucp_ep *ep  = cw_send_request(send)->ep;
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (send->phase == CW_SEND_COPYING && send->kind == &put_kind) {
         cw_copy_cancel(send->copy);
@@ -62,7 +63,7 @@ static void release_put(struct cw_send *send)
 static void copied(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_rma *rma   = request->ep->rma;
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
 
     send->phase = CW_SEND_QUEUED;
     rma->async_puts--;
@@ -85,9 +86,13 @@ static ucs_status_t copy(struct cw_request *request)
 
     send->no_copies = 1; /* should it come back */
     if (send->cursor.length <= CW_COPY_CALL_BYTES) {
-        return cw_copy_now(request->ep, key, send->put.address, &send->cursor, CW_COPY_PUT);
+        status = cw_copy_now(request->ep, key, send->put.address, &send->cursor, CW_COPY_PUT);
+        if (status == UCS_OK) {
+            cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, send->cursor.length);
+        }
+        return status;
     }
-    if (send->force == CW_SEND_EAGER) {
+    if (send->force == CW_FORCE_EAGER) {
         return CW_AGAIN;
     }
     status = cw_dt_keep(&send->cursor);
@@ -98,7 +103,8 @@ static ucs_status_t copy(struct cw_request *request)
         return UCS_ERR_UNSUPPORTED;
     }
     send->phase = CW_SEND_COPYING;
-    request->ep->rma->async_puts++;
+    cw_op_ep(request->ep)->rma->async_puts++;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SHARES, 0, send->cursor.length);
     return UCS_INPROGRESS;
 }
 
@@ -130,12 +136,22 @@ static ucs_status_t send_short(struct cw_conn *conn, struct cw_send *send)
 
     memcpy(bytes, &header.address, sizeof(header.address));
     (void)cw_dt_pack(&cursor, bytes + sizeof(header.address), cursor.length);
-    status = conn->iface->transport->send_short(conn, CW_PACKET_PUT, header.token, bytes,
-                                                sizeof(header.address) + cursor.length);
+    status = cw_lane_send_short(conn, CW_PACKET_PUT, header.token, bytes, sizeof(header.address) + cursor.length);
     if (status == UCS_OK) {
         send->cursor = cursor;
     }
     return status;
+}
+
+static int is_short(const struct cw_send *send, const struct cw_limits *limits)
+{
+    return send->cursor.length <= SHORT_BYTES && sizeof(uint64_t) + send->cursor.length <= limits->max_short;
+}
+
+/* Of the next piece, with `left` bytes to go. */
+static int is_zcopy(const struct cw_send *send, const struct cw_conn *conn, size_t left)
+{
+    return left >= conn->iface->plan->zcopy_min && send->force != CW_FORCE_EAGER && cw_dt_is_memory(&send->cursor);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -146,15 +162,30 @@ static ucs_status_t send_piece(struct cw_request *request)
     const struct cw_wire_put header = piece_header(send);
     const size_t left               = send->cursor.length - send->cursor.offset;
 
-    if (send->cursor.offset == 0 && left <= SHORT_BYTES && sizeof(header.address) + left <= limits->max_short) {
+    if (send->cursor.offset == 0 && is_short(send, limits)) {
         return send_short(conn, send);
     }
-    if (left >= conn->iface->plan->zcopy_min && send->force != CW_SEND_EAGER) {
+    if (is_zcopy(send, conn, left)) {
         return cw_send_memory(request, CW_PACKET_PUT, &header, sizeof(header), limits->max_zcopy - sizeof(header),
                               CW_SEND_ZCOPY);
     }
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_PUT, (left < limits->max_bcopy - sizeof(header)) ?
-                                              sizeof(header) + left : limits->max_bcopy, pack_piece, send);
+    return cw_lane_send_bcopy(conn, CW_PACKET_PUT,
+                              (left < limits->max_bcopy - sizeof(header)) ? sizeof(header) + left : limits->max_bcopy,
+                              pack_piece, send);
+}
+
+/* The first piece was sent. */
+static void note_way(const struct cw_request *request, const struct cw_send *send)
+{
+    const struct cw_conn *conn = request->ep->conn;
+    const size_t length        = send->cursor.length;
+    enum cw_trace_way way      = CW_TRACE_PIECES;
+
+    if (send->cursor.offset == length) {
+        way = (!is_short(send, &conn->iface->limits) && is_zcopy(send, conn, length)) ? CW_TRACE_WITHOUT_COPY :
+              CW_TRACE_COPIED;
+    }
+    cw_trace_note(request, CW_TRACE_WAY, way, 0, length);
 }
 
 static ucs_status_t send_pieces(struct cw_request *request)
@@ -162,14 +193,23 @@ static ucs_status_t send_pieces(struct cw_request *request)
     struct cw_send *send  = cw_request_state(request);
     const size_t turn_end = send->cursor.offset + TURN_BYTES;
     ucs_status_t status;
+    size_t begin;
 
     while (send->cursor.offset < send->cursor.length) {
+        if (cw_ep_must_pause(request->ep)) {
+            return CW_AGAIN;
+        }
+        begin  = send->cursor.offset;
         status = send_piece(request);
         if (status != UCS_OK) {
             return status;
         }
+        cw_ep_spend(request->ep, send->cursor.offset - begin);
+        if (begin == 0) {
+            note_way(request, send);
+        }
         send->phase = CW_SEND_PIECES;
-        request->ep->rma->sent_mark++;
+        cw_op_ep(request->ep)->rma->sent_mark++;
         if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
             return CW_LATER;
         }
@@ -208,6 +248,7 @@ static ucs_status_t send_counted(struct cw_request *request)
         send->phase = CW_SEND_COUNTED;
     }
     send->phase = CW_SEND_SENT;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COUNTED, 0, send->cursor.length);
     return UCS_OK;
 }
 
@@ -216,13 +257,13 @@ static int is_counted(struct cw_send *send, struct ucp_ep *ep)
 {
     return send->phase == CW_SEND_COUNTED ||
            (send->cursor.length <= CW_RMA_QUICK_PUT && !send->overtaken && cw_ledger_is_open(ep, send->put.rkey) &&
-            (send->force != CW_SEND_EAGER || send->cursor.length <= cw_ledger_max(ep)));
+            (send->force != CW_FORCE_EAGER || send->cursor.length <= cw_ledger_max(ep)));
 }
 
 static ucs_status_t announce(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_rma *rma   = request->ep->rma;
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
     ucs_status_t status;
 
     if (rma->replies >= CW_RMA_WINDOW) {
@@ -234,7 +275,6 @@ static ucs_status_t announce(struct cw_request *request)
         send->kind = &put_kind;
         return status;
     }
-    request->send = cw_send_attempt;
     rma->replies++;
     rma->async_puts++;
     return UCS_INPROGRESS;
@@ -249,7 +289,7 @@ static ucs_status_t send_packets(struct cw_request *request)
     ucs_status_t status                 = UCS_OK;
 
     if (length > iface->limits.max_bcopy - sizeof(struct cw_wire_put)) {
-        if (send->force == CW_SEND_EAGER) {
+        if (send->force == CW_FORCE_EAGER) {
             return CW_AGAIN;
         }
         if (cw_protocol_announces_put(plan, iface->limits.max_bcopy, sizeof(struct cw_wire_put),
@@ -269,13 +309,13 @@ static ucs_status_t attempt_copy(struct cw_request *request)
     ucs_status_t status;
 
     if (is_counted(send, ep)) {
-        status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, 1);
+        status = cw_rma_admit(cw_op_ep(ep)->rma, send->put.address, send->cursor.length, 1, 1);
         status = (status == UCS_OK) ? send_counted(request) : status;
         if (status != UCS_ERR_UNSUPPORTED) {
             return status;
         }
     }
-    status = cw_rma_admit_copy(ep->rma, send->put.address, send->cursor.length, 1);
+    status = cw_rma_admit_copy(cw_op_ep(ep)->rma, send->put.address, send->cursor.length, 1);
     return (status == UCS_OK) ? copy(request) : status;
 }
 
@@ -297,12 +337,13 @@ static ucs_status_t attempt(struct cw_request *request)
             return status;
         }
     }
-    status = cw_rma_admit(ep->rma, send->put.address, send->cursor.length, 1, to == NULL);
+    status = cw_rma_admit(cw_op_ep(ep)->rma, send->put.address, send->cursor.length, 1, to == NULL);
     if (status != UCS_OK) {
         return status;
     }
     if (to != NULL) {
         (void)cw_dt_pack(&send->cursor, to, send->cursor.length);
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, send->cursor.length);
         return UCS_OK;
     }
     if (send->phase == CW_SEND_COUNTED) { /* copies are over */
@@ -326,8 +367,8 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
     struct ucp_ep *ep    = request->ep;
     ucs_status_t status  = CW_AGAIN;
 
-    send->force = CW_SEND_EAGER;
-    if (cw_ep_ready(ep) && cw_list_empty(&ep->rma->queue) && !ep->rma->running) {
+    send->force = CW_FORCE_EAGER;
+    if (cw_ep_ready(ep) && cw_list_empty(&cw_op_ep(ep)->rma->queue) && !cw_op_ep(ep)->rma->running) {
         status = attempt(request);
     }
     request->release(request);
@@ -363,7 +404,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     send              = cw_request_state(request);
     send->put.rkey    = rkey;
     send->put.address = address;
-    send->no_copies   = 0;
+    send->no_copies   = !cw_dt_is_memory(&send->cursor);
     send->overtaken   = 0;
     send->message     = cw_rma_begin(rma);
     request->send     = attempt;
@@ -394,10 +435,10 @@ static int fits_short(const struct ucp_ep *ep, size_t length)
 }
 
 /* By stores, of any datatype; a request only if the program wants to see one. */
-static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, char *to,
+static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, char *to,
                                    const ucp_request_param_t *param)
 {
-    const uint32_t attr_mask  = param->op_attr_mask;
+    const uint32_t attr_mask   = param->op_attr_mask;
     struct cw_request *request = NULL;
     struct cw_dt_cursor cursor;
     ucs_status_t status;
@@ -418,6 +459,7 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
     if (request == NULL) {
         return UCS_STATUS_PTR(status);
     }
+    cw_rma_note_mapped(request, CW_COUNT_PUT_SENT, length);
     cw_request_complete(request, status);
     return cw_request_handle(request);
 }
@@ -439,7 +481,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     to = cw_rkey_direct(rkey, address, CW_KEY_WRITE);
     if (to != NULL && cw_rma_is_clear(ep, address, length, 1)) {
         if (!plain) {
-            return put_direct(ep, buffer, count, to, param);
+            return put_direct(ep, buffer, count, length, to, param);
         }
         cw_bytes_copy(to, buffer, length);
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, length);
@@ -453,10 +495,9 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
-        status = ep->conn->iface->transport->send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes,
-                                                        sizeof(at) + length);
+        status = cw_lane_send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes, sizeof(at) + length);
         if (status == UCS_OK) {
-            ep->rma->sent_mark++;
+            cw_op_ep(ep)->rma->sent_mark++;
             cw_ep_owes_rma(ep);
             cw_ep_sent_alone(ep);
         }

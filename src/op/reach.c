@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "core/rkey.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 #define MAX_MAPPINGS 32u
@@ -26,10 +27,10 @@ struct cw_reach {
 
 static struct cw_reach *reach_get(struct ucp_ep *ep)
 {
-    if (ep->reach == NULL) {
-        ep->reach = calloc(1, sizeof(*ep->reach));
+    if (cw_op_ep(ep)->reach == NULL) {
+        cw_op_ep(ep)->reach = calloc(1, sizeof(*cw_op_ep(ep)->reach));
     }
-    return ep->reach;
+    return cw_op_ep(ep)->reach;
 }
 
 static int was_told(struct cw_reach *reach, uint64_t token)
@@ -51,7 +52,7 @@ void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
     struct cw_reach *reach;
     struct cw_key key;
 
-    if (ep->conn->iface->transport->board == NULL || !cw_mem_find_shared(ep->worker->context, ptr, length, &key)) {
+    if (!cw_lane_has_copies(ep->conn) || !cw_mem_find_shared(ep->worker->context, ptr, length, &key)) {
         return;
     }
     reach = reach_get(ep);
@@ -68,9 +69,9 @@ static void forget(struct cw_reach *reach, unsigned index)
 }
 
 /* Where it lies here, or NULL. */
-static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length)
+static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length, unsigned rights)
 {
-    struct cw_reach *reach = ep->reach;
+    struct cw_reach *reach = cw_op_ep(ep)->reach;
     unsigned i;
     char *ptr;
 
@@ -78,7 +79,7 @@ static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length)
         return NULL;
     }
     for (i = 0; i < reach->num_keys; i++) {
-        if (!cw_rkey_holds(reach->keys[i], address, length)) {
+        if (!cw_rkey_holds(reach->keys[i], address, length) || (reach->keys[i]->key.rights & rights) != rights) {
             continue;
         }
         ptr = cw_rkey_direct(reach->keys[i], address, 0);
@@ -90,11 +91,9 @@ static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length)
     return NULL;
 }
 
-int cw_reach_is_possible(struct ucp_ep *ep, uint64_t address, uint64_t length)
+int cw_reach_is_possible(struct ucp_ep *ep, uint64_t address, uint64_t length, unsigned right)
 {
-    const struct cw_transport *transport = ep->conn->iface->transport;
-
-    return find(ep, address, length) != NULL || (transport->peer_ready != NULL && transport->peer_ready(ep->conn));
+    return find(ep, address, length, right) != NULL || cw_lane_can_copy(ep->conn);
 }
 
 static uint64_t bytes_of(const struct iovec *iov, unsigned count)
@@ -110,11 +109,11 @@ static uint64_t bytes_of(const struct iovec *iov, unsigned count)
 
 ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned count, uint64_t from)
 {
-    const char *source = find(ep, from, bytes_of(to, count));
+    const char *source = find(ep, from, bytes_of(to, count), CW_KEY_READ);
     unsigned i;
 
     if (source == NULL) {
-        return ep->conn->iface->transport->peer_read(ep->conn, to, count, from, NULL);
+        return cw_lane_copy_from(ep->conn, to, count, from, NULL);
     }
     for (i = 0; i < count; i++) {
         cw_bytes_copy_any(to[i].iov_base, source, to[i].iov_len);
@@ -125,17 +124,25 @@ ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned c
 
 ucs_status_t cw_reach_write(struct ucp_ep *ep, const struct iovec *from, unsigned count, uint64_t to)
 {
-    char *dest = find(ep, to, bytes_of(from, count));
+    char *dest = find(ep, to, bytes_of(from, count), CW_KEY_WRITE);
     unsigned i;
 
     if (dest == NULL) {
-        return ep->conn->iface->transport->peer_write(ep->conn, from, count, to, NULL);
+        return cw_lane_copy_to(ep->conn, from, count, to, NULL);
     }
     for (i = 0; i < count; i++) {
         cw_bytes_copy_any(dest, from[i].iov_base, from[i].iov_len);
         dest += from[i].iov_len;
     }
     return UCS_OK;
+}
+
+/* Nobody can tell us to write to somebody else's memory, least of all to ours: the system says which process the peer
+ * is. Our own regions are reached in this way where the peer lives in this process. */
+static int is_its_own(const struct ucp_ep *ep, const struct cw_key *key)
+{
+    return (key->flags & CW_KEY_SHARED) && key->pid != 0 && ep->conn != NULL &&
+           key->pid == cw_lane_peer_process(ep->conn);
 }
 
 ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t length)
@@ -147,12 +154,16 @@ ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t leng
     if (length != CW_KEY_LENGTH || cw_key_decode(data, &key) != UCS_OK || key.length == 0) {
         return UCS_ERR_IO_ERROR;
     }
+    if (!is_its_own(ep, &key)) {
+        cw_debug("memory of process %u is not what endpoint %p's peer may tell of", key.pid, (void *)ep);
+        return UCS_OK;
+    }
     reach = reach_get(ep);
-    if (reach == NULL || reach->num_keys == MAX_MAPPINGS || find(ep, key.address, key.length) != NULL ||
+    if (reach == NULL || reach->num_keys == MAX_MAPPINGS || find(ep, key.address, key.length, 0) != NULL ||
         cw_rkey_unpack(ep->worker->context, data, &rkey) != UCS_OK) {
         return UCS_OK; /* by system copies, then */
     }
-    if (rkey->local == NULL) {
+    if (rkey->local == NULL || (rkey->mapping != NULL && cw_mem_may_vanish(rkey->mapping))) {
         cw_rkey_destroy(rkey);
         return UCS_OK;
     }
@@ -164,11 +175,11 @@ ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t leng
 
 void cw_reach_ep_lost(struct ucp_ep *ep)
 {
-    if (ep->reach != NULL) {
-        while (ep->reach->num_keys > 0) {
-            forget(ep->reach, ep->reach->num_keys - 1);
+    if (cw_op_ep(ep)->reach != NULL) {
+        while (cw_op_ep(ep)->reach->num_keys > 0) {
+            forget(cw_op_ep(ep)->reach, cw_op_ep(ep)->reach->num_keys - 1);
         }
-        free(ep->reach);
-        ep->reach = NULL;
+        free(cw_op_ep(ep)->reach);
+        cw_op_ep(ep)->reach = NULL;
     }
 }

@@ -34,7 +34,7 @@ void cw_rma_kick(struct cw_rma *rma)
 
 void cw_rma_end(struct ucp_ep *ep, uint32_t generation)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_flush_wait *wait;
 
     if (rma == NULL) {
@@ -101,26 +101,26 @@ static ucs_status_t run_queue(struct cw_rma *rma)
     struct cw_conn *conn = rma->ep->conn;
     ucs_status_t result;
 
-    if (rma->queue.next == rma->queue.prev || conn->iface->transport->batch == NULL) {
+    if (rma->queue.next == rma->queue.prev || !cw_lane_batches(conn)) {
         return run_some(rma);
     }
-    conn->iface->transport->batch(conn, CW_BATCH_LONG);
+    cw_lane_batch(conn, CW_BATCH_LONG);
     result = run_some(rma);
-    conn->iface->transport->batch(conn, CW_BATCH_END);
+    cw_lane_batch(conn, CW_BATCH_END);
     return result;
 }
 
 static ucs_status_t pump_send(struct cw_request *request)
 {
-    struct cw_rma *rma = request->ep->rma;
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     return rma->running ? CW_AGAIN : run_queue(rma);
 }
 
 static void pump_release(struct cw_request *request)
 {
-    if (request->ep->rma != NULL) {
-        request->ep->rma->pump = NULL;
+    if (cw_op_ep(request->ep)->rma != NULL) {
+        cw_op_ep(request->ep)->rma->pump = NULL;
     }
 }
 
@@ -169,7 +169,7 @@ static void end_waits(struct cw_rma *rma)
     struct cw_flush_wait *wait;
     ucs_status_t status;
 
-    while (ep->rma == rma && !cw_list_empty(&rma->waits)) {
+    while (cw_op_ep(ep)->rma == rma && !cw_list_empty(&rma->waits)) {
         wait = cw_list_head(&rma->waits, struct cw_flush_wait, link);
         if (wait->count > 0) {
             return;
@@ -191,11 +191,11 @@ static void run_job(struct cw_job *job)
         return;
     }
     end_waits(rma);
-    if (ep->rma != rma) {
+    if (cw_op_ep(ep)->rma != rma) {
         return;
     }
     if (rma->passed > 0) { /* active messages that were held go before new ones */
-        ep->fences -= rma->passed;
+        cw_op_ep(ep)->fences -= rma->passed;
         rma->passed = 0;
         if (ep->state == CW_EP_OPEN) {
             cw_ep_release_held(ep);
@@ -216,7 +216,7 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
 /* `why`: what its attempt answered; CW_HOLD: somebody else sees to the queue. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
-    struct cw_rma *rma  = request->ep->rma;
+    struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
     ucs_status_t status = (keep == NULL) ? UCS_OK : keep(request);
 
     if (status == UCS_OK && why != CW_HOLD) {
@@ -258,7 +258,7 @@ ucs_status_ptr_t cw_rma_post(struct cw_request *request, uint32_t attr_mask, enu
                              ucs_status_t (*keep)(struct cw_request *))
 {
     struct ucp_ep *ep   = request->ep;
-    struct cw_rma *rma  = ep->rma;
+    struct cw_rma *rma  = cw_op_ep(ep)->rma;
     ucs_status_t status;
 
     if (!cw_list_empty(&rma->queue) || rma->running) {
@@ -317,8 +317,8 @@ ucs_status_t cw_rma_serve_begin(struct ucp_ep *ep)
 
 void cw_rma_serve_end(struct ucp_ep *ep)
 {
-    if (ep->rma != NULL) {
-        ep->rma->serving--;
+    if (cw_op_ep(ep)->rma != NULL) {
+        cw_op_ep(ep)->rma->serving--;
     }
 }
 
@@ -360,7 +360,7 @@ void cw_rma_refuse(struct ucp_ep *ep, uint64_t address, uint64_t length, ucs_sta
 
 struct cw_rma *cw_rma_get(struct ucp_ep *ep)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (cw_likely(rma != NULL)) {
         return rma;
@@ -378,14 +378,14 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     cw_list_init(&rma->job.link);
     cw_patience_init(rma);
     cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
-    ep->rma = rma;
+    cw_op_ep(ep)->rma = rma;
     return rma;
 }
 
 /* The core has ended the requests on its own lists, among them those of flushes. */
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_flush_wait *wait;
     struct cw_list *link;
 
@@ -399,7 +399,7 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         wait = cw_container_of(link, struct cw_flush_wait, link);
         wait->done(wait, status);
     }
-    ep->rma      = NULL;
+    cw_op_ep(ep)->rma = NULL;
     ep->rma_busy = 0;
     cw_patience_end(rma);
     cw_ledger_free(rma);

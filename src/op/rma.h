@@ -7,12 +7,12 @@
 #ifndef CW_OP_RMA_H
 #define CW_OP_RMA_H
 
-#include "core/ep.h"
 #include "core/rkey.h"
 #include "op/datatype.h"
+#include "op/op_ep.h"
 #include "wire/rma.h"
 
-/* Per endpoint; ep->rma, made at the first operation that is not direct, and at the first that the peer asks for and
+/* Per endpoint, made at the first operation that is not direct, and at the first that the peer asks for and
  * that cannot be answered at once. */
 struct cw_rma {
     struct cw_list link;            /* op_state->rma */
@@ -40,7 +40,9 @@ struct cw_rma {
     uint32_t passed;                /* fences that were passed and that active messages do not know of yet */
     struct cw_ledger *ledger;       /* the rest of it; NULL: nothing was counted yet */
     struct cw_board *owner_board;   /* as owner: of the peer's ledger, once it is used, */
-    uint32_t counted_here;          /* and its packets that came */
+    uint32_t counted_here;          /* and its packets that came; */
+    uint64_t claim_waited_ns;       /* how long we waited for the origin, since the transport was told, */
+    uint8_t ledger_shut;            /* and whether it was too long: it gets the claim no more */
     uint32_t num_quick;             /* get.c: gets that the system could make as well, the oldest first, */
     uint32_t num_orphans;           /* those that it made, while the answer is still to come, */
     uint64_t quick_bytes;           /* and how much of them is asked for */
@@ -140,7 +142,7 @@ static inline void cw_rma_late_remove(struct cw_rma *rma)
 /* Whether an access that needs no packets may be made in the call. */
 static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uint64_t length, int writes)
 {
-    const struct cw_rma *rma = ep->rma;
+    const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     return cw_likely(rma == NULL) || (cw_list_empty(&rma->queue) && cw_rma_confirmed(rma) &&
                                       !(writes && cw_rma_is_late(rma, address, length)));
@@ -152,6 +154,13 @@ static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rke
 {
     return cw_likely(cw_rkey_is_live(rkey) && ep->state != CW_EP_FAILED &&
                      cw_rma_is_clear(ep, address, length, writes));
+}
+
+/* For the trace: the call itself did all of it, and the program wants to see a request. */
+static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_counter counter, uint64_t length)
+{
+    cw_trace_note(request, CW_TRACE_BEGIN, counter, 0, length);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
 }
 
 /* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. `packets`:

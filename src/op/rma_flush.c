@@ -28,8 +28,8 @@ static void flush_op_release(struct cw_request *request)
     cw_list_remove(&op->link);
     if (op->id != 0) {
         cw_idmap_remove(&request->worker->ids, op->id);
-        if (request->ep->rma != NULL) {
-            request->ep->rma->replies--;
+        if (cw_op_ep(request->ep)->rma != NULL) {
+            cw_op_ep(request->ep)->rma->replies--;
         }
     }
     cw_rma_end(request->ep, op->generation);
@@ -49,7 +49,7 @@ static ucs_status_t wait_for_ledger(struct cw_rma *rma, struct flush_op *op)
 static ucs_status_t flush_op_send(struct cw_request *request)
 {
     struct flush_op *op  = cw_request_state(request);
-    struct cw_rma *rma   = request->ep->rma;
+    struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
     struct cw_conn *conn = request->ep->conn;
     ucs_status_t status;
     uint64_t id;
@@ -67,7 +67,7 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    status = conn->iface->transport->send_short(conn, CW_PACKET_FLUSH, htole64(id), NULL, 0);
+    status = cw_lane_send_short(conn, CW_PACKET_FLUSH, htole64(id), NULL, 0);
     if (status != UCS_OK) {
         cw_idmap_remove(&request->worker->ids, id);
         return status;
@@ -119,23 +119,23 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     told    = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.flush_id));
     if (request == NULL || request->ep != ep || request->send != flush_op_send || told > 0 || told <= UCS_ERR_LAST ||
-        ep->rma == NULL) {
+        cw_op_ep(ep)->rma == NULL) {
         return UCS_ERR_IO_ERROR;
     }
     status = (ucs_status_t)told;
-    ep->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
-    cw_ledger_confirmed(ep->rma, ((struct flush_op *)cw_request_state(request))->count);
+    cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
+    cw_ledger_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
                  "does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
-        ep->rma->error = status;
+        cw_op_ep(ep)->rma->error = status;
     }
-    cw_rma_update(ep->rma);
+    cw_rma_update(cw_op_ep(ep)->rma);
     cw_list_remove(&request->link);
     cw_request_complete(request, UCS_OK);
-    cw_rma_end_confirms(ep->rma);
-    if (!cw_ledger_is_settled(ep->rma) || !cw_list_empty(&ep->rma->quick)) {
-        cw_patience_begin(ep->rma, !cw_ledger_is_settled(ep->rma));
+    cw_rma_end_confirms(cw_op_ep(ep)->rma);
+    if (!cw_ledger_is_settled(cw_op_ep(ep)->rma) || !cw_list_empty(&cw_op_ep(ep)->rma->quick)) {
+        cw_patience_begin(cw_op_ep(ep)->rma, !cw_ledger_is_settled(cw_op_ep(ep)->rma));
     }
     return UCS_OK;
 }
@@ -227,7 +227,7 @@ static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
 
 ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm_packets)
 {
-    struct cw_rma *rma = ep->rma;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
     struct cw_request *request;
     ucs_status_ptr_t result;
     ucs_status_t status;
@@ -298,9 +298,9 @@ ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length)
     }
     memcpy(&flush, data, sizeof(flush));
     answer.flush_id = flush.flush_id;
-    if (ep->rma != NULL) {
-        answer.status    = (int32_t)htole32((uint32_t)ep->rma->refused);
-        ep->rma->refused = UCS_OK;
+    if (cw_op_ep(ep)->rma != NULL) {
+        answer.status              = (int32_t)htole32((uint32_t)cw_op_ep(ep)->rma->refused);
+        cw_op_ep(ep)->rma->refused = UCS_OK;
     }
     return cw_rma_answer(ep, CW_PACKET_FLUSHED, &answer, sizeof(answer));
 }

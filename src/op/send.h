@@ -9,7 +9,8 @@
  *                          |   `--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
  *                          `--DONE--> done                                   `--READY SEND--> DATA
  *
- * In QUEUED, PIECES and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait
+ * A protocol (src/proto) is chosen at each attempt in QUEUED, and is request->send once it has begun. In QUEUED, PIECES
+ * and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait
  * in SENT for DONE.
  */
 #ifndef CW_OP_SEND_H
@@ -33,11 +34,6 @@ enum cw_send_phase {
     CW_SEND_SENT
 };
 
-/* The longest header of one packet: ours and the program's own. */
-#define CW_SEND_MAX_HEADER (CW_PLAN_HEADER + 4096u)
-
-enum cw_send_force { CW_SEND_BY_PLAN, CW_SEND_EAGER, CW_SEND_RNDV };
-
 struct cw_copy;
 struct cw_mem_pin;
 struct cw_send;
@@ -46,6 +42,7 @@ struct ucp_rkey;
 struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
     uint8_t counter;            /* enum cw_counter of its messages */
+    uint8_t operation;          /* enum cw_proto_operation: which table has its protocols */
     uint8_t credited;           /* counts against the window of the receiver */
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     uint8_t after_fence;        /* waits for the puts before a fence */
@@ -84,11 +81,12 @@ struct cw_send {
     uint32_t message;                /* number of a message in several packets; generation of a put (op/rma.h) */
     uint32_t extra;                  /* the program's own header: counts for the threshold of rendezvous */
     uint8_t phase;
-    uint8_t force;
+    uint8_t force;                   /* enum cw_protocol_force */
     uint8_t fast;                    /* FAST_CMPL */
     uint8_t acknowledged;            /* the receiver matched it */
     uint8_t no_copies;               /* put: they were tried */
     uint8_t overtaken;               /* put: its owner stayed away once, the system writes it */
+    uint8_t landed;                  /* to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: what READY said */
@@ -121,13 +119,19 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
                           const void *buffer, size_t count, const ucp_request_param_t *param);
 /* The first attempt, or the place in the queue; the result as *_nbx calls define it (REQ-1). */
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
-/* request->send of these requests. */
+/* request->send of these requests until a protocol has begun: chooses one (op/choice.h) and begins. */
 ucs_status_t cw_send_attempt(struct cw_request *request);
+/* For protocols: all of the message left in one packet; all of it was handed to the transport. Both return what an
+ * attempt answers. */
+ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_way way);
+ucs_status_t cw_send_left(struct cw_request *request);
 /* The next bytes straight out of the user's memory, at most `max`, by that slot of the transport; the completion is
  * counted and the cursor moves. UCS_OK: taken. */
 enum cw_send_slot { CW_SEND_ZCOPY, CW_SEND_PLACED, CW_SEND_IN_PLACE };
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot);
+/* As much as one packet takes, without a copy. */
+ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
 /* The sender's end is over, with the request on any list. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
 /* The length of the message, 0 for requests of other operations. */

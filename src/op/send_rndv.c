@@ -3,18 +3,21 @@
  * The sender's part of a rendezvous (docs/RENDEZVOUS.md, states in op/send.h). What the receiver says is checked
  * against the state; the addresses it gives are only used for copies into its own process.
  */
+#include "core/ep_round.h"
 #include "op/board.h"
+#include "op/op_ep.h"
 #include "op/reach.h"
 #include "op/send.h"
 
-/* Bytes sent before others get their turn. */
-#define TURN_BYTES (256u << 10)
+/* What is sent before others get their turn. */
+#define TURN_BYTES   (256u << 10)
+#define TURN_PACKETS (TURN_BYTES / CW_EP_PIECE_BYTES)
 
 struct cw_wire_rts cw_send_rts(const struct cw_send *send)
 {
     const struct cw_request *request = (const struct cw_request *)(const void *)send - 1;
-    int useful = request->ep->conn->iface->transport->peer_read != NULL &&
-                 send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0;
+    int useful = cw_lane_has_copies(request->ep->conn) && send->cursor.class_id == UCP_DATATYPE_CONTIG &&
+                 send->cursor.length > 0;
 
     return (struct cw_wire_rts){.length  = htole64(send->cursor.length),
                                 .send_id = htole64(send->id),
@@ -44,8 +47,8 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     if (send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0) {
         cw_reach_tell(request->ep, send->cursor.contig, send->cursor.length);
     }
-    status = conn->iface->transport->send_bcopy(conn, send->kind->ids[CW_SEND_RTS],
-                                                send->kind->header(send, CW_SEND_RTS, NULL), pack_rts, send);
+    status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_RTS], send->kind->header(send, CW_SEND_RTS, NULL),
+                                pack_rts, send);
     if (status != UCS_OK) {
         return status;
     }
@@ -109,22 +112,28 @@ static ucs_status_t send_piece(struct cw_request *request)
         }
     }
     left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
-    return conn->iface->transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)),
-                                              pack_data, send);
+    return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)), pack_data, send);
 }
 
 ucs_status_t cw_send_data(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
-    size_t turn_end      = send->cursor.offset + TURN_BYTES;
+    size_t turn_end      = send->cursor.offset + TURN_BYTES, begin;
+    unsigned packets     = 0;
     ucs_status_t status;
 
+    if (cw_ep_must_pause(request->ep)) {
+        return CW_AGAIN;
+    }
     while (send->cursor.offset < send->cursor.length) {
+        begin  = send->cursor.offset;
         status = send_piece(request);
         if (status != UCS_OK) {
             return status;
         }
-        if (send->cursor.offset >= turn_end && send->cursor.offset < send->cursor.length) {
+        cw_ep_spend(request->ep, send->cursor.offset - begin);
+        if ((send->cursor.offset >= turn_end || ++packets == TURN_PACKETS) &&
+            send->cursor.offset < send->cursor.length) {
             return CW_LATER;
         }
     }
@@ -138,12 +147,23 @@ void cw_send_stop_job(struct cw_send *send)
     cw_list_remove(&send->job.link);
 }
 
+/* The receiver may name the board for another send. */
+static void leave_board(struct cw_request *request)
+{
+    const struct cw_send *send = cw_request_state(request);
+
+    if (send->phase == CW_SEND_COPYING) {
+        cw_op_ep(request->ep)->boards_shared &= (uint16_t)~(1u << send->board);
+    }
+}
+
 static void stop_copying(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send                    = cw_request_state(request);
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
                                                .status     = (int32_t)htole32((uint32_t)status)};
 
+    leave_board(request);
     send->phase = CW_SEND_COPIED;
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
@@ -187,11 +207,15 @@ static void copy(struct cw_job *job)
     if (request->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
-    if (!cw_reach_is_possible(request->ep, send->address, send->cursor.length)) {
+    if (cw_ep_is_spent(request->ep)) {
+        cw_worker_add_job(request->worker, job);
+        return;
+    }
+    if (!cw_reach_is_possible(request->ep, send->address, send->cursor.length, CW_KEY_WRITE)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }
-    board = conn->iface->transport->board(conn, 0, send->board);
+    board = cw_lane_board(conn, 0, send->board);
     if (!cw_board_claim(&board->claim, send->generation, cw_board_shares(send->cursor.length, send->piece), &share)) {
         stop_copying(request, UCS_OK);
         return;
@@ -202,6 +226,7 @@ static void copy(struct cw_job *job)
         return;
     }
     cw_board_done(&board->done);
+    cw_ep_spend(request->ep, send->piece);
     cw_worker_add_job(request->worker, job);
 }
 
@@ -209,7 +234,8 @@ static void begin_data(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
 
-    send->phase = CW_SEND_DATA;
+    send->phase   = CW_SEND_DATA;
+    request->send = cw_send_data;
     cw_dt_rewind(&send->cursor);
     cw_list_remove(&request->link);
     cw_ep_queue(request->ep, request);
@@ -221,8 +247,9 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
     struct cw_send *send = cw_request_state(request);
 
     if (send->phase != CW_SEND_ANNOUNCED || ready->address == 0 || ready->board >= CW_BOARDS ||
-        ready->piece < CW_BOARD_MIN_SHARE || ready->generation > CW_BOARD_MAX_GENERATION ||
-        request->ep->conn->iface->transport->board == NULL ||
+        ready->piece < CW_BOARD_MIN_SHARE || ready->piece > CW_BOARD_MAX_SHARE ||
+        ready->generation > CW_BOARD_MAX_GENERATION || !cw_lane_has_copies(request->ep->conn) ||
+        (cw_op_ep(request->ep)->boards_shared & (1u << ready->board)) ||
         cw_board_shares(send->cursor.length, ready->piece) > CW_BOARD_MAX_SHARES) {
         return UCS_ERR_IO_ERROR;
     }
@@ -230,6 +257,7 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return UCS_OK;
     }
+    cw_op_ep(request->ep)->boards_shared |= (uint16_t)(1u << ready->board);
     send->phase      = CW_SEND_COPYING;
     send->board      = ready->board & 0x3f;
     send->generation = ready->generation & CW_BOARD_MAX_GENERATION;
@@ -254,7 +282,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     ready.board      = le32toh(ready.board);
     ready.generation = le32toh(ready.generation);
     request          = cw_send_find(ep, le64toh(ready.send_id));
-    if (request == NULL || ready.piece == 0) {
+    if (request == NULL || ready.piece < CW_WIRE_LEAST_PIECE) {
         return UCS_ERR_IO_ERROR;
     }
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
@@ -310,8 +338,10 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_DONE, 0, 0);
     send = cw_request_state(request);
     switch (send->phase) {
-    case CW_SEND_ANNOUNCED:
     case CW_SEND_COPYING:
+        leave_board(request);
+        break;
+    case CW_SEND_ANNOUNCED:
     case CW_SEND_COPIED:
         break;
     case CW_SEND_SENT:

@@ -6,13 +6,42 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "mem/copy.h"
 #include "op/fetch.h"
 #include "op/rma.h"
 #include "op/send.h"
 
 #define SHORT_BYTES 256u /* of a short send */
 
+/* Of contiguous memory, whatever its type. */
+static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
+{
+    return (device->memory_type == UCS_MEMORY_TYPE_HOST) ? device->datatype : cw_dt_make_device(device);
+}
+
 /* ---- put ---- */
+
+/* The bytes of a put go to memory that the processor may not touch. */
+static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wire_put *header, const void *bytes,
+                                          size_t length)
+{
+    struct cw_mem_pin pin;
+    ucs_status_t status;
+    void *to;
+
+    status = cw_mem_pin(ep->worker->context, le64toh(header->token), le64toh(header->address), length, CW_KEY_WRITE,
+                        ep, &pin, &to);
+    if (status == UCS_OK) {
+        status = cw_mem_copy(to, pin.memory_type, bytes, UCS_MEMORY_TYPE_HOST, length);
+        cw_mem_unpin(ep->worker->context, &pin);
+    }
+    if (status == UCS_OK) {
+        cw_count_message(ep->worker, CW_COUNT_PUT_RECEIVED, length);
+    } else {
+        cw_rma_refuse(ep, le64toh(header->address), length, status);
+    }
+    return status;
+}
 
 ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length)
 {
@@ -24,6 +53,9 @@ ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length)
     length -= sizeof(header);
     status  = cw_mem_enter(ep->worker->context, le64toh(header.token), le64toh(header.address), length, CW_KEY_WRITE,
                            &to);
+    if (cw_unlikely(status == UCS_ERR_UNSUPPORTED)) {
+        return put_to_device(ep, &header, (const char *)data + sizeof(header), length);
+    }
     if (cw_unlikely(status != UCS_OK)) {
         cw_rma_refuse(ep, le64toh(header.address), length, status);
         return status;
@@ -89,6 +121,7 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = put_ended};
     struct ucp_context *context     = ep->worker->context;
     struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
+    struct cw_dt_device device;
     ucs_status_t status;
     struct put *put;
     void *to;
@@ -100,7 +133,8 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
     *put   = (struct put){.send_id = offer->send_id};
     status = cw_mem_pin(context, token, address, offer->length, CW_KEY_WRITE, ep, &put->pin, &to);
     if (status == UCS_OK) {
-        cw_dt_start_contig(&put->cursor, to, offer->length);
+        device = (struct cw_dt_device){.datatype = ucp_dt_make_contig(1), .memory_type = put->pin.memory_type};
+        (void)cw_dt_start(&put->cursor, datatype_of(&device), to, offer->length, CW_DT_RECV); /* cannot fail */
         request->ep      = ep;
         request->release = put_release;
         status           = cw_fetch_receive(ep, offer, request, &put->cursor);
@@ -185,16 +219,14 @@ static size_t pack_whole(void *dest, size_t max, void *arg)
 
 static ucs_status_t send_part(struct cw_conn *conn, struct part *part, int whole)
 {
-    const struct cw_transport *transport = conn->iface->transport;
-
     if (!whole) {
-        return transport->send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(part->header) + part->length, pack_part, part);
+        return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, sizeof(part->header) + part->length, pack_part, part);
     }
     if (part->length <= SHORT_BYTES && part->length <= conn->iface->limits.max_short) {
-        return transport->send_short(conn, CW_PACKET_GET_DATA, part->header.receive_id, part->from, part->length);
+        return cw_lane_send_short(conn, CW_PACKET_GET_DATA, part->header.receive_id, part->from, part->length);
     }
-    return transport->send_bcopy(conn, CW_PACKET_GET_DATA, sizeof(struct cw_wire_get_data) + part->length, pack_whole,
-                                 part);
+    return cw_lane_send_bcopy(conn, CW_PACKET_GET_DATA, sizeof(struct cw_wire_get_data) + part->length, pack_whole,
+                              part);
 }
 
 /* Whether copied packets, sent now, are the answer: one, or a few. */
@@ -283,18 +315,36 @@ static const struct cw_send_kind get_kind = {
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
                           const struct get *get, size_t sent)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
-    struct cw_send *send           = cw_request_state(request);
+    const struct cw_dt_device device = {.datatype = ucp_dt_make_contig(1), .memory_type = pin->memory_type};
+    const ucp_request_param_t param  = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE, .datatype = datatype_of(&device)};
+    struct cw_send *send             = cw_request_state(request);
 
-    (void)cw_send_init(request, ep, &get_kind, from, (size_t)get->length, &none); /* contiguous: cannot fail */
+    (void)cw_send_init(request, ep, &get_kind, from, (size_t)get->length, &param); /* contiguous: cannot fail */
     cw_dt_skip(&send->cursor, sent);
     send->phase      = CW_SEND_DATA;
+    request->send    = cw_send_data;
     send->pin        = pin;
     send->receive_id = get->receive_id;
     send->piece      = get->piece;
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);
     cw_ep_reap_later(ep); /* which drains the queue, outside of upcalls */
+}
+
+/* What a short answer is to hold, from memory of any type. */
+static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *to)
+{
+    struct ucp_context *context = ep->worker->context;
+    struct cw_mem_pin pin;
+    ucs_status_t status;
+    void *from;
+
+    status = cw_mem_pin(context, get->token, get->address, get->length, CW_KEY_READ, ep, &pin, &from);
+    if (status == UCS_OK) {
+        status = cw_mem_copy(to, UCS_MEMORY_TYPE_HOST, from, pin.memory_type, (size_t)get->length);
+        cw_mem_unpin(context, &pin);
+    }
+    return status;
 }
 
 /* Once cw_rma_serve_begin has counted it. */
@@ -307,12 +357,8 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
     void *from;
 
     if (request != NULL && kept > 0) {
-        status = cw_mem_enter(ep->worker->context, get->token, get->address, kept, CW_KEY_READ, &from);
-        if (status == UCS_OK) {
-            memcpy(pin + 1, from, kept);
-            cw_mem_leave(ep->worker->context);
-            from = pin + 1;
-        }
+        status = read_short(ep, get, pin + 1);
+        from   = pin + 1; /* and pin->memory_type is the host's */
     } else if (request != NULL) {
         status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
     }
@@ -351,7 +397,7 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
                        .length     = le64toh(packet.length),
                        .receive_id = le64toh(packet.receive_id),
                        .piece      = le32toh(packet.piece)};
-    if (get.length == 0 || get.piece == 0) {
+    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_likely(fits_cell(ep, &get))) {
@@ -359,7 +405,7 @@ ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
     } else if (fits_now(ep, &get)) {
         status = answer_now(ep, &get, &sent);
     }
-    if (status == CW_AGAIN) {
+    if (status == CW_AGAIN || status == UCS_ERR_UNSUPPORTED) {
         status = cw_rma_serve_begin(ep);
         if (status != UCS_OK) {
             return status;

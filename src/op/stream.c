@@ -10,7 +10,7 @@
 
 struct cw_stream *cw_stream_get(struct ucp_ep *ep)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
 
     if (cw_unlikely(stream == NULL)) {
         stream = malloc(sizeof(*stream));
@@ -20,7 +20,7 @@ struct cw_stream *cw_stream_get(struct ucp_ep *ep)
         *stream = (struct cw_stream){.ep = ep};
         cw_list_init(&stream->receives);
         cw_list_init(&stream->ready_link);
-        ep->stream = stream;
+        cw_op_ep(ep)->stream = stream;
     }
     return stream;
 }
@@ -144,7 +144,7 @@ static void take_back(struct cw_stream *stream)
 
 void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
 
     if (stream == NULL) {
         return;
@@ -156,13 +156,13 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     take_back(stream);
     drop_unread(stream);
     orphan(stream->spare);
-    ep->stream = NULL;
+    cw_op_ep(ep)->stream = NULL;
     free(stream);
 }
 
 void cw_stream_ep_user_changed(struct ucp_ep *ep)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
 
     if (stream == NULL) {
         return;

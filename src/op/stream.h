@@ -13,8 +13,8 @@
 
 #include <stdlib.h>
 
-#include "core/ep.h"
 #include "op/datatype.h"
+#include "op/op_ep.h"
 #include "wire/packet.h"
 
 /* What a packet left unread, or, behind CW_STREAM_SEGMENTS others, several short ones, each with its length in front of
@@ -55,6 +55,7 @@ struct cw_stream {
     struct ucp_ep *ep;
     uint64_t sent;                  /* given to the transport */
     uint64_t credited;              /* the peer let go of it */
+    uint64_t credit_later;          /* likewise, but held sends have to be tried before it is used; 0: none */
     uint64_t arrived;
     uint64_t consumed;
     uint64_t told;                  /* the last credit that we gave */
@@ -121,6 +122,16 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 /* The endpoint was adopted (STR-18) or closed (CLS-12). */
 void cw_stream_ep_user_changed(struct ucp_ep *ep);
 
+/* What one packet takes of `max` bytes with that window: the next piece begins with a line of memory. */
+static inline size_t cw_stream_max_piece(size_t max, size_t window)
+{
+    max = (max < window) ? max : window;
+    return (max > CW_CACHE_LINE) ? max & ~(size_t)(CW_CACHE_LINE - 1) : max;
+}
+
+/* For protocols: the first attempt, out of the program's contiguous memory or copied. */
+ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy);
+
 /* stream_send.c. Results as the *_nbx calls define them (REQ-1). */
 ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length);
@@ -128,7 +139,7 @@ ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t len
 /* Whether a send of that length is one cell, now, and within the window. */
 static CW_INLINE int cw_stream_has_cell(const struct ucp_ep *ep, size_t length)
 {
-    const struct cw_stream *stream = ep->stream;
+    const struct cw_stream *stream = cw_op_ep(ep)->stream;
 
     return length > 0 && cw_ep_can_put(ep, length) && stream != NULL &&
            length <= CW_STREAM_WINDOW - (stream->sent - stream->credited);

@@ -178,7 +178,7 @@ static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
     if (segment == NULL) {
         return NULL;
     }
-    memcpy(segment->data, from + sizeof(length), length);
+    cw_bytes_copy_any(segment->data, from + sizeof(length), length);
     shared->first_at += (uint32_t)sizeof(length) + length;
     shared->length   -= length;
     segment->next     = shared;
@@ -254,7 +254,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
 
 void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
-    struct cw_stream *stream  = ep->stream;
+    struct cw_stream *stream  = cw_op_ep(ep)->stream;
     struct ucp_worker *worker = ep->worker;
     struct cw_wire_stream_data header;
     struct cw_stream_segment *segment;
@@ -389,6 +389,7 @@ static size_t granule_of(ucp_datatype_t datatype, const ucp_request_param_t *par
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) && (param->flags & UCP_STREAM_RECV_FLAG_WAITALL)) {
         return length;
     }
+    datatype = cw_dt_of_program(datatype);
     return (cw_dt_is_contig(datatype) && length > 0) ? cw_dt_contig_length(datatype, 1) : (length > 0);
 }
 
@@ -465,12 +466,13 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
 /* Behind the way of the others, so that this keeps no register for it. */
 static CW_APART ucs_status_ptr_t recv_shared(struct ucp_ep *ep, size_t *length)
 {
-    return (take_apart(ep->stream) == NULL) ? UCS_STATUS_PTR(UCS_ERR_NO_MEMORY) : cw_stream_recv_data(ep, length);
+    return (take_apart(cw_op_ep(ep)->stream) == NULL) ? UCS_STATUS_PTR(UCS_ERR_NO_MEMORY)
+                                                      : cw_stream_recv_data(ep, length);
 }
 
 ucs_status_ptr_t cw_stream_recv_data(struct ucp_ep *ep, size_t *length)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
     struct cw_stream_segment *segment;
     char *data;
 

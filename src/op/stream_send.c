@@ -4,6 +4,7 @@
  * window: no request. Everything else is cut into packets as the transport and the window allow, out of the user's
  * memory where the transport can do that.
  */
+#include "op/choice.h"
 #include "op/stream.h"
 
 #include <string.h>
@@ -16,6 +17,7 @@ struct send_state {
     uint64_t position;               /* in the stream, of the next piece */
     size_t piece;                    /* its length */
     uint8_t sent;                    /* all was given to the transport */
+    uint8_t zcopy;                   /* the protocol: out of the program's memory as long as much is left */
 };
 
 _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -58,8 +60,7 @@ static ucs_status_t send_zcopy(struct cw_request *request)
                                          .iov_len  = state->piece};
     ucs_status_t status;
 
-    status = conn->iface->transport->send_zcopy(conn, CW_PACKET_STREAM_DATA, &header, sizeof(header), &iov, 1,
-                                                &state->completion);
+    status = cw_lane_send_zcopy(conn, CW_PACKET_STREAM_DATA, &header, sizeof(header), &iov, 1, &state->completion);
     if (status == UCS_OK || status == UCS_INPROGRESS) {
         state->cursor.offset += state->piece;
         request->ep->turn    += (uint32_t)state->piece;
@@ -69,41 +70,67 @@ static ucs_status_t send_zcopy(struct cw_request *request)
     return status;
 }
 
+/* The first piece was sent. */
+static CW_COLD void note_way(const struct cw_request *request, int zcopy)
+{
+    const struct send_state *state = (const void *)(request + 1);
+    const size_t length            = state->cursor.length;
+    enum cw_trace_way way          = CW_TRACE_PIECES;
+
+    if (state->piece == length) {
+        way = zcopy ? CW_TRACE_WITHOUT_COPY : CW_TRACE_COPIED;
+    }
+    cw_trace_note(request, CW_TRACE_WAY, way, 0, length);
+}
+
 static ucs_status_t send_piece(struct cw_request *request)
 {
     struct send_state *state       = cw_request_state(request);
-    struct cw_stream *stream       = request->ep->stream;
+    struct cw_stream *stream       = cw_op_ep(request->ep)->stream;
     struct cw_conn *conn           = request->ep->conn;
     const struct cw_limits *limits = &conn->iface->limits;
     size_t left                    = state->cursor.length - state->cursor.offset;
     size_t window                  = window_left(stream);
     size_t header                  = sizeof(struct cw_wire_stream_data);
-    int zcopy                      = limits->max_zcopy > limits->max_bcopy && left + header > limits->max_bcopy &&
-                                     state->cursor.class_id == UCP_DATATYPE_CONTIG;
+    int zcopy                      = state->zcopy && left + header > limits->max_bcopy;
     size_t max                     = (zcopy ? limits->max_zcopy : cw_conn_max_piece(conn)) - header;
     ucs_status_t status;
 
     if (window == 0) {
         return CW_HOLD;
     }
-    max             = (max < window) ? max : window;
-    max             = (max > CW_CACHE_LINE) ? max & ~(size_t)(CW_CACHE_LINE - 1) : max; /* the next begins like this */
+    max             = cw_stream_max_piece(max, window);
     state->piece    = (left < max) ? left : max;
     state->position = stream->sent;
-    status          = zcopy ? send_zcopy(request) :
-                      conn->iface->transport->send_bcopy(conn, CW_PACKET_STREAM_DATA, header + state->piece, pack_piece,
-                                                         state);
+    status          = zcopy ? send_zcopy(request)
+                            : cw_lane_send_bcopy(conn, CW_PACKET_STREAM_DATA, header + state->piece, pack_piece, state);
     if (status == UCS_OK) {
         stream->sent += state->piece;
+        if (cw_unlikely(request->worker->trace != NULL) && left == state->cursor.length) {
+            note_way(request, zcopy);
+        }
     }
     return status;
 }
 
-static ucs_status_t stream_send(struct cw_request *request)
+/* Credit that came while sends were held is for these first: it counts from the attempt on that progress makes with
+ * the oldest of them. A send that the program has just posted would pass them otherwise. */
+static void use_credit(const struct cw_request *request)
+{
+    struct cw_stream *stream = cw_op_ep(request->ep)->stream;
+
+    if (stream->credit_later != 0 && (request->flags & CW_REQUEST_WAITING) && !request->ep->tries_held) {
+        stream->credited     = stream->credit_later;
+        stream->credit_later = 0;
+    }
+}
+
+static ucs_status_t send_pieces(struct cw_request *request)
 {
     struct send_state *state = cw_request_state(request);
     ucs_status_t status;
 
+    use_credit(request);
     while (state->cursor.offset < state->cursor.length) {
         status = send_piece(request);
         if (status != UCS_OK) {
@@ -112,6 +139,27 @@ static ucs_status_t stream_send(struct cw_request *request)
     }
     state->sent = 1;
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
+}
+
+ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy)
+{
+    struct send_state *state = cw_request_state(request);
+    ucs_status_t status;
+
+    state->zcopy = (uint8_t)zcopy;
+    status       = send_pieces(request);
+    if (state->cursor.offset > 0) {
+        request->send = send_pieces;
+    }
+    return status;
+}
+
+/* Chosen at each attempt, because queued data meets its connection only later. */
+static ucs_status_t stream_send(struct cw_request *request)
+{
+    const struct send_state *state = cw_request_state(request);
+
+    return cw_choice_stream(request->ep, &state->cursor)->start(request);
 }
 
 static void release(struct cw_request *request)
@@ -130,7 +178,7 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
 
 static int takes_all_now(const struct ucp_ep *ep, size_t length)
 {
-    return cw_ep_ready(ep) && length <= window_left(ep->stream) &&
+    return cw_ep_ready(ep) && length <= window_left(cw_op_ep(ep)->stream) &&
            length + sizeof(struct cw_wire_stream_data) <= ep->conn->iface->limits.max_bcopy;
 }
 
@@ -273,8 +321,7 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
         conn = ep->conn;
         if (length - 1 < conn->iface->limits.max_short && length <= window_left(stream) &&
             cw_likely(!cw_ep_collects(ep))) {
-            status = conn->iface->transport->send_short(conn, CW_PACKET_STREAM_DATA, htole64(stream->sent), buffer,
-                                                        length);
+            status = cw_lane_send_short(conn, CW_PACKET_STREAM_DATA, htole64(stream->sent), buffer, length);
             if (cw_likely(status != CW_AGAIN)) {
                 cw_ep_sent_alone(ep);
                 stream->sent += length;
@@ -288,7 +335,7 @@ ucs_status_ptr_t cw_stream_send(struct ucp_ep *ep, const void *buffer, size_t co
 
 ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size_t length)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
     const uint64_t position  = htole64(stream->sent);
 
     stream->sent += length;
@@ -299,7 +346,7 @@ ucs_status_ptr_t cw_stream_send_cell(struct ucp_ep *ep, const void *buffer, size
 
 ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t length)
 {
-    struct cw_stream *stream = ep->stream;
+    struct cw_stream *stream = cw_op_ep(ep)->stream;
     struct cw_wire_stream_credit header;
     uint64_t consumed;
 
@@ -308,12 +355,14 @@ ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t len
     }
     memcpy(&header, data, sizeof(header));
     consumed = le64toh(header.consumed);
-    if (consumed < stream->credited || consumed > stream->sent) {
+    if (consumed < stream->credited || consumed < stream->credit_later || consumed > stream->sent) {
         return UCS_ERR_IO_ERROR;
     }
-    stream->credited = consumed;
-    if (!cw_list_empty(&ep->held)) {
-        cw_ep_release_held(ep);
+    if (cw_list_empty(&ep->held) && stream->credit_later == 0) {
+        stream->credited = consumed;
+    } else {
+        stream->credit_later = consumed;
+        cw_ep_release_held_later(ep); /* a peer that takes one byte at a time has all of them looked at once only */
     }
     return UCS_OK;
 }

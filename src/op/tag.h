@@ -63,7 +63,24 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
 ucs_status_t cw_tag_on_sync(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length);
+
+/* tag_cancel.c: a packet, as above. */
 ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length);
+/* Whether an endpoint leads from the worker to itself: both ends are this one. The rest is for such endpoints. */
+static inline int cw_tag_is_own(const struct ucp_ep *ep)
+{
+    return ep->loop_conn != NULL && cw_ep_peer_uid(ep) == ep->worker->uid;
+}
+
+/* The message of that id goes, if it is unexpected; its sender is not told. 0: it stays. */
+int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id);
+/* It has not arrived, and is to be dropped when it does. 0: no memory. */
+int cw_tag_drop(struct ucp_ep *ep, uint64_t send_id);
+/* It arrives, and its send is told so. 0: it is to be dropped. */
+int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id);
+/* The first piece, of `received` bytes, of one that is to be dropped. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number);
+void cw_tag_ep_lost(struct ucp_ep *ep);
 
 /* At worker destroy: forgets posted receives (WRK-27) and unexpected messages, with a warning for these (WRK-26). */
 void cw_tag_drop_all(struct ucp_worker *worker);

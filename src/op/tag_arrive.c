@@ -246,6 +246,10 @@ static inline ucs_status_t arrive_whole(struct ucp_ep *ep, uint64_t tag, uint64_
     if (!cw_credit_arrived(ep, length)) {
         return UCS_ERR_IO_ERROR;
     }
+    if (sync_id != 0 && cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, sync_id)) {
+        cw_credit_consumed(ep, length);
+        return UCS_OK;
+    }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
     if (cw_unlikely(match == NULL)) {
         return (sync_id == 0) ? keep_whole(ep, tag, data, length) : keep_sync(ep, tag, sync_id, data, length);
@@ -418,6 +422,9 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     if (total <= length || !cw_incoming_may_begin(ep, le32toh(header.message)) || !cw_credit_arrived(ep, total)) {
         return UCS_ERR_IO_ERROR;
     }
+    if (sync_id != 0 && cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, sync_id)) {
+        return cw_tag_swallow(ep, total, length, le32toh(header.message));
+    }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, tag);
     room  = (match != NULL) ? 0 : (sync_id == 0) ? total : total + CW_TAG_REVOCABLE;
     desc  = make_desc(ep, total, room, sync_id);
@@ -492,6 +499,9 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     if (offer.send_id == 0) {
         return UCS_ERR_IO_ERROR;
     }
+    if (cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, offer.send_id)) {
+        return UCS_OK;
+    }
     match = cw_tag_matcher_arrive(&cw_op_state(ep->worker)->tags, le64toh(header.tag));
     if (match == NULL) {
         return keep_announced(ep, le64toh(header.tag), &offer);
@@ -503,32 +513,6 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     if (status != UCS_INPROGRESS) {
         cw_request_complete(request, status);
     }
-    return UCS_OK;
-}
-
-ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length)
-{
-    struct cw_wire_tag_cancel packet;
-    struct ucp_recv_desc *desc;
-    struct cw_offer offer = {0};
-
-    if (length != sizeof(packet)) {
-        return UCS_ERR_IO_ERROR;
-    }
-    memcpy(&packet, data, sizeof(packet));
-    offer.send_id = le64toh(packet.send_id);
-    desc          = cw_tag_desc_find(ep, offer.send_id);
-    if (desc == NULL || desc->in.in_pieces) {
-        return UCS_OK; /* matched meanwhile, or on its way */
-    }
-    cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
-    cw_tag_dequeued(ep->worker, desc);
-    if (!desc->announced) {
-        cw_credit_consumed(ep, desc->in.total);
-    }
-    cw_fetch_refuse(ep, &offer, UCS_ERR_CANCELED);
-    cw_incoming_detach(&desc->in);
-    cw_tag_desc_free(ep->worker, desc);
     return UCS_OK;
 }
 

@@ -53,6 +53,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
 static const struct cw_send_kind tag_kind = {
     .ids      = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
     .counter  = CW_COUNT_TAG_SENT,
+    .operation = CW_PROTO_TAG,
     .credited = 1,
     .header   = write_header,
 };
@@ -60,6 +61,7 @@ static const struct cw_send_kind tag_kind = {
 static const struct cw_send_kind tag_sync_kind = {
     .ids          = {CW_PACKET_TAG_SYNC, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
     .counter      = CW_COUNT_TAG_SENT,
+    .operation    = CW_PROTO_TAG,
     .credited     = 1,
     .acknowledged = 1,
     .header       = write_header,
@@ -114,7 +116,7 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
         conn = ep->conn;
         if (length < conn->iface->plan->short_end && cw_likely(!cw_ep_collects(ep)) &&
             cw_likely(cw_credit_has(ep, length))) {
-            status = conn->iface->transport->send_short(conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
+            status = cw_lane_send_short(conn, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
             if (cw_likely(status == UCS_OK)) {
                 cw_ep_sent_alone(ep);
                 cw_credit_sent(ep, length);

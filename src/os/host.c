@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,13 +23,30 @@ static uint64_t hash_text(const char *text, size_t length)
     return cw_hash_mix(hash);
 }
 
-/* Threads that meet here compute the same value. */
+/* Threads that meet here and below compute the same value. */
+uint64_t cw_host_boot_by_name(void)
+{
+    static _Atomic uint64_t known;
+    uint64_t hash  = atomic_load_explicit(&known, memory_order_relaxed);
+    char text[256] = "";
+
+    if (hash != 0) {
+        return hash;
+    }
+    if (gethostname(text, sizeof(text)) < 0) {
+        text[0] = '\0';
+    }
+    hash = hash_text(text, strnlen(text, sizeof(text))) | 1u;
+    atomic_store_explicit(&known, hash, memory_order_relaxed);
+    return hash;
+}
+
 uint64_t cw_host_boot_id(void)
 {
     static _Atomic uint64_t known;
-    uint64_t hash = atomic_load_explicit(&known, memory_order_relaxed);
-    char text[256];
+    uint64_t hash  = atomic_load_explicit(&known, memory_order_relaxed);
     ssize_t length = -1;
+    char text[256];
     int fd;
 
     if (hash != 0) {
@@ -39,35 +57,61 @@ uint64_t cw_host_boot_id(void)
         length = read(fd, text, sizeof(text));
         close(fd);
     }
-    if (length <= 0) {
-        length = (gethostname(text, sizeof(text)) == 0) ? (ssize_t)sizeof(text) : 0;
-        for (ssize_t i = 0; i < length; i++) {
-            if (text[i] == '\0') {
-                length = i;
-            }
-        }
-    }
-    hash = hash_text(text, (size_t)length) | 1u;
+    hash = (length > 0) ? hash_text(text, (size_t)length) | 1u : cw_host_boot_by_name();
     atomic_store_explicit(&known, hash, memory_order_relaxed);
     return hash;
+}
+
+static uint64_t namespace_within(uint64_t boot, const struct stat *ns)
+{
+    const uint64_t id = cw_hash_mix(boot ^ cw_hash_mix((uint64_t)ns->st_ino + ((uint64_t)ns->st_dev << 40)));
+
+    return (id != 0) ? id : 1;
 }
 
 static uint64_t namespace_id(const char *of_thread, const char *of_process)
 {
     struct stat ns;
-    uint64_t id;
 
     if (stat(of_thread, &ns) < 0 && stat(of_process, &ns) < 0) {
         ns.st_dev = 0;
         ns.st_ino = 0;
     }
-    id = cw_hash_mix(cw_host_boot_id() ^ cw_hash_mix((uint64_t)ns.st_ino + ((uint64_t)ns.st_dev << 40)));
-    return (id != 0) ? id : 1;
+    return namespace_within(cw_host_boot_id(), &ns);
 }
 
 uint64_t cw_host_netns_id(void)
 {
     return namespace_id("/proc/thread-self/ns/net", "/proc/self/ns/net");
+}
+
+static const char without_here[] =
+    "this process sees no /proc, by which processes of one machine know each other: mount it here";
+static const char without_there[] = "it is on this machine but sees no /proc, by which processes of one machine know "
+                                    "each other: mount it there";
+
+/* Of all namespaces, where they cannot be told from each other. */
+static int is_vague(uint64_t id)
+{
+    static const struct stat all = {.st_ino = 0};
+
+    return id == namespace_within(cw_host_boot_by_name(), &all) || id == namespace_within(cw_host_boot_id(), &all);
+}
+
+const char *cw_host_why_apart(uint64_t ours, uint64_t theirs)
+{
+    if (cw_host_boot_id() == cw_host_boot_by_name() || is_vague(ours)) {
+        return without_here;
+    }
+    return is_vague(theirs) ? without_there : NULL;
+}
+
+const char *cw_host_why_other_boot(uint64_t theirs, uint64_t by_name)
+{
+    if (cw_host_boot_id() == cw_host_boot_by_name()) {
+        return without_here;
+    }
+    return (theirs == by_name) ? without_there : NULL;
 }
 
 uint64_t cw_host_pidns_id(void)

@@ -16,8 +16,18 @@
  */
 uint64_t cw_host_netns_id(void);
 
+/* Why such a number of another process can differ from ours although both run on one machine: the end of a sentence
+ * about that process, which names what is missing, in it or here. NULL: nothing is, so it is elsewhere. */
+const char *cw_host_why_apart(uint64_t ours, uint64_t theirs);
+
 /* The same without the network namespace: one boot of one kernel. Never 0. */
 uint64_t cw_host_boot_id(void);
+
+/* What that is in a process without procfs. */
+uint64_t cw_host_boot_by_name(void);
+
+/* As cw_host_why_apart, for a number that was made of that of the boot; `by_name`: as made of the above. */
+const char *cw_host_why_other_boot(uint64_t theirs, uint64_t by_name);
 
 /* One boot and one name space of process ids: what a process id means. Never 0. Looked up at each call, as above. */
 uint64_t cw_host_pidns_id(void);

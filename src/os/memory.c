@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -174,6 +175,46 @@ ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_mem
     return map_data(wish, memory);
 }
 
+/* The number of the mount that a descriptor's file lies in; -1: not known. */
+static long mount_of(int fd)
+{
+    static const char field[] = "\nmnt_id:";
+    char text[256];
+    const char *found;
+    ssize_t length;
+    int info;
+
+    snprintf(text, sizeof(text), "/proc/self/fdinfo/%d", fd);
+    info = open(text, O_RDONLY | O_CLOEXEC);
+    if (info < 0) {
+        return -1;
+    }
+    length = read(info, text, sizeof(text) - 1);
+    close(info);
+    text[(length > 0) ? length : 0] = '\0';
+    found                           = strstr(text, field);
+    return (found != NULL) ? strtol(found + sizeof(field) - 1, NULL, 10) : -1;
+}
+
+/* Whether the file lies where the system keeps such memory, of small pages or reserved ones. Its file system is asked
+ * for nothing, for it may be a peer's own (FUSE), which lets us wait as long as it likes. */
+static int lies_with_memory(int looked)
+{
+    const unsigned flags[] = {MFD_CLOEXEC, MFD_CLOEXEC | MFD_HUGETLB};
+    const long mount       = mount_of(looked);
+    int fd, same = 0;
+    unsigned i;
+
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]) && mount >= 0 && !same; i++) {
+        fd = memfd_create(NAME, flags[i]);
+        if (fd >= 0) {
+            same = mount_of(fd) == mount;
+            close(fd);
+        }
+    }
+    return same;
+}
+
 /*
  * A descriptor that only names the file: nothing happens to whatever it is, and it cannot become something else between
  * the looks at it and its opening. -1: not memory of this library.
@@ -181,7 +222,6 @@ ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_mem
 static int look_at(uint32_t pid, uint32_t fd)
 {
     char path[64], name[sizeof(NAME_PATH) - 1];
-    struct stat st;
     int looked;
 
     if (pid == cw_memory_process()) {
@@ -195,8 +235,8 @@ static int look_at(uint32_t pid, uint32_t fd)
         return -1;
     }
     snprintf(path, sizeof(path), "/proc/self/fd/%d", looked);
-    if (fstat(looked, &st) < 0 || !S_ISREG(st.st_mode) || readlink(path, name, sizeof(name)) != (ssize_t)sizeof(name) ||
-        memcmp(name, NAME_PATH, sizeof(name)) != 0) {
+    if (readlink(path, name, sizeof(name)) != (ssize_t)sizeof(name) || memcmp(name, NAME_PATH, sizeof(name)) != 0 ||
+        !lies_with_memory(looked)) {
         cw_debug("descriptor %u of process %u is no memory of this library", fd, pid);
         close(looked);
         return -1;
@@ -233,7 +273,8 @@ static ucs_status_t map_opened(int fd, uint64_t length, struct cw_memory *memory
         return UCS_ERR_UNREACHABLE;
     }
     page = ((uint64_t)st.st_size - length == HUGE_PAGE) ? HUGE_PAGE : cw_memory_page();
-    if (length == 0 || length % page != 0 || length > INT64_MAX || (uint64_t)st.st_size != length + page) {
+    if (length == 0 || !machine_has(length) || length % page != 0 || length > INT64_MAX ||
+        (uint64_t)st.st_size != length + page) {
         cw_debug("memory of another process has not the length that its key tells");
         return UCS_ERR_UNREACHABLE;
     }
@@ -263,6 +304,22 @@ ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct c
     status = map_opened(opened, length, memory);
     close(opened);
     return status;
+}
+
+ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory)
+{
+    void *ptr;
+
+    *memory = (struct cw_memory){.page = cw_memory_page(), .fd = -1};
+    if (!round_up(length, memory->page, &memory->length)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    ptr = mmap(NULL, memory->length, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ptr == MAP_FAILED) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memory->ptr = ptr;
+    return UCS_OK;
 }
 
 void cw_memory_release(struct cw_memory *memory)

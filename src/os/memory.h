@@ -4,7 +4,7 @@
  * page, the trailer, mapped apart so that the data can be given any address. Size sealed, so that nobody who mapped it
  * runs past the end. Pages come into being when they are touched, but for the trailer's. After a fork the child has
  * the same pages, not a copy, as it has of any shared mapping.
- * Callers: core/mem.c for what ucp_mem_map allocates, core/mem_attach.c for what others allocated.
+ * Callers: mem/host.c for what ucp_mem_map allocates and for what others allocated.
  */
 #ifndef CW_OS_MEMORY_H
 #define CW_OS_MEMORY_H
@@ -48,7 +48,10 @@ ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_mem
  */
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory);
 
-/* For both. */
+/* Addresses that nothing may touch: a processor that does ends the program. UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
+
+/* For all three. */
 void cw_memory_release(struct cw_memory *memory);
 
 /* The system is told that these bytes, of any mapping, will soon be in use. */

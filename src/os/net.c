@@ -12,6 +12,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -61,6 +62,17 @@ static void from_socket_address(const struct sockaddr *from, struct cw_net_addre
             address->scope = v6->sin6_scope_id;
         }
     }
+}
+
+size_t cw_net_sockaddr_size(const struct sockaddr *from, size_t length)
+{
+    if (length < offsetof(struct sockaddr, sa_family) + sizeof(from->sa_family)) {
+        return 0;
+    }
+    if (from->sa_family == AF_INET) {
+        return sizeof(struct sockaddr_in);
+    }
+    return (from->sa_family == AF_INET6) ? sizeof(struct sockaddr_in6) : 0;
 }
 
 void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *address)
@@ -133,7 +145,8 @@ void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX])
     union socket_address peer = {0};
     socklen_t length = sizeof(peer);
 
-    if (getpeername(fd, &peer.any, &length) < 0) {
+    if (getpeername(fd, &peer.any, &length) < 0 && /* which knows no peer of a connection that was reset */
+        getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &length) < 0) {
         snprintf(text, CW_NET_TEXT_MAX, "an unknown address");
         return;
     }
@@ -428,6 +441,13 @@ size_t cw_net_unacknowledged(int fd)
     int bytes = 0;
 
     return (ioctl(fd, SIOCOUTQ, &bytes) < 0 || bytes < 0) ? 0 : (size_t)bytes;
+}
+
+size_t cw_net_unsent(int fd)
+{
+    int bytes = 0;
+
+    return (ioctl(fd, SIOCOUTQNSD, &bytes) < 0 || bytes < 0) ? 0 : (size_t)bytes;
 }
 
 void cw_net_limit_unsent(int fd, unsigned bytes)

@@ -52,7 +52,9 @@ struct cw_net_options {
 struct sockaddr;
 struct sockaddr_storage;
 
-/* Family CW_NET_NONE when it is no internet address. */
+/* The bytes that an internet address of that family has in a program's hands; 0: `from`, of `length` bytes, is none. */
+size_t cw_net_sockaddr_size(const struct sockaddr *from, size_t length);
+/* Of one that has them. */
 void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *address);
 void cw_net_to_sockaddr(const struct cw_net_address *address, struct sockaddr_storage *to);
 /* Both ends of a connected socket; CW_NET_NONE when it is gone. */
@@ -114,6 +116,8 @@ void cw_net_finish(int fd);
 int cw_net_discard(int fd, size_t max);
 /* Bytes that the peer's system has not acknowledged yet. */
 size_t cw_net_unacknowledged(int fd);
+/* Of those: what the system has not sent at all, as the peer takes no more. */
+size_t cw_net_unsent(int fd);
 /* Takes no more bytes while so many were not sent to the network yet, where the system can do that. */
 void cw_net_limit_unsent(int fd, unsigned bytes);
 /* Sleeps until the descriptor can be read or timeout_ms passed. */

@@ -324,9 +324,12 @@ ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
     return UCS_OK;
 }
 
-ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data)
+/* An edge is seen for whatever becomes ready in our set, also beside what is ready there already. So none is missing
+ * after cw_poller_check found nothing. */
+ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = user_data};
+    struct epoll_event event = {.events   = EPOLLIN | (edge ? (uint32_t)EPOLLET : 0u),
+                                .data.ptr = user_data};
 
     if (make_set(poller) < 0 || epoll_ctl(epoll_fd, EPOLL_CTL_ADD, poller->epoll_fd, &event) < 0) {
         cw_error("cannot add the worker's events to the program's descriptor %d: %m; event_fd must be an epoll "

@@ -36,7 +36,8 @@ void cw_poller_free(struct cw_poller *poller);
 
 /* The descriptor that becomes readable when any registered one is ready or a signal is pending; -1: none to be had. */
 int cw_poller_fd(struct cw_poller *poller);
-/* The eventfd behind cw_poller_signal, to be handed to local peers as a doorbell; -1 without `signal`. */
+/* The eventfd behind cw_poller_signal; -1 without `signal`. Nobody else gets it: whoever shares it can make its calls
+ * wait. */
 int cw_poller_signal_fd(const struct cw_poller *poller);
 
 /* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY,
@@ -80,8 +81,9 @@ void cw_poller_stir(struct cw_poller *poller);
 /* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried (WAK-11, ABU-28). */
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);
 
-/* Adds the poller to somebody else's epoll descriptor with this data pointer (WAK-3), or takes it out again. */
-ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data);
+/* Adds the poller to somebody else's epoll descriptor with this data pointer (WAK-3), or takes it out again. `edge`: it
+ * is reported once for each event, not as long as it is readable. */
+ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge);
 void cw_poller_detach(struct cw_poller *poller, int epoll_fd);
 
 #endif

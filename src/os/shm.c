@@ -132,15 +132,15 @@ void cw_shm_hide(int fd, void *ptr, size_t size)
 
 ucs_status_t cw_shm_attach(int fd, size_t size, size_t now, void **ptr_p)
 {
-    struct stat st;
+    /* First: it asks no file system. One that the peer itself provides would answer the calls below when it likes. */
+    const int seals = fcntl(fd, F_GET_SEALS);
     struct statfs system;
-    int seals;
+    struct stat st;
 
-    if (fstatfs(fd, &system) < 0 || system.f_type == HUGETLBFS_MAGIC) {
-        return UCS_ERR_INVALID_PARAM; /* punched, such memory could not be had again: SIGBUS */
+    if (seals < 0 || (seals & SEALS) != SEALS || fstatfs(fd, &system) < 0 || system.f_type == HUGETLBFS_MAGIC) {
+        return UCS_ERR_INVALID_PARAM; /* memory of huge pages, once punched, could not be had again: SIGBUS */
     }
-    seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || (seals & SEALS) != SEALS || fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
+    if (fstat(fd, &st) < 0 || st.st_size < 0 || (size_t)st.st_size != size) {
         return UCS_ERR_INVALID_PARAM;
     }
     /* holes that a peer left must not be our end where the system may have no page for them */

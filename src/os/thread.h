@@ -32,4 +32,7 @@ void cw_thread_yield(void);
 /* How often another one had it in between, by this one's will or not. */
 uint64_t cw_thread_switches(void);
 
+/* How often this one slept: it waited for something else than a processor. */
+uint64_t cw_thread_sleeps(void);
+
 #endif

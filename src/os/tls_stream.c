@@ -292,7 +292,7 @@ static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, uns
         }
         part = iov[i].iov_len - offset;
         part = (part < stream->in_good) ? part : stream->in_good;
-        memcpy((char *)iov[i].iov_base + offset, stream->in_bytes + stream->in_at, part);
+        cw_bytes_copy_any((char *)iov[i].iov_base + offset, stream->in_bytes + stream->in_at, part);
         offset += part;
         total += part;
         stream->in_good -= part;
@@ -315,7 +315,7 @@ static ssize_t fill(struct cw_tls_stream *stream, int fd, struct cw_tls_spare *s
     }
     if (stream->in_at > 0) {
         stream->in_have -= stream->in_at;
-        memmove(stream->in_bytes, stream->in_bytes + stream->in_at, stream->in_have);
+        cw_bytes_move(stream->in_bytes, stream->in_bytes + stream->in_at, stream->in_have);
         stream->in_at = 0;
     }
     got = cw_net_recv(fd, stream->in_bytes + stream->in_have, CW_TLS_BUFFER - stream->in_have);

@@ -22,6 +22,7 @@
 #include "os/host.h"
 
 #define NAME_PREFIX "causeway-"
+#define MAX_FDS     253 /* the system carries no more with one message; what finds no room it would close itself */
 
 static int is_abstract(const char *directory)
 {
@@ -146,6 +147,22 @@ void cw_unix_sweep(const char *directory)
     closedir(dir);
 }
 
+static uint64_t directory_within(uint64_t boot, const struct stat *st)
+{
+    return cw_hash_mix(boot ^ cw_hash_mix((uint64_t)st->st_dev) ^ (uint64_t)st->st_ino) | 1u;
+}
+
+const char *cw_unix_why_apart(const char *directory, uint64_t ours, uint64_t theirs)
+{
+    struct stat st;
+
+    if (is_abstract(directory)) {
+        return cw_host_why_apart(ours, theirs);
+    }
+    return (stat(directory, &st) < 0) ? NULL :
+           cw_host_why_other_boot(theirs, directory_within(cw_host_boot_by_name(), &st));
+}
+
 uint64_t cw_unix_directory_id(const char *directory)
 {
     struct stat st;
@@ -157,7 +174,7 @@ uint64_t cw_unix_directory_id(const char *directory)
         cw_error("UCX_POSIX_DIR=%s cannot be used: %m", directory);
         return 0;
     }
-    return cw_hash_mix(cw_host_boot_id() ^ cw_hash_mix((uint64_t)st.st_dev) ^ (uint64_t)st.st_ino) | 1u;
+    return directory_within(cw_host_boot_id(), &st);
 }
 
 ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
@@ -167,9 +184,8 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
     do {
         fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
-    if (fd < 0) {
-        return (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ?
-               UCS_ERR_NO_RESOURCE : UCS_ERR_NO_ELEM;
+    if (fd < 0) { /* anything but "nobody waits" would be answered again at once: whoever waits stays in the queue */
+        return (errno == EAGAIN) ? UCS_ERR_NO_ELEM : UCS_ERR_NO_RESOURCE;
     }
     if (!is_our_user(fd, "from")) {
         cw_fd_close(fd);
@@ -179,10 +195,23 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
     return UCS_OK;
 }
 
-ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fds, unsigned num_fds)
+static ucs_status_t not_sent(int error)
+{
+    static struct cw_log_limit limit;
+
+    if (error == EPIPE || error == ECONNRESET || error == ENOTCONN) {
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "cannot send a message to a peer on this machine: %s%s", strerror(error),
+                       (error == ETOOMANYREFS) ? "; processes of this user have sent more descriptors than the limit "
+                       "of open files that nobody has received yet: end those, or raise the limit (ulimit -n)" : "");
+    return UCS_ERR_NO_RESOURCE;
+}
+
+ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent)
 {
     union {
-        char bytes[CMSG_SPACE(CW_UNIX_MAX_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(sizeof(int))];
         struct cmsghdr align;
     } control           = {.bytes = {0}};
     struct iovec iov    = {.iov_base = (void *)data, .iov_len = length};
@@ -190,76 +219,92 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fd
     struct cmsghdr *header;
     ssize_t ret;
 
-    if (num_fds > 0) {
+    if (fd_sent >= 0) {
         msg.msg_control    = control.bytes;
-        msg.msg_controllen = CMSG_SPACE(num_fds * sizeof(int));
+        msg.msg_controllen = CMSG_SPACE(sizeof(int));
         header             = CMSG_FIRSTHDR(&msg);
         header->cmsg_level = SOL_SOCKET;
         header->cmsg_type  = SCM_RIGHTS;
-        header->cmsg_len   = CMSG_LEN(num_fds * sizeof(int));
-        memcpy(CMSG_DATA(header), fds, num_fds * sizeof(int));
+        header->cmsg_len   = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(header), &fd_sent, sizeof(int));
     }
     do {
-        ret = sendmsg(fd, &msg, MSG_NOSIGNAL);
+        ret = sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
     } while (ret < 0 && errno == EINTR);
-    if (ret == (ssize_t)length) {
-        return UCS_OK;
-    }
-    return (ret < 0 && (errno == EAGAIN || errno == ENOBUFS)) ? UCS_ERR_BUSY : UCS_ERR_CONNECTION_RESET;
+    return (ret == (ssize_t)length) ? UCS_OK : not_sent(errno);
 }
 
-static void take_fds(struct msghdr *msg, int *fds, unsigned *num_fds_p)
+/* A descriptor that a peer sent and that nobody wants. A socket would be kept open in here for as long as the peer has
+ * set, until its bytes have gone. */
+static void discard(int fd)
 {
+    const struct linger none = {.l_onoff = 0};
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+    cw_fd_close(fd);
+}
+
+/* Keeps the first one; answers how many there were. */
+static size_t take_fds(struct msghdr *msg, int *fd_p)
+{
+    size_t count = 0, i, part;
     struct cmsghdr *header;
-    size_t count, i;
     int fd;
 
     for (header = CMSG_FIRSTHDR(msg); header != NULL; header = CMSG_NXTHDR(msg, header)) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;
         }
-        count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (i = 0; i < count; i++) {
+        part = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (i = 0; i < part; i++) {
             memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof(fd));
-            if (*num_fds_p < CW_UNIX_MAX_FDS) {
-                fds[(*num_fds_p)++] = fd;
+            if (count++ == 0) {
+                *fd_p = fd;
             } else {
-                cw_fd_close(fd);
+                discard(fd);
             }
         }
     }
+    return count;
 }
 
-ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p)
+ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p)
 {
     union {
-        char bytes[CMSG_SPACE(CW_UNIX_MAX_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(MAX_FDS * sizeof(int))];
         struct cmsghdr align;
     } control;
     struct iovec iov  = {.iov_base = data, .iov_len = *length_p};
     struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.bytes,
                          .msg_controllen = sizeof(control.bytes)};
+    size_t num_fds;
     ssize_t ret;
 
+    *fd_p = -1;
     do {
-        ret = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+        ret = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     } while (ret < 0 && errno == EINTR);
-    *num_fds_p = 0;
     if (ret < 0) {
         return (errno == EAGAIN) ? UCS_ERR_NO_ELEM : UCS_ERR_CONNECTION_RESET;
     }
-    take_fds(&msg, fds, num_fds_p);
-    if (ret == 0 && *num_fds_p == 0) {
+    num_fds = take_fds(&msg, fd_p);
+    if (ret == 0 && num_fds == 0) {
         return UCS_ERR_CONNECTION_RESET;
     }
     *length_p = (size_t)ret;
-    if (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) {
-        while (*num_fds_p > 0) {
-            cw_fd_close(fds[--*num_fds_p]);
-        }
-        return UCS_ERR_INVALID_PARAM;
+    if (num_fds > 1 || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
+        cw_unix_discard(fd_p);
+        return (msg.msg_flags & MSG_CTRUNC) ? UCS_ERR_NO_RESOURCE : UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;
+}
+
+void cw_unix_discard(int *fd_p)
+{
+    if (*fd_p >= 0) {
+        discard(*fd_p);
+        *fd_p = -1;
+    }
 }
 
 int cw_unix_take_byte(int fd)
@@ -283,7 +328,7 @@ int cw_unix_send_byte(int fd)
     do {
         ret = send(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_NOSIGNAL);
     } while (ret < 0 && errno == EINTR);
-    alive = ret == (ssize_t)sizeof(byte) || errno == EAGAIN;
+    alive = ret == (ssize_t)sizeof(byte) || errno == EAGAIN || not_sent(errno) == UCS_OK;
     errno = saved;
     return alive;
 }
@@ -301,24 +346,6 @@ int cw_unix_peer_pid(int fd)
     socklen_t length = sizeof(peer);
 
     return (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0 && peer.pid > 0) ? (int)peer.pid : 0;
-}
-
-int cw_event_is_safe(int fd)
-{
-    struct stat st;
-    int flags = fcntl(fd, F_GETFL);
-
-    /* an eventfd is a file of no type */
-    return flags >= 0 && (flags & O_NONBLOCK) && fstat(fd, &st) == 0 && (st.st_mode & S_IFMT) == 0;
-}
-
-void cw_event_signal(int fd)
-{
-    const uint64_t one = 1;
-    int saved          = errno;
-
-    (void)!write(fd, &one, sizeof(one));
-    errno = saved;
 }
 
 void cw_unix_close(int fd)

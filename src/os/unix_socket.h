@@ -12,8 +12,6 @@
 
 #include "ucs/type/status.h"
 
-#define CW_UNIX_MAX_FDS 2
-
 /* Listens under a name made of the token. directory NULL or "": abstract. UCS_ERR_IO_ERROR, UCS_ERR_NO_DEVICE (its name
  * is too long), with the reason in the log. */
 ucs_status_t cw_unix_listen(const char *directory, uint64_t token, int *fd_p);
@@ -25,26 +23,35 @@ void cw_unix_sweep(const char *directory);
 /* A number that two processes share if, and only if, names in this directory mean the same to both; 0 when the
  * directory cannot be used. */
 uint64_t cw_unix_directory_id(const char *directory);
+/* As cw_host_why_apart, for two such numbers. */
+const char *cw_unix_why_apart(const char *directory, uint64_t ours, uint64_t theirs);
 
 /* Starts to connect. UCS_ERR_BUSY: the listener's queue is full, try later; UCS_ERR_NO_RESOURCE: no descriptors;
  * UCS_ERR_UNREACHABLE: nobody there; UCS_ERR_REJECTED: another user's process. */
 ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p);
 
-/* UCS_ERR_NO_ELEM: nobody waits; UCS_ERR_NO_RESOURCE: no descriptors; UCS_ERR_REJECTED: another user's process, already
- * dropped. */
+/* UCS_ERR_NO_ELEM: nobody waits; UCS_ERR_NO_RESOURCE: the system accepts none now, errno tells why; UCS_ERR_REJECTED:
+ * another user's process, already dropped. */
 ucs_status_t cw_unix_accept(int listen_fd, int *fd_p);
 
-/* One message with descriptors, which stay the caller's. UCS_ERR_BUSY: no room now; UCS_ERR_CONNECTION_RESET
- * otherwise. */
-ucs_status_t cw_unix_send(int fd, const void *data, size_t length, const int *fds, unsigned num_fds);
+/* The calls below never block, whatever the peer does: each socket is one end of a connection, so that nothing of it is
+ * shared with the peer, and each call says so for itself. */
 
-/* One message; *length_p is the room on entry. Descriptors become the caller's; at most CW_UNIX_MAX_FDS, others are
- * closed. UCS_ERR_NO_ELEM: nothing there; UCS_ERR_CONNECTION_RESET: the peer is gone; UCS_ERR_INVALID_PARAM: too long a
- * message. */
-ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fds, unsigned *num_fds_p);
+/* One message; with a descriptor, which stays the caller's, unless fd_sent is -1. UCS_ERR_CONNECTION_RESET: the peer is
+ * gone; UCS_ERR_NO_RESOURCE: the system does not take it, the log tells why. */
+ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent);
+
+/* One message; *length_p is the room on entry. A descriptor that came with it becomes the caller's, *fd_p is -1 if none
+ * did. UCS_ERR_NO_ELEM: nothing there; UCS_ERR_CONNECTION_RESET: the peer is gone; UCS_ERR_INVALID_PARAM: too long a
+ * message, or too many descriptors; UCS_ERR_NO_RESOURCE: this process has no room for its descriptor. */
+ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p);
+
+/* A descriptor that came from a peer and is not wanted; -1 afterwards. */
+void cw_unix_discard(int *fd_p);
 
 /* A byte that only says: look. Taking: 1, or -1 when there is none, or 0 at the end of the connection. Sending: 0 when
- * the connection is at its end. Where so many wait that there is no room, one more would say nothing new. */
+ * the connection is at its end, or the system has no memory for it. Where so many wait that there is no room, one more
+ * would say nothing new. */
 int cw_unix_take_byte(int fd);
 int cw_unix_send_byte(int fd);
 
@@ -55,14 +62,8 @@ int cw_unix_is_ended(int fd);
  * such as one in another name space of processes. */
 int cw_unix_peer_pid(int fd);
 
-/* Whether a descriptor that came from a peer can be signalled: writing to it neither blocks nor raises a signal. */
-int cw_event_is_safe(int fd);
-
 /* Ends a connection, or listening, for both sides, even if a forked child still holds the descriptor. */
 void cw_unix_close(int fd);
-
-/* Adds 1 to an eventfd. Never blocks. */
-void cw_event_signal(int fd);
 
 void cw_fd_close(int fd);
 

@@ -37,38 +37,36 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->short_end = smaller(input->max_short + 1, smaller(plan->rndv_min, plan->zcopy_min));
 }
 
-static void add(struct cw_protocol_row *rows, unsigned *count, size_t end, const char *way, const char *why)
+/* The row that begins with `at`. */
+static void choose_at(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask, size_t at,
+                      struct cw_protocol_row *row)
 {
-    size_t first = (*count == 0) ? 0 : rows[*count - 1].last + 1;
+    size_t last = CW_PLAN_NEVER;
 
-    if (*count > 0 && rows[*count - 1].last == CW_PLAN_NEVER) {
-        return;
-    }
-    if (end > first) {
-        rows[(*count)++] = (struct cw_protocol_row){first, (end == CW_PLAN_NEVER) ? end : end - 1, way, why};
+    for (; *table != NULL; table++) {
+        if (!(*table)->query(ask, row) || row->last < at) {
+            continue;
+        }
+        if (row->first <= at) {
+            row->first    = at;
+            row->last     = smaller(row->last, last);
+            row->protocol = *table;
+            return;
+        }
+        last = smaller(last, row->first - 1); /* goes before those that follow, from there on */
     }
 }
 
-unsigned cw_protocol_rows(const struct cw_protocol_input *input, const struct cw_protocol_plan *plan,
+unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
 {
-    const size_t eager_end = (input->used_in_place && plan->rndv_late_min > plan->rndv_min) ? plan->rndv_late_min :
-                             plan->rndv_min;
-    const size_t packet    = input->max_bcopy - CW_PLAN_HEADER;
-    const char *rndv_why   = plan->rndv_forced ? input->rndv_setting : input->grows ?
-                             "a round trip costs less than copies from here, unless a ring is in use" :
-                             "a round trip costs less than copies from here";
-    const char *copies_why = (input->used_in_place && input->memory) ? "one packet where rings are wide, else several" :
-                             "several packets, copied";
-    unsigned count         = 0;
+    unsigned count = 0;
+    size_t at      = 0;
 
-    add(rows, &count, plan->short_end, "short", "copied into the packet by the call itself");
-    add(rows, &count, smaller(smaller(packet, plan->zcopy_min), eager_end), "eager copy", "fits one packet");
-    add(rows, &count, smaller(plan->zcopy_min, eager_end), "eager copies", copies_why);
-    add(rows, &count, eager_end, "eager zero copy",
-        (input->zcopy_thresh == CW_PLAN_AUTO) ? "the copy costs more than its bookkeeping" : "ZCOPY_THRESH");
-    add(rows, &count, CW_PLAN_NEVER,
-        input->memory ? "rendezvous, copied from memory to memory by both sides" :
-        (input->max_placed > 0) ? "rendezvous, received in place" : "rendezvous, in pieces", rndv_why);
+    do {
+        choose_at(table, ask, at, &rows[count]);
+        at = rows[count++].last + 1;
+    } while (at != 0 && count < CW_PROTOCOL_MAX_ROWS);
+    rows[count - 1].last = CW_PLAN_NEVER;
     return count;
 }

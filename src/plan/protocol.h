@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way a message takes, by its length: a pure function of the interface's numbers and the settings. Computed once
- * per interface of a worker; docs/RENDEZVOUS.md explains the ways.
+ * Which protocol carries a message, by its length: pure functions of the interface's numbers, the settings and the
+ * connection's state. Each protocol of a table (src/proto) says for which lengths it offers itself; of those that do,
+ * the first in the table is taken. docs/RENDEZVOUS.md explains the protocols.
  */
 #ifndef CW_PLAN_PROTOCOL_H
 #define CW_PLAN_PROTOCOL_H
@@ -9,11 +10,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <ucs/type/status.h>
+
 #define CW_PLAN_AUTO  (SIZE_MAX - 1) /* as CW_MEMUNITS_AUTO */
 #define CW_PLAN_NEVER SIZE_MAX
 
 /* What the protocols add before a message: the longest header of theirs, without a program's own. */
 #define CW_PLAN_HEADER 32u
+
+/* The longest header of one packet: ours and the program's own. */
+#define CW_PLAN_MAX_HEADER (CW_PLAN_HEADER + 4096u)
 
 struct cw_protocol_input {
     size_t max_short;
@@ -26,7 +32,6 @@ struct cw_protocol_input {
     const char *rndv_setting;   /* where that comes from, for texts */
     size_t rndv_fast_thresh;    /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
-    int used_in_place;          /* the plan is one of active messages: for cw_protocol_rows */
 };
 
 /* Lengths in bytes; each `min` is the first length of its way. */
@@ -49,18 +54,62 @@ static inline int cw_protocol_announces_put(const struct cw_protocol_plan *plan,
     return length > max_bcopy - header && max_placed > 0 && length >= (fast ? plan->rndv_fast_min : plan->rndv_min);
 }
 
-/* One line of the table that UCX_PROTO_INFO prints. */
+/* The operations that have a table. */
+enum cw_proto_operation { CW_PROTO_TAG, CW_PROTO_TAG_FAST, CW_PROTO_AM, CW_PROTO_STREAM, CW_PROTO_OPERATIONS };
+
+/* The program's data, as transports may name it. */
+enum cw_protocol_data {
+    CW_DATA_CONTIG,
+    CW_DATA_LIST,               /* of memory, with as many entries as one packet names */
+    CW_DATA_SCATTERED,          /* a list with more */
+    CW_DATA_PACKED              /* packed by functions of the program */
+};
+
+enum cw_protocol_force { CW_FORCE_NONE, CW_FORCE_EAGER, CW_FORCE_RNDV };
+
+/* What protocols are asked with. */
+struct cw_protocol_ask {
+    const struct cw_protocol_input *input;
+    const struct cw_protocol_plan *plan;
+    size_t header;              /* of a single packet, with the program's own */
+    size_t extra;               /* the program's own, which counts for the threshold of rendezvous */
+    size_t max_piece;           /* the connection's tuning: what one packet takes; */
+    size_t max_whole;           /* the same, of what is used in place; */
+    size_t eager_end;           /* what goes eagerly although the plan has rendezvous for it */
+    uint8_t data;               /* enum cw_protocol_data */
+    uint8_t force;              /* enum cw_protocol_force */
+    uint8_t fast;               /* FAST_CMPL */
+    uint8_t used_in_place;      /* the receiver reads a single packet where it lies: active messages */
+    uint8_t in_call;            /* the call itself sends, on an open endpoint with nothing queued */
+};
+
+struct cw_protocol;
+struct cw_request;
+
+/* One line of a table: lengths, and who carries them. */
 struct cw_protocol_row {
     size_t first;
     size_t last;                /* CW_PLAN_NEVER: no end */
     const char *way;
     const char *why;
+    const struct cw_protocol *protocol;
 };
 
-#define CW_PROTOCOL_MAX_ROWS 6u
+struct cw_protocol {
+    /* Pure. The lengths for which the protocol offers itself, with `way` and `why` for people. 0: none. */
+    int (*query)(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
+    /* The first attempt to send (`send` of struct cw_request), which sets request->send if another one has to go on.
+     * NULL: the call itself sends, before there is a request. */
+    ucs_status_t (*start)(struct cw_request *request);
+    uint8_t announces;          /* the receiver decides when the bytes come, so they need no credit */
+    uint8_t at_once;            /* complete when the transport has taken it */
+};
 
-/* The same plan as rows; returns how many. */
-unsigned cw_protocol_rows(const struct cw_protocol_input *input, const struct cw_protocol_plan *plan,
+#define CW_PROTOCOL_MAX_ROWS 8u
+
+/* The lengths from 0 to CW_PLAN_NEVER, each with the first protocol of the table that offers itself; returns how many
+ * rows. The table ends with NULL, and its last protocol offers itself for everything. */
+unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
 #endif

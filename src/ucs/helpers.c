@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Helpers that programs of UCP borrow from libucs although they are not part of its interface (io_demo does).
+ * Helpers that programs of UCP borrow from libucs although they are not part of its interface (NB-17 .. NB-19).
  * Callers: programs alone.
- * Invariants: no lock, no allocation; callable from any thread at any time.
+ * Invariants: no lock, and no allocation but where it is asked for; callable from any thread at any time.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <ucs/debug/memtrack.h>
 #include <ucs/sys/sock.h>
+#include <ucs/sys/string.h>
+#include <ucs/sys/uid.h>
+
+#include "os/host.h"
 
 const char *ucs_sockaddr_str(const struct sockaddr *sock_addr, char *str, size_t max_size)
 {
@@ -41,4 +47,32 @@ void ucs_memtrack_allocated(void *ptr, size_t size, const char *name)
 void ucs_memtrack_releasing(void *ptr)
 {
     (void)ptr;
+}
+
+void *ucs_malloc(size_t size, const char *name)
+{
+    (void)name;
+    return malloc(size);
+}
+
+void ucs_free(void *ptr)
+{
+    free(ptr);
+}
+
+ssize_t ucs_string_find_in_list(const char *str, const char **list, int case_sensitive)
+{
+    ssize_t index;
+
+    for (index = 0; list[index] != NULL; index++) {
+        if ((case_sensitive ? strcmp(list[index], str) : strcasecmp(list[index], str)) == 0) {
+            return index;
+        }
+    }
+    return -1;
+}
+
+uint64_t ucs_get_system_id(void)
+{
+    return cw_host_boot_id();
 }

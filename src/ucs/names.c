@@ -44,7 +44,16 @@ const char *ucs_thread_mode_names[] = {
     [UCS_THREAD_MODE_MULTI] = "multi",
 };
 
+const char *ucs_log_level_names[] = {
+    [UCS_LOG_LEVEL_FATAL] = "FATAL",    [UCS_LOG_LEVEL_ERROR] = "ERROR",      [UCS_LOG_LEVEL_WARN] = "WARN",
+    [UCS_LOG_LEVEL_DIAG] = "DIAG",      [UCS_LOG_LEVEL_INFO] = "INFO",        [UCS_LOG_LEVEL_DEBUG] = "DEBUG",
+    [UCS_LOG_LEVEL_TRACE] = "TRACE",    [UCS_LOG_LEVEL_TRACE_REQ] = "REQ",    [UCS_LOG_LEVEL_TRACE_DATA] = "DATA",
+    [UCS_LOG_LEVEL_TRACE_ASYNC] = "ASYNC", [UCS_LOG_LEVEL_TRACE_FUNC] = "FUNC", [UCS_LOG_LEVEL_TRACE_POLL] = "POLL",
+    [UCS_LOG_LEVEL_LAST] = NULL,        [UCS_LOG_LEVEL_PRINT] = "PRINT",
+};
+
 _Static_assert(sizeof(ucs_memory_type_names) == 8 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_memory_type_descs) == 7 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_async_mode_names) == 5 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_thread_mode_names) == 3 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_log_level_names) == 14 * sizeof(char *), "size is ABI");

@@ -5,21 +5,27 @@
 #include "wire/address.h"
 
 #include <endian.h>
+#include <stddef.h>
 #include <string.h>
 
 #define MAGIC   0x5743u
-#define VERSION 1u
+#define VERSION 2u
+#define FIRST   0x20u
+#define TENTH   0xffu
 
 struct header {
+    uint8_t first;
+    uint64_t uid;
+    uint8_t tenth;
     uint16_t magic;
     uint8_t version;
     uint8_t entries;
     uint16_t length;
-    uint16_t reserved;
-    uint64_t uid;
-};
+} __attribute__((packed));
 
-_Static_assert(sizeof(struct header) == 16, "the checksum follows");
+_Static_assert(sizeof(struct header) == CW_ADDRESS_AT_CHECKSUM, "the checksum follows");
+_Static_assert(offsetof(struct header, entries) == CW_ADDRESS_AT_ENTRIES &&
+               offsetof(struct header, length) == CW_ADDRESS_AT_LENGTH, "they are where they are written");
 
 /* FNV-1a: finds accidents (truncated, mixed up, foreign blobs), protects from nobody. */
 static uint32_t checksum(const uint8_t *bytes, size_t length)
@@ -28,14 +34,15 @@ static uint32_t checksum(const uint8_t *bytes, size_t length)
     size_t i;
 
     for (i = 0; i < length; i++) {
-        hash = (hash ^ ((i >= 16 && i < CW_ADDRESS_HEADER) ? 0 : bytes[i])) * 16777619u;
+        hash = (hash ^ ((i >= CW_ADDRESS_AT_CHECKSUM && i < CW_ADDRESS_HEADER) ? 0 : bytes[i])) * 16777619u;
     }
     return hash;
 }
 
 void cw_address_begin(struct cw_address_writer *writer, uint8_t *buffer, uint64_t uid)
 {
-    struct header header = {.magic = htole16(MAGIC), .version = VERSION, .uid = htole64(uid)};
+    const struct header header = {
+        .first = FIRST, .uid = htole64(uid), .tenth = TENTH, .magic = htole16(MAGIC), .version = VERSION};
 
     memcpy(buffer, &header, sizeof(header));
     writer->buffer = buffer;
@@ -46,7 +53,7 @@ uint8_t *cw_address_entry(struct cw_address_writer *writer, size_t *max_p)
 {
     size_t left = CW_ADDRESS_MAX - writer->length;
 
-    if (left <= 2 || writer->buffer[3] == UINT8_MAX) {
+    if (left <= 2 || writer->buffer[CW_ADDRESS_AT_ENTRIES] == CW_ADDRESS_MAX_ENTRIES) {
         return NULL;
     }
     left  -= 2;
@@ -59,7 +66,7 @@ void cw_address_entry_done(struct cw_address_writer *writer, uint8_t wire_id, si
     writer->buffer[writer->length]     = wire_id;
     writer->buffer[writer->length + 1] = (uint8_t)length;
     writer->length                    += 2 + length;
-    writer->buffer[3]++;
+    writer->buffer[CW_ADDRESS_AT_ENTRIES]++;
 }
 
 size_t cw_address_end(struct cw_address_writer *writer)
@@ -67,9 +74,9 @@ size_t cw_address_end(struct cw_address_writer *writer)
     uint16_t length = htole16((uint16_t)writer->length);
     uint32_t sum;
 
-    memcpy(writer->buffer + 4, &length, sizeof(length));
+    memcpy(writer->buffer + CW_ADDRESS_AT_LENGTH, &length, sizeof(length));
     sum = htole32(checksum(writer->buffer, writer->length));
-    memcpy(writer->buffer + 16, &sum, sizeof(sum));
+    memcpy(writer->buffer + CW_ADDRESS_AT_CHECKSUM, &sum, sizeof(sum));
     return writer->length;
 }
 
@@ -83,13 +90,14 @@ ucs_status_t cw_address_decode(const void *blob, struct cw_address *address)
 
     memcpy(&header, bytes, sizeof(header));
     length = le16toh(header.length);
-    if (le16toh(header.magic) != MAGIC || header.version != VERSION) {
+    if (header.first != FIRST || header.tenth != TENTH || le16toh(header.magic) != MAGIC ||
+        header.version != VERSION) {
         return UCS_ERR_UNREACHABLE;
     }
-    if (length < CW_ADDRESS_HEADER || length > CW_ADDRESS_MAX || header.reserved != 0) {
+    if (length < CW_ADDRESS_HEADER || length > CW_ADDRESS_MAX) {
         return UCS_ERR_INVALID_PARAM;
     }
-    memcpy(&sum, bytes + 16, sizeof(sum));
+    memcpy(&sum, bytes + CW_ADDRESS_AT_CHECKSUM, sizeof(sum));
     if (le32toh(sum) != checksum(bytes, length)) {
         return UCS_ERR_INVALID_PARAM;
     }
@@ -106,14 +114,60 @@ ucs_status_t cw_address_decode(const void *blob, struct cw_address *address)
     return UCS_OK;
 }
 
-const void *cw_address_find(const struct cw_address *address, uint8_t wire_id, size_t *length_p)
+/* An address of UCX begins with the number of its format in the low half of a byte, 0 for v1; v2 has its flags in the
+ * next byte. One flag says that the worker's uid follows, which is so in each address of a worker; another that a name
+ * is there. */
+#define UCX_V1_UID  0x20u
+#define UCX_V1_NAME 0x10u
+#define UCX_V2      0x01u
+#define UCX_V2_NAME 0x01u
+#define UCX_V2_UID  0x02u
+
+static int is_marker(const uint8_t *bytes)
+{
+    return bytes[0] == (MAGIC & 0xff) && bytes[1] == MAGIC >> 8;
+}
+
+const char *cw_address_maker(const void *blob)
+{
+    const uint8_t *bytes = blob;
+
+    if (is_marker(bytes) || /* where version 1 had it */
+        (bytes[0] == FIRST && bytes[CW_ADDRESS_AT_MAGIC - 1] == TENTH && is_marker(bytes + CW_ADDRESS_AT_MAGIC))) {
+        return "another version of this library";
+    }
+    if ((bytes[0] & ~UCX_V1_NAME) == UCX_V1_UID) {
+        return "UCX, in its address format v1";
+    }
+    if (bytes[0] == UCX_V2 && (bytes[1] & ~UCX_V2_NAME) == UCX_V2_UID) {
+        return "UCX, in its address format v2";
+    }
+    return NULL;
+}
+
+int cw_address_get(const struct cw_address *address, unsigned index, struct cw_address_entry *entry)
 {
     size_t at;
 
     for (at = CW_ADDRESS_HEADER; at < address->length; at += 2u + address->bytes[at + 1]) {
-        if (address->bytes[at] == wire_id) {
-            *length_p = address->bytes[at + 1];
-            return address->bytes + at + 2;
+        if (index-- == 0) {
+            *entry = (struct cw_address_entry){
+                .wire_id = address->bytes[at], .bytes = address->bytes + at + 2, .length = address->bytes[at + 1]};
+            return 1;
+        }
+    }
+    return 0;
+}
+
+const void *cw_address_find(const struct cw_address *address, uint8_t wire_id, size_t *length_p)
+{
+    struct cw_address_entry entry;
+    unsigned i;
+
+    for (i = 0; cw_address_get(address, i, &entry); i++) {
+        if (entry.wire_id == wire_id) {
+            *length_p = entry.length;
+            return entry.bytes;
         }
     }
     return NULL;

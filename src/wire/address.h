@@ -3,14 +3,18 @@
  * The worker address: a self-delimiting blob, the same bytes at each call (ADR-1, ADR-4). Pure encoding and decoding.
  *
  *   OFFSET SIZE MEANING (little endian)
- *        0    2 magic 0x5743
- *        2    1 version 1
- *        3    1 number of entries
- *        4    2 length of the whole blob
- *        6    2 zero
- *        8    8 worker uid
+ *        0    1 0x20
+ *        1    8 worker uid
+ *        9    1 0xff
+ *       10    2 magic 0x5743
+ *       12    1 version 2
+ *       13    1 number of entries
+ *       14    2 length of the whole blob
  *       16    4 checksum of all bytes, taken with this field zero
  *       20      entries, each: 1 transport's wire id, 1 length, then the transport's own address
+ *
+ * Several entries may name one transport: one for each of its interfaces. The first ten bytes are an address without
+ * transports to the library that this one takes the place of, which answers "unreachable" and goes on (NB-97).
  */
 #ifndef CW_WIRE_ADDRESS_H
 #define CW_WIRE_ADDRESS_H
@@ -23,6 +27,15 @@
 #define CW_ADDRESS_HEADER 20u
 #define CW_ADDRESS_MAX    1024u /* R14 */
 #define CW_ADDRESS_ENTRY_MAX 255u
+#define CW_ADDRESS_MAX_ENTRIES 255u
+#define CW_ADDRESS_MAGIC   "\x43\x57\x02" /* with the version */
+
+/* Offsets in the header. */
+#define CW_ADDRESS_AT_UID      1
+#define CW_ADDRESS_AT_MAGIC    10
+#define CW_ADDRESS_AT_ENTRIES  13
+#define CW_ADDRESS_AT_LENGTH   14
+#define CW_ADDRESS_AT_CHECKSUM 16
 
 struct cw_address_writer {
     uint8_t *buffer;        /* CW_ADDRESS_MAX bytes */
@@ -48,7 +61,20 @@ struct cw_address {
  * library's or version's blob (ABU-24, ABU-25). */
 ucs_status_t cw_address_decode(const void *blob, struct cw_address *address);
 
-/* The address of a transport in the blob, or NULL. */
+/* Whose blob it is that decode answers UCS_ERR_UNREACHABLE for, as far as its first ten bytes and our marker tell: a
+ * phrase, or NULL. Random bytes may look like another library's. */
+const char *cw_address_maker(const void *blob);
+
+struct cw_address_entry {
+    uint8_t wire_id;
+    const uint8_t *bytes;
+    size_t length;
+};
+
+/* The entry of that index; 0: there are no more. */
+int cw_address_get(const struct cw_address *address, unsigned index, struct cw_address_entry *entry);
+
+/* The first entry of a transport, or NULL. */
 const void *cw_address_find(const struct cw_address *address, uint8_t wire_id, size_t *length_p);
 
 #endif

@@ -72,7 +72,7 @@ size_t cw_meet_reply_encode(enum cw_meet_answer answer, const void *address, siz
     return sizeof(server) + address_length;
 }
 
-/* The blob tells its own length, in bytes 4 and 5; no more than `length` may be read. */
+/* The blob tells its own length, at CW_ADDRESS_AT_LENGTH; no more than `length` may be read. */
 static ucs_status_t decode_address(const uint8_t *blob, size_t length, struct cw_address *address)
 {
     uint16_t told;
@@ -80,7 +80,7 @@ static ucs_status_t decode_address(const uint8_t *blob, size_t length, struct cw
     if (length < CW_ADDRESS_HEADER) {
         return UCS_ERR_INVALID_PARAM;
     }
-    memcpy(&told, blob + 4, sizeof(told));
+    memcpy(&told, blob + CW_ADDRESS_AT_LENGTH, sizeof(told));
     return (le16toh(told) == length) ? cw_address_decode(blob, address) : UCS_ERR_INVALID_PARAM;
 }
 

@@ -103,9 +103,14 @@ enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_COPY = 2  /* the sender may copy shares into the receiver's memory (docs/RENDEZVOUS.md) */
 };
 
+/* Who asks for data asks for pieces of so many bytes at least: no transport takes less in one packet, and smaller ones
+ * would make a few bytes of the asker's cost the other side a packet each. */
+#define CW_WIRE_LEAST_PIECE 128u
+
 /* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: COPY: address
- * of the receiver's memory; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one RNDV_DATA may carry, at least 1;
- * COPY: bytes of a share; 32/4: COPY: index of the board; 36/4: COPY: its generation. The rest is zero. */
+ * of the receiver's memory; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one RNDV_DATA may carry, at least
+ * CW_WIRE_LEAST_PIECE; COPY: bytes of a share, 4096 to 1 MiB; 32/4: COPY: index of the board; 36/4: COPY: its
+ * generation. The rest is zero. */
 struct cw_wire_rndv_ready {
     uint64_t send_id;
     uint64_t receive_id;

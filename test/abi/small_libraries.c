@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, memory events (R28), and what the headers
- * of libucs compute: status pointers, sets of processors.
+ * What libucs and libucm promise: texts of statuses (LIB-7), names of kinds, small helpers, memory events (R28, NB-40
+ * to NB-44), and what the headers of libucs compute: status pointers, sets of processors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,12 +17,18 @@
 #include <sys/mman.h>
 #include <ucm/api/ucm.h>
 #include <ucs/config/types.h>
+#include <ucs/debug/debug.h>
 #include <ucs/debug/memtrack.h>
 #include <ucs/memory/memory_type.h>
+#include <ucs/memory/memtype_cache.h>
 #include <ucs/sys/sock.h>
+#include <ucs/sys/string.h>
+#include <ucs/sys/uid.h>
 #include <ucs/type/cpu_set.h>
 #include <ucs/type/status.h>
 #include <ucs/type/thread_mode.h>
+
+static const char *program;
 
 static void test_status_texts(void **state)
 {
@@ -141,6 +147,53 @@ static void test_address_as_text(void **state)
     ucs_memtrack_releasing(text);
 }
 
+/* UCC's and goucx' look-ups, JUCX' memory, libfabric's question about kinds of memory. */
+static void test_helpers(void **state) /* NB-15, NB-17 .. NB-19, NB-26, NB-30 .. NB-32 */
+{
+    const char *list[] = {"a", "bC", NULL};
+    unsigned char info[32], untouched[32];
+    char *memory = ucs_malloc(100, "a test's");
+
+    (void)state;
+    assert_int_equal(ucs_string_find_in_list("a", list, 1), 0);
+    assert_int_equal(ucs_string_find_in_list("BC", list, 0), 1);
+    assert_int_equal(ucs_string_find_in_list("BC", list, 1), -1);
+    assert_int_equal(ucs_string_find_in_list("cuda", ucs_memory_type_names, 0), UCS_MEMORY_TYPE_CUDA);
+    assert_non_null(memory);
+    memset(memory, 1, 100);
+    ucs_free(memory);
+    ucs_free(NULL);
+    assert_true(ucs_get_system_id() != 0);
+    assert_true(ucs_get_system_id() == ucs_get_system_id());
+    ucs_debug_disable_signals();
+    ucs_debug_disable_signals();
+    ucs_debug_disable_signal(11);
+    memset(info, 0x5a, sizeof(info));
+    memset(untouched, 0x5a, sizeof(untouched));
+    assert_int_equal(ucs_memtype_cache_lookup(NULL, 0, NULL), UCS_ERR_NO_ELEM);
+    assert_int_equal(ucs_memtype_cache_lookup(list, sizeof(list), (ucs_memory_info_t *)(void *)info), UCS_ERR_NO_ELEM);
+    assert_memory_equal(info, untouched, sizeof(info));
+    ucs_memtype_cache_update(list, sizeof(list), UCS_MEMORY_TYPE_HOST, UCS_SYS_DEVICE_ID_UNKNOWN);
+    assert_int_equal(sizeof(ucs_memory_info_t), 24);
+    assert_int_equal(offsetof(ucs_memory_info_t, alloc_length), 16);
+}
+
+/* A process that was started anew tells the same number (NB-19). */
+static void test_system_id_is_of_the_host(void **state)
+{
+    unsigned long long theirs = 0;
+    char command[600];
+    FILE *pipe;
+
+    (void)state;
+    snprintf(command, sizeof(command), "exec '%s' system-id", program);
+    pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_int_equal(fscanf(pipe, "%llx", &theirs), 1);
+    pclose(pipe);
+    assert_true(theirs == (unsigned long long)ucs_get_system_id());
+}
+
 /* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. */
 static void test_memory_events(void **state)
 {
@@ -156,9 +209,13 @@ static void test_memory_events(void **state)
     ucm_vm_munmap(memory, length);
     assert_int_equal(((char *)memory)[length - 1], 1);
     assert_int_equal(munmap(memory, length), 0);
+    ucm_vm_mmap(memory, length); /* NB-43 */
+    ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
+    assert_int_equal(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, NULL, NULL), UCS_ERR_UNSUPPORTED);
+    assert_int_equal(UCM_EVENT_VM_UNMAPPED, 0x20000); /* NB-44 */
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_status_texts),
@@ -168,8 +225,15 @@ int main(void)
         cmocka_unit_test(test_status_pointer_is_evaluated_once),
         cmocka_unit_test(test_cpu_set_borders),
         cmocka_unit_test(test_address_as_text),
+        cmocka_unit_test(test_helpers),
+        cmocka_unit_test(test_system_id_is_of_the_host),
         cmocka_unit_test(test_memory_events),
     };
 
+    if (argc > 1) {
+        printf("%llx\n", (unsigned long long)ucs_get_system_id());
+        return 0;
+    }
+    program = argv[0];
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

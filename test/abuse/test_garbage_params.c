@@ -226,11 +226,11 @@ static void damage(uint8_t *bytes, size_t length, uint64_t *seed)
             bytes[at] = (uint8_t)cw_random(seed);
             break;
         case 3:
-            bytes[4] = (uint8_t)cw_random(seed); /* another length */
-            bytes[5] = (uint8_t)(cw_random(seed) % 5);
+            bytes[CW_ADDRESS_AT_LENGTH]     = (uint8_t)cw_random(seed); /* another length */
+            bytes[CW_ADDRESS_AT_LENGTH + 1] = (uint8_t)(cw_random(seed) % 5);
             break;
         case 4:
-            bytes[3] = (uint8_t)cw_random(seed); /* another number of entries */
+            bytes[CW_ADDRESS_AT_ENTRIES] = (uint8_t)cw_random(seed); /* another number of entries */
             break;
         default:
             for (at = (cw_random(seed) % 2) ? 0 : CW_ADDRESS_HEADER; at < length; at++) {
@@ -239,7 +239,7 @@ static void damage(uint8_t *bytes, size_t length, uint64_t *seed)
         }
     }
     if (cw_random(seed) % 2) {
-        length = bytes[4] | ((size_t)bytes[5] << 8);
+        length = bytes[CW_ADDRESS_AT_LENGTH] | ((size_t)bytes[CW_ADDRESS_AT_LENGTH + 1] << 8);
         sum_up(bytes, (length < CW_ADDRESS_HEADER) ? CW_ADDRESS_HEADER :
                       (length > CW_ADDRESS_MAX) ? CW_ADDRESS_MAX : length);
     }

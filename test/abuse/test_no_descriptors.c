@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * No descriptors left. A journey with every limit from "none at all" upward ends with errors or succeeds, leaks nothing
- * and loses nothing; a worker that cannot accept does not spin, sleeps if asked to, and goes on when a descriptor is
- * free again, whoever freed it.
+ * and loses nothing; a worker that cannot accept, for want of descriptors or because the system forbids it, says so,
+ * does not spin, sleeps if asked to, and goes on when it can again.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -27,6 +27,19 @@
 enum { MOST = 60, CHILD_COMPLETE = 42, MAX_FILLERS = 4096, CALLERS = 3 };
 
 static struct rlimit old_limit;
+static int refused; /* what accept4 answers; 0: what the system does */
+
+int __real_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+
+int __wrap_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags)
+{
+    if (refused == 0) {
+        return __real_accept4(fd, address, length, flags);
+    }
+    errno = refused;
+    return -1;
+}
 
 /* So many further descriptors can be opened; those below the limit that are free count. */
 static void leave_descriptors(unsigned count)
@@ -242,19 +255,24 @@ static void finish_callers(const pid_t *pids)
     }
 }
 
+struct obstacle {
+    int with_listener;
+    int error; /* of accept4; 0: no descriptors are left */
+};
+
 static void body_no_accept(void *argument)
 {
-    const int *with_listener = argument;
-    ucp_listener_h listener  = NULL;
+    const struct obstacle *obstacle = argument;
+    ucp_listener_h listener         = NULL;
     struct cw_party friend;
-    int fillers[MAX_FILLERS], count, fds, i, efd;
+    int fillers[MAX_FILLERS], count = 0, fds, i, efd;
     pid_t pids[CALLERS];
     unsigned lines;
     uint64_t cpu;
 
     cw_check(getrlimit(RLIMIT_NOFILE, &old_limit) == 0);
     cw_party_open(&server, UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP);
-    if (*with_listener) {
+    if (obstacle->with_listener) {
         listener = start_listener();
     }
     cw_party_open(&friend, UCP_FEATURE_TAG);
@@ -266,7 +284,10 @@ static void body_no_accept(void *argument)
         pids[i] = start_caller((uint64_t)i);
         cw_check(pids[i] > 0);
     }
-    use_up_descriptors(fillers, &count);
+    refused = obstacle->error;
+    if (refused == 0) {
+        use_up_descriptors(fillers, &count);
+    }
     lines = cw_log_lines();
     cw_check(progress_for_ms(600) < 50); /* looks now and then; a busy loop would count thousands */
     cw_check(cw_log_lines() > lines && cw_log_lines() <= lines + 3);
@@ -280,6 +301,7 @@ static void body_no_accept(void *argument)
     for (i = 0; i < count; i++) {
         (void)close(fillers[i]);
     }
+    refused = 0;
     sleep_until_called(efd);
     finish_callers(pids);
     (void)progress_for_ms(100);
@@ -299,7 +321,17 @@ static void test_no_accept(void **state)
     if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
         skip(); /* nobody to accept */
     }
-    cw_child_must_pass(body_no_accept, &(int){0}, "a worker without descriptors");
+    cw_child_must_pass(body_no_accept, &(struct obstacle){.error = 0}, "a worker without descriptors");
+}
+
+static void test_accept_is_forbidden(void **state)
+{
+    (void)state;
+    if (!cw_tls_has("shm") && !cw_tls_has("tcp")) {
+        skip(); /* nobody to accept */
+    }
+    cw_child_must_pass(body_no_accept, &(struct obstacle){.error = EPERM}, "a worker that may not accept");
+    cw_child_must_pass(body_no_accept, &(struct obstacle){.error = ENOSYS}, "a system without accept4");
 }
 
 static void test_no_accept_at_a_listener(void **state)
@@ -308,7 +340,9 @@ static void test_no_accept_at_a_listener(void **state)
     if (!cw_tls_has("tcp")) {
         skip(); /* clients come by TCP */
     }
-    cw_child_must_pass(body_no_accept, &(int){1}, "a listener without descriptors");
+    cw_child_must_pass(body_no_accept, &(struct obstacle){.with_listener = 1}, "a listener without descriptors");
+    cw_child_must_pass(body_no_accept, &(struct obstacle){.with_listener = 1, .error = EPERM},
+                       "a listener that may not accept");
 }
 
 int main(void)
@@ -316,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_journeys),
         cmocka_unit_test(test_no_accept),
+        cmocka_unit_test(test_accept_is_forbidden),
         cmocka_unit_test(test_no_accept_at_a_listener),
     };
 

@@ -244,6 +244,31 @@ static void body_idle(void *argument)
     meet(&machine);
 }
 
+/* ---- the other program computes and has not answered the greeting yet ---- */
+
+static void unanswered_second(struct machine *machine)
+{
+    join(machine);
+    meet(machine);
+    machines_silent(machine, 2);
+    meet(machine);
+}
+
+static void body_unanswered(void *argument)
+{
+    struct machine machine;
+
+    (void)argument;
+    machines_start(&machine, unanswered_second);
+    join(&machine);
+    (void)sleep_for(&machine, INTERVAL_MS / 2, NULL);
+    cw_check(machine.party.failures == 0);
+    meet(&machine);
+    machines_silent(&machine, 1);
+    must_fail(&machine);
+    meet(&machine);
+}
+
 /* ---- a message is sent into the silence ---- */
 
 static void sending_second(struct machine *machine)
@@ -416,7 +441,7 @@ static struct scenario {
     void (*body)(void *argument);
     pid_t pid;
 } scenarios[] = {{"idle", body_idle, 0}, {"sending", body_sending, 0}, {"stopped", body_stopped, 0},
-                 {"waiting", body_waiting, 0}, {"calm", body_calm, 0}};
+                 {"waiting", body_waiting, 0}, {"calm", body_calm, 0}, {"unanswered", body_unanswered, 0}};
 
 static int start_all(void **state)
 {
@@ -454,6 +479,7 @@ int main(void)
         {"a stopped program is not taken for a dead machine", test_scenario, NULL, NULL, &scenarios[2]},
         {"a silent machine is noticed by a client that waits", test_scenario, NULL, NULL, &scenarios[3]},
         {"watching costs nothing", test_scenario, NULL, NULL, &scenarios[4]},
+        {"a silent machine is noticed before it has answered", test_scenario, NULL, NULL, &scenarios[5]},
     };
 
     return cmocka_run_group_tests(tests, start_all, NULL);

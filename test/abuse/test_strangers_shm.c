@@ -5,6 +5,7 @@
  * is lost.
  */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -125,10 +126,9 @@ static int has_reply(void *argument)
     return recv(*(int *)argument, &byte, 1, MSG_PEEK) > 0;
 }
 
-static struct cw_visit *open_visit(void)
+static struct cw_visit *open_visit_with(struct first first)
 {
     static struct cw_visit visit;
-    struct first first = good_first();
     const size_t size  = first.greeting.memory_size;
     const int memory   = new_memory(size, SEALS);
     struct shm_ring_control *control;
@@ -147,6 +147,11 @@ static struct cw_visit *open_visit(void)
     cw_server_until(has_reply, &visit.fd);
     cw_check(recv(visit.fd, &reply, sizeof(reply), 0) == sizeof(reply) && reply.accepted);
     return &visit;
+}
+
+static struct cw_visit *open_visit(void)
+{
+    return open_visit_with(good_first());
 }
 
 static void send_packet(struct cw_visit *visit, uint8_t id, const void *data, size_t length)
@@ -253,28 +258,49 @@ static void wrong_memory(void)
     }
 }
 
-/* What the worker would write to in order to wake the stranger. */
-static void wrong_wakers(void)
+/* A connection whose end would take a while: bytes that nobody takes, and the wish to wait for them. */
+static int slow_to_close(int listener)
 {
-    struct first first = good_first();
-    const size_t size  = first.greeting.memory_size;
-    int ends[2], fds[2];
+    const struct linger wait = {.l_onoff = 1, .l_linger = 6};
+    struct sockaddr_in name;
+    socklen_t length = sizeof(name);
+    static char bytes[1 << 16];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    first.greeting.sleeps = 1;
-    shown_out_with_memory(first, size, SEALS);
+    cw_check(getsockname(listener, (struct sockaddr *)&name, &length) == 0);
+    cw_check(fd >= 0 && connect(fd, (const struct sockaddr *)&name, length) == 0);
+    cw_check(setsockopt(fd, SOL_SOCKET, SO_LINGER, &wait, sizeof(wait)) == 0);
+    while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+    cw_check(errno == EAGAIN);
+    return fd;
+}
+
+/* Descriptors that nobody asked for, among them some that the system would not let go of at once. */
+static void wrong_descriptors(void)
+{
+    const struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct first first            = good_first();
+    const size_t size             = first.greeting.memory_size;
+    const int listener            = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fds[3];
+    uint64_t start;
+
+    cw_check(bind(listener, (const struct sockaddr *)&name, sizeof(name)) == 0 && listen(listener, 8) == 0);
     fds[0] = new_memory(size, SEALS);
-    cw_check(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
-    (void)close(ends[0]);
-    fds[1] = ends[1]; /* SIGPIPE at the first write */
+    fds[1] = eventfd(0, EFD_CLOEXEC);
     shown_out(&first, sizeof(first), fds, 2);
+    start  = cw_now_ns();
+    fds[0] = slow_to_close(listener);
+    shown_out(&first, sizeof(first), fds, 1);
     fds[0] = new_memory(size, SEALS);
-    fds[1] = eventfd(0, EFD_CLOEXEC); /* blocks at its end */
-    shown_out(&first, sizeof(first), fds, 2);
-    fds[0] = new_memory(size, SEALS);
-    fds[1] = new_memory(size, SEALS);
-    shown_out(&first, sizeof(first), fds, 2);
+    fds[1] = slow_to_close(listener);
+    fds[2] = slow_to_close(listener);
+    shown_out(&first, sizeof(first), fds, 3);
+    cw_check(cw_now_ns() - start < UINT64_C(3000000000));
     first.greeting.sleeps = 255;
     shown_out_with_memory(first, size, SEALS);
+    (void)close(listener);
 }
 
 /* Words of their process for direct copies, of which some are missing or lie across words. */
@@ -330,7 +356,7 @@ static void body_greetings(void *argument)
     wrong_words();
     wrong_sizes();
     wrong_memory();
-    wrong_wakers();
+    wrong_descriptors();
     wrong_probes();
     cw_strangers_end();
 }
@@ -509,6 +535,51 @@ static void body_counters(void *argument)
     cw_strangers_end();
 }
 
+/* Wants to be woken before each packet and takes none of the bytes that wake it: there is no room for more of them
+ * soon, and the server goes on. */
+static void body_deaf(void *argument)
+{
+    enum { ANSWERS = 3000 };
+    struct cw_wire_tag_sync header = {.tag = htole64(0x777), .sync_id = htole64(1)};
+    ucp_request_param_t param      = {.op_attr_mask = 0};
+    struct first first;
+    struct shm_ring_control *back;
+    struct cw_visit *visit;
+    unsigned bytes = 0, i;
+    uint64_t end;
+    char byte;
+
+    (void)argument;
+    cw_strangers_begin();
+    cw_visit_begins();
+    first                 = good_first();
+    first.greeting.sleeps = 1;
+    visit                 = open_visit_with(first);
+    back                  = (struct shm_ring_control *)visit->memory + 1;
+    cw_check(fcntl(visit->fd, F_SETFL, 0) == 0);
+    for (i = 1; i <= ANSWERS; i++) {
+        back->attention       = SHM_ATTENTION_SLEEPS;
+        back->consumer_sleeps = 1;
+        header.sync_id        = htole64(i);
+        send_packet(visit, CW_PACKET_TAG_SYNC, &header, sizeof(header));
+        cw_check(cw_party_wait(&cw_server, &cw_friend, ucp_tag_recv_nbx(cw_server.worker, NULL, 0, 0x777, UINT64_MAX,
+                                                                        &param)) == UCS_OK);
+        end = cw_now_ns() + UINT64_C(5000000000);
+        while (back->consumer_sleeps != 0) {
+            cw_server_progress();
+            cw_check(cw_now_ns() < end);
+        }
+        back->cells_done = i;
+    }
+    while (recv(visit->fd, &byte, sizeof(byte), MSG_DONTWAIT) == 1) {
+        bytes++;
+    }
+    cw_check(errno == EAGAIN && bytes > 10 && bytes < ANSWERS); /* it is connected still */
+    leave(visit);
+    cw_visit_is_over(1);
+    cw_strangers_end();
+}
+
 static void test_greetings(void **state)
 {
     (void)state;
@@ -551,12 +622,19 @@ static void test_counters(void **state)
     cw_child_must_pass(body_counters, NULL, "counters that lie");
 }
 
+static void test_deaf(void **state)
+{
+    (void)state;
+    cw_child_must_pass(body_deaf, NULL, "bytes that nobody takes");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
         cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
         cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_deaf),
     };
 
     cw_log_watch();

@@ -136,6 +136,8 @@ ucs_status_t cw_worker_wait_request(ucp_worker_h worker, ucs_status_ptr_t result
 /* As cw_pair_open, with wake-up; skips where the reference has none. */
 void cw_pair_open_wakeup(struct cw_pair *pair);
 int cw_worker_efd(ucp_worker_h worker);
+/* Opens a side with wake-up whose worker reports to the program's own epoll descriptor; events 0: not given. */
+void cw_side_open_on_epoll(struct cw_side *side, int epoll_fd, void *user_data, unsigned events);
 /* poll of one descriptor for reading: 1 or 0. */
 int cw_fd_poll(int fd, int timeout_ms);
 /* WAK-4: to the point where sleeping is allowed. */
@@ -191,5 +193,9 @@ void cw_fd_read(int fd, void *data, size_t length, ucp_worker_h worker);
 void cw_fd_barrier(int fd, ucp_worker_h worker);
 /* Sends own address, receives the other's and makes an endpoint to it. */
 ucp_ep_h cw_fd_connect(int fd, struct cw_side *side, const struct cw_pair_config *config);
+
+/* All that the library writes to stdout and stderr between start and end lands in the text. */
+int cw_capture_start(int saved[2]);
+void cw_capture_end(int file, const int saved[2], char *text, size_t room);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Second processes of the API conformance programs: the same program is executed again with a role, and the two talk
- * out of band over a stream socket. Every read has a time-out; a role that fails exits with a status other than 0.
+ * out of band over a stream socket. Every read has a time-out; a role that fails exits with a status other than 0. Also
+ * what a program catches of its own output.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -170,4 +172,31 @@ void cw_fd_barrier(int fd, ucp_worker_h worker)
     if (byte != 'b') {
         fail_msg("The other process is at another place than this one");
     }
+}
+
+int cw_capture_start(int saved[2])
+{
+    int file = memfd_create("output", MFD_CLOEXEC);
+
+    assert_true(file >= 0);
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        saved[i] = dup(i + 1);
+        assert_true(dup2(file, i + 1) >= 0);
+    }
+    return file;
+}
+
+void cw_capture_end(int file, const int saved[2], char *text, size_t room)
+{
+    ssize_t length;
+
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        dup2(saved[i], i + 1);
+        close(saved[i]);
+    }
+    length = pread(file, text, room - 1, 0);
+    text[length < 0 ? 0 : length] = '\0';
+    close(file);
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <string.h>
 
 void cw_pair_open_wakeup(struct cw_pair *pair)
 {
@@ -13,6 +14,24 @@ void cw_pair_open_wakeup(struct cw_pair *pair)
         cw_test_skip_reference("its self transport has no wake-up and refuses the endpoint");
     }
     cw_pair_open(pair, &wakeup_config);
+}
+
+void cw_side_open_on_epoll(struct cw_side *side, int epoll_fd, void *user_data, unsigned events)
+{
+    ucp_params_t params;
+    ucp_worker_params_t worker_params;
+
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP;
+    assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
+    memset(&worker_params, 0xff, sizeof(worker_params));
+    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD | UCP_WORKER_PARAM_FIELD_USER_DATA;
+    worker_params.field_mask |= events != 0 ? UCP_WORKER_PARAM_FIELD_EVENTS : 0;
+    worker_params.event_fd = epoll_fd;
+    worker_params.user_data = user_data;
+    worker_params.events = events;
+    assert_int_equal(ucp_worker_create(side->context, &worker_params, &side->worker), UCS_OK);
 }
 
 int cw_worker_efd(ucp_worker_h worker)

@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 struct fetch_record {
     struct cw_op *op;
@@ -225,31 +223,4 @@ void cw_am_open(struct cw_pair *pair, const char *rndv_thresh)
     if (rndv_thresh != NULL) {
         unsetenv("UCX_RNDV_THRESH");
     }
-}
-
-int cw_capture_start(int saved[2])
-{
-    int file = memfd_create("output", MFD_CLOEXEC);
-
-    assert_true(file >= 0);
-    fflush(NULL);
-    for (int i = 0; i < 2; i++) {
-        saved[i] = dup(i + 1);
-        assert_true(dup2(file, i + 1) >= 0);
-    }
-    return file;
-}
-
-void cw_capture_end(int file, const int saved[2], char *text, size_t room)
-{
-    ssize_t length;
-
-    fflush(NULL);
-    for (int i = 0; i < 2; i++) {
-        dup2(saved[i], i + 1);
-        close(saved[i]);
-    }
-    length = pread(file, text, room - 1, 0);
-    text[length < 0 ? 0 : length] = '\0';
-    close(file);
 }

@@ -72,8 +72,4 @@ ucs_status_t cw_am_pass(struct cw_pair *pair, struct cw_am_sink *sink, unsigned 
 void cw_am_open(struct cw_pair *pair, const char *rndv_thresh);
 bool cw_am_is_rndv(const struct cw_am_sink *sink);
 
-/* All that the library writes to stdout and stderr between start and end lands in the text. */
-int cw_capture_start(int saved[2]);
-void cw_capture_end(int file, const int saved[2], char *text, size_t room);
-
 #endif

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "test_am_common.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,6 +108,47 @@ static void test_amr2_sparse_sixteen_bit_ids(void **state)
     for (int i = 0; i < IDS; i++) {
         cw_am_sink_free(sinks[i]);
     }
+}
+
+/* AMR-2: what 16 bits do not hold is refused by every way, and is not taken for another id. */
+static void test_amr2_ids_beyond_sixteen_bits(void **state)
+{
+    static const size_t lengths[] = {0, 8, 40, 300, 3000, 100000, 800000};
+    static const unsigned bad[] = {65536, 65536 + ID, 1u << 31 | ID, UINT_MAX};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none(), with_flags = cw_param_none();
+    struct cw_am_sink *sink, *other;
+    char *data = calloc(1, 800000);
+
+    cw_test_skip_reference("it cuts them");
+    assert_non_null(data);
+    with_flags.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    with_flags.flags = UCP_AM_SEND_FLAG_REPLY;
+    cw_am_open(pair, NULL);
+    sink = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+    other = cw_am_sink_new(pair->rx->worker, CW_AM_TAKE);
+    cw_am_install(sink, ID, 0);
+    for (int connected = 0; connected < 2; connected++) {
+        for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+            assert_int_equal(cw_am_set(pair->rx->worker, bad[i], cw_am_handler, other, 0), UCS_ERR_INVALID_PARAM);
+            for (size_t k = 0; k < sizeof(lengths) / sizeof(lengths[0]); k++) {
+                for (size_t header = 0; header < 10; header += 9) {
+                    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_am_send_nbx(pair->tx->ep, bad[i], data, header, data,
+                                                                        lengths[k], &param)), UCS_ERR_INVALID_PARAM);
+                    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_am_send_nbx(pair->tx->ep, bad[i], data, header, data,
+                                                                        lengths[k], &with_flags)),
+                                     UCS_ERR_INVALID_PARAM);
+                }
+            }
+        }
+        assert_int_equal(cw_am_pass(pair, sink, ID, 3, 100, 0), UCS_OK);
+        assert_int_equal(sink->calls, connected + 1);
+        assert_int_equal(other->calls, 0);
+    }
+    cw_pair_close(pair);
+    cw_am_sink_free(sink);
+    cw_am_sink_free(other);
+    free(data);
 }
 
 static void test_amr2_ids_belong_to_the_worker(void **state)
@@ -575,6 +617,7 @@ int main(void)
         T(test_amr1_absent_argument_is_null),
         T(test_amr1_feature_is_needed),
         T(test_amr2_sparse_sixteen_bit_ids),
+        T(test_amr2_ids_beyond_sixteen_bits),
         T(test_amr2_ids_belong_to_the_worker),
         T(test_amr3_replace_and_remove),
         T(test_amr4_flags),

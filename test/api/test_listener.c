@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -103,6 +104,78 @@ static void test_cs2_no_connection_manager(void **state)
     params.sockaddr.addr = (const struct sockaddr *)&name;
     params.sockaddr.addrlen = sizeof(struct sockaddr_in);
     assert_true(ucp_ep_create(side->worker, &params, &ep) < 0);
+}
+
+enum given_to { LISTENER, SERVER, OWN_SIDE };
+
+static ucs_status_t give_address(enum given_to to, ucs_sock_addr_t given)
+{
+    struct sockaddr_storage server = cs_name("127.0.0.1", 9);
+    ucp_listener_params_t listener_params;
+    ucp_ep_params_t ep_params;
+    ucp_listener_h listener;
+    ucs_status_t status;
+    ucp_ep_h ep;
+
+    if (to == LISTENER) {
+        memset(&listener_params, 0xff, sizeof(listener_params));
+        listener_params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+        listener_params.sockaddr = given;
+        listener_params.conn_handler.cb = never_requested;
+        status = ucp_listener_create(cs_workers[0], &listener_params, &listener);
+        if (status == UCS_OK) {
+            ucp_listener_destroy(listener);
+        }
+        return status;
+    }
+    memset(&ep_params, 0xff, sizeof(ep_params));
+    ep_params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+    ep_params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    ep_params.field_mask |= to == OWN_SIDE ? UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR : 0;
+    ep_params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    ep_params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    ep_params.sockaddr = given;
+    if (to == OWN_SIDE) {
+        ep_params.sockaddr = (ucs_sock_addr_t){(const struct sockaddr *)&server, sizeof(struct sockaddr_in)};
+        ep_params.local_sockaddr = given;
+    }
+    status = ucp_ep_create(cs_workers[1], &ep_params, &ep);
+    if (status == UCS_OK) {
+        cs_wait(cs_close(ep, true), "close");
+    }
+    return status;
+}
+
+/* CS-1, CS-20: of an address as many bytes are read as there are, which must be those of its family. Behind them the
+ * memory ends. */
+static void test_cs1_addresses_that_are_cut_short(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    struct sockaddr_storage names[2] = {cs_name("127.0.0.1", 0), cs_name("::1", 0)};
+    const size_t sizes[2] = {sizeof(struct sockaddr_in), sizeof(struct sockaddr_in6)};
+
+    (void)state;
+    cw_test_skip_reference("1.13 takes any length for an endpoint, and the system's error for a listener");
+    assert_ptr_not_equal(memory, MAP_FAILED);
+    assert_int_equal(mprotect(memory + page, page, PROT_NONE), 0);
+    for (unsigned i = 0; i < 6; i++) {
+        for (size_t length = 0; length <= sizes[i % 2]; length += 2) { /* aligned */
+            char *at = memory + page - length;
+            ucs_sock_addr_t given = {(const struct sockaddr *)(void *)at, (socklen_t)length};
+            ucs_status_t status;
+
+            ((struct sockaddr_in *)&names[i % 2])->sin_port = htons(i / 2 == SERVER ? 9 : 0); /* of both families */
+            memcpy(at, &names[i % 2], length);
+            status = give_address((enum given_to)(i / 2), given);
+            if (length < sizes[i % 2]) {
+                assert_int_equal(status, UCS_ERR_INVALID_PARAM);
+            } else if (i % 2 == 0) {
+                assert_int_equal(status, UCS_OK);
+            }
+        }
+    }
+    assert_int_equal(munmap(memory, 2 * page), 0);
 }
 
 static void connect_at(struct cs_listener *listener, const struct sockaddr_storage *name)
@@ -680,6 +753,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_cs1_wrong_parameters, cs_setup, cs_teardown),
+        cmocka_unit_test_setup_teardown(test_cs1_addresses_that_are_cut_short, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs2_addresses_that_cannot_be_had, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs2_no_connection_manager, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs3_cs4_wildcard, cs_setup, cs_teardown),

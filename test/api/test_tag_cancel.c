@@ -188,6 +188,76 @@ static void test_sync_unmatched(void **state)
     cw_pair_close(pair);
 }
 
+/* A message to the worker itself: when the call returns it is gone, arrived or not, and a receive that waits for it
+ * goes on waiting. Programs of MPI look at the status at once, and receive what is left with the thread that would have
+ * to wait for an answer. By every transport that may lead there; of a long one, part may not have left. */
+static void own_worker(struct cw_pair *pair, const char *tls, bool announced)
+{
+    static const size_t lengths[] = {0, 8, 3000, PIECES, LONG};
+    char *before = strdup(getenv("UCX_TLS"));
+
+    setenv("UCX_TLS", tls, 1);
+    setenv("UCX_RNDV_THRESH", announced ? "1" : "inf", 1);
+    memset(pair, 0, sizeof(*pair));
+    pair->count = 1;
+    pair->tx = pair->rx = &pair->sides[0];
+    cw_side_open(pair->tx, NULL);
+    pair->tx->ep = cw_side_connect(pair->tx, pair->tx->worker, NULL);
+    setenv("UCX_TLS", before, 1);
+    unsetenv("UCX_RNDV_THRESH");
+    free(before);
+    ping(pair);
+    for (int i = 0; i < 30; i++) {
+        struct cw_buffer out = cw_buffer_new(lengths[i % 5]), in = cw_buffer_new(out.length);
+        const bool asks = i >= 10 && !announced && out.length >= PIECES && strstr(tls, "self") == NULL;
+        struct cw_op send = {0}, again = {0}, recv = {0};
+        ucp_tag_recv_info_t info;
+
+        if (i >= 20) {
+            cw_op_recv(&recv, pair->rx->worker, in.data, in.length, 78, CW_TAG_ALL);
+        }
+        send_with(&send, pair, out.data, out.length, 78, i % 2 == 0 || out.length == 0 || !announced);
+        assert_int_equal(send.calls, 0);
+        if (i < 10) {
+            cw_pair_wait_probe(pair, 78, CW_TAG_ALL, &info);
+            cw_pair_settle(pair);
+        }
+        ucp_request_cancel(pair->tx->worker, send.result);
+        assert_true(send.calls == 1 || asks);
+        if (asks && i >= 20 && send.calls == 0) {
+            assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+        } else {
+            assert_int_equal(cw_op_wait(pair, &send, "cancelled send"), UCS_ERR_CANCELED);
+        }
+        if (i >= 20) {
+            cw_pair_settle(pair);
+            if (recv.calls == 0) {
+                cw_pattern_fill(out.data, out.length, 9);
+                cw_op_send(&again, pair->tx->ep, out.data, out.length, 78);
+                cw_pair_wait_count(pair, &recv.calls, 1, "receive of the next one");
+                assert_int_equal(cw_op_wait(pair, &again, "next one"), UCS_OK);
+                cw_pattern_check(in.data, in.length, 9);
+            }
+            assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+        }
+        check_tail(pair);
+        cw_buffer_free(&out);
+        cw_buffer_free(&in);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_own_worker(void **state)
+{
+    cw_test_skip_reference("it does not take sends back");
+    for (int announced = 0; announced < 2; announced++) {
+        own_worker(*state, getenv("UCX_TLS"), announced != 0);
+        if (!cw_test_self_only()) {
+            own_worker(*state, cw_test_tls_has("tcp") ? "tcp" : "shm", announced != 0);
+        }
+    }
+}
+
 /* Taken out by a probe means taken: the message stays whole. */
 static void test_probed_with_remove(void **state)
 {
@@ -523,6 +593,7 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_matched, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_eager_that_left, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_eager_that_left_in_part, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_own_worker, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cancel_from_a_callback_with_user_request, cw_test_setup,
                                         cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_cancel_against_match, cw_test_setup, cw_test_teardown),

@@ -256,22 +256,6 @@ static void test_wak7_flush_and_close_while_sleeping(void **state)
     cw_pair_close(pair);
 }
 
-static void open_on_epoll(struct cw_side *side, int epoll_fd, void *user_data)
-{
-    ucp_params_t params;
-    ucp_worker_params_t worker_params;
-
-    memset(&params, 0xff, sizeof(params));
-    params.field_mask = UCP_PARAM_FIELD_FEATURES;
-    params.features = wakeup_config.features;
-    assert_int_equal(ucp_init(&params, NULL, &side->context), UCS_OK);
-    memset(&worker_params, 0xff, sizeof(worker_params));
-    worker_params.field_mask = UCP_WORKER_PARAM_FIELD_EVENT_FD | UCP_WORKER_PARAM_FIELD_USER_DATA;
-    worker_params.event_fd = epoll_fd;
-    worker_params.user_data = user_data;
-    assert_int_equal(ucp_worker_create(side->context, &worker_params, &side->worker), UCS_OK);
-}
-
 static void test_wak3_workers_on_the_users_epoll(void **state)
 {
     struct cw_pair *pair = *state;
@@ -285,7 +269,7 @@ static void test_wak3_workers_on_the_users_epoll(void **state)
     pair->tx = &pair->sides[0];
     pair->rx = &pair->sides[1];
     for (int i = 0; i < 2; i++) {
-        open_on_epoll(&pair->sides[i], epoll_fd, &cookies[i]);
+        cw_side_open_on_epoll(&pair->sides[i], epoll_fd, &cookies[i], 0);
         assert_int_equal(ucp_worker_get_efd(pair->sides[i].worker, &fd), UCS_ERR_UNSUPPORTED);
     }
     pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
@@ -322,6 +306,86 @@ static void test_wak3_workers_on_the_users_epoll(void **state)
     cw_pair_close(pair);
     assert_int_equal(epoll_wait(epoll_fd, events, 8, 50), 0); /* removed again at destroy */
     close(epoll_fd);
+}
+
+/* Whether the set reports the receiver within this time; nothing else is on it. */
+static int reports(int epoll_fd, void *user_data, int timeout_ms)
+{
+    struct epoll_event events[4];
+    int count;
+
+    while ((count = epoll_wait(epoll_fd, events, 4, timeout_ms)) < 0 && errno == EINTR) {
+    }
+    assert_in_range(count, 0, 1);
+    assert_true(count == 0 || events[0].data.ptr == user_data);
+    return count;
+}
+
+/* A message, or a signal, that nobody looks after is reported once with EDGE and each time without. A further one is
+ * reported beside it, and after the program has drained and armed. */
+static void report_unprocessed(struct cw_pair *pair, unsigned events)
+{
+    const int level = (events & UCP_WAKEUP_EDGE) == 0;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC), cookie;
+    uint64_t out = 5, in[2];
+
+    pair->count = 2;
+    pair->tx = &pair->sides[0];
+    pair->rx = &pair->sides[1];
+    cw_side_open(pair->tx, NULL);
+    cw_side_open_on_epoll(pair->rx, epoll_fd, &cookie, events);
+    pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
+    for (int round = 0; round < 20; round++) {
+        struct cw_op recvs[2] = {{0}}, sends[2] = {{0}};
+        int signals = round % 4 == 3;
+
+        for (int i = 0; i < 2 && round > 0; i++) {
+            cw_op_recv(&recvs[i], pair->rx->worker, &in[i], sizeof(in[i]), 1, CW_TAG_ALL);
+        }
+        cw_pair_settle(pair); /* the first round connects */
+        if (round == 0) {
+            cw_op_recv(&recvs[0], pair->rx->worker, &in[0], sizeof(in[0]), 1, CW_TAG_ALL);
+            cw_op_send(&sends[0], pair->tx->ep, &out, sizeof(out), 1);
+            assert_int_equal(cw_op_wait(pair, &recvs[0], "receive"), UCS_OK);
+            assert_int_equal(cw_op_wait(pair, &sends[0], "send"), UCS_OK);
+            continue;
+        }
+        cw_worker_drain_and_arm(pair->rx->worker);
+        (void)reports(epoll_fd, &cookie, 0); /* what was drained */
+        assert_int_equal(reports(epoll_fd, &cookie, 0), 0);
+        for (int i = 0; i < 2; i++) {
+            if (signals) {
+                assert_int_equal(ucp_worker_signal(pair->rx->worker), UCS_OK);
+            } else {
+                cw_op_send(&sends[i], pair->tx->ep, &out, sizeof(out), 1);
+                ucp_worker_progress(pair->tx->worker);
+            }
+            if (i == 0 || signals || cw_test_tls_has("tcp")) { /* shared memory rings once for each arming */
+                assert_int_equal(reports(epoll_fd, &cookie, CW_WAIT_S * 1000), 1);
+            }
+            for (int k = 0; k < 3; k++) {
+                assert_int_equal(reports(epoll_fd, &cookie, 2), level);
+            }
+        }
+        for (int i = 0; i < 2; i++) {
+            if (signals) {
+                cw_op_send(&sends[i], pair->tx->ep, &out, sizeof(out), 1);
+            }
+            assert_int_equal(cw_op_wait(pair, &recvs[i], "receive"), UCS_OK);
+            assert_int_equal(cw_op_wait(pair, &sends[i], "send"), UCS_OK);
+        }
+    }
+    cw_pair_close(pair);
+    close(epoll_fd);
+}
+
+static void test_wak15_edge_reports_once(void **state)
+{
+    cw_test_need_two_workers();
+    report_unprocessed(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
+    report_unprocessed(*state, UCP_WAKEUP_EDGE | UCP_WAKEUP_TAG_RECV);
+    report_unprocessed(*state, UCP_WAKEUP_TX | UCP_WAKEUP_RX);
+    report_unprocessed(*state, 0);
 }
 
 static void wake_with_events(struct cw_pair *pair, unsigned events)
@@ -564,6 +628,41 @@ static void test_wak7_sleeping_sender_slow_receiver(void **state)
     free(sends);
 }
 
+/* WAK-21, ERR-3: that the peer is watched, and how far each has got is compared, wakes nobody once talk has ended. */
+static void test_wak21_error_handling_wakes_nobody(void **state)
+{
+    static const struct cw_pair_config config = {
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP, .peer_mode = true};
+    static const size_t lengths[] = {8, 5000, 3000000};
+    struct cw_pair *pair          = *state;
+
+    if (getenv("UCX_TCP_CHECKSUM") != NULL || getenv("UCX_AUTH_TLS") != NULL) {
+        print_message("[  SKIPPED ] records are asked about once when talk ends\n");
+        skip();
+    }
+    cw_test_skip_reference("it looks after its peers by a timer");
+    setenv("UCX_KEEPALIVE_INTERVAL", "1s", 1);
+    cw_pair_open(pair, &config);
+    unsetenv("UCX_KEEPALIVE_INTERVAL");
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        struct pollfd items[2];
+        int wakings = 0;
+
+        exchange_sleeping(pair, lengths[i]);
+        for (double end = cw_time_now_s() + 0.45; cw_time_now_s() < end;) {
+            pair_drain(pair);
+            for (int k = 0; k < pair->count; k++) {
+                cw_worker_drain_and_arm(pair->sides[k].worker);
+                items[k] = (struct pollfd){.fd = cw_worker_efd(pair->sides[k].worker), .events = POLLIN};
+            }
+            wakings += poll(items, (nfds_t)pair->count, (int)((end - cw_time_now_s()) * 1e3) + 1);
+        }
+        if (wakings > 0) {
+            fail_msg("idle workers were woken %d times after a message of %zu bytes", wakings, lengths[i]);
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct cw_role roles[] = {{"slow_receiver", role_slow_receiver}};
@@ -580,11 +679,13 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup_teardown(test_wak7_sleeping_sender_slow_receiver, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak8_arm_after_a_fired_fd_keeps_the_event, cw_test_setup,
                                         cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak15_edge_reports_once, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak14_wak15_event_masks_and_edge, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak17_wak18_arm_without_endpoint_and_with_operations, cw_test_setup,
                                         cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak20_efd_in_another_threads_epoll, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wak21_idle_costs_nothing, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wak21_error_handling_wakes_nobody, cw_test_setup, cw_test_teardown),
     };
     int code;
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static ucp_context_h open_context(uint64_t features)
 {
@@ -120,6 +121,28 @@ static void test_wrk5_r10_hints_and_unknown_bits(void **state)
         break;
     default:
         fail_msg("An am_alignment of 24 must be accepted or be an invalid parameter");
+    }
+}
+
+/* What is no alignment, or would cost each message more than a page, is refused (WRK-7). */
+static void test_wrk7_alignments(void **state)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bad[] = {0, 3, 24, 4097, 2 * page, (size_t)1 << 40, SIZE_MAX};
+    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    ucp_worker_params_t params = garbage_params();
+
+    cw_test_skip_reference("it checks nothing");
+    side->context = open_context(UCP_FEATURE_AM);
+    params.field_mask = UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        params.am_alignment = bad[i];
+        assert_int_equal(ucp_worker_create(side->context, &params, &side->worker), UCS_ERR_INVALID_PARAM);
+        side->worker = NULL;
+    }
+    for (params.am_alignment = 1; params.am_alignment <= page; params.am_alignment *= 2) {
+        assert_int_equal(ucp_worker_create(side->context, &params, &side->worker), UCS_OK);
+        ucp_worker_destroy(side->worker);
+        side->worker = NULL;
     }
 }
 
@@ -402,6 +425,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrk1_defaults_with_garbage, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk2_thread_modes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk5_r10_hints_and_unknown_bits, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wrk7_alignments, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk8_name_is_truncated, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk8_gen4_query_touches_what_was_asked, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk8_max_info_string_suffices, cw_test_setup, cw_test_teardown),

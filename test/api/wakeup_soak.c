@@ -3,6 +3,7 @@
  * The proof of WAK-5 by load: two processes that only ever sleep between messages, each in the loop of WAK-4, with
  * sizes, bursts and pauses at random. A sleep of CW_WAIT_S seconds is a lost wake-up and fails.
  *     wakeup_soak [rounds]      default 100000; 10000000 by hand
+ * With CW_TEST_EDGE=1 they sleep on an epoll descriptor of their own, which reports edges.
  */
 #define _GNU_SOURCE
 #include "harness.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 enum { SIZE_MAX_BYTES = 1 << 20, BURST_MAX = 16 };
@@ -18,6 +20,7 @@ enum { SIZE_MAX_BYTES = 1 << 20, BURST_MAX = 16 };
 #define SEED 77u
 
 static long rounds = 100000;
+static bool is_edge;
 
 /* What both processes know of a round without speaking: it is drawn from the same seed. */
 struct round_plan {
@@ -63,6 +66,7 @@ static void spin(unsigned count)
 static void sleeper_wait(struct sleeper *sleeper, ucs_status_ptr_t request, const char *what, long round)
 {
     struct pollfd item = {.fd = sleeper->efd, .events = POLLIN};
+    struct epoll_event event;
 
     if (UCS_PTR_IS_ERR(request)) {
         fail_msg("Round %ld: %s: %s", round, what, ucs_status_string(UCS_PTR_STATUS(request)));
@@ -77,7 +81,7 @@ static void sleeper_wait(struct sleeper *sleeper, ucs_status_ptr_t request, cons
             continue;
         }
         sleeper->sleeps++;
-        if (poll(&item, 1, CW_WAIT_S * 1000) == 0) {
+        if ((is_edge ? epoll_wait(sleeper->efd, &event, 1, CW_WAIT_S * 1000) : poll(&item, 1, CW_WAIT_S * 1000)) == 0) {
             while (ucp_worker_progress(sleeper->side.worker) != 0) {
             }
             fail_msg("Round %ld: %s slept for %d s; progress %s", round, what, CW_WAIT_S,
@@ -122,13 +126,19 @@ static void rounds_run(struct sleeper *sleeper, long count, bool first)
 
 static void sleeper_open(struct sleeper *sleeper, int fd)
 {
-    cw_side_open(&sleeper->side, &config);
+    is_edge = getenv("CW_TEST_EDGE") != NULL;
+    if (is_edge) {
+        sleeper->efd = epoll_create1(EPOLL_CLOEXEC);
+        cw_side_open_on_epoll(&sleeper->side, sleeper->efd, sleeper, UCP_WAKEUP_TX | UCP_WAKEUP_RX | UCP_WAKEUP_EDGE);
+    } else {
+        cw_side_open(&sleeper->side, &config);
+        assert_int_equal(ucp_worker_get_efd(sleeper->side.worker, &sleeper->efd), UCS_OK);
+    }
     sleeper->side.ep = cw_fd_connect(fd, &sleeper->side, NULL);
     sleeper->out = calloc(1, SIZE_MAX_BYTES);
     sleeper->in = calloc(1, SIZE_MAX_BYTES);
     sleeper->sleeps = 0;
     assert_true(sleeper->out != NULL && sleeper->in != NULL);
-    assert_int_equal(ucp_worker_get_efd(sleeper->side.worker, &sleeper->efd), UCS_OK);
 }
 
 static void sleeper_close(struct sleeper *sleeper)
@@ -137,6 +147,9 @@ static void sleeper_close(struct sleeper *sleeper)
 
     cw_worker_wait_request(sleeper->side.worker, ucp_ep_close_nbx(sleeper->side.ep, &param), "close");
     cw_side_destroy(&sleeper->side);
+    if (is_edge) {
+        close(sleeper->efd);
+    }
     free(sleeper->out);
     free(sleeper->in);
 }

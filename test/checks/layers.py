@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Holds the #include lines of src/ against the layers of docs/ARCHITECTURE.md.
 
-    abi -> op -> core -> plan -> base -> os        transport/* -> transport.h, mem, wire, base, os, core/config.h
-      `-> connect -^                               anyone -> wire, public headers
+    abi -> proto -> op -> core -> plan -> base -> os    transport/* -> transport.h, mem, wire, base, os, core/config.h
+      `-> connect --------^                             anyone -> wire, public headers
 
-A layer may use every layer below it. base and os lean on each other at one place only: os may use the log and those
-headers of base that touch no system. Headers that stand for system calls are included in src/os alone; layers.txt lists
-the exceptions with their reasons, and an exception that nobody needs any more is an error.
+A layer may use every layer below it. The small libraries have copies of their own of some files of base, os and the
+configuration. base and os lean on each other at one place only: os may use the log and those headers of base that touch
+no system. The slots of transports are called by core/lane.h alone, and by core/trace.c, which stands before them.
+Headers that stand for system calls are included in src/os alone; layers.txt lists the exceptions with their reasons,
+and an exception that nobody needs any more is an error.
 """
 
 import os
@@ -16,7 +18,8 @@ import re
 import tree
 
 BELOW = {
-    "abi": ["abi", "op", "connect", "core", "plan", "wire", "mem", "base", "os"],
+    "abi": ["abi", "proto", "op", "connect", "core", "plan", "wire", "mem", "base", "os"],
+    "proto": ["proto", "op", "core", "plan", "wire", "mem", "base", "os"],
     "op": ["op", "core", "plan", "wire", "mem", "base", "os"],
     "connect": ["connect", "core", "plan", "wire", "mem", "base", "os"],
     "core": ["core", "plan", "wire", "mem", "base", "os"],
@@ -26,8 +29,8 @@ BELOW = {
     "base": ["base", "os"],
     "os": ["os"],
     "transport": ["wire", "mem", "base", "os"],
-    "ucs": ["ucs"],
-    "uct": ["uct"],
+    "ucs": ["ucs", "core", "base", "os"],
+    "uct": ["uct", "os"],
     "ucm": ["ucm"],
 }
 PUBLIC = ("ucp/", "ucs/", "uct/", "ucm/")
@@ -35,6 +38,8 @@ OS_MAY_USE = {"base/log.h", "base/hash.h", "base/compiler.h", "base/list.h", "ba
 SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.h"},
                   "connect": {"transport/transport.h"},
                   "core": {"transport/transport.h", "transport/registry.h"}}
+# The two ends of the line between libucp and libucs.
+SHARES = {"base/log_join.c", "ucs/log.c", "ucs/options.c"}
 # No system call and no lock, whatever they include on the way.
 PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_class|tag_index|tag_check|tag_table|datatype)\.")
 SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
@@ -46,6 +51,9 @@ SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.
           "termios.h", "threads.h", "time.h", "unistd.h"}
 SYSTEM_PREFIXES = ("linux/", "netinet/", "netpacket/")
 EXCEPTIONS = "test/checks/layers.txt"
+CONTRACT = {"transport/transport.h", "transport/iface.h", "transport/connect.h", "transport/packets.h",
+            "transport/copies.h", "transport/fastpath.h"}
+MAY_CALL_SLOTS = {"src/core/lane.h", "src/core/trace.c"}
 
 
 def includes(text):
@@ -76,7 +84,7 @@ def transport_may(path, name):
     if path == "transport/registry.c":
         return name == "transport/registry.h" or re.match(r"transport/(\w+)/\1_transport\.h$", name)
     if own == "transport":
-        return name == "transport/transport.h"
+        return name in CONTRACT
     return name in ("transport/transport.h", "core/config.h") or name.startswith(own + "/")
 
 
@@ -87,9 +95,30 @@ def allowed(path, name):
         return name in OS_MAY_USE
     if layer == "transport" and (target == "transport" or name == "core/config.h"):
         return transport_may(path, name)
+    if layer == "ucs" and target == "core":
+        return name.startswith("core/config")
+    if name == "ucs/share.h":
+        return path in SHARES
     if target == "transport":
         return name in SEES_TRANSPORT.get(layer, ())
     return target in BELOW[layer]
+
+
+def slots(root):
+    """Names of the function pointers in the groups of a transport."""
+    pages = [tree.code_only(tree.read(root, "src/" + page)) for page in sorted(CONTRACT)
+             if os.path.exists(os.path.join(root, "src", page))]
+    bodies = re.findall(r"struct cw_transport(?:_\w+)? \{(.*?)\n\};", "\n".join(pages), re.S)
+    return set(re.findall(r"\(\*(\w+)\)\(", "\n".join(bodies)))
+
+
+def slot_calls(root, path, names):
+    """Lines of a file outside of the transports that call a slot by themselves."""
+    if not names or path.startswith("src/transport/") or path in MAY_CALL_SLOTS:
+        return []
+    call = re.compile(r"\b(?:transport|connect|packets|cm|copies|fastpath)->(?:%s)\(" % "|".join(sorted(names)))
+    return ["%s:%d: the slots of transports are called by core/lane.h alone" % (path, number)
+            for number, line in enumerate(tree.code_only(tree.read(root, path)).split("\n"), 1) if call.search(line)]
 
 
 def reaches_os(path, headers, seen):
@@ -106,7 +135,7 @@ def reaches_os(path, headers, seen):
 
 
 def check(root):
-    complaints, headers = [], {}
+    complaints, headers, names = [], {}, slots(root)
     exceptions, used = load_exceptions(root), set()
     paths = tree.files(root, ["src"], [".c", ".h", ".def"])
     for full in paths:
@@ -116,6 +145,7 @@ def check(root):
             complaints.append("%s: no layer is called %s; say in test/checks/layers.py what it may use" %
                               (full, path.split("/")[0]))
             continue
+        complaints += slot_calls(root, full, names)
         for line, name, quoted in includes(tree.read(root, full)):
             ours = os.path.exists(os.path.join(root, "src", name)) or (quoted and not name.startswith(PUBLIC))
             if ours:
@@ -161,7 +191,10 @@ SAMPLE = {
     "src/abi/door.h": '#include "op/tag.h"\n#include "connect/connect.h"\n',
     "src/plan/plan.c": '#include "os/net.h"\n',
     "src/wire/packet.c": "#include <poll.h>\n",
-    "src/transport/transport.h": '#include "base/list.h"\n',
+    "src/transport/transport.h": '#include "base/list.h"\n#include "transport/packets.h"\n',
+    "src/transport/packets.h": "struct cw_transport_packets {\n    int (*send_short)(void);\n};\n",
+    "src/core/lane.h": "int f(void) { return packets->send_short(); }\n",
+    "src/op/send.c": "/* packets->send_short( */\nint f(void) { return iface->packets->send_short(); }\n",
     "src/transport/registry.h": '#include "transport/transport.h"\n',
     "src/transport/registry.c": '#include "transport/tcp/tcp_transport.h"\n#include "transport/tcp/tcp.h"\n',
     "src/transport/tcp/tcp.h": '#include "core/config.h"\n#include "os/net.h"\n#include "transport/tcp/tcp_wire.h"\n',
@@ -175,6 +208,7 @@ SAMPLE = {
 EXPECTED = [
     r"os/bad.c:1: os must not include base/idmap.h", r"os/bad.c:2: os must not include core/ep.h",
     r"core/bad.c:1: core must not include op/tag.h", r"core/bad.c:2: core must not include transport/tcp/tcp.h",
+    r"op/send.c:2: the slots of transports are called by core/lane.h alone",
     r"core/bad.c:3: core must not include connect", r"connect/bad.c:1: connect must not include abi/door.h",
     r"op/tag_match.c: pure, but includes op/middle.h which includes os/net.h",
     r"plan/plan.c:1: plan must not include os", r"plan/plan.c: pure, but includes os/net.h",

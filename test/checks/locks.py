@@ -25,7 +25,8 @@ POINTERS = {
     "send_gathered": ("cw_shm_send_short",),
     "cw_tag_send_plain": ("ring_doorbell",),
     "cw_am_send_cell": ("ring_doorbell",),
-    "send_whole": ("cw_shm_send_bcopy",),
+    "cw_send_attempt": ("eager_copy_start",),
+    "eager_copy_start": ("cw_shm_send_bcopy",),
 }
 # Not entered.
 STOPS = {

@@ -6,7 +6,9 @@ Sources: an SPDX line first (behind #! where there is one), then in src/ a comme
 the file is for; at most 120 columns; no tabs, no blanks at the ends of lines, a line feed at the end and no blank line
 before it. Everywhere: no marks of unfinished work, and no paths that only one machine has.
 In src/ nothing ends the program, installs signal handlers or runs before main; style.txt lists the exceptions (PATH
-NAME REASON), and one that nobody needs any more is an error.
+NAME REASON), and one that nobody needs any more is an error. Where src/ moves the bytes of programs, what may be long
+is copied by base/bytes.h, which knows where memcpy is slow; memcpy and memmove are for constant lengths, for what two
+ends tell each other when they meet, and for what style.txt lists with its length.
 """
 
 import os
@@ -31,6 +33,10 @@ FORBIDDEN = [
     (re.compile(r"\b(system|popen|fork|vfork)\s*\("), "starts processes"),
     (re.compile(r"\b(sprintf|vsprintf|gets)\s*\("), "cannot be told the size of its target"),
 ]
+
+MOVES_BYTES = ("src/mem/", "src/op/", "src/proto/", "src/transport/", "src/os/tls_stream")
+COPY = re.compile(r"\bmem(?:cpy|move)\(")
+IS_SHORT = re.compile(r"[A-Z0-9_]+$|.*\bsizeof\(|(.*->)?(hello|reply|address)_length$")
 
 
 def head_lines(text):
@@ -81,6 +87,30 @@ def check_forbidden(path, text, complaints, exceptions, used):
                 complaints.append("%s:%d: %s: %s" % (path, number + 1, name, reason))
 
 
+def last_argument(text):
+    """Of a call whose opening parenthesis is right before the text."""
+    depth, begin = 1, 0
+    for at, letter in enumerate(text):
+        depth += (letter == "(") - (letter == ")")
+        if depth == 0:
+            return re.sub(r"\s", "", text[begin:at])
+        if letter == "," and depth == 1:
+            begin = at + 1
+    return ""
+
+
+def check_copies(path, text, complaints, exceptions, used):
+    code = tree.code_only(text)
+    for match in COPY.finditer(code):
+        length = last_argument(code[match.end():])
+        name = "%s%s)" % (match.group(), length)
+        if exceptions.get((path, name)):
+            used.add((path, name))
+        elif not IS_SHORT.match(length):
+            complaints.append("%s:%d: %s: cw_bytes_copy_any or cw_bytes_move of base/bytes.h, unless it is short" %
+                              (path, code.count("\n", 0, match.start()) + 1, name))
+
+
 def check(root):
     complaints, exceptions, used = [], load_exceptions(root), set()
     for path in tree.files(root, suffixes=TEXTS) + [p for p in tree.files(root) if p == "causeway"]:
@@ -92,6 +122,8 @@ def check(root):
             check_source(path, text, complaints)
         if path.startswith("src/") and path.endswith((".c", ".h")):
             check_forbidden(path, text, complaints, exceptions, used)
+        if path.startswith(MOVES_BYTES) and path.endswith((".c", ".h")):
+            check_copies(path, text, complaints, exceptions, used)
         for number, line in enumerate(text.split("\n")):
             for pattern, what in ((UNFINISHED, "a mark of unfinished work"), (MACHINE, "a path of one machine")):
                 match = pattern.search(line)
@@ -117,7 +149,13 @@ SAMPLE = {
     "src/base/ends.c": HEAD + "int a;\n\n",
     "src/base/ends_program.c": HEAD + "void f(void)\n{\n    exit (1);\n    abort();\n}\n",
     "src/base/excused.c": HEAD + "void f(void)\n{\n    abort();\n}\n",
-    EXCEPTIONS: "# comment\nsrc/base/excused.c abort a reason\nsrc/base/good.c exit a reason\n"
+    "src/op/copies.c": HEAD + "void f(void)\n{\n    memcpy(a, b, 8);\n    memcpy(&a, b, n * sizeof(a));\n"
+                       "    memcpy(a, g(b, 1), MOST_BYTES);\n    memcpy(a, b,\n           of(a, b));\n"
+                       "    memmove(a, b, a->length);\n    memcpy(a, b, c - d);\n"
+                       "    memcpy(a, b, a->hello_length);\n}\n",
+    "src/base/copies.c": HEAD + "void f(void)\n{\n    memcpy(a, b, n);\n}\n",
+    EXCEPTIONS: "src/op/copies.c memcpy(c-d) a reason\nsrc/op/copies.c memcpy(n) a reason\n"
+                "# comment\nsrc/base/excused.c abort a reason\nsrc/base/good.c exit a reason\n"
                 "src/base/ends_program.c abort\n",
     "src/base/signals.c": HEAD + "void f(void)\n{\n    signal(1, g);\n    sigaction(1, a, b);\n}\n",
     "src/base/early.c": HEAD + "__attribute__((constructor)) void f(void);\n",
@@ -134,6 +172,8 @@ EXPECTED = [r"nohead.c: no comment", r"nospdx.c: the first line is no SPDX", r"/
             r"ends_program.c:7: exit", r"ends_program.c:8: abort", r"signals.c:7: signal", r"signals.c:8: sigaction",
             r"early.c:5: constructor", r"unsafe.c:7: sprintf", r"unfinished.c:5: a mark", r"MACHINE.md:1: a path",
             r"bad.sh: the first line", r"empty.py: empty",
+            r"op/copies.c:10: memcpy\(of\(a,b\)\)", r"op/copies.c:12: memmove\(a->length\)",
+            r"op/copies.c does not use memcpy\(n\)",
             r"good.c does not use exit", r"ends_program.c does not use abort, or has no reason"]
 
 if __name__ == "__main__":

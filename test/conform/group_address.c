@@ -20,9 +20,9 @@ static void test_table_is_complete(void **state)
     assert_non_null(transport->address);
     assert_non_null(transport->reachable);
     assert_non_null(transport->progress);
-    assert_non_null(transport->dial);
-    assert_non_null(transport->close_conn);
-    assert_non_null(transport->send_bcopy);
+    assert_non_null(transport->connect->dial);
+    assert_non_null(transport->connect->close_conn);
+    assert_non_null(transport->packets->send_bcopy);
 }
 
 static void test_devices(void **state)
@@ -55,9 +55,9 @@ static void test_limits(void **state)
 
     /* what the core sends in one piece whatever the transport: a hello's worth of bcopy */
     assert_true(limits->max_bcopy >= 64);
-    assert_true(limits->max_zcopy == 0 || cw_subject.transport->send_zcopy != NULL);
+    assert_true(limits->max_zcopy == 0 || cw_subject.transport->packets->send_zcopy != NULL);
     assert_true(limits->max_zcopy == 0 || limits->max_iov >= 1);
-    assert_true(limits->max_short == 0 || cw_subject.transport->send_short != NULL);
+    assert_true(limits->max_short == 0 || cw_subject.transport->packets->send_short != NULL);
     assert_true(limits->latency_ns >= 0 && limits->overhead_ns >= 0 && limits->bandwidth_bps > 0);
     assert_ptr_equal(rig->a->iface->transport, cw_subject.transport);
     assert_ptr_equal(rig->a->iface->owner, rig->a);

@@ -119,7 +119,7 @@ static ucs_status_t send_in_place(struct cw_end *end, size_t length)
     count  = (end->side->iface->limits.max_iov > 1 && length > 1) ? 2 : 1;
     iov[0] = (struct iovec){loan->bytes, (count == 1) ? length : length / 3};
     iov[1] = (struct iovec){loan->bytes + iov[0].iov_len, length - iov[0].iov_len};
-    status = cw_subject.transport->send_in_place(end->conn, 9, header, iov, count, &loan->completion);
+    status = cw_subject.transport->packets->send_in_place(end->conn, 9, header, iov, count, &loan->completion);
     memset(header, POISON, sizeof(header));
     memset(iov, POISON, sizeof(iov));
     if (status == UCS_OK || status == UCS_INPROGRESS) {
@@ -144,7 +144,7 @@ static size_t pack(void *dest, size_t max, void *arg)
 static ucs_status_t send_small(struct cw_end *end, size_t length)
 {
     const size_t max    = end->side->iface->limits.max_bcopy;
-    ucs_status_t status = cw_subject.transport->send_bcopy(end->conn, 7, (length < max) ? length : max, pack,
+    ucs_status_t status = cw_subject.transport->packets->send_bcopy(end->conn, 7, (length < max) ? length : max, pack,
                                                            &next_sent);
 
     next_sent += status == UCS_OK;
@@ -157,7 +157,7 @@ static ucs_status_t send_some(struct cw_end *end, size_t typical)
     const uint64_t number = next_sent;
     const size_t max      = end->side->iface->limits.max_placed;
 
-    if (cw_subject.transport->send_in_place == NULL || max == 0 || chance(number, 1) % 3 > 0) {
+    if (cw_subject.transport->packets->send_in_place == NULL || max == 0 || chance(number, 1) % 3 > 0) {
         return send_small(end, sizeof(number) + chance(number, 2) % (SMALL - sizeof(number) + 1));
     }
     typical = (number % 16 == 0 || typical > max) ? max : typical;
@@ -186,14 +186,15 @@ static void finish(struct cw_rig *rig)
 static void begin_in_place(struct cw_rig *rig, struct cw_end **one, struct cw_end **other)
 {
     cw_rig_need_two(rig);
-    cw_rig_need(cw_subject.transport->send_in_place != NULL && rig->a->iface->limits.max_placed > 0, "send_in_place");
+    cw_rig_need(cw_subject.transport->packets->send_in_place != NULL && rig->a->iface->limits.max_placed > 0,
+                "send_in_place");
     begin(rig, one, other);
 }
 
 static void begin_batch(struct cw_rig *rig, struct cw_end **one, struct cw_end **other)
 {
     cw_rig_need_two(rig);
-    cw_rig_need(cw_subject.transport->batch != NULL, "batch");
+    cw_rig_need(cw_subject.transport->packets->batch != NULL, "batch");
     begin(rig, one, other);
 }
 
@@ -243,7 +244,7 @@ static void test_in_place_blocked_sender_gets_room(void **state)
 
 static void begin_kind(const struct cw_end *end, unsigned number)
 {
-    cw_subject.transport->batch(end->conn, (chance(number, 7) % 2 == 0) ? CW_BATCH_LONG : CW_BATCH_BEGIN);
+    cw_subject.transport->packets->batch(end->conn, (chance(number, 7) % 2 == 0) ? CW_BATCH_LONG : CW_BATCH_BEGIN);
 }
 
 /* Everything of a batch has left when it ends: the sender needs no progress. */
@@ -259,15 +260,16 @@ static void test_batch_leaves_at_its_end(void **state)
         begin_kind(one, round);
         for (i = 0; i <= round % 9; i++) {
             if (i == round % 9 && chance(round, 8) % 2 == 0) {
-                cw_subject.transport->batch(one->conn, CW_BATCH_LAST);
+                cw_subject.transport->packets->batch(one->conn, CW_BATCH_LAST);
             }
-            if (cw_subject.transport->send_in_place != NULL && rig->a->iface->limits.max_placed > 0 && i % 3 == 1) {
+            if (i % 3 == 1 && cw_subject.transport->packets->send_in_place != NULL &&
+                rig->a->iface->limits.max_placed > 0) {
                 assert_int_equal(send_in_place(one, 600), UCS_OK);
             } else {
                 assert_int_equal(send_small(one, SMALL - i), UCS_OK);
             }
         }
-        cw_subject.transport->batch(one->conn, CW_BATCH_END);
+        cw_subject.transport->packets->batch(one->conn, CW_BATCH_END);
         while (num_seen < next_sent) {
             cw_side_progress(rig->b);
             cw_deadline_check(deadline, "a batch that has ended");
@@ -299,7 +301,7 @@ static void test_batches_keep_order(void **state)
             check_answer(status);
         }
         for (i = 0; i < depth; i++) {
-            cw_subject.transport->batch(one->conn, CW_BATCH_END);
+            cw_subject.transport->packets->batch(one->conn, CW_BATCH_END);
         }
         if (status == CW_AGAIN || chance(next_sent, 6) % 4 == 0) {
             cw_rig_progress(rig);
@@ -325,15 +327,15 @@ static void test_flush_inside_a_batch(void **state)
     ucs_status_t status;
 
     begin_batch(rig, &one, &other);
-    cw_rig_need(cw_subject.transport->flush != NULL, "flush");
-    cw_subject.transport->batch(one->conn, CW_BATCH_LONG);
+    cw_rig_need(cw_subject.transport->packets->flush != NULL, "flush");
+    cw_subject.transport->packets->batch(one->conn, CW_BATCH_LONG);
     assert_int_equal(send_small(one, SMALL), UCS_OK);
-    status = cw_subject.transport->flush(one->conn, &completion);
+    status = cw_subject.transport->packets->flush(one->conn, &completion);
     cw_check(status == UCS_OK || status == UCS_INPROGRESS, "flush answers %d", status);
     num_loans += status == UCS_INPROGRESS;
     finish(rig);
     assert_int_equal(send_small(one, SMALL), UCS_OK);
-    cw_subject.transport->batch(one->conn, CW_BATCH_END);
+    cw_subject.transport->packets->batch(one->conn, CW_BATCH_END);
     finish(rig);
 }
 

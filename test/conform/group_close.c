@@ -170,18 +170,18 @@ static void test_sends_after_closed(void **state)
         plan.slot = CW_SLOT_BCOPY;
         status    = cw_packet_send(one, &unused, &plan);
         cw_check(status == one->closed_status, "send_bcopy after `closed` answers %d", status);
-        if (cw_subject.transport->send_short != NULL && one->side->iface->limits.max_short >= 8) {
+        if (cw_subject.transport->packets->send_short != NULL && one->side->iface->limits.max_short >= 8) {
             plan.slot = CW_SLOT_SHORT;
             status    = cw_packet_send(one, &unused, &plan);
             cw_check(status == one->closed_status, "send_short after `closed` answers %d", status);
         }
-        if (cw_subject.transport->send_zcopy != NULL && one->side->iface->limits.max_zcopy >= 16) {
+        if (cw_subject.transport->packets->send_zcopy != NULL && one->side->iface->limits.max_zcopy >= 16) {
             plan.slot = CW_SLOT_ZCOPY;
             status    = cw_packet_send(one, &unused, &plan);
             cw_check(status == one->closed_status, "send_zcopy after `closed` answers %d", status);
         }
-        if (cw_subject.transport->flush != NULL) {
-            status = cw_subject.transport->flush(one->conn, &completion);
+        if (cw_subject.transport->packets->flush != NULL) {
+            status = cw_subject.transport->packets->flush(one->conn, &completion);
             cw_check(status != UCS_INPROGRESS, "a flush after `closed` answers UCS_INPROGRESS");
         }
         cw_rig_settle(rig);
@@ -238,14 +238,14 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 /* A question changes nothing, and knows what a flush knows; and the interface knows whether it is worth asking. */
 static void ask_flush(const struct cw_end *end, const struct flush *flush)
 {
-    const struct cw_transport *subject = cw_subject.transport;
+    const struct cw_transport_packets *subject = cw_subject.transport->packets;
 
     if (subject->flush != NULL) {
         cw_check(subject->owes == NULL || subject->owes(end->conn->iface) ||
                  subject->flush(end->conn, NULL) != UCS_INPROGRESS,
                  "a flush would wait, and the interface owes nothing");
         cw_check((flush->status == UCS_OK && !flush->calls) ||
-                 cw_subject.transport->flush(end->conn, NULL) == UCS_INPROGRESS || flush->done,
+                 subject->flush(end->conn, NULL) == UCS_INPROGRESS || flush->done,
                  "a flush waits, and the question whether it would says no");
     }
 }
@@ -255,8 +255,8 @@ static void start_flush(struct cw_rig *rig, struct cw_end *end, struct flush *fl
     uint64_t deadline = cw_deadline();
 
     *flush = (struct flush){.completion = {.done = flush_done}};
-    if (cw_subject.transport->flush != NULL) {
-        while ((flush->status = cw_subject.transport->flush(end->conn, &flush->completion)) == CW_AGAIN) {
+    if (cw_subject.transport->packets->flush != NULL) {
+        while ((flush->status = cw_subject.transport->packets->flush(end->conn, &flush->completion)) == CW_AGAIN) {
             cw_rig_progress(rig);
             cw_deadline_check(deadline, "a flush to be taken");
         }
@@ -291,7 +291,7 @@ static void test_flush(void **state)
     }
     cw_rig_settle(rig);
     cw_check(flush.calls <= 1 && second.calls <= 1, "the completion of a flush came twice");
-    cw_check(cw_subject.transport->owes == NULL || !cw_subject.transport->owes(one->conn->iface),
+    cw_check(cw_subject.transport->packets->owes == NULL || !cw_subject.transport->packets->owes(one->conn->iface),
              "everything came, and the interface owes something");
     cw_check(seen.next == sent.next, "%llu packets were flushed, %llu came", (unsigned long long)sent.next,
              (unsigned long long)seen.next);

@@ -259,8 +259,8 @@ static void test_dial_in_upcall(void **state)
 
 static void watch(struct cw_end *end)
 {
-    if (end->conn != NULL && cw_subject.transport->watch != NULL) {
-        cw_subject.transport->watch(end->conn);
+    if (end->conn != NULL && cw_subject.transport->connect->watch != NULL) {
+        cw_subject.transport->connect->watch(end->conn);
     }
 }
 

@@ -77,7 +77,7 @@ static void test_short_sizes(void **state)
 {
     struct cw_rig *rig = *state;
 
-    cw_rig_need(cw_subject.transport->send_short != NULL, "send_short");
+    cw_rig_need(cw_subject.transport->packets->send_short != NULL, "send_short");
     exchange_sizes(rig, (struct cw_packet_plan){.slot = CW_SLOT_SHORT}, 8, 8 + rig->a->iface->limits.max_short);
 }
 
@@ -96,7 +96,7 @@ static void test_zcopy_sizes(void **state)
     unsigned max_iov;
     size_t i;
 
-    cw_rig_need(cw_subject.transport->send_zcopy != NULL && rig->a->iface->limits.max_zcopy > 0, "send_zcopy");
+    cw_rig_need(cw_subject.transport->packets->send_zcopy != NULL && rig->a->iface->limits.max_zcopy > 0, "send_zcopy");
     max_iov = (rig->a->iface->limits.max_iov < 8) ? rig->a->iface->limits.max_iov : 8;
     for (i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
         plan.header_length = headers[i];
@@ -156,7 +156,7 @@ static void test_pack_writes_less(void **state)
         pack.seed   = i + 1;
         expectation = (struct expectation){
             .plan = {.slot = CW_SLOT_BCOPY, .length = lengths[i], .seed = i + 1, .id = 9}};
-        while (cw_subject.transport->send_bcopy(one->conn, 9, max, pack_less, &pack) == CW_AGAIN) {
+        while (cw_subject.transport->packets->send_bcopy(one->conn, 9, max, pack_less, &pack) == CW_AGAIN) {
             cw_rig_progress(rig);
             cw_deadline_check(deadline, "a packet to be taken");
         }

@@ -39,25 +39,24 @@ static uint64_t address_of(const void *ptr)
 
 static int is_ready(const struct cw_end *end)
 {
-    return cw_subject.transport->peer_ready(end->conn);
+    return cw_subject.transport->copies->ready(end->conn);
 }
 
 static ucs_status_t copy(const struct cw_end *end, int writes, const struct iovec *iov, unsigned count, uint64_t at)
 {
     const struct cw_transport *transport = cw_subject.transport;
 
-    return writes ? transport->peer_write(end->conn, iov, count, at, NULL) :
-           transport->peer_read(end->conn, iov, count, at, NULL);
+    return writes ? transport->copies->write(end->conn, iov, count, at, NULL) :
+           transport->copies->read(end->conn, iov, count, at, NULL);
 }
 
 static void need_slots(void)
 {
-    const struct cw_transport *transport = cw_subject.transport;
-    const int slots = (transport->peer_ready != NULL) + (transport->peer_read != NULL) +
-                      (transport->peer_write != NULL) + (transport->board != NULL);
+    const struct cw_transport_copies *copies = cw_subject.transport->copies;
 
-    cw_check(slots == 0 || slots == 4, "%d of the four slots for the peer's memory are filled", slots);
-    cw_rig_need(slots == 4, "copies to and from the peer's memory");
+    cw_rig_need(copies != NULL, "copies to and from the peer's memory");
+    cw_check(copies->ready != NULL && copies->read != NULL && copies->write != NULL && copies->board != NULL,
+             "a slot for the peer's memory is empty");
 }
 
 /* Two ends that can copy both ways. */
@@ -235,8 +234,8 @@ static void test_boards(void **state)
     for (round = 0; round < 2; round++) {
         for (i = 0; i < 2 * CW_ALL_BOARDS; i++) {
             ours = i / CW_ALL_BOARDS;
-            near = cw_subject.transport->board(one->conn, (int)ours, i % CW_ALL_BOARDS);
-            far  = cw_subject.transport->board(other->conn, !ours, i % CW_ALL_BOARDS);
+            near = cw_subject.transport->copies->board(one->conn, (int)ours, i % CW_ALL_BOARDS);
+            far  = cw_subject.transport->copies->board(other->conn, !ours, i % CW_ALL_BOARDS);
             cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "board %u is not there", i);
             cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
                      __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
@@ -245,15 +244,15 @@ static void test_boards(void **state)
             __atomic_store_n(&far->done, 2000 * i, __ATOMIC_RELEASE);
             cw_check(__atomic_load_n(&far->claim, __ATOMIC_ACQUIRE) == 1000 * i &&
                      __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i, "board %u is not shared", i);
-            cw_check(cw_subject.transport->board(third->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0 &&
-                     cw_subject.transport->board(fourth->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0,
+            cw_check(cw_subject.transport->copies->board(third->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0 &&
+                     cw_subject.transport->copies->board(fourth->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0,
                      "two connections share a board");
         }
     }
     exchange_packets(rig, one, other); /* boards do not lie in the way of anything */
     exchange_packets(rig, fourth, third);
     cw_end_close(one);
-    near = cw_subject.transport->board(other->conn, 1, 0);
+    near = cw_subject.transport->copies->board(other->conn, 1, 0);
     cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a board ends with the peer's connection");
 }
 
@@ -263,13 +262,14 @@ static void test_peer_gone(void **state)
     struct cw_rig *rig = *state;
     struct cw_end *one, *other;
 
-    cw_rig_need(cw_subject.transport->peer_gone != NULL, "peers in other processes");
+    cw_rig_need(cw_subject.transport->copies != NULL && cw_subject.transport->copies->gone != NULL,
+                "peers in other processes");
     connect_ready(rig, &one, &other);
-    cw_check(!cw_subject.transport->peer_gone(one->conn), "a peer that is there is gone");
+    cw_check(!cw_subject.transport->copies->gone(one->conn), "a peer that is there is gone");
     cw_end_close(other);
-    cw_check(cw_subject.transport->peer_gone(one->conn), "a peer that closed is there");
+    cw_check(cw_subject.transport->copies->gone(one->conn), "a peer that closed is there");
     cw_rig_wait(rig, &one->closed, 1, "`closed`");
-    cw_check(cw_subject.transport->peer_gone(one->conn), "after `closed` the peer is there");
+    cw_check(cw_subject.transport->copies->gone(one->conn), "after `closed` the peer is there");
 }
 
 /* A peer that closed its connection may use its memory for something else: no copy from the moment of the close on. */
@@ -450,7 +450,7 @@ static void must_do_without(struct cw_rig *rig)
     cw_check(!is_ready(one) && !is_ready(other), "copies are ready although they are not allowed");
     cw_check(copy(one, 0, &iov, 1, address_of(theirs)) == UCS_ERR_IO_ERROR &&
              copy(other, 1, &iov, 1, address_of(theirs)) == UCS_ERR_IO_ERROR, "a copy is done that is not allowed");
-    cw_check(cw_subject.transport->board(one->conn, 1, 3) != NULL, "there are no boards");
+    cw_check(cw_subject.transport->copies->board(one->conn, 1, 3) != NULL, "there are no boards");
     exchange_packets(rig, one, other);
     cw_end_close(one);
     cw_end_close(other);

@@ -193,7 +193,7 @@ static ucs_status_t parcel_send(struct cw_end *end, struct parcel *parcel)
     cw_check(parcel->from_count <= 64, "max_iov is %u", parcel->from_count);
     write_header(header, parcel);
     cut(iov, parcel->from_count, parcel->from, parcel->length, parcel->number + 2000);
-    status = cw_subject.transport->send_placed(end->conn, parcel->id, header, iov, parcel->from_count,
+    status = cw_subject.transport->packets->send_placed(end->conn, parcel->id, header, iov, parcel->from_count,
                                                &parcel->completion);
     memset(header, POISON, sizeof(header));
     memset(iov, POISON, sizeof(iov));
@@ -235,7 +235,7 @@ static size_t begin(struct cw_rig *rig, struct cw_end **one, struct cw_end **oth
 {
     const size_t max = rig->a->iface->limits.max_placed;
 
-    cw_rig_need(cw_subject.transport->send_placed != NULL && max > 0, "send_placed");
+    cw_rig_need(cw_subject.transport->packets->send_placed != NULL && max > 0, "send_placed");
     parcels_begin();
     cw_rig_connect(rig, rig->a, rig->b, one, other);
     receive_parcels(*one);
@@ -375,11 +375,11 @@ static void test_flush_waits_for_placed(void **state)
     ucs_status_t status;
     unsigned i;
 
-    cw_rig_need(cw_subject.transport->flush != NULL, "flush");
+    cw_rig_need(cw_subject.transport->packets->flush != NULL, "flush");
     for (i = 0; i < 3; i++) {
         parcel_post(rig, one, parcel_new(rig->a, max));
     }
-    while ((status = cw_subject.transport->flush(one->conn, &flush.completion)) == CW_AGAIN) {
+    while ((status = cw_subject.transport->packets->flush(one->conn, &flush.completion)) == CW_AGAIN) {
         cw_rig_progress(rig);
     }
     cw_check(status == UCS_OK || status == UCS_INPROGRESS, "flush answers %d", status);
@@ -513,7 +513,7 @@ static void test_sender_abandons(void **state)
 
     for (round = 0; round < cw_scaled(20); round++) {
         max = begin(rig, &one, &other);
-        cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+        cw_rig_need(cw_subject.transport->connect->abandon != NULL, "abandon");
         exchange(rig, one, max);
         for (i = 0; i < 4; i++) {
             (void)parcel_send(one, parcel_new(rig->a, max));
@@ -521,7 +521,7 @@ static void test_sender_abandons(void **state)
         for (steps = 0; steps < round / 4; steps++) {
             cw_rig_progress(rig);
         }
-        cw_subject.transport->abandon(one->conn);
+        cw_subject.transport->connect->abandon(one->conn);
         steps = num_done;
         for (i = 0; i < num_parcels; i++) {
             if (parcels[i].taken && parcels[i].from != NULL) {
@@ -552,7 +552,7 @@ static struct cw_end *to_abandon;
 static void on_placed_abandon(struct cw_end *end, uint8_t id, const void *header, size_t length)
 {
     on_placed(end, id, header, length);
-    cw_subject.transport->abandon(to_abandon->conn);
+    cw_subject.transport->connect->abandon(to_abandon->conn);
 }
 
 /* The receiver's places as well; from outside, or inside an upcall. */
@@ -565,7 +565,7 @@ static void test_receiver_abandons(void **state)
 
     for (round = 0; round < cw_scaled(20); round++) {
         max = begin(rig, &one, &other);
-        cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+        cw_rig_need(cw_subject.transport->connect->abandon != NULL, "abandon");
         to_abandon = other;
         for (i = 0; i < round % 3; i++) {
             exchange(rig, one, some_length(round, 30000, max));
@@ -577,7 +577,7 @@ static void test_receiver_abandons(void **state)
         }
         cw_rig_wait(rig, (round & 1) ? &num_placed : &num_asked, 1 + round % 3, "a placed packet");
         if (!(round & 1)) {
-            cw_subject.transport->abandon(other->conn);
+            cw_subject.transport->connect->abandon(other->conn);
         }
         check_untouched(rig);
         assert_int_equal(other->closed, 0);
@@ -598,7 +598,7 @@ static unsigned on_place_abandon(struct cw_end *end, uint8_t id, const void *hea
     (void)length;
     (void)iov;
     num_asked++;
-    cw_subject.transport->abandon(end->conn);
+    cw_subject.transport->connect->abandon(end->conn);
     return 0;
 }
 
@@ -610,7 +610,7 @@ static void test_receiver_abandons_when_asked(void **state)
     const size_t max = begin(rig, &one, &other);
     unsigned i;
 
-    cw_rig_need(cw_subject.transport->abandon != NULL, "abandon");
+    cw_rig_need(cw_subject.transport->connect->abandon != NULL, "abandon");
     other->on_place = on_place_abandon;
     parcel_post(rig, one, parcel_new(rig->a, 100));
     for (i = 1; i < 4; i++) {

@@ -172,7 +172,7 @@ static void test_completions_wake(void **state)
     unsigned i;
 
     cw_rig_need_two(rig);
-    cw_rig_need(cw_subject.transport->send_zcopy != NULL && rig->a->iface->limits.max_zcopy > 0, "send_zcopy");
+    cw_rig_need(cw_subject.transport->packets->send_zcopy != NULL && rig->a->iface->limits.max_zcopy > 0, "send_zcopy");
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_stream_init(&sent, 8, rig->a, 100);
     for (i = 0; i < 100; i++) {

@@ -72,8 +72,8 @@ void cw_stream_plan(const struct cw_stream *stream, uint64_t number, struct cw_p
     const struct cw_limits *limits = &stream->limits;
     uint64_t chance                = cw_hash_mix(stream->seed ^ (number * 0x9e3779b97f4a7c15u));
     uint64_t more                  = cw_hash_mix(chance);
-    int can_zcopy                  = cw_subject.transport->send_zcopy != NULL && limits->max_zcopy > 0;
-    int can_short                  = cw_subject.transport->send_short != NULL;
+    int can_zcopy                  = cw_subject.transport->packets->send_zcopy != NULL && limits->max_zcopy > 0;
+    int can_short                  = cw_subject.transport->packets->send_short != NULL;
 
     *plan = (struct cw_packet_plan){.id = (uint8_t)(1 + (chance >> 32) % 255), .seed = chance ^ more};
     plan->slot = (enum cw_slot)(more % 3);
@@ -146,8 +146,8 @@ static ucs_status_t send_zcopy(struct cw_end *end, struct cw_stream *stream, con
         rest -= iov[i].iov_len;
     }
     stream->outstanding++;
-    status = cw_subject.transport->send_zcopy(end->conn, plan->id, header, plan->header_length, iov, plan->iov_count,
-                                              &loan->completion);
+    status = cw_subject.transport->packets->send_zcopy(end->conn, plan->id, header, plan->header_length, iov,
+                                                       plan->iov_count, &loan->completion);
     memset(header, 0xee, sizeof(header));
     memset(iov, 0xee, sizeof(iov));
     if (status != UCS_INPROGRESS) {
@@ -173,11 +173,11 @@ ucs_status_t cw_packet_send(struct cw_end *end, struct cw_stream *stream, const 
     cw_pattern_fill(data, plan->length, plan->seed);
     if (plan->slot == CW_SLOT_SHORT) {
         memcpy(&header, data, sizeof(header));
-        status = transport->send_short(end->conn, plan->id, header, data + sizeof(header),
+        status = transport->packets->send_short(end->conn, plan->id, header, data + sizeof(header),
                                        plan->length - sizeof(header));
     } else {
         state.data = data;
-        status     = transport->send_bcopy(end->conn, plan->id, plan->length, pack, &state);
+        status     = transport->packets->send_bcopy(end->conn, plan->id, plan->length, pack, &state);
         /* a connection that is found broken while the packet is handed to the system may have packed it */
         cw_check(state.calls == (status == UCS_OK) || (state.calls == 1 && status != CW_AGAIN),
                  "a send_bcopy that answers %d called pack %u times", status, state.calls);

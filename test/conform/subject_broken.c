@@ -15,6 +15,8 @@
 enum { EVERY = 97, HELD_MAX = 4096 };
 
 static struct cw_transport broken;
+static struct cw_transport_connect broken_connect;
+static struct cw_transport_packets broken_packets;
 static struct cw_upcalls altered;
 static const struct cw_upcalls *real;
 static struct cw_sim_world *world;
@@ -138,7 +140,7 @@ static ucs_status_t arm(struct cw_iface *iface)
 static void close_conn(struct cw_conn *conn)
 {
     cw_sim_set_fault(world, CW_SIM_RESET, flaw("lose_tail") ? CW_SIM_ALWAYS : 0);
-    cw_sim_transport.close_conn(conn);
+    cw_sim_transport.connect->close_conn(conn);
     cw_sim_set_fault(world, CW_SIM_RESET, 0);
 }
 
@@ -157,8 +159,8 @@ static void batch(struct cw_conn *conn, enum cw_batch what)
 static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)
 {
-    return flaw("overtake") ? cw_sim_transport.send_placed(conn, id, header, iov, iov_count, completion) :
-           cw_sim_transport.send_in_place(conn, id, header, iov, iov_count, completion);
+    return flaw("overtake") ? cw_sim_transport.packets->send_placed(conn, id, header, iov, iov_count, completion) :
+           cw_sim_transport.packets->send_in_place(conn, id, header, iov, iov_count, completion);
 }
 
 static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
@@ -167,12 +169,12 @@ static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_
         return UCS_OK;
     }
     real_pack = pack;
-    return cw_sim_transport.send_bcopy(conn, id, max, flaw("pack_twice") ? pack_twice : pack, arg);
+    return cw_sim_transport.packets->send_bcopy(conn, id, max, flaw("pack_twice") ? pack_twice : pack, arg);
 }
 
 static ucs_status_t flush(struct cw_conn *conn, struct cw_completion *completion)
 {
-    return (flaw("flush_lies") && completion != NULL) ? UCS_OK : cw_sim_transport.flush(conn, completion);
+    return (flaw("flush_lies") && completion != NULL) ? UCS_OK : cw_sim_transport.packets->flush(conn, completion);
 }
 
 static void setup(void)
@@ -183,14 +185,18 @@ static void setup(void)
     knobs.chance[CW_SIM_SHORT] = CW_SIM_ALWAYS / 4;
     world = cw_sim_world_new(1, &knobs);
     held.conn = NULL;
-    broken = cw_sim_transport;
-    broken.open       = open_iface;
-    broken.arm        = arm;
-    broken.close_conn = close_conn;
-    broken.send_bcopy = send_bcopy;
-    broken.flush      = flush;
-    broken.send_in_place = send_in_place;
-    broken.batch         = flaw("batch_loses") ? batch : NULL;
+    broken         = cw_sim_transport;
+    broken_connect = *cw_sim_transport.connect;
+    broken_packets = *cw_sim_transport.packets;
+    broken.open                  = open_iface;
+    broken.arm                   = arm;
+    broken.connect               = &broken_connect;
+    broken.packets               = &broken_packets;
+    broken_connect.close_conn    = close_conn;
+    broken_packets.send_bcopy    = send_bcopy;
+    broken_packets.flush         = flush;
+    broken_packets.send_in_place = send_in_place;
+    broken_packets.batch         = flaw("batch_loses") ? batch : NULL;
 }
 
 static void teardown(void)

@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "connect/connect.h"
+#include "connect/path.h"
 
 static void sum_up(uint8_t *bytes, size_t length)
 {
@@ -24,7 +25,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     ucp_worker_h worker = fuzz_worker("self,shm,tcp");
     struct cw_address address;
-    uint8_t *blob;
+    uint8_t *blob, *told;
+    struct cw_path path;
     size_t length;
 
     if (size < 1 + CW_ADDRESS_HEADER || size > CW_ADDRESS_MAX) {
@@ -34,20 +36,24 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     blob   = malloc(length); /* exactly as long as it says, for the sanitizer */
     fuzz_check(blob != NULL);
     memcpy(blob, data + 1, length);
+    told = blob + CW_ADDRESS_AT_LENGTH;
     if (!(data[0] & 1)) {
-        blob[0] = 0x43; /* magic and version */
-        blob[1] = 0x57;
-        blob[2] = 1;
-        blob[4] = (uint8_t)length;
-        blob[5] = (uint8_t)(length >> 8);
+        blob[0]                     = 0x20;
+        blob[CW_ADDRESS_AT_UID + 8] = 0xff;
+        memcpy(blob + CW_ADDRESS_AT_MAGIC, CW_ADDRESS_MAGIC, 3);
+        told[0] = (uint8_t)length;
+        told[1] = (uint8_t)(length >> 8);
         sum_up(blob, length);
-    } else if ((blob[4] | ((size_t)blob[5] << 8)) > length) {
-        blob[4] = blob[5] = 0; /* the caller promises that all of it can be read */
+    } else if ((told[0] | ((size_t)told[1] << 8)) > length) {
+        told[0] = told[1] = 0; /* the caller promises that all of it can be read */
     }
     if (cw_address_decode(blob, &address) == UCS_OK) {
         fuzz_check(address.length <= length);
         (void)cw_wireup_check(worker, &address);
-        (void)cw_wireup_choose(worker, &address, 0);
+        path.number = 0;
+        while (cw_path_next(worker, &address, path.number, NULL, &path)) {
+            fuzz_check(path.length <= length);
+        }
     }
     free(blob);
     return 0;

@@ -105,11 +105,14 @@ static inline int fuzz_not_ready(struct cw_conn *conn)
 /* Within one process nobody looks at addresses of the peer before copying from there; here they come from anybody. */
 static inline void fuzz_copy_nothing(ucp_ep_h ep)
 {
+    static struct cw_transport_copies copies;
     static struct cw_transport transport;
 
     if (transport.name == NULL) {
-        transport            = *ep->conn->iface->transport;
-        transport.peer_ready = fuzz_not_ready;
+        transport        = *ep->conn->iface->transport;
+        copies           = *transport.copies;
+        copies.ready     = fuzz_not_ready;
+        transport.copies = &copies;
     }
     ep->conn->iface->transport = &transport;
 }

@@ -180,7 +180,7 @@ static void send_next(struct input *input, int placed)
     const struct cw_incoming *incoming;
     struct iovec iov;
 
-    cw_list_for_each(incoming, &ep->partial, struct cw_incoming, link) {
+    cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.partial, struct cw_incoming, link) {
         if (incoming->in_pieces && incoming->number == message % 70) {
             next.offset = htole64(incoming->received + (wrong == 0xff));
         }
@@ -196,9 +196,10 @@ static void send_next(struct input *input, int placed)
 
 static void send_stream(struct input *input)
 {
+    const struct cw_stream *stream    = cw_op_ep(ep)->stream;
     const unsigned wrong              = take(input);
     const size_t length               = (wrong & 0x40) ? ROOM : take(input);
-    struct cw_wire_stream_data header = {.offset = htole64((ep->stream == NULL ? 0 : ep->stream->arrived) +
+    struct cw_wire_stream_data header = {.offset = htole64((stream == NULL ? 0 : stream->arrived) +
                                                            (wrong == 0xff))};
 
     hand_up(CW_PACKET_STREAM_DATA, &header, sizeof(header), length);
@@ -215,8 +216,8 @@ static void use_stream(struct input *input)
     ucs_status_ptr_t result;
     size_t length = 0;
 
-    if (ep->stream != NULL) {
-        ep->stream->sent = ep->stream->arrived; /* it gets the credit of what it did not send itself */
+    if (cw_op_ep(ep)->stream != NULL) { /* it gets the credit of what it did not send itself */
+        cw_op_ep(ep)->stream->sent = cw_op_ep(ep)->stream->arrived;
     }
     if (how & 0x80) {
         (void)ucp_stream_worker_poll(worker, polled, 2, 0);

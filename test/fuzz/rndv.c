@@ -18,6 +18,8 @@ enum { MAX_ROUNDS = 100000, LENGTH = 200, MAX_BYTES = 70000 };
 
 static ucp_worker_h worker;
 static struct cw_transport transport;
+static struct cw_transport_connect connecting;
+static struct cw_transport_packets packets;
 static struct cw_iface iface, *real;
 static uint64_t ids[4];         /* announced send, synchronous send, the last two receives that asked for bytes */
 static struct cw_board boards[CW_BOARDS];
@@ -96,26 +98,31 @@ static struct cw_board *board_of(struct cw_conn *conn, int ours, unsigned index)
 static void close_conn(struct cw_conn *conn)
 {
     conn->iface = real;
-    real->transport->close_conn(conn);
+    real->transport->connect->close_conn(conn);
 }
+
+static const struct cw_transport_copies copies = {
+    .ready = peer_ready, .read = peer_read, .write = peer_write, .board = board_of};
 
 static void divert(ucp_ep_h ep)
 {
     real                    = ep->conn->iface;
     iface                   = *real;
     transport               = *real->transport;
-    transport.close_conn    = close_conn;
-    transport.send_short    = send_short;
-    transport.send_bcopy    = send_bcopy;
-    transport.send_zcopy    = NULL;
-    transport.send_placed   = NULL;
-    transport.peer_ready    = peer_ready;
-    transport.peer_read     = peer_read;
-    transport.peer_write    = peer_write;
-    transport.board         = board_of;
+    connecting              = *transport.connect;
+    connecting.close_conn   = close_conn;
+    packets                 = *transport.packets;
+    packets.send_short      = send_short;
+    packets.send_bcopy      = send_bcopy;
+    packets.send_zcopy      = NULL;
+    packets.send_placed     = NULL;
+    transport.connect       = &connecting;
+    transport.packets       = &packets;
+    transport.copies        = &copies;
     iface.limits.max_zcopy  = 0;
     iface.limits.max_placed = 0;
     iface.transport         = &transport;
+    iface.packets           = &packets;
     ep->conn->iface         = &iface;
     memset(ids, 0, sizeof(ids));
     memset(boards, 0, sizeof(boards));

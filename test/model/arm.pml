@@ -3,15 +3,15 @@
  * Model of going to sleep on a ring in shared memory (WAK-5), for SPIN.
  *
  * A producer fills a ring of CAPACITY places with MESSAGES packets, a consumer empties it. Each sleeps when it cannot
- * go on, on an eventfd of its own: the consumer while the ring is empty, the producer while it is full. The protocol is
- * the same both ways:
+ * go on, on a descriptor of its own: the consumer while the ring is empty, the producer while it is full. The protocol
+ * is the same both ways:
  *
  *      who changes the ring                    who wants to sleep
  *      1. change tail (or head)                1. progress until nothing is left
  *      2. full fence                           2. set the own flag
  *      3. read the other's flag                3. full fence
  *      4. if set: exchange it for 0,           4. look at the ring again: changed? clear the flag, BUSY
- *         and if it was set: signal            5. otherwise sleep until the eventfd is readable
+ *         and if it was set: signal            5. otherwise sleep until the descriptor is readable
  *
  * The property: nobody sleeps for ever while there is something to do. A lost wake-up is a state without successor in
  * which some process has not reached its end; SPIN reports it as an invalid end state.
@@ -43,7 +43,7 @@
 #define BUFFER_MAX 3
 
 byte memory[NUM_ADDRESSES];
-bool readable[2];               /* the eventfds; a signal on a readable one coalesces */
+bool readable[2];               /* the descriptors; a second signal coalesces, or wakes for nothing */
 
 #ifndef SC
 /* The store buffers. */

@@ -20,12 +20,13 @@ FRAGILE = "WARNING: .so is fragile"  # our aliases are such pages on purpose
 
 
 def exported(maps):
-    """Names of functions in the export maps; data objects end in _names or _descs."""
+    """Names of functions in the export maps, without data objects and what a map says is no part of the interface."""
     names = []
     for path in maps:
         with open(path, encoding="utf-8") as file:
-            names += re.findall(r"^\s+(uc\w+);", file.read(), re.MULTILINE)
-    return [name for name in names if not name.endswith(("_names", "_descs"))]
+            interface = file.read().partition("/* No part of the interface")[0]
+        names += re.findall(r"^\s+(uc\w+);", interface, re.MULTILINE)
+    return [name for name in names if not name.endswith(("_names", "_descs", "_opts"))]
 
 
 def read_pages(directory):

@@ -457,14 +457,16 @@ def stopped_process(the_bed):
     """The machine accepts the connection and its process is stopped for longer than the deadline: no error."""
     a, b = cables(the_bed, 2)
     left, right = a.peer(sleeps=True, CONNECT_TIMEOUT="500ms"), b.peer()
-    join(left, right)
-    right.stop()
+    address = right.ask("address")
+    right.stop() # before the endpoint is made, which connects by itself
+    equal(left.ask("connect " + address), "ok", "connect")
     left.tell("send 1 8")
     time.sleep(1.2)
     left.read(0)
     check(not left.lines and left.events == ["ready"], "it failed early: %s %s" % (left.lines, left.events))
     right.go_on()
     ok(left.hear(), "send")
+    equal(right.ask("connect " + left.ask("address")), "ok", "connect")
     talk(left, right)
 
 

@@ -151,12 +151,24 @@ static struct line *line_of(const struct cw_conn *conn)
     cw_town_fail(play.town, "a message arrives on a connection that no endpoint uses");
 }
 
+/* What a worker sent to itself and took back, when it had left already: its id names nothing any more. */
+static int is_dropped(const struct cw_conn *conn, uint64_t wire_id)
+{
+    const struct line *line = line_of(conn);
+
+    return wire_id != 0 && line->from == line->to &&
+           cw_idmap_get(&play.town->people[line->from].worker->ids, wire_id) == NULL;
+}
+
 static void message_arrives(const struct cw_conn *conn, uint64_t tag, uint64_t length, uint64_t wire_id, int announced)
 {
     struct line *line = line_of(conn);
     struct message *message;
     struct receive *receive;
 
+    if (is_dropped(conn, wire_id)) {
+        return;
+    }
     do {
         if (line->arrived == line->sent) {
             cw_town_fail(play.town, "a message arrives that was not sent, or was taken back");
@@ -299,14 +311,16 @@ static void check_sent(const struct message *message)
 static void sent(void *request, ucs_status_t status, void *user_data)
 {
     struct message *message = user_data;
+    const struct line *line = &play.lines[message->line];
 
     (void)request;
     if (message->done++ != 0) {
         cw_town_fail(play.town, "a send completes twice");
     }
     message->status = status;
-    if (play.current_ok && status == UCS_ERR_CANCELED && message->state == UNDER_WAY) {
-        message->state = DROPPED; /* inside the cancel call: it has not left */
+    if (play.current_ok && status == UCS_ERR_CANCELED &&
+        (message->state == UNDER_WAY || (message->state == UNEXPECTED && line->from == line->to))) {
+        message->state = DROPPED; /* inside the cancel call: it has not left, or not the worker */
         totals.dropped_inside++;
     }
     check_sent(message);

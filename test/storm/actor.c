@@ -6,6 +6,7 @@
 #include "actor_ops.h"
 
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -106,13 +107,13 @@ static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
     peer->failed_at = storm_now_s();
 }
 
-bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, int fd)
+bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, int fd, pid_t doomed)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {failed, peer}};
     struct greeting greeting;
-    char bytes[4096];
+    char bytes[4096], keys[2][256];
 
     peer->id = id;
     if (!send_greeting(actor, fd) || !storm_read(fd, &greeting, sizeof(greeting), actor->worker)) {
@@ -122,16 +123,21 @@ bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, in
     if (!storm_read(fd, bytes, greeting.address_length, actor->worker)) {
         return false;
     }
+    for (int i = 0; i < 2; i++) {
+        storm_check(greeting.key_lengths[i] <= sizeof(keys[i]));
+        if (!storm_read(fd, keys[i], greeting.key_lengths[i], actor->worker)) {
+            return false;
+        }
+        peer->addresses[i] = greeting.addresses[i];
+    }
+    if (doomed != 0) {
+        kill(doomed, SIGKILL);
+    }
     params.address = (const ucp_address_t *)bytes;
     storm_check(ucp_ep_create(actor->worker, &params, &peer->ep) == UCS_OK);
     peer->live = true;
     for (int i = 0; i < 2; i++) {
-        storm_check(greeting.key_lengths[i] <= sizeof(bytes));
-        if (!storm_read(fd, bytes, greeting.key_lengths[i], actor->worker)) {
-            return false;
-        }
-        peer->addresses[i] = greeting.addresses[i];
-        storm_check(ucp_ep_rkey_unpack(peer->ep, bytes, &peer->keys[i]) == UCS_OK);
+        storm_check(ucp_ep_rkey_unpack(peer->ep, keys[i], &peer->keys[i]) == UCS_OK);
     }
     return true;
 }

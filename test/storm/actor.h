@@ -105,8 +105,9 @@ void actor_open(struct actor *actor, uint64_t seed, bool sleeps);
 /* Worker and context are destroyed in whatever state. */
 void actor_close(struct actor *actor);
 
-/* Sends address and keys, and reads the peer's; makes the endpoint. false: the other process is gone already. */
-bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, int fd);
+/* Sends address and keys, and reads the peer's; makes the endpoint. false: the other process is gone already. `doomed`:
+ * a process that is killed before the endpoint is made, or 0. */
+bool actor_connect(struct actor *actor, struct actor_peer *peer, uint32_t id, int fd, pid_t doomed);
 /* Messages there and back, short and long, compared. first: who begins. */
 void actor_greet(struct actor *actor, struct actor_peer *peer, bool first);
 

@@ -24,11 +24,14 @@ enum ending {
     LEAVES,         /* the same by exit */
     CLOSED,         /* the survivor closes in flush mode, and then kills */
     FORCED,         /* the same by force */
+    QUIET,          /* killed; neither side has sent anything, and the survivor only waits */
+    GONE,           /* likewise, and before there is an endpoint to it */
     ENDINGS
 };
 
 static const char *const ending_names[ENDINGS] = {
-    "killed", "stopped and killed", "_exit", "exit", "closed, then killed", "closed by force, then killed"};
+    "killed", "stopped and killed", "_exit", "exit", "closed, then killed", "closed by force, then killed",
+    "killed, with nothing sent", "killed before the endpoint was made"};
 
 enum manner { LIVELY, LAZY, DEAF, MANNERS };
 
@@ -90,7 +93,7 @@ static int victim_run(int fd, const char *argument)
     storm_name = "victim";
     storm_seed = seed;
     actor_open(&actor, seed, script.sleeps);
-    if (actor_connect(&actor, &actor.peers[0], script.id, fd)) {
+    if (actor_connect(&actor, &actor.peers[0], script.id, fd, 0)) {
         if (!script.early) {
             actor_greet(&actor, &actor.peers[0], false);
         }
@@ -105,7 +108,12 @@ static int victim_run(int fd, const char *argument)
 
 /* ---- the survivor ---- */
 
-static void victim_start(struct actor *actor, struct victim *victim)
+static bool is_quiet(const struct victim *victim)
+{
+    return victim->ending == QUIET || victim->ending == GONE;
+}
+
+static void victim_start(struct actor *actor, struct victim *victim, bool alone)
 {
     struct script *script = &victim->script;
     char argument[128];
@@ -120,6 +128,13 @@ static void victim_start(struct actor *actor, struct victim *victim)
     }
     if (storm_one_in(&actor->random, 2)) { /* a few kinds only, so that many of these are under way */
         script->kinds = (unsigned)(storm_random(&actor->random) & storm_random(&actor->random));
+    }
+    if (victim->ending == GONE && !alone) {
+        victim->ending = QUIET; /* the other one may not be harmed before its time */
+    }
+    if (is_quiet(victim)) {
+        script->kinds = 0;
+        script->early = 1;
     }
     snprintf(argument, sizeof(argument), "%llu %u %u %d %d %d %d %d", (unsigned long long)script->seed, script->id,
              script->kinds, script->sleeps, script->manner, script->early, script->last_step, script->leaves);
@@ -236,7 +251,7 @@ static void end_victim(struct actor *actor, struct actor_peer *peer, struct vict
     if (victim->ending == STOPPED) {
         kill(victim->child.pid, SIGSTOP);
         chaos(actor, storm_below(&actor->random, 60));
-    } else if (victim->ending >= CLOSED && peer->failures == 0 && peer->ep != NULL) {
+    } else if ((victim->ending == CLOSED || victim->ending == FORCED) && peer->failures == 0 && peer->ep != NULL) {
         (void)actor_close_ep(actor, peer, victim->ending == FORCED, &victim->closing);
         chaos(actor, storm_below(&actor->random, 4));
     }
@@ -348,16 +363,20 @@ static void one_round(struct actor *actor)
     int count = storm_one_in(&actor->random, 4) ? 2 : 1, fds = storm_holds().fds;
 
     for (int i = 0; i < count; i++) {
-        victim_start(actor, &victims[i]);
+        victim_start(actor, &victims[i], count == 1);
     }
     for (int i = 0; i < count; i++) {
-        storm_check(actor_connect(actor, &actor->peers[i], victims[i].script.id, victims[i].child.fd));
+        pid_t first = (victims[i].ending == GONE) ? victims[i].child.pid : 0;
+
+        storm_check(actor_connect(actor, &actor->peers[i], victims[i].script.id, victims[i].child.fd, first));
     }
     for (int i = 0; i < count; i++) {
         if (!victims[i].script.early) {
             actor_greet(actor, &actor->peers[i], true);
         }
-        (void)actor_start(actor, &actor->peers[i], ACTOR_TAG_SEND); /* so that there is a connection to be lost */
+        if (!is_quiet(&victims[i])) { /* else the endpoint has to see to it by itself */
+            (void)actor_start(actor, &actor->peers[i], ACTOR_TAG_SEND);
+        }
     }
     actor->kinds = victims[0].script.kinds;
     chaos(actor, victims[0].script.early ? storm_below(&actor->random, 4) : storm_below(&actor->random, 300));

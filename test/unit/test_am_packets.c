@@ -430,12 +430,12 @@ static void test_pieces_for_a_closed_endpoint(void **state)
     (void)state;
     ep->closed = 1;
     feed_first(KEEPER, 3, CW_AM_AT_ONCE, 1, 3, 10);
-    desc = cw_container_of(ep->partial.next, struct cw_am_desc, in.link);
+    desc = cw_container_of(cw_op_ep(ep)->incoming.partial.next, struct cw_am_desc, in.link);
     assert_int_equal(desc->state, CW_AM_DESC_DISCARDED);
     for (size_t at = 10; at < CW_AM_AT_ONCE; at += 65531) {
         feed_next(1, at, (CW_AM_AT_ONCE - at < 65531) ? CW_AM_AT_ONCE - at : 65531);
     }
-    assert_true(cw_list_empty(&ep->partial));
+    assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
     assert_int_equal(calls, 0);
     assert_int_equal(ep->state, CW_EP_OPEN);
     ep->closed = 0;
@@ -466,7 +466,7 @@ static void test_receive_without_memory(void **state)
     }
     assert_int_equal(ucp_request_check_status(sent), UCS_ERR_NO_MEMORY);
     ucp_request_free(sent);
-    assert_true(cw_list_empty(&ep->receiving));
+    assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.receiving));
 }
 
 #ifdef NDEBUG

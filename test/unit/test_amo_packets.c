@@ -350,7 +350,7 @@ static void test_flood(void **state)
     packet.reply_id = htole64(12345);
     for (unsigned i = 0; i < 10000000 && ep->state == CW_EP_OPEN; i++) {
         feed(CW_PACKET_AMO, &packet, sizeof(packet));
-        assert_true(ep->state != CW_EP_OPEN || ep->rma->serving <= CW_RMA_WINDOW);
+        assert_true(ep->state != CW_EP_OPEN || cw_op_ep(ep)->rma->serving <= CW_RMA_WINDOW);
     }
     is_lost();
 }
@@ -540,9 +540,9 @@ static void test_window(void **state)
     for (unsigned i = 0; i < TIMES; i++) {
         requests[i] = amo(UCP_ATOMIC_OP_ADD, 1, &replies[i], 8, address_of(&words[WORD]));
         assert_true(UCS_PTR_IS_PTR(requests[i]));
-        assert_true(ep->rma->replies <= CW_RMA_WINDOW);
+        assert_true(cw_op_ep(ep)->rma->replies <= CW_RMA_WINDOW);
     }
-    assert_int_equal(ep->rma->replies, CW_RMA_WINDOW);
+    assert_int_equal(cw_op_ep(ep)->rma->replies, CW_RMA_WINDOW);
     for (unsigned i = 0; i < TIMES; i += 2) {
         ucp_request_free(requests[i]);
     }
@@ -554,7 +554,7 @@ static void test_window(void **state)
         }
         assert_true(replies[i] < TIMES && !seen[replies[i]]++);
     }
-    assert_int_equal(ep->rma->replies, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->replies, 0);
     assert_true(words[WORD] == TIMES);
 }
 
@@ -569,10 +569,10 @@ static void test_forced(void **state)
     assert_int_equal(UCS_PTR_STATUS(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]),
                                                       rkey, &param)), UCS_ERR_NO_RESOURCE);
     param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_REPLY_BUFFER;
-    cw_rma_late_add(ep->rma, address_of(words), sizeof(words));
+    cw_rma_late_add(cw_op_ep(ep)->rma, address_of(words), sizeof(words));
     assert_int_equal(UCS_PTR_STATUS(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &operand, 1, address_of(&words[WORD]),
                                                       rkey, &param)), UCS_ERR_NO_RESOURCE);
-    cw_rma_late_remove(ep->rma);
+    cw_rma_late_remove(cw_op_ep(ep)->rma);
     assert_int_equal(flush(), UCS_OK);
     expect_words_except(WORDS);
     assert_true(reply == 7);
@@ -594,7 +594,7 @@ static void test_waits_for_late_gets(void **state)
         rkey->beacon = &rkey->key.token;
         words[WORD]  = 0;
         words[0]     = 0;
-        cw_rma_late_add(ep->rma, address_of(&words[WORD]), 8);
+        cw_rma_late_add(cw_op_ep(ep)->rma, address_of(&words[WORD]), 8);
         assert_int_equal(wait_for(amo(UCP_ATOMIC_OP_ADD, 1, &reply[0], 8, address_of(&words[0]))), UCS_OK);
         assert_true(words[0] == 1);
         request = amo(UCP_ATOMIC_OP_ADD, 1, &reply[1], 8, address_of(&words[WORD]));
@@ -605,7 +605,7 @@ static void test_waits_for_late_gets(void **state)
         }
         assert_true(words[WORD] == 0);
         assert_int_equal(ucp_request_check_status(request), UCS_INPROGRESS);
-        cw_rma_late_remove(ep->rma);
+        cw_rma_late_remove(cw_op_ep(ep)->rma);
         assert_int_equal(wait_for(request), UCS_OK);
         assert_true(reply[1] == 0);
         assert_int_equal(flush(), UCS_OK);
@@ -642,14 +642,14 @@ static void test_waits_for_fence(void **state)
 static void test_late_gets_before_fence(void **state)
 {
     (void)state;
-    cw_rma_late_add(ep->rma, address_of(&words[WORD]), 8);
+    cw_rma_late_add(cw_op_ep(ep)->rma, address_of(&words[WORD]), 8);
     assert_int_equal(ucp_worker_fence(worker), UCS_OK);
     assert_null(amo(UCP_ATOMIC_OP_ADD, 1, NULL, 8, address_of(&words[0])));
     for (unsigned i = 0; i < 100; i++) {
         ucp_worker_progress(worker);
     }
     assert_true(words[0] == background);
-    cw_rma_late_remove(ep->rma);
+    cw_rma_late_remove(cw_op_ep(ep)->rma);
     assert_int_equal(flush(), UCS_OK);
     assert_true(words[0] == background + 1);
 }

@@ -46,9 +46,36 @@ static void shorter(void *to, const void *from, size_t length)
     cw_bytes_copy_short(to, from, length);
 }
 
+static void move(void *to, const void *from, size_t length)
+{
+    cw_bytes_move(to, from, length);
+}
+
+static void moves_between_what_overlaps(void **state)
+{
+    static const size_t lengths[] = {1, 9, 64, 1025, 5000, 20000};
+    static char memory[32768], expected[32768];
+    size_t i, shift, at;
+
+    (void)state;
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        for (shift = 0; shift < 9000; shift = shift * 2 + 1) {
+            for (at = 0; at < sizeof(memory); at++) {
+                memory[at] = expected[at] = (char)(at * 7 + at / 251);
+            }
+            memmove(expected + shift, expected, lengths[i]);
+            cw_bytes_move(memory + shift, memory, lengths[i]);
+            assert_memory_equal(memory, expected, sizeof(memory));
+            memmove(expected, expected + shift, lengths[i]);
+            cw_bytes_move(memory, memory + shift, lengths[i]);
+            assert_memory_equal(memory, expected, sizeof(memory));
+        }
+    }
+}
+
 static void copies_are_the_same_wherever_both_lie(void **state)
 {
-    static void (*const copies[])(void *, const void *, size_t) = {cw_bytes_copy_near, any, bytes, shorter};
+    static void (*const copies[])(void *, const void *, size_t) = {cw_bytes_copy_near, any, bytes, shorter, move};
     static const size_t lengths[] = {0, 1, 7, 8, 63, 64, 65, CW_BYTES_LONG, CW_BYTES_LONG + 1, PAGE - 1, LONGEST};
     static const size_t aheads[]  = {0, 1, 8, 16, 62, 63, 64, 65, 2048, PAGE - 1};
     size_t c, i, k;
@@ -86,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(copies_are_the_same_wherever_both_lie),
         cmocka_unit_test(what_is_near),
+        cmocka_unit_test(moves_between_what_overlaps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -329,6 +329,31 @@ static void test_cfg8_malformed_value_is_an_error(void **state)
     assert_int_equal(child_count("ERROR"), 3);
 }
 
+static void body_cfg8_file(void)
+{
+    struct cw_config *config;
+
+    child_write_file("ucx.conf", "# first\nUCX_SEG_SIZE=big\nUCX_LOG_LEVEL=loud\nUCX_NUM_EPS=-2\n");
+    child_write_file("named.conf", "UCX_TLS=all,tcp\n");
+    child_check(setenv("UCX_NUM_EPS", "-1", 1) == 0);
+    child_check(cw_config_read(NULL, "named.conf", &config) == UCS_ERR_INVALID_PARAM);
+}
+
+/* Where a bad value of a file is to be mended. */
+static void test_cfg8_file_and_line(void **state)
+{
+    (void)state;
+    child_run(body_cfg8_file);
+    assert_int_equal(child_count("ERROR invalid value for UCX_SEG_SIZE: 'big', expected: memory size"), 1);
+    assert_int_equal(child_count("; it stands in './ucx.conf' at line 2\n"), 1);
+    assert_int_equal(child_count("ERROR invalid value for UCX_TLS: 'all,tcp', expected: "), 1);
+    assert_int_equal(child_count("; it stands in 'named.conf' at line 1\n"), 1);
+    assert_int_equal(child_count("ERROR invalid value for UCX_LOG_LEVEL: 'loud', expected: "), 1);
+    assert_int_equal(child_count("; it stands in './ucx.conf' at line 3\n"), 1);
+    assert_int_equal(child_count("ERROR invalid value for UCX_NUM_EPS: '-1', expected: "), 1);
+    assert_int_equal(child_count("it stands in"), 3);
+}
+
 static void body_cfg8_global(void)
 {
     child_check(setenv("UCX_LOG_LEVEL", "loud", 1) == 0 && setenv("UCX_MEM_EVENTS", "perhaps", 1) == 0);
@@ -570,6 +595,43 @@ static void body_ctx9(void)
     refused("PORT_RANGE", "1-65536");
 }
 
+static void body_ctx9_text(void)
+{
+    struct cw_config *config;
+
+    child_check(setenv("UCX_TCP_PORT_RANGE", "99999", 1) == 0);
+    config = read_good(NULL, NULL);
+    child_check(cw_config_validate(config) == UCS_ERR_INVALID_PARAM);
+    cw_config_free(config);
+    child_check(unsetenv("UCX_TCP_PORT_RANGE") == 0);
+    child_write_file("named.conf", "UCX_ALLOC_PRIO=magic\n");
+    config = read_good(NULL, "named.conf");
+    child_check(cw_config_validate(config) == UCS_ERR_INVALID_PARAM);
+    cw_config_free(config);
+}
+
+static void body_ctx9_file(void)
+{
+    struct cw_config *config;
+
+    child_write_file("ucx.conf", "\nUCX_TCP_PORT_RANGE=1-99999\nMPI_UCX_TCP_PORT_RANGE=2-99999\n");
+    config = read_good("MPI", NULL);
+    child_check(cw_config_validate(config) == UCS_ERR_INVALID_PARAM);
+    cw_config_free(config);
+}
+
+/* The value is quoted, and where it stands if that is a file. */
+static void test_ctx9_says_what_was_given(void **state)
+{
+    (void)state;
+    child_run(body_ctx9_text);
+    assert_int_equal(child_count("value for UCX_TCP_PORT_RANGE: '99999', expected: ports between 0 and 65535\n"), 1);
+    assert_int_equal(child_count("invalid value for UCX_ALLOC_PRIO: 'magic', expected: a list of "), 1);
+    child_run(body_ctx9_file);
+    assert_int_equal(child_count("TCP_PORT_RANGE: '2-99999', expected: ports between 0 and 65535; it stands in "
+                                 "'./ucx.conf' at line 3\n"), 1);
+}
+
 static void test_ctx9_values_that_are_refused_at_init(void **state)
 {
     (void)state;
@@ -591,6 +653,7 @@ int main(void)
         cmocka_unit_test(test_cfg6_random_files),
         cmocka_unit_test(test_cfg6_huge_file_is_refused),
         cmocka_unit_test(test_cfg8_malformed_value_is_an_error),
+        cmocka_unit_test(test_cfg8_file_and_line),
         cmocka_unit_test(test_cfg8_malformed_global_falls_back),
         cmocka_unit_test(test_cfg9_globals_are_read_at_the_first_call),
         cmocka_unit_test(test_cfg10_variables_of_absent_transports_have_no_effect),
@@ -600,6 +663,7 @@ int main(void)
         cmocka_unit_test(test_every_setting_is_read_from_the_environment),
         cmocka_unit_test(test_ctx2_clone_is_independent),
         cmocka_unit_test(test_ctx9_values_that_are_refused_at_init),
+        cmocka_unit_test(test_ctx9_says_what_was_given),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -38,8 +38,9 @@ static void test_cfg41_unused_variables_once_with_a_guess(void **state)
     assert_int_equal(child_count("UCX_NO_SUCH_THING"), 1);
     assert_int_equal(child_count("UCX_TSL (maybe: UCX_TLS?)"), 1);
     assert_int_equal(child_count("UCX_RNDV_TRESH (maybe: UCX_RNDV_THRESH?)"), 1);
+    assert_int_equal(child_count("unused in configuration files: UCX_IN_FILE_ONLY in './ucx.conf' at line 1\n"), 1);
     assert_int_equal(child_count("UCX_IN_FILE_ONLY"), 1);
-    assert_int_equal(child_count("; "), 3);
+    assert_int_equal(child_count("; "), 2);
     assert_int_equal(child_count("WARN  (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)\n"), 1);
     assert_int_equal(child_count("NOT_UCX_TSL"), 0);
 }
@@ -79,6 +80,23 @@ static void test_cfg41_singular(void **state)
     (void)state;
     child_run(body_cfg41_one);
     assert_int_equal(child_count("WARN  unused environment variable: UCX_TSL (maybe: UCX_TLS?)\n"), 1);
+}
+
+static void body_cfg41_file(void)
+{
+    child_write_file("ucx.conf", "# mine\n\nUCX_TSL=tcp\nUCX_TLS=all\nUCX_NOTHING=1\n");
+    read_and_warn(NULL, NULL);
+}
+
+/* A name in a file is not called an environment variable, and the line is told. */
+static void test_cfg41_names_in_files(void **state)
+{
+    (void)state;
+    child_run(body_cfg41_file);
+    assert_int_equal(child_count("UCX_TSL in './ucx.conf' at line 3 (maybe: UCX_TLS?); UCX_NOTHING in './ucx.conf' at "
+                                 "line 5\n"), 1);
+    assert_int_equal(child_count("environment variable"), 0);
+    assert_int_equal(child_count("WARN  (set UCX_WARN_UNUSED_ENV_VARS=n to suppress this warning)\n"), 1);
 }
 
 static void body_cfg41_silenced(void)
@@ -238,6 +256,7 @@ int main(void)
         cmocka_unit_test(test_cfg41_unused_variables_once_with_a_guess),
         cmocka_unit_test(test_cfg41_each_prefix_once),
         cmocka_unit_test(test_cfg41_singular),
+        cmocka_unit_test(test_cfg41_names_in_files),
         cmocka_unit_test(test_cfg41_can_be_silenced),
         cmocka_unit_test(test_cfg42_used_variables_at_info),
         cmocka_unit_test(test_cfg7_cfg43_known_names),

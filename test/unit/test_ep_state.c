@@ -17,6 +17,7 @@
 #include "core/ep.h"
 #include "os/clock.h"
 #include "wire/packet.h"
+#include "test_no_op.h"
 
 #define UID 0x1122334455667788u
 
@@ -61,7 +62,10 @@ static void ep_quiesce(struct ucp_ep *ep)
     (void)ep;
 }
 
+
 static const struct cw_worker_handlers handlers = {.ep_connect      = ep_connect,
+                                                   .ep_init         = ep_init,
+                                                   .ep_expects      = ep_expects,
                                                    .ep_quiesce      = ep_quiesce,
                                                    .ep_lost         = ep_lost,
                                                    .ep_user_changed = ep_user_changed};
@@ -80,7 +84,9 @@ static void close_conn(struct cw_conn *conn)
     closes[conn - conns]++;
 }
 
-static const struct cw_transport transport = {.name = "fake", .send_short = send_short, .close_conn = close_conn};
+static const struct cw_transport_connect connecting = {.close_conn = close_conn};
+static const struct cw_transport_packets packets    = {.send_short = send_short};
+static const struct cw_transport transport          = {.name = "fake", .connect = &connecting, .packets = &packets};
 
 static int batches, last_ones; /* of the transport below: those that are open; last packets */
 
@@ -91,8 +97,8 @@ static void batch(struct cw_conn *conn, enum cw_batch what)
     last_ones += what == CW_BATCH_LAST;
 }
 
-static const struct cw_transport batching = {
-    .name = "fake", .send_short = send_short, .close_conn = close_conn, .batch = batch};
+static const struct cw_transport_packets batched = {.send_short = send_short, .batch = batch};
+static const struct cw_transport batching = {.name = "fake", .connect = &connecting, .packets = &batched};
 
 static void on_error(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
@@ -117,7 +123,6 @@ static int set_up(void **state)
     worker->context    = &context;
     worker->handlers   = &handlers;
     worker->uid        = UID + 1;
-    worker->plans_told = ~0u; /* nothing to print without a configuration */
     cw_list_init(&worker->eps);
     cw_list_init(&worker->reap);
     cw_list_init(&worker->owing);
@@ -126,7 +131,7 @@ static int set_up(void **state)
     cw_request_pool_init(&worker->requests, 0);
     worker->redial.fire = cw_ep_redial_waiting;
     assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
-    iface = (struct cw_iface){.transport = &transport};
+    iface = (struct cw_iface){.transport = &transport, .packets = &packets, .told = 1};
     for (i = 0; i < 3; i++) {
         conns[i] = (struct cw_conn){.iface = &iface};
     }
@@ -233,6 +238,7 @@ static struct ucp_ep *ep_batching(void)
     struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_NONE);
 
     iface.transport = &batching;
+    iface.packets   = &batched;
     cw_ep_opened(ep, &conns[0]);
     cw_ep_reap_all(worker);
     return ep;
@@ -291,11 +297,9 @@ static void who_is_not_taken_ends_the_batch_for_all(void **state)
 static void nothing_follows_past_what_is_still_to_be_sent(void **state)
 {
     struct ucp_ep *ep = ep_batching();
-    struct cw_list coming;
 
     (void)state;
-    cw_list_init(&coming);
-    cw_list_add_tail(&ep->receiving, &coming);
+    expects = 1;
     cw_ep_wait(ep, &ep->held, make(ep, "a"));
     cw_ep_wait(ep, &ep->held, make(ep, "b"));
     follow(ep, "c");
@@ -305,7 +309,7 @@ static void nothing_follows_past_what_is_still_to_be_sent(void **state)
     assert_string_equal(order, "c+a+");
     assert_int_equal(batches, 1);
     assert_false(cw_ep_gathers(ep));
-    cw_list_remove(&coming);
+    expects = 0;
     assert_false(cw_ep_gathers(ep));
     cw_ep_reap_all(worker);
     assert_string_equal(order, "c+a+b+");
@@ -323,6 +327,7 @@ static void without_anything_to_wait_for_there_are_no_turns(void **state)
     post(ep, "b");
     post(ep, "c");
     iface.transport = &batching;
+    iface.packets   = &batched;
     bytes_sent      = 1u << 20;
     cw_ep_opened(ep, &conns[0]);
     cw_ep_reap_all(worker);
@@ -386,6 +391,63 @@ static void the_first_operation_connects_and_the_queue_keeps_its_order(void **st
     assert_string_equal(order, "a+b+c+");
     assert_true(cw_ep_ready(ep));
     assert_int_equal(cw_ep_reap_all(worker), 0);
+}
+
+static void close_by_force(struct ucp_ep *ep)
+{
+    assert_null(cw_ep_close(ep, NULL, 1));
+    assert_int_equal(UCS_PTR_STATUS(cw_ep_close(ep, NULL, 1)), UCS_ERR_NOT_CONNECTED);
+}
+
+/* ERR-2: from the next progress on, a few in each round. Not where the peer has dialled meanwhile, nor where the
+ * program has closed it again, nor without error handling. */
+static void who_handles_errors_dials_unasked(void **state)
+{
+    enum { MANY = 40 };
+    struct ucp_ep *eps[MANY];
+    int i;
+
+    (void)state;
+    for (i = 0; i < MANY; i++) {
+        eps[i] = ep_create(i == 0 ? UCP_ERR_HANDLING_MODE_NONE : UCP_ERR_HANDLING_MODE_PEER);
+    }
+    assert_int_equal(connects, 0);
+    cw_ep_opened(eps[2], &conns[1]);
+    assert_null(cw_ep_close(eps[3], NULL, 0));
+    close_by_force(eps[4]);
+    post(eps[MANY - 1], "a");
+    assert_int_equal(connects, 1);
+    cw_ep_reap_all(worker);
+    assert_int_equal(connects, 1 + 16);
+    cw_ep_reap_all(worker);
+    assert_int_equal(connects, 1 + 32);
+    cw_ep_reap_all(worker);
+    assert_int_equal(connects, MANY - 4);
+    assert_int_equal(cw_ep_reap_all(worker), 0);
+    assert_int_equal(eps[0]->state, CW_EP_IDLE);
+    assert_int_equal(eps[2]->state, CW_EP_OPEN);
+    assert_int_equal(errors + closes[1], 0);
+}
+
+/* CLS-4, CLS-19: nothing was posted, so it ends without the peer; CLOSE follows when that has answered. */
+static void a_close_does_not_wait_for_an_unasked_dial(void **state)
+{
+    struct ucp_ep *ep = ep_create(UCP_ERR_HANDLING_MODE_PEER);
+
+    (void)state;
+    cw_ep_reap_all(worker);
+    assert_int_equal(ep->state, CW_EP_DIALING);
+    assert_null(cw_ep_close(ep, &no_param, 0));
+    cw_ep_reap_all(worker);
+    assert_int_equal(closes[0], 0); /* the peer may have an endpoint on it already */
+    cw_ep_opened(ep, &conns[0]);
+    cw_ep_reap_all(worker);
+    assert_int_equal(notices, 1);
+    cw_ep_peer_closed(ep);
+    cw_ep_reap_all(worker);
+    assert_true(cw_list_empty(&worker->eps));
+    assert_int_equal(closes[0], 1);
+    assert_int_equal(errors, 0);
 }
 
 static void what_the_transport_took_is_in_flight(void **state)
@@ -496,12 +558,6 @@ static void who_cannot_connect_fails(void **state)
     cw_ep_reap_all(worker);
     assert_string_equal(order, "a-");
     assert_int_equal(error_status, UCS_ERR_UNREACHABLE);
-}
-
-static void close_by_force(struct ucp_ep *ep)
-{
-    assert_null(cw_ep_close(ep, NULL, 1));
-    assert_int_equal(UCS_PTR_STATUS(cw_ep_close(ep, NULL, 1)), UCS_ERR_NOT_CONNECTED);
 }
 
 static void the_error_callback_may_close_the_endpoint(void **state)
@@ -711,6 +767,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         test(the_first_operation_connects_and_the_queue_keeps_its_order),
+        test(who_handles_errors_dials_unasked),
+        test(a_close_does_not_wait_for_an_unasked_dial),
         test(what_the_transport_took_is_in_flight),
         test(what_is_handed_over_completes_in_progress),
         test(who_is_not_taken_ends_the_batch_for_all),

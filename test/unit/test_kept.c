@@ -427,7 +427,7 @@ static void test_left_streams_beyond_the_bound(void **state)
     (void)state;
     leave_stream(100);
     assert_int_equal(ep->unread, 0);
-    assert_null(ep->stream);
+    assert_null(cw_op_ep(ep)->stream);
     assert_int_equal(cw_op_state(worker)->left, 0);
     ep->user = 1;
 }
@@ -476,10 +476,10 @@ static void test_named_regions_are_bounded(void **state)
         cw_key_encode(&key, packet);
         cw_op_packet(ep->conn, CW_PACKET_REGION, packet, sizeof(packet));
     }
-    fake_transport.peer_ready = NULL;
+    fake_transport.copies = NULL;
     assert_int_equal(ep->state, CW_EP_OPEN);
     for (unsigned i = 0; i < ALL; i++) {
-        assert_int_equal(cw_reach_is_possible(ep, addresses[i], LENGTH), i < MOST);
+        assert_int_equal(cw_reach_is_possible(ep, addresses[i], LENGTH, CW_KEY_WRITE), i < MOST);
     }
     lose_ep();
     for (unsigned i = 0; i < ALL; i++) {
@@ -504,12 +504,12 @@ static void test_helpers_are_bounded(void **state)
     struct cw_list *link;
 
     (void)state;
-    fake_transport.board = no_board;
+    fake_copies.board = no_board;
     for (unsigned i = 0; i < 3 * CW_BOARDS; i++) {
         help.board = htole32(i % CW_BOARDS);
         cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
     }
-    for (link = ep->partial.next; link != &ep->partial; link = link->next) {
+    for (link = cw_op_ep(ep)->incoming.partial.next; link != &cw_op_ep(ep)->incoming.partial; link = link->next) {
         helpers++;
     }
     assert_int_equal(ep->state, CW_EP_OPEN);

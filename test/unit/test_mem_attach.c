@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,7 +17,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +28,7 @@
 
 #include "core/mem.h"
 #include "core/rkey.h"
+#include "os/memory.h"
 
 enum { LENGTH = 3 * 4096 - 100, ROUNDED = 3 * 4096 };
 
@@ -382,6 +386,76 @@ static void other_files_are_left_alone(void **state)
     rmdir(path);
 }
 
+/* In name spaces of its own, where it may mount: 0: the file was not opened, 1: it was, 2: mounting is not allowed. */
+static int look_at_a_strange_file(void)
+{
+    char dir[] = "/tmp/causeway-test-XXXXXX", name[100], event[400];
+    struct cw_memory memory;
+    int fd, watch, opened;
+
+    if (mkdtemp(dir) == NULL) {
+        return 3;
+    }
+    snprintf(name, sizeof(name), "%s/memfd:causeway-memory", dir);
+    opened = (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) ||
+             mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || mount("none", dir, "tmpfs", 0, NULL) != 0;
+    if (opened) {
+        rmdir(dir);
+        return 2;
+    }
+    fd    = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    watch = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, ROUNDED + 4096) != 0 || inotify_add_watch(watch, name, IN_OPEN) < 0 ||
+        umount2(dir, MNT_DETACH) != 0 || rmdir(dir) != 0) { /* its path begins at its own root from now on */
+        return 3;
+    }
+    if (cw_memory_open((uint32_t)getpid(), (uint32_t)fd, ROUNDED, &memory) != UCS_ERR_UNREACHABLE) {
+        return 3;
+    }
+    return read(watch, event, sizeof(event)) > 0;
+}
+
+/* A file of a file system that a peer made (FUSE) lets who opens it, or asks for its size, wait as long as the peer
+ * likes, and can have any name. */
+static void files_of_strange_file_systems_are_left_alone(void **state)
+{
+    pid_t pid  = fork();
+    int status = -1;
+
+    (void)state;
+    if (pid == 0) {
+        _exit(look_at_a_strange_file());
+    }
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+    if (WEXITSTATUS(status) == 2) {
+        print_message("Skipped: the system does not let a process mount anything\n");
+        skip();
+    }
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+/* Such lengths would use up our addresses. */
+static void memory_that_no_machine_has_is_not_mapped(void **state)
+{
+    const int fd      = memfd_create("causeway-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    struct cw_key key = owner.key;
+    uint64_t trailer[3];
+
+    (void)state;
+    key.length = UINT64_C(1) << 45;
+    key.pid    = (uint32_t)getpid();
+    key.fd     = (uint32_t)fd;
+    key.token ^= 1;
+    trailer[0] = key.token;
+    trailer[1] = key.address;
+    trailer[2] = key.rights;
+    assert_int_equal(ftruncate(fd, (off_t)key.length + 4096), 0);
+    assert_int_equal(pwrite(fd, trailer, sizeof(trailer), (off_t)key.length), sizeof(trailer));
+    assert_int_equal(fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+    assert_false(reaches(&key));
+    close(fd);
+}
+
 static void a_dead_owner_is_out_of_reach(void **state)
 {
     (void)state;
@@ -574,6 +648,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(keys_that_do_not_agree_are_not_believed, setup, teardown),
         cmocka_unit_test_setup_teardown(only_sealed_memory_of_ours_is_mapped, setup, teardown),
         cmocka_unit_test_setup_teardown(other_files_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(files_of_strange_file_systems_are_left_alone, setup, teardown),
+        cmocka_unit_test_setup_teardown(memory_that_no_machine_has_is_not_mapped, setup, teardown),
         cmocka_unit_test_setup_teardown(a_dead_owner_is_out_of_reach, setup, teardown),
         cmocka_unit_test_setup_teardown(settings_are_obeyed, setup, teardown),
         cmocka_unit_test_setup_teardown(our_own_memory_is_where_it_is, setup, teardown),

@@ -101,7 +101,7 @@ static void last_piece(uint32_t number)
 
 static void set_trap(void)
 {
-    struct cw_list *link = &ep->receiving;
+    struct cw_list *link = &cw_op_ep(ep)->incoming.receiving;
 
     for (unsigned i = 0; i <= MANY / 2; i++) {
         link = link->next;
@@ -141,7 +141,7 @@ static void test_packets_walk_along_nothing(void **state)
                                       .way        = htole32(CW_WIRE_HELP_PUT)};
 
     (void)state;
-    fake_transport.board = no_board;
+    fake_copies.board = no_board;
     pile_up();
     first_piece(NUMBER, 0);
     last_piece(NUMBER);
@@ -191,9 +191,9 @@ static void test_complete_messages_are_not_in_the_way(void **state)
     for (uint32_t number = 1; number <= SYNCED; number++) {
         first_piece(number, number);
         take_back(number);
-        assert_false(cw_list_empty(&ep->partial));
+        assert_false(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
         last_piece(number);
-        assert_true(cw_list_empty(&ep->partial));
+        assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
     }
     assert_int_equal(ep->state, CW_EP_OPEN);
     assert_int_equal(count_packets(CW_PACKET_RNDV_DONE), 0);

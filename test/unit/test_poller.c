@@ -443,7 +443,7 @@ static void a_program_watches_the_poller_in_its_own_set(void **state)
 
     (void)state;
     assert_true(set >= 0);
-    assert_int_equal(cw_poller_attach(poller, set, &data), UCS_OK);
+    assert_int_equal(cw_poller_attach(poller, set, &data, 0), UCS_OK);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 0);
     assert_int_equal(cw_poller_signal(poller), UCS_OK);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 1);
@@ -456,13 +456,13 @@ static void a_program_watches_the_poller_in_its_own_set(void **state)
     feed(watches[0]);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 1);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 1); /* level triggered there, too */
-    assert_int_equal(cw_poller_attach(poller, set, &data), UCS_ERR_IO_ERROR);
+    assert_int_equal(cw_poller_attach(poller, set, &data, 0), UCS_ERR_IO_ERROR);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 1);
     cw_poller_detach(poller, set);
     assert_int_equal(epoll_wait(set, &event, 1, 0), 0);
     cw_poller_detach(poller, set);
-    assert_int_equal(cw_poller_attach(poller, watches[0]->item.fd, &data), UCS_ERR_IO_ERROR);
-    assert_int_equal(cw_poller_attach(poller, -1, &data), UCS_ERR_IO_ERROR);
+    assert_int_equal(cw_poller_attach(poller, watches[0]->item.fd, &data, 0), UCS_ERR_IO_ERROR);
+    assert_int_equal(cw_poller_attach(poller, -1, &data, 0), UCS_ERR_IO_ERROR);
     close(set);
 }
 

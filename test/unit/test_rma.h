@@ -19,6 +19,7 @@
 #include "op/op.h"
 #include "op/rma.h"
 #include "test_alone.h"
+#include "test_fake.h"
 #include "test_recorder.h"
 
 enum { GUARD = 64, ROOM = 70000, SEND_ID = 4711 };
@@ -30,7 +31,6 @@ static ucp_mem_h memh;
 static ucp_rkey_h rkey;
 static struct cw_iface *real_iface;
 static struct cw_iface fake_iface;
-static struct cw_transport fake_transport;
 static struct cw_protocol_plan fake_plan;
 static uint8_t memory[GUARD + ROOM + GUARD]; /* what the peer may reach begins and ends at the guards */
 static uint8_t local[ROOM];
@@ -90,19 +90,16 @@ static inline void unmap(void)
 /* `placed`: whether the connection can place packets. Announced is what has 500 bytes or more, then. */
 static inline void begin_with(unsigned prot, int placed)
 {
-    ep             = connected();
-    real_iface     = ep->conn->iface;
-    fake_iface     = *real_iface;
-    fake_transport = *real_iface->transport;
-    fake_plan      = *real_iface->plan;
-    fake_transport.send_short    = fake_short;
-    fake_transport.send_bcopy    = fake_bcopy;
-    fake_transport.send_zcopy    = NULL;
-    fake_transport.send_placed   = placed ? fake_placed : NULL;
-    fake_transport.peer_ready    = NULL;
-    fake_transport.peer_read     = NULL;
-    fake_transport.peer_write    = NULL;
-    fake_transport.board         = NULL;
+    ep         = connected();
+    real_iface = ep->conn->iface;
+    fake_iface = *real_iface;
+    fake_plan  = *real_iface->plan;
+    fake_tables(real_iface, &fake_iface);
+    fake_packets.send_short      = fake_short;
+    fake_packets.send_bcopy      = fake_bcopy;
+    fake_packets.send_zcopy      = NULL;
+    fake_packets.send_placed     = placed ? fake_placed : NULL;
+    fake_transport.copies        = NULL;
     fake_plan.zcopy_min          = CW_PLAN_NEVER;
     fake_plan.rndv_min           = 500;
     fake_iface.limits.max_bcopy  = 400;
@@ -110,7 +107,6 @@ static inline void begin_with(unsigned prot, int placed)
     fake_iface.limits.max_placed = placed ? 1000 : 0;
     fake_iface.limits.max_iov    = 4;
     fake_iface.plan              = &fake_plan;
-    fake_iface.transport         = &fake_transport;
     ep->conn->iface              = &fake_iface;
     num_records = 0;
     blocked = keeps = 0;
@@ -141,7 +137,7 @@ static inline void end(int lives)
     }
     progress();
     assert_int_equal(failed, !lives);
-    assert_true(ep->rma == NULL || lives);
+    assert_true(cw_op_ep(ep)->rma == NULL || lives);
     (void)finish(ucp_ep_close_nbx(ep, &force));
     ucp_rkey_destroy(rkey);
     unmap();

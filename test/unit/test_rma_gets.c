@@ -49,7 +49,7 @@ static void test_get_asks_again(void **state)
     for (unsigned i = 1; i < 8; i++) {
         feed_data(word_of(records[i].bytes, 24), 0, 100);
     }
-    assert_int_equal(ep->rma->replies + ep->rma->num_orphans, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_orphans, 0);
     end_ledger(1);
 }
 
@@ -90,7 +90,7 @@ static void test_get_answered(void **state)
     feed_refused(word_of(sent_packet(CW_PACKET_GET), 24), UCS_ERR_INVALID_ADDR);
     assert_int_equal(finish(request), UCS_ERR_INVALID_ADDR);
     assert_int_equal(num_reads, 0);
-    assert_int_equal(ep->rma->replies + ep->rma->num_late + ep->rma->num_quick, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late + cw_op_ep(ep)->rma->num_quick, 0);
     end_ledger(1);
 }
 
@@ -120,7 +120,7 @@ static void test_get_in_parts(void **state)
         assert_int_equal(local[0], (answers[i] == UCS_OK) ? 0xee : 0x11);
         assert_int_equal(local[ROOM - 1], 0xee);
         assert_int_equal(num_reads, 0);
-        assert_int_equal(ep->rma->replies + ep->rma->num_late + ep->rma->num_quick, 0);
+        assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late + cw_op_ep(ep)->rma->num_quick, 0);
         end_ledger(1);
     }
 }

@@ -152,7 +152,7 @@ static void test_close_while_owner_is_away(void **state)
 /* Somebody has the claim and does not let go: nothing is written behind his back, and what he did counts. */
 static void test_claim_stuck(void **state)
 {
-    static const uint64_t held[] = {CW_LEDGER_OWNER, CW_LEDGER_ORIGIN, 4, 1234567, UINT64_MAX};
+    static const uint64_t held[] = {CW_LEDGER_OWNER, CW_LEDGER_ORIGIN, CW_LEDGER_SHUT + 1, 1234567, UINT64_MAX};
     ucs_status_ptr_t flush;
 
     (void)state;
@@ -214,7 +214,7 @@ static void test_forged_counts(void **state)
         wait_long();
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(num_writes, 0);
-        assert_int_equal(ep->rma->counted, 2);
+        assert_int_equal(cw_op_ep(ep)->rma->counted, 2);
         put(200, 3);
         flush         = ucp_ep_flush_nbx(ep, &none);
         board()->done = 3;
@@ -254,7 +254,7 @@ static void test_rescue_refused(void **state)
         put(100, 2);
         write_answer = (i == 0) ? UCS_ERR_REJECTED : UCS_OK;
         if (i == 1) {
-            ep->rma->sent_mark++; /* a posted atomic */
+            cw_op_ep(ep)->rma->sent_mark++; /* a posted atomic */
         } else if (i == 2) {
             memset(slots[1], 0, sizeof(struct cw_wire_put));
         }
@@ -267,9 +267,36 @@ static void test_rescue_refused(void **state)
         assert_true(board()->claim != CW_LEDGER_ORIGIN);
         feed_flushed(UCS_OK);
         assert_int_equal(finish(flush), UCS_OK);
-        assert_int_equal(ep->rma->carried, 2);
+        assert_int_equal(cw_op_ep(ep)->rma->carried, 2);
         end_ledger(1);
     }
+}
+
+/* The owner keeps the claim for good, since we kept it waiting: only it carries out, and is asked. */
+static void test_shut_by_the_owner(void **state)
+{
+    ucs_status_ptr_t flush;
+
+    (void)state;
+    begin_ledger();
+    put(0, 1);
+    board()->claim = CW_LEDGER_SHUT;
+    put(100, 2);
+    assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 2);
+    flush = ucp_ep_flush_nbx(ep, &none);
+    wait_long();
+    assert_true(is_pending(flush));
+    assert_int_equal(num_writes, 0);
+    assert_true(board()->claim == CW_LEDGER_SHUT);
+    assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
+    feed_flushed(UCS_OK);
+    assert_int_equal(finish(flush), UCS_OK);
+    put(200, 3);
+    flush         = ucp_ep_flush_nbx(ep, &none);
+    board()->done = 3; /* in progress it is as fast as ever */
+    assert_int_equal(finish(flush), UCS_OK);
+    assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
+    end_ledger(1);
 }
 
 /* No more wait than there is room for in the log; the rest is queued, and nothing is lost when the owner is away. */
@@ -328,7 +355,7 @@ static void test_owner_carries_out(void **state)
     feed_counted(rkey->key.token, base() - 1, 8);
     check_rest(0, 100);
     assert_true(board()->done == ((UINT64_C(3) << 32) | 5));
-    assert_int_equal(ep->rma->refused, UCS_ERR_INVALID_ADDR);
+    assert_int_equal(cw_op_ep(ep)->rma->refused, UCS_ERR_INVALID_ADDR);
     end_ledger(1);
 }
 
@@ -392,14 +419,136 @@ static void test_owner_does_not_wait_for_the_dead(void **state)
     begin_owner();
     board()->claim           = CW_LEDGER_ORIGIN;
     step_ns                  = 0; /* no time passes */
-    fake_transport.peer_gone = fake_gone;
-    looks_until_gone         = 5;
+    fake_copies.gone = fake_gone;
+    looks_until_gone = 5;
     feed_counted(rkey->key.token, base(), 10);
     assert_int_equal(looks_until_gone, 0);
     assert_int_equal(ep->status, UCS_ERR_CONNECTION_RESET);
     check_rest(0, 0);
     end_ledger(0);
-    fake_transport.peer_gone = NULL;
+    fake_copies.gone = NULL;
+}
+
+static uint64_t waited_ns;      /* what the transport was told */
+static uint64_t excused_ns;     /* so much of it is excused */
+static unsigned looks_until_free;
+
+static int fake_excused(struct cw_conn *conn, uint64_t ns)
+{
+    (void)conn;
+    waited_ns += ns;
+    return waited_ns <= excused_ns;
+}
+
+/* The origin holds the claim for so many looks. */
+static int frees_the_claim(struct cw_conn *conn)
+{
+    (void)conn;
+    assert_true(looks_until_free > 0);
+    if (--looks_until_free == 0) {
+        board()->claim = CW_LEDGER_FREE;
+    }
+    return 0;
+}
+
+static void begin_patient_owner(uint64_t excused)
+{
+    begin_owner();
+    waited_ns           = 0;
+    excused_ns          = excused;
+    fake_copies.gone    = frees_the_claim;
+    fake_copies.excused = fake_excused;
+}
+
+static void end_patient_owner(int lives)
+{
+    fake_copies.gone    = NULL;
+    fake_copies.excused = NULL;
+    end_ledger(lives);
+}
+
+/* An origin that holds the claim again and again does so until it is not excused any more. Then the owner takes the
+ * claim for good and waits for nobody, whatever stands there. */
+static void test_owner_shuts_the_ledger(void **state)
+{
+    static const uint64_t held[] = {CW_LEDGER_ORIGIN, CW_LEDGER_FREE, CW_LEDGER_AWAY, 5, UINT64_MAX};
+    uint64_t before, packets;
+
+    (void)state;
+    begin_patient_owner(100000000);
+    for (packets = 0; board()->claim == CW_LEDGER_FREE; packets++) {
+        assert_true(waited_ns <= 100000000);
+        board()->claim   = CW_LEDGER_ORIGIN;
+        looks_until_free = 10;
+        step_ns          = 1000000;
+        feed_counted(rkey->key.token, base() + packets, 1);
+        assert_int_equal(looks_until_free, 0);
+        assert_int_equal(ep->state, CW_EP_OPEN);
+    }
+    assert_true(board()->claim == CW_LEDGER_SHUT);
+    assert_in_range(packets, 8, 12);
+    before  = waited_ns;
+    step_ns = UINT64_C(10000000000); /* it would be given up at once */
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
+        board()->claim = held[i];
+        feed_counted(rkey->key.token, base() + packets++, 1);
+        feed_counted(rkey->key.token, base() + packets++, 1);
+        assert_true(board()->done == packets);
+    }
+    assert_true(waited_ns == before);
+    check_rest(0, packets);
+    for (size_t i = 0; i < packets; i++) {
+        assert_int_equal(memory[GUARD + i], 0xee);
+    }
+    end_patient_owner(1);
+}
+
+/* Very short ones, too: each of them ends before the clock is looked at. */
+static void test_short_holds_add_up(void **state)
+{
+    (void)state;
+    begin_patient_owner(100000000);
+    step_ns = 20000;
+    for (unsigned i = 0; board()->claim == CW_LEDGER_FREE; i++) {
+        assert_true(i < 6000);
+        board()->claim   = CW_LEDGER_ORIGIN;
+        looks_until_free = 1;
+        feed_counted(rkey->key.token, base() + i, 1);
+    }
+    assert_true(board()->claim == CW_LEDGER_SHUT);
+    end_patient_owner(1);
+}
+
+/* One that was not excused on another connection gets no claim on this one; if it has taken it before its first packet
+ * is looked at, the connection ends without a wait. */
+static void test_no_ledger_for_the_distrusted(void **state)
+{
+    static const uint64_t held[] = {CW_LEDGER_FREE, CW_LEDGER_AWAY, CW_LEDGER_ORIGIN, 1234};
+    struct cw_conn *loop;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
+        begin_patient_owner(0);
+        waited_ns                      = 1;
+        looks_until_free               = 1000;
+        step_ns                        = 0; /* no time passes */
+        cw_op_ep(ep)->rma->owner_board = NULL;
+        loop                           = ep->loop_conn;
+        ep->loop_conn                  = NULL;
+        board()->claim                 = held[i];
+        feed_counted(rkey->key.token, base(), 10);
+        ep->loop_conn = loop;
+        if (i < 2) {
+            assert_true(board()->claim == CW_LEDGER_SHUT);
+            assert_true(board()->done == 1);
+            check_rest(0, 10);
+        } else {
+            assert_int_equal(ep->status, UCS_ERR_ENDPOINT_TIMEOUT);
+            assert_int_equal(looks_until_free, 999);
+            check_rest(0, 0);
+        }
+        end_patient_owner(i < 2);
+    }
 }
 
 static void test_cut_short(void **state)
@@ -413,7 +562,7 @@ static void test_cut_short(void **state)
         end_ledger(0);
     }
     begin_ledger(); /* over a connection that has no such thing */
-    fake_transport.board = NULL;
+    fake_transport.copies = NULL;
     feed_counted(rkey->key.token, base(), 10);
     check_rest(0, 0);
     end_ledger(0);
@@ -432,12 +581,16 @@ int main(void)
         cmocka_unit_test(test_forged_counts),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_rescue_refused),
+        cmocka_unit_test(test_shut_by_the_owner),
         cmocka_unit_test(test_full_log),
         cmocka_unit_test(test_owner_carries_out),
         cmocka_unit_test(test_owner_passes_over),
         cmocka_unit_test(test_owner_with_forged_counts),
         cmocka_unit_test(test_owner_does_not_wait_for_ever),
         cmocka_unit_test(test_owner_does_not_wait_for_the_dead),
+        cmocka_unit_test(test_owner_shuts_the_ledger),
+        cmocka_unit_test(test_short_holds_add_up),
+        cmocka_unit_test(test_no_ledger_for_the_distrusted),
         cmocka_unit_test(test_cut_short),
     };
 

@@ -109,12 +109,11 @@ static inline void begin_ledger(void)
     write_answer  = UCS_OK;
     is_near       = 1;
     step_ns       = 100;
-    rkey->key.beacon          = 0x1000;
-    fake_transport.send_bcopy = keeping_bcopy;
-    fake_transport.peer_ready = fake_ready;
-    fake_transport.peer_read  = fake_read;
-    fake_transport.peer_write = fake_write;
-    fake_transport.board      = fake_board;
+    rkey->key.beacon        = 0x1000;
+    fake_packets.send_bcopy = keeping_bcopy;
+    fake_transport.copies   = &fake_copies;
+    fake_copies = (struct cw_transport_copies){
+        .ready = fake_ready, .read = fake_read, .write = fake_write, .board = fake_board};
 }
 
 /* As owner of memory, with the boards that the origin hands out. */
@@ -122,7 +121,7 @@ static inline void begin_owner(void)
 {
     begin_ledger();
     assert_non_null(cw_rma_get(ep));
-    ep->rma->owner_board = board();
+    cw_op_ep(ep)->rma->owner_board = board();
 }
 
 /* No copies any more, so that the end of a test goes as in other programs. */

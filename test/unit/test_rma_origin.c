@@ -109,7 +109,7 @@ static void test_announced_put_ends(void **state)
         }
         assert_int_equal(finish(put), UCS_OK);
         assert_int_equal(finish(flush), UCS_OK);
-        assert_int_equal(ep->rma->replies + ep->rma->async_puts, 0);
+        assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->async_puts, 0);
         feed_done(id, UCS_OK); /* twice */
         end(0);
     }
@@ -182,7 +182,7 @@ static void test_get_answers(void **state)
     id = ask(&get, 1000);
     feed_refused(id, UCS_ERR_INVALID_PARAM);
     assert_int_equal(finish(get), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(ep->rma->replies + ep->rma->num_late, 0);
+    assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late, 0);
     check_local(0);
     end(1);
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]) + 3; i++) {
@@ -222,7 +222,7 @@ static void test_operations_that_are_collected(void **state)
     (void)state;
     begin();
     open_batches         = 0;
-    fake_transport.batch = batch;
+    fake_packets.batch = batch;
     progress();
     for (int i = 0; i < 2; i++) {
         gets[i] = ucp_get_nbx(ep, local, 8, base(), rkey, &none);

@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "test_alone.h"
+#include "test_fake.h"
 
 #include "base/log.h"
 #include "core/ep.h"
@@ -37,7 +38,6 @@ static ucp_worker_h worker;
 static ucp_ep_h ep;
 static struct cw_iface *real_iface;
 static struct cw_iface fake_iface;
-static struct cw_transport fake_transport;
 static struct record records[MAX_RECORDS];
 static unsigned num_records, num_lines, failures;
 
@@ -141,18 +141,14 @@ static void begin(void)
     ep             = connected();
     real_iface     = ep->conn->iface;
     fake_iface     = *real_iface;
-    fake_transport = *real_iface->transport;
-    fake_transport.send_short  = fake_short;
-    fake_transport.send_bcopy  = fake_bcopy;
-    fake_transport.send_zcopy  = NULL;
-    fake_transport.send_placed = NULL;
-    fake_transport.peer_ready  = NULL;
-    fake_transport.peer_read   = NULL;
-    fake_transport.peer_write  = NULL;
-    fake_transport.board       = NULL;
+    fake_tables(real_iface, &fake_iface);
+    fake_packets.send_short  = fake_short;
+    fake_packets.send_bcopy  = fake_bcopy;
+    fake_packets.send_zcopy  = NULL;
+    fake_packets.send_placed = NULL;
+    fake_transport.copies    = NULL;
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_placed = 0;
-    fake_iface.transport = &fake_transport;
     ep->conn->iface      = &fake_iface;
     num_records = num_lines = failures = 0;
 }

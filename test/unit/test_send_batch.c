@@ -48,10 +48,10 @@ static int set_up(void **state)
     ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                                                     .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
     put_under(ep);
-    fake_transport.send_short   = look_short;
-    fake_transport.send_bcopy   = look_bcopy;
-    fake_transport.send_zcopy   = NULL;
-    fake_transport.batch        = batch;
+    fake_packets.send_short   = look_short;
+    fake_packets.send_bcopy   = look_bcopy;
+    fake_packets.send_zcopy   = NULL;
+    fake_packets.batch        = batch;
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_bcopy = 2 * EAGER;
     num_sends = 0;
@@ -111,7 +111,7 @@ static void test_announcements_wait_for_progress(void **state)
 static void test_announcements_without_batches(void **state)
 {
     (void)state;
-    fake_transport.batch = NULL;
+    fake_packets.batch = NULL;
     for (unsigned i = 1; i <= 3; i++) {
         post(ANNOUNCED);
         assert_int_equal(count_packets(CW_PACKET_TAG_RTS), i);

@@ -62,7 +62,7 @@ static inline void side_dial(struct side *from, struct side *to, void *user, str
     char address[64];
     const size_t length = cw_shm_transport.address(to->iface, address, sizeof(address));
 
-    assert_int_equal(cw_shm_transport.dial(from->iface, address, length, "hello", 5, user, conn_p), UCS_OK);
+    assert_int_equal(cw_shm_transport.connect->dial(from->iface, address, length, "hello", 5, user, conn_p), UCS_OK);
 }
 
 #endif

@@ -281,7 +281,7 @@ static void net_free(struct net *net)
 
 static int has_claims(ucp_ep_h ep)
 {
-    const struct cw_producer *producer = ep->conn->iface->transport->cells(ep->conn);
+    const struct cw_producer *producer = ep->conn->iface->transport->fastpath->cells(ep->conn);
 
     return producer->claim != producer->claim_end;
 }

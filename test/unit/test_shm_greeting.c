@@ -7,15 +7,40 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "os/unix_socket.h"
 
 static struct side dialler, acceptor;
 static struct cw_conn *dialled, *accepted;
 static ucs_status_t opened;
-static uint64_t late; /* so many looks for a message find nothing */
+static ucs_status_t ended; /* the accepted one */
+static uint64_t late;      /* so many looks for a message find nothing */
+static int refused;        /* error number with which no message can be sent; 0: it can */
+static unsigned lines;
+static size_t beside;      /* bytes of descriptors that were sent */
 
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags);
+ssize_t __real_sendmsg(int fd, const struct msghdr *message, int flags);
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags);
+
+ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    beside += message->msg_controllen;
+    if (refused == 0) {
+        return __real_sendmsg(fd, message, flags);
+    }
+    errno = refused;
+    return -1;
+}
+
+static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level,
+                       const char *format, va_list args)
+{
+    (void)file, (void)line, (void)function, (void)format, (void)args;
+    lines += level <= CW_LOG_WARN;
+    return 0;
+}
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
 {
@@ -48,7 +73,9 @@ static void on_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
 
 static void on_closed(struct cw_conn *conn, ucs_status_t status)
 {
-    fail_msg("connection %p ended: %d", (void *)conn, status);
+    assert_ptr_equal(conn, accepted);
+    assert_int_not_equal(status, UCS_OK);
+    ended = status;
 }
 
 static const struct cw_upcalls upcalls = {.accept = on_accept, .opened = on_opened, .closed = on_closed};
@@ -57,8 +84,12 @@ static int begin(void **state)
 {
     (void)state;
     late     = 0;
+    refused  = 0;
+    lines    = 0;
     accepted = dialled = NULL;
     opened   = UCS_INPROGRESS;
+    ended    = UCS_OK;
+    cw_log_set_interceptor(count_lines);
     side_open(&dialler, 8256, 64, 0, &upcalls, NULL);
     side_open(&acceptor, 8256, 64, 0, &upcalls, NULL);
     return 0;
@@ -68,13 +99,14 @@ static int end(void **state)
 {
     (void)state;
     if (dialled != NULL) {
-        cw_shm_transport.close_conn(dialled);
+        cw_shm_transport.connect->close_conn(dialled);
     }
     if (accepted != NULL) {
-        cw_shm_transport.close_conn(accepted);
+        cw_shm_transport.connect->close_conn(accepted);
     }
     side_close(&dialler);
     side_close(&acceptor);
+    cw_log_set_interceptor(NULL);
     return 0;
 }
 
@@ -123,7 +155,7 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
     for (looks = 0; looks < 3; looks++) {
         fd   = connect_as_stranger();
         late = looks;
-        assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), NULL, 0), UCS_OK);
+        assert_int_equal(cw_unix_send(fd, nonsense, sizeof(nonsense), -1), UCS_OK);
         cw_poller_dispatch(acceptor.poller);
         cw_fd_close(fd);
         cw_poller_dispatch(acceptor.poller);
@@ -141,12 +173,66 @@ static void who_greets_wrongly_or_goes_meanwhile_is_dropped(void **state)
     assert_non_null(accepted);
 }
 
+/* ERR-1: the core of the acceptor has the connection already, and the peer waits for an answer that never comes. */
+static void who_cannot_be_answered_is_told_of_on_both_sides(void **state)
+{
+    (void)state;
+    side_dial(&dialler, &acceptor, NULL, &dialled);
+    refused = ETOOMANYREFS;
+    cw_poller_dispatch(acceptor.poller);
+    refused = 0;
+    assert_non_null(accepted);
+    assert_int_equal(ended, UCS_ERR_NO_RESOURCE);
+    assert_true(lines > 0);
+    lines = 0;
+    cw_poller_dispatch(dialler.poller);
+    assert_int_equal(opened, UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(lines, 1);
+}
+
+static void a_dial_whose_memory_cannot_be_sent_fails_at_once(void **state)
+{
+    char address[64];
+    const size_t length = cw_shm_transport.address(acceptor.iface, address, sizeof(address));
+
+    (void)state;
+    refused = ETOOMANYREFS;
+    assert_int_equal(cw_shm_transport.connect->dial(dialler.iface, address, length, "hello", 5, NULL, &dialled),
+                     UCS_ERR_NO_RESOURCE);
+    assert_null(dialled);
+    assert_int_equal(lines, 1);
+}
+
+/* Nothing but the memory: what a peer shares it can make block, and it needs room in both processes. */
+static void no_descriptor_comes_back(void **state)
+{
+    const struct shm_conn *conn;
+
+    (void)state;
+    side_close(&acceptor);
+    side_open(&acceptor, 8256, 64, 1, &upcalls, NULL);
+    side_dial(&dialler, &acceptor, NULL, &dialled);
+    assert_true(beside > 0);
+    beside = 0;
+    cw_poller_dispatch(acceptor.poller);
+    cw_poller_dispatch(dialler.poller);
+    assert_int_equal(opened, UCS_OK);
+    assert_int_equal(beside, 0);
+    conn = cw_container_of(dialled, struct shm_conn, super);
+    assert_true(conn->peer_sleeps);
+    assert_false(cw_container_of(accepted, struct shm_conn, super)->peer_sleeps);
+    assert_int_equal(lines, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_greeting_that_comes_soon_is_taken_with_the_connection, begin, end),
         cmocka_unit_test_setup_teardown(a_greeting_that_comes_late_is_not_waited_for, begin, end),
         cmocka_unit_test_setup_teardown(who_greets_wrongly_or_goes_meanwhile_is_dropped, begin, end),
+        cmocka_unit_test_setup_teardown(who_cannot_be_answered_is_told_of_on_both_sides, begin, end),
+        cmocka_unit_test_setup_teardown(a_dial_whose_memory_cannot_be_sent_fails_at_once, begin, end),
+        cmocka_unit_test_setup_teardown(no_descriptor_comes_back, begin, end),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -129,7 +129,7 @@ static void node_free(struct node *node)
     unsigned i;
 
     for (i = 0; i < node->num_conns; i++) {
-        cw_shm_transport.close_conn(node->conns[i]);
+        cw_shm_transport.connect->close_conn(node->conns[i]);
     }
     side_close(&node->side);
 }
@@ -157,7 +157,7 @@ static ucs_status_t say(struct node *from, unsigned i)
     const uint64_t zeros[64] = {0};
     ucs_status_t status;
 
-    status = cw_shm_transport.send_short(from->conns[i], 1, from->sent[i], zeros, (from->sent[i] % 3) * 8);
+    status = cw_shm_transport.packets->send_short(from->conns[i], 1, from->sent[i], zeros, (from->sent[i] % 3) * 8);
     from->sent[i] += status == UCS_OK;
     return status;
 }
@@ -257,12 +257,12 @@ static void the_end_of_an_idle_one_is_noticed(void **state)
     meet(MANY, 0);
     rest();
     assert_int_equal(say(&far, MANY - 1), UCS_OK);
-    cw_shm_transport.close_conn(far.conns[--far.num_conns]);
+    cw_shm_transport.connect->close_conn(far.conns[--far.num_conns]);
     both_progress();
     both_progress();
     assert_int_equal(hub.received[MANY - 1], 1); /* what it had to say came before */
     assert_int_equal(hub.num_closed, 1);
-    cw_shm_transport.close_conn(hub.conns[--hub.num_conns]);
+    cw_shm_transport.connect->close_conn(hub.conns[--hub.num_conns]);
     rest();
     assert_int_equal(say(&far, 0), UCS_OK);
     both_progress();

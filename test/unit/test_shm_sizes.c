@@ -75,7 +75,7 @@ static void node_new(struct node *node, size_t segment)
 static void node_free(struct node *node)
 {
     if (node->conn != NULL) {
-        cw_shm_transport.close_conn(node->conn);
+        cw_shm_transport.connect->close_conn(node->conn);
     }
     side_close(&node->side);
 }
@@ -94,7 +94,8 @@ static void send_greatest(struct node *from, struct node *to)
 
     for (i = 0; i < 40; i++) {
         length = max - i;
-        for (rounds = 0; cw_shm_transport.send_bcopy(from->conn, 1, length, pack_pattern, NULL) != UCS_OK; rounds++) {
+        for (rounds = 0; cw_shm_transport.packets->send_bcopy(from->conn, 1, length, pack_pattern, NULL) != UCS_OK;
+             rounds++) {
             assert_true(rounds < 100);
             both_progress(from, to);
         }

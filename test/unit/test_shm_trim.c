@@ -85,7 +85,7 @@ static void node_new(struct node *node)
 
 static void node_free(struct node *node)
 {
-    cw_shm_transport.close_conn(node->conn);
+    cw_shm_transport.connect->close_conn(node->conn);
     side_close(&node->side);
 }
 
@@ -112,7 +112,8 @@ static void talk(struct node *from, struct node *to, unsigned count)
 
     for (i = 0; i < count; i++) {
         length = (from->sent % 3 == 0) ? 8 : 9 + (size_t)(from->sent * 7919 % (most - 9));
-        for (rounds = 0; cw_shm_transport.send_bcopy(from->conn, 1, length, pack, &from->sent) != UCS_OK; rounds++) {
+        for (rounds = 0; cw_shm_transport.packets->send_bcopy(from->conn, 1, length, pack, &from->sent) != UCS_OK;
+             rounds++) {
             assert_true(rounds < 100);
             both_progress(from, to);
         }
@@ -277,7 +278,7 @@ static void wide_areas_are_few(void **state)
     assert_false(conn_of(a)->is_wide);
     talk(a, b, 2000);
     assert_true(conn_of(a)->is_wide);
-    cw_shm_transport.close_conn(a->conn);
+    cw_shm_transport.connect->close_conn(a->conn);
     assert_int_equal(iface->num_wide, 15);
     side_close(&a->side);
     node_free(b);
@@ -302,15 +303,15 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
     }
     for (i = 0; i < 11; i++) {
         assert_int_equal(a->conn->eager_end, 0);
-        cw_shm_transport.grow(a->conn, length);
-        cw_shm_transport.grow(a->conn, SIZE_MAX); /* too long in any case */
+        cw_shm_transport.packets->grow(a->conn, length);
+        cw_shm_transport.packets->grow(a->conn, SIZE_MAX); /* too long in any case */
     }
     assert_true(conn_of(a)->is_wide);
     assert_true(a->conn->eager_end > length);
     for (i = 0; i < 4; i++) { /* short waits, then long ones: of a peer that begins later, and once more */
         do {
             number = a->sent++;
-        } while (cw_shm_transport.send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
+        } while (cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
         a->sent--;
         now_ns += (i < 2) ? 1000 : SECOND / 100;
         for (number = 0; number < 100; number++) {
@@ -319,16 +320,16 @@ static void long_messages_come_in_when_the_peer_keeps_up(void **state)
         assert_int_equal(b->received, a->sent);
         assert_true((a->conn->eager_end > 0) == (i < 3));
     }
-    cw_shm_transport.grow(a->conn, length);
+    cw_shm_transport.packets->grow(a->conn, length);
     assert_int_equal(a->conn->eager_end, 0);
     now_ns += SECOND;
-    cw_shm_transport.grow(a->conn, length);
+    cw_shm_transport.packets->grow(a->conn, length);
     assert_true(a->conn->eager_end > length);
     shm_conn_of(a->conn)->stalled -= UINT64_C(1) << 30; /* as if so much had gone through: one long wait is no rule */
     for (i = 0; i < 2; i++) {
         do {
             number = a->sent++;
-        } while (cw_shm_transport.send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
+        } while (cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number) == UCS_OK);
         a->sent--;
         now_ns += SECOND / 100;
         for (number = 0; number < 100; number++) {
@@ -380,7 +381,7 @@ static void unread_packets_stay(void **state)
     talk(a, b, 500);
     for (i = 0; i < 20; i++) {
         number = a->sent++;
-        assert_int_equal(cw_shm_transport.send_bcopy(a->conn, 1, 1000, pack, &number), UCS_OK);
+        assert_int_equal(cw_shm_transport.packets->send_bcopy(a->conn, 1, 1000, pack, &number), UCS_OK);
     }
     for (i = 0; i < 10; i++) {
         now_ns += SECOND;

@@ -160,7 +160,8 @@ static struct cw_sim_world *begin(uint64_t seed)
         assert_int_equal(cw_sim_transport.open(&params, &sides[i].iface), UCS_OK);
     }
     length = cw_sim_transport.address(sides[1].iface, address, sizeof(address));
-    assert_int_equal(cw_sim_transport.dial(sides[0].iface, address, length, "", 0, &sides[0], &sides[0].conn), UCS_OK);
+    assert_int_equal(cw_sim_transport.connect->dial(sides[0].iface, address, length, "", 0, &sides[0], &sides[0].conn),
+                     UCS_OK);
     while (!sides[0].opened) {
         progress();
     }
@@ -170,7 +171,7 @@ static struct cw_sim_world *begin(uint64_t seed)
 static void end_side(struct side *side)
 {
     if (side->conn != NULL) {
-        cw_sim_transport.close_conn(side->conn);
+        cw_sim_transport.connect->close_conn(side->conn);
         side->conn = NULL;
     }
     if (side->iface != NULL) {
@@ -205,7 +206,7 @@ static int send_one(unsigned number)
 
     completions[number].done = on_done;
     outstanding++;
-    while ((status = cw_sim_transport.send_placed(sides[0].conn, (uint8_t)(10 + number), header, &iov, 1,
+    while ((status = cw_sim_transport.packets->send_placed(sides[0].conn, (uint8_t)(10 + number), header, &iov, 1,
                                                   &completions[number])) == CW_AGAIN) {
         progress();
     }
@@ -213,7 +214,7 @@ static int send_one(unsigned number)
     if (status < 0) {
         return 0;
     }
-    while ((status = cw_sim_transport.send_short(sides[0].conn, 200, 1, NULL, 0)) == CW_AGAIN) {
+    while ((status = cw_sim_transport.packets->send_short(sides[0].conn, 200, 1, NULL, 0)) == CW_AGAIN) {
         progress();
     }
     return status == UCS_OK;
@@ -277,7 +278,7 @@ static void nothing_is_written_after_the_end(void **state)
         for (number = 0; number < 10; number++) {
             assert_true(send_one(number));
         }
-        cw_sim_transport.close_conn(sides[1].conn);
+        cw_sim_transport.connect->close_conn(sides[1].conn);
         sides[1].conn = NULL;
         memset(dest, 0x11, sizeof(dest));
         num_placed = 0;

@@ -123,7 +123,7 @@ static void fill_window(void)
         feed(CW_PACKET_STREAM_DATA, offset, 8 + 65536);
         assert_int_equal(ep->state, CW_EP_OPEN);
     }
-    assert_int_equal(ep->stream->unread, CW_STREAM_WINDOW);
+    assert_int_equal(cw_op_ep(ep)->stream->unread, CW_STREAM_WINDOW);
 }
 
 static void test_beyond_the_window(void **state)
@@ -140,7 +140,7 @@ static void test_beyond_a_moved_window(void **state)
 
     (void)state;
     fill_window();
-    ep->stream->sent = CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
+    cw_op_ep(ep)->stream->sent = CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
     assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
     assert_int_equal(length, sizeof(in));
     feed(CW_PACKET_STREAM_DATA, CW_STREAM_WINDOW, 8 + sizeof(in));
@@ -165,19 +165,19 @@ static void test_flood_of_single_bytes(void **state)
         packet[8] = (uint8_t)(offset * 7);
         cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, sizeof(packet));
     }
-    for (segment = ep->stream->first; segment != NULL; segment = segment->next) {
+    for (segment = cw_op_ep(ep)->stream->first; segment != NULL; segment = segment->next) {
         segments++;
         memory += sizeof(*segment) + ((segment->size > 0) ? segment->size : segment->length);
     }
-    assert_int_equal(ep->stream->segments, segments);
+    assert_int_equal(cw_op_ep(ep)->stream->segments, segments);
     assert_in_range(memory, BYTES, 3 * BYTES + BYTES / 8);
-    ep->stream->sent = BYTES; /* it gets the credit of what it did not send itself */
+    cw_op_ep(ep)->stream->sent = BYTES; /* it gets the credit of what it did not send itself */
     assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
     assert_int_equal(length, BYTES);
     for (size_t i = 0; i < BYTES; i++) {
         assert_int_equal(in[i], (unsigned char)(i * 7));
     }
-    assert_int_equal(ep->stream->segments, 0);
+    assert_int_equal(cw_op_ep(ep)->stream->segments, 0);
 }
 
 /* Reading needs no memory, however the bytes lie and wherever a receive ends; to hand packets out does. */
@@ -201,7 +201,7 @@ static void test_read_without_memory(void **state)
         cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, 8 + size);
         offset += size;
     }
-    ep->stream->sent = offset; /* it gets the credit of what it did not send itself */
+    cw_op_ep(ep)->stream->sent = offset; /* it gets the credit of what it did not send itself */
     no_memory        = 1;
     for (i = 0; at < offset; i++) {
         const size_t element      = (offset - at < 1000) ? 1 : elements[i % 8];
@@ -216,13 +216,13 @@ static void test_read_without_memory(void **state)
             assert_int_equal(in[k], (uint8_t)((at + k) * 7));
         }
         at += length;
-        assert_int_equal(ep->stream->unread, offset - at);
-        if (i % 16 == 7 && ep->stream->segments > 0 && ep->stream->first->size > 0) {
+        assert_int_equal(cw_op_ep(ep)->stream->unread, offset - at);
+        if (i % 16 == 7 && cw_op_ep(ep)->stream->segments > 0 && cw_op_ep(ep)->stream->first->size > 0) {
             assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_data_nb(ep, &length)), UCS_ERR_NO_MEMORY);
         }
     }
     no_memory = 0;
-    assert_int_equal(ep->stream->segments, 0);
+    assert_int_equal(cw_op_ep(ep)->stream->segments, 0);
     assert_null(ucp_stream_recv_data_nb(ep, &length));
 }
 
@@ -244,7 +244,7 @@ static void test_packets_stay_apart(void **state)
         cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, 8 + size);
         offset += size;
     }
-    ep->stream->sent = offset;
+    cw_op_ep(ep)->stream->sent = offset;
     for (unsigned i = 0; offset > 0; i++) {
         ucs_status_ptr_t data = ucp_stream_recv_data_nb(ep, &length);
 
@@ -263,7 +263,7 @@ static void test_packets_stay_apart(void **state)
         ucp_stream_data_release(ep, held[i]);
     }
     assert_null(ucp_stream_recv_data_nb(ep, &length));
-    assert_int_equal(ep->stream->segments, 0);
+    assert_int_equal(cw_op_ep(ep)->stream->segments, 0);
 }
 
 static void drain_unread(void)
@@ -271,7 +271,7 @@ static void drain_unread(void)
     size_t length = 0;
     char in[8];
 
-    ep->stream->sent = 8;
+    cw_op_ep(ep)->stream->sent = 8;
     assert_null(ucp_stream_recv_nbx(ep, in, sizeof(in), &length, &plain));
     assert_int_equal(length, 8);
 }
@@ -283,14 +283,14 @@ static void test_nobody_asked_for_streams(void **state)
     feed(CW_PACKET_STREAM_DATA, 0, 8 + 8); /* makes the stream */
     drain_unread();
     worker->features &= ~(uint64_t)UCP_FEATURE_STREAM;
-    ep->stream->sent = 4 * CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
+    cw_op_ep(ep)->stream->sent = 4 * CW_STREAM_WINDOW; /* it gets the credit of what it did not send itself */
     for (uint64_t offset = 8; offset < 3 * CW_STREAM_WINDOW;) {
         const size_t length = (offset % 3 == 0) ? 8 : 65536;
 
         feed(CW_PACKET_STREAM_DATA, offset, 8 + length);
         offset += length;
         assert_int_equal(ep->state, CW_EP_OPEN);
-        assert_int_equal(ep->stream->unread, 0);
+        assert_int_equal(cw_op_ep(ep)->stream->unread, 0);
     }
     worker->features |= UCP_FEATURE_STREAM;
 }
@@ -309,7 +309,7 @@ static void send_some(size_t length)
     if (UCS_PTR_IS_PTR(sent)) {
         ucp_request_release(sent);
     }
-    assert_int_equal(ep->stream->sent, length);
+    assert_int_equal(cw_op_ep(ep)->stream->sent, length);
 }
 
 static void test_credit_of_wrong_size(void **state)
@@ -333,7 +333,7 @@ static void test_credit_that_shrinks(void **state)
     feed(CW_PACKET_STREAM_CREDIT, 60, 8);
     feed(CW_PACKET_STREAM_CREDIT, 60, 8);
     assert_int_equal(ep->state, CW_EP_OPEN);
-    assert_int_equal(ep->stream->credited, 60);
+    assert_int_equal(cw_op_ep(ep)->stream->credited, 60);
     must_cost(CW_PACKET_STREAM_CREDIT, 59, 8);
 }
 

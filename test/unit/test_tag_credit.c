@@ -30,12 +30,12 @@ static void test_credit_before_room(void **state)
     put_under(ep);
     fake_iface.limits.max_zcopy = 0;
     fake_iface.limits.max_bcopy = LENGTH / 2;
-    ep->eager_flying            = CW_CREDIT_WINDOW;
+    cw_op_ep(ep)->credit.flying            = CW_CREDIT_WINDOW;
     blocked                     = 1;
     request                     = ucp_tag_send_nbx(ep, message, LENGTH, 5, &none);
     assert_true(UCS_PTR_IS_PTR(request));
     assert_int_equal(num_records, 0);
-    ep->eager_flying = 0;
+    cw_op_ep(ep)->credit.flying = 0;
     blocked          = 0;
     cw_ep_drain(ep);
     assert_int_equal(count_packets(CW_PACKET_TAG_RTS), 0);

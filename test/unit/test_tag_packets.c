@@ -122,7 +122,7 @@ static void test_credit_of_longer_messages(void **state)
     assert_int_equal(calls, count);
     assert_in_range(count_packets(CW_PACKET_CREDIT), 3, 4);
     assert_true(word_of(sent_packet(CW_PACKET_CREDIT), 0) > CW_CREDIT_WINDOW / 2);
-    assert_int_equal(ep->eager_unread, 0);
+    assert_int_equal(cw_op_ep(ep)->credit.unread, 0);
 }
 
 /* Where bytes are being received in place no other ones come, neither of that message nor of another. */

@@ -20,11 +20,11 @@
 #include "core/config.h"
 #include "os/clock.h"
 #include "test_tcp_bytes.h"
+#include "test_tcp_seen.h"
 #include "transport/tcp/tcp.h"
-#include "transport/tcp/tcp_transport.h"
 
 #define TIMEOUT_NS  UINT64_C(20000000000)
-#define MAX_LINKS   16
+#define MAX_LINKS   32
 
 struct node;
 
@@ -96,7 +96,7 @@ static inline void on_packet(struct cw_conn *conn, uint8_t id, const void *data,
     link->last_id = id;
     put_packet(&link->bytes, &link->length, id, data, length);
     if (link->echo) {
-        status = cw_tcp_transport.send_short(conn, (uint8_t)(id + 1), link->packets, "echo", 4);
+        status = cw_tcp_transport.packets->send_short(conn, (uint8_t)(id + 1), link->packets, "echo", 4);
         assert_true(status == UCS_OK || status == CW_AGAIN || status == UCS_ERR_CONNECTION_RESET);
     }
 }
@@ -132,7 +132,7 @@ static inline ucs_status_t on_accept(void *owner, struct cw_conn *conn, const vo
     link->opened       = 1;
     conn->user         = link;
     if (node->try_send_in_accept) {
-        assert_int_equal(cw_tcp_transport.send_short(conn, 9, 0, "x", 1), CW_AGAIN);
+        assert_int_equal(cw_tcp_transport.packets->send_short(conn, 9, 0, "x", 1), CW_AGAIN);
     }
     return UCS_OK;
 }
@@ -167,8 +167,8 @@ static inline void on_closed(struct cw_conn *conn, ucs_status_t status)
     link->closed_status = status;
 }
 
-static const struct cw_upcalls upcalls = {
-    .packet = on_packet, .accept = on_accept, .opened = on_opened, .room = on_room, .closed = on_closed};
+static const struct cw_upcalls upcalls = {.packet = on_packet, .accept = on_accept, .opened = on_opened,
+                                          .seen = on_seen, .room = on_room, .closed = on_closed};
 
 static inline void node_configure(struct node *node)
 {
@@ -236,7 +236,7 @@ static inline void node_open(struct node *node)
 static inline void link_close(struct link *link)
 {
     if (link->conn != NULL) {
-        cw_tcp_transport.close_conn(link->conn);
+        cw_tcp_transport.connect->close_conn(link->conn);
         link->conn = NULL;
     }
 }
@@ -281,10 +281,10 @@ static inline void drive_for_ms(struct node *left, struct node *right, unsigned 
 
 static inline struct link *dial(struct node *from, struct node *to)
 {
-    struct link *link = new_link(from);
-
-    assert_int_equal(cw_tcp_transport.dial(from->iface, to->address, to->address_length, "hello", 5, link, &link->conn),
-                     UCS_OK);
+    struct link *link   = new_link(from);
+    ucs_status_t status = cw_tcp_transport.connect->dial(from->iface, to->address, to->address_length, "hello", 5, link,
+                                                         &link->conn);
+    assert_int_equal(status, UCS_OK);
     return link;
 }
 

@@ -200,7 +200,7 @@ static void test_same_key(void **state)
     begin();
     link = connect_nodes(&dialler, &acceptor, &accepted);
     assert_null(tcp_conn(link)->guard); /* nothing is in the way afterwards */
-    assert_int_equal(cw_tcp_transport.send_short(link->conn, 3, 1, "data", 4), UCS_OK);
+    assert_int_equal(cw_tcp_transport.packets->send_short(link->conn, 3, 1, "data", 4), UCS_OK);
     DRIVE_UNTIL(&dialler, &acceptor, accepted->packets == 1);
     assert_int_equal(num_warnings, 0);
     end();
@@ -318,7 +318,7 @@ static void test_reflection(void **state)
     assert_int_equal(getsockname(listener, (struct sockaddr *)&name, &length), 0);
     to.port = ntohs(name.sin_port);
     link    = new_link(&dialler);
-    assert_int_equal(cw_tcp_transport.dial_to(dialler.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
+    assert_int_equal(cw_tcp_transport.cm->dial_to(dialler.iface, &to, NULL, "hello", 5, link, &link->conn), UCS_OK);
     fd = accept(listener, NULL, NULL);
     DRIVE_UNTIL(&dialler, &dialler, recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT | MSG_PEEK) == (ssize_t)sizeof(bytes));
     assert_int_equal(recv(fd, bytes, sizeof(bytes), 0), sizeof(bytes));

@@ -282,10 +282,39 @@ static void test_packets_follow_the_reply(void **state)
     }
     accepted = &acceptor.links[0];
     for (i = 0; i < 500; i++) {
-        assert_int_equal(cw_tcp_transport.send_short(accepted->conn, 5, i, "packet", 6), UCS_OK);
+        assert_int_equal(cw_tcp_transport.packets->send_short(accepted->conn, 5, i, "packet", 6), UCS_OK);
     }
     DRIVE_UNTIL(&dialler, &acceptor, link->packets == 500);
     assert_int_equal(cw_tcp_transport.arm(dialler.iface), UCS_OK);
+    node_close(&dialler);
+    node_close(&acceptor);
+}
+
+/* Once it is abandoned it goes on with nothing: no hello, no other candidate, no upcall. */
+static void test_an_abandoned_dial_is_silent(void **state)
+{
+    struct node dialler, acceptor;
+    struct link *link;
+    int i;
+
+    (void)state;
+    node_configure(&dialler);
+    node_configure(&acceptor);
+    dialler.config.tcp_checksum = acceptor.config.tcp_checksum = 1;
+    assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
+    for (i = 0; i < 2; i++) {
+        link = dial(&dialler, &acceptor);
+        while (i == 1 && tcp_conn(link)->state != CW_TCP_GREETING) {
+            step(&dialler);
+        }
+        drive_for_ms(&acceptor, &acceptor, 5); /* i 1: its answer is there, and not read */
+        assert_true(cw_tcp_transport.connect->is_unseen(link->conn));
+        cw_tcp_transport.connect->abandon(link->conn);
+        drive_for_ms(&dialler, &acceptor, 20);
+        assert_false(link->opened);
+        assert_int_equal(acceptor.num_links, 0);
+    }
     node_close(&dialler);
     node_close(&acceptor);
 }
@@ -299,6 +328,7 @@ int main(void)
         cmocka_unit_test(test_small_buffers),
         cmocka_unit_test(test_settings_differ),
         cmocka_unit_test(test_packets_follow_the_reply),
+        cmocka_unit_test(test_an_abandoned_dial_is_silent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,7 +101,7 @@ static void send_packet(void)
 {
     static const uint8_t payload[PAYLOAD];
 
-    assert_int_equal(tcp->send_short(dialled->conn, 3, 1, payload, PAYLOAD), UCS_OK);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 3, 1, payload, PAYLOAD), UCS_OK);
 }
 
 /* The last bytes of a packet, or all of it, get lost on the way, and nothing follows. */
@@ -221,9 +221,9 @@ static void test_full_buffer(void **state)
     make_due(&left);
     make_due(&left);
     assert_non_null(tcp_conn(dialled)->tx);
-    assert_int_equal(tcp->send_short(dialled->conn, 4, 1, "behind", 6), CW_AGAIN);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 4, 1, "behind", 6), CW_AGAIN);
     DRIVE_UNTIL(&left, &right, dialled->rooms > 0);
-    assert_int_equal(tcp->send_short(dialled->conn, 4, 1, "behind", 6), UCS_OK);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 4, 1, "behind", 6), UCS_OK);
     DRIVE_UNTIL(&left, &right, accepted->packets == sent + 1);
     assert_int_equal(accepted->last_id, 4);
     end();

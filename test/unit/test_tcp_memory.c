@@ -124,6 +124,7 @@ static void on_ordered_placed(struct cw_conn *conn, uint8_t id, const void *head
 static const struct cw_upcalls ordered_upcalls = {.packet = on_ordered_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
+                                                  .seen   = on_seen,
                                                   .place  = on_place,
                                                   .placed = on_ordered_placed,
                                                   .room   = on_room,
@@ -144,14 +145,15 @@ static ucs_status_t send_number(struct link *link, uint64_t number, struct count
 
     switch (number % 4) {
     case 0:
-        return cw_tcp_transport.send_short(link->conn, (uint8_t)number, number, memory, 2048);
+        return cw_tcp_transport.packets->send_short(link->conn, (uint8_t)number, number, memory, 2048);
     case 1:
-        return cw_tcp_transport.send_bcopy(link->conn, (uint8_t)number, 8192, pack_number, &number);
+        return cw_tcp_transport.packets->send_bcopy(link->conn, (uint8_t)number, 8192, pack_number, &number);
     case 2:
-        return cw_tcp_transport.send_zcopy(link->conn, (uint8_t)number, &number, sizeof(number), &iov, 1,
+        return cw_tcp_transport.packets->send_zcopy(link->conn, (uint8_t)number, &number, sizeof(number), &iov, 1,
                                            &counter->completion);
     default:
-        return cw_tcp_transport.send_placed(link->conn, (uint8_t)number, header, &iov, 1, &counter->completion);
+        return cw_tcp_transport.packets->send_placed(link->conn, (uint8_t)number, header, &iov, 1,
+                                                     &counter->completion);
     }
 }
 
@@ -209,7 +211,7 @@ static int life(int shortage)
     }
     left->iface->upcalls = right->iface->upcalls = &ordered_upcalls;
     dialled                                      = new_link(left);
-    if (cw_tcp_transport.dial(left->iface, right->address, right->address_length, "hello", 5, dialled,
+    if (cw_tcp_transport.connect->dial(left->iface, right->address, right->address_length, "hello", 5, dialled,
                               &dialled->conn) != UCS_OK) {
         goto close_right;
     }

@@ -70,7 +70,7 @@ static void test_mixed(void **state)
     for (i = 1; i < PARCELS; i++) {
         parcel_post(ends[i & 1], 1 + (size_t)rand() % ((i % 4 == 0) ? 5000 : LARGE));
         for (side = 0; side < 2; side++) {
-            while (rand() % 4 != 0 && tcp->send_short(ends[side]->conn, 1, sent[side], "abcd", 4) == UCS_OK) {
+            while (rand() % 4 != 0 && tcp->packets->send_short(ends[side]->conn, 1, sent[side], "abcd", 4) == UCS_OK) {
                 sent[side]++;
             }
         }
@@ -94,14 +94,14 @@ static void test_blocked(void **state)
     dialled = open_joined(2, &accepted);
     block(dialled, 0);
     assert_null(tcp_conn(dialled)->tx);
-    assert_int_equal(tcp->send_short(dialled->conn, 1, 0, "free", 4), UCS_OK);
-    assert_int_equal(tcp->flush(dialled->conn, &flushes[0].completion), UCS_INPROGRESS);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, "free", 4), UCS_OK);
+    assert_int_equal(tcp->packets->flush(dialled->conn, &flushes[0].completion), UCS_INPROGRESS);
     block(dialled, 1);
     assert_non_null(tcp_conn(dialled)->tx);
     for (i = 1; i < CW_TCP_MAX_FLUSHES; i++) {
-        assert_int_equal(tcp->flush(dialled->conn, &flushes[i].completion), UCS_INPROGRESS);
+        assert_int_equal(tcp->packets->flush(dialled->conn, &flushes[i].completion), UCS_INPROGRESS);
     }
-    assert_int_equal(tcp->flush(dialled->conn, &flushes[i].completion), CW_AGAIN);
+    assert_int_equal(tcp->packets->flush(dialled->conn, &flushes[i].completion), CW_AGAIN);
     rooms = dialled->rooms;
     for (i = 0; i < 100; i++) {
         step(&left);
@@ -116,7 +116,31 @@ static void test_blocked(void **state)
         assert_true(!parcels[i].taken || parcels[i].wait.status == UCS_OK);
     }
     DRIVE_UNTIL(&left, &right, num_placed == num_taken() && accepted->packets == 1);
-    assert_int_equal(tcp->flush(dialled->conn, &flushes[0].completion), UCS_OK);
+    assert_int_equal(tcp->packets->flush(dialled->conn, &flushes[0].completion), UCS_OK);
+    close_pair();
+}
+
+/* Who sleeps once progress found nothing must have been told of what it completed. */
+static void test_completion_counts(void **state)
+{
+    const uint64_t end = cw_clock_ns() + TIMEOUT_NS;
+    struct link *dialled, *accepted;
+    const struct parcel *last;
+    unsigned i, times, events;
+
+    (void)state;
+    dialled = open_joined(2, &accepted);
+    for (i = 0; i < 20; i++) {
+        parcel_post(dialled, LARGE);
+        last = &parcels[num_parcels - 1];
+        while (last->wait.times == 0) {
+            times  = last->wait.times;
+            events = step(&left);
+            assert_true(last->wait.times == times || events > 0);
+            step(&right);
+            assert_true(cw_clock_ns() < end);
+        }
+    }
     close_pair();
 }
 
@@ -275,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_who_joins),
         cmocka_unit_test(test_mixed),
         cmocka_unit_test(test_blocked),
+        cmocka_unit_test(test_completion_counts),
         cmocka_unit_test(test_wrong_token),
         cmocka_unit_test(test_peer_breaks_rules),
         cmocka_unit_test(test_no_descriptors),

@@ -113,6 +113,7 @@ static inline void on_numbered(struct cw_conn *conn, uint8_t id, const void *dat
 static const struct cw_upcalls rail_upcalls = {.packet = on_numbered,
                                                .accept = on_accept,
                                                .opened = on_opened,
+                                               .seen   = on_seen,
                                                .place  = on_place,
                                                .placed = on_placed,
                                                .unplaced = on_unplaced,
@@ -169,7 +170,7 @@ static inline ucs_status_t parcel_send(struct link *link, struct parcel *parcel)
 {
     const uint64_t header[2] = {(uint64_t)(parcel - parcels), 0};
     struct iovec iov         = {parcel->from, parcel->length};
-    const ucs_status_t status = tcp->send_placed(link->conn, 10, header, &iov, 1, &parcel->wait.completion);
+    const ucs_status_t status = tcp->packets->send_placed(link->conn, 10, header, &iov, 1, &parcel->wait.completion);
 
     parcel->taken = status == UCS_OK || status == UCS_INPROGRESS;
     if (status == UCS_OK) {

@@ -29,7 +29,7 @@ static void test_first_dies(void **state)
         assert_int_equal(dialled->closed_status, UCS_ERR_CONNECTION_RESET);
         assert_int_equal(accepted->closed_status, UCS_ERR_CONNECTION_RESET);
         assert_int_equal(joined(dialled) + joined(accepted), 0);
-        assert_int_equal(tcp->send_short(dialled->conn, 1, 0, NULL, 0), UCS_ERR_CONNECTION_RESET);
+        assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, NULL, 0), UCS_ERR_CONNECTION_RESET);
         for (i = 0; i < num_parcels; i++) {
             assert_true(!parcels[i].taken || parcels[i].wait.status != UCS_INPROGRESS);
             memset(parcels[i].to, 0x5a, parcels[i].length);
@@ -62,7 +62,7 @@ static void test_one_dies_idle(void **state)
             }
             DRIVE_UNTIL(&left, &right, joined(dialled) == left_over && joined(accepted) == left_over);
             exchange(dialled, accepted);
-            assert_int_equal(tcp->send_short(accepted->conn, 1, dialled->packets, "more", 4), UCS_OK);
+            assert_int_equal(tcp->packets->send_short(accepted->conn, 1, dialled->packets, "more", 4), UCS_OK);
             DRIVE_UNTIL(&left, &right, dialled->packets == 2 - left_over);
         }
         assert_int_equal(dialled->closed_status, UCS_INPROGRESS);
@@ -156,9 +156,10 @@ static void test_sent_again(void **state)
         before  = num_placed;
         flush   = (struct wait)WAIT_INIT;
         block(dialled, (round & 1) != 0);
-        assert_int_equal(tcp->flush(dialled->conn, &flush.completion), UCS_INPROGRESS);
-        assert_int_equal(tcp->flush(dialled->conn, NULL), UCS_INPROGRESS);
-        assert_true(tcp->owes(left.iface)); /* also where nothing but packets of further sockets is under way */
+        assert_int_equal(tcp->packets->flush(dialled->conn, &flush.completion), UCS_INPROGRESS);
+        assert_int_equal(tcp->packets->flush(dialled->conn, NULL), UCS_INPROGRESS);
+        assert_true(
+            tcp->packets->owes(left.iface)); /* also where nothing but packets of further sockets is under way */
         while (joined(dialled) > 0) {
             for (i = 0; i < 20; i++) { /* nothing was read there: nothing is complete */
                 step(&left);
@@ -178,8 +179,8 @@ static void test_sent_again(void **state)
         for (i = 0; i < num_parcels; i++) {
             DRIVE_UNTIL(&left, &right, !parcels[i].taken || parcels[i].wait.status == UCS_OK);
         }
-        assert_int_equal(tcp->flush(dialled->conn, NULL), UCS_OK);
-        assert_false(tcp->owes(left.iface));
+        assert_int_equal(tcp->packets->flush(dialled->conn, NULL), UCS_OK);
+        assert_false(tcp->packets->owes(left.iface));
         assert_int_equal(dialled->closed_status, UCS_INPROGRESS);
         parcel_post(accepted, LARGE);
         DRIVE_UNTIL(&left, &right, num_placed == num_taken());
@@ -311,7 +312,7 @@ static void test_close(void **state)
             (void)parcel_send(to, parcel_new(LARGE)); /* on its way to who closes */
             (void)parcel_send(to, parcel_new(LARGE));
         }
-        for (sent = 0; sent < 50 && tcp->send_short(from->conn, 1, sent, "last", 4) == UCS_OK; sent++) {
+        for (sent = 0; sent < 50 && tcp->packets->send_short(from->conn, 1, sent, "last", 4) == UCS_OK; sent++) {
         }
         for (i = 0; i < round / 4; i++) {
             step(&left);

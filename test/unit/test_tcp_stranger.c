@@ -145,7 +145,7 @@ static void test_wrong_greetings(void **state)
     cw_log_set_interceptor(NULL);
     assert_int_equal(tcp_of(&node)->num_strangers, 0);
     assert_int_equal(node.num_links, links);
-    assert_int_equal(tcp->send_short(dialled->conn, 1, 0, NULL, 0), UCS_OK);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, NULL, 0), UCS_OK);
     DRIVE_UNTIL(&node, &other, accepted->packets == 1);
     assert_false(raw_ended(good) && link->closed_status == UCS_INPROGRESS);
     close(good);
@@ -323,7 +323,7 @@ static void test_broken_frames(void **state)
         assert_int_equal(link->closed_status, UCS_ERR_IO_ERROR);
         assert_int_equal(link->packets, 1); /* what came before counts */
         assert_int_equal(log_lines, 1);
-        assert_int_equal(tcp->send_short(link->conn, 1, 0, NULL, 0), UCS_ERR_IO_ERROR);
+        assert_int_equal(tcp->packets->send_short(link->conn, 1, 0, NULL, 0), UCS_ERR_IO_ERROR);
         assert_true(raw_ended(fd));
         close(fd);
     }
@@ -385,6 +385,7 @@ static void on_placed(struct cw_conn *conn, uint8_t id, const void *header, size
 static const struct cw_upcalls placing_upcalls = {.packet = on_packet,
                                                   .accept = on_accept,
                                                   .opened = on_opened,
+                                                  .seen   = on_seen,
                                                   .place  = on_place,
                                                   .placed = on_placed,
                                                   .room   = on_room,
@@ -542,7 +543,8 @@ static void test_padding_lies_well(void **state)
         kind     = i % 2;
         iov      = (struct iovec){memory + offsets[i / 2], LENGTH};
         position = tcp_of(&node)->position;
-        assert_int_equal((kind ? tcp->send_placed : tcp->send_in_place)(link->conn, 1, header, &iov, 1, &completion),
+        assert_int_equal((kind ? tcp->packets->send_placed : tcp->packets->send_in_place)(link->conn, 1, header, &iov,
+                                                                                          1, &completion),
                          UCS_OK);
         padding  = take_padded(&node, fd, CW_TCP_PLACED_HEADER + LENGTH, bytes, sizeof(bytes));
         before   = CW_TCP_PLACED_HEADER + padding;
@@ -552,13 +554,13 @@ static void test_padding_lies_well(void **state)
         assert_memory_equal(bytes + CW_TCP_PLACED_HEADER, zeros, padding);
         assert_memory_equal(bytes + before, iov.iov_base, LENGTH);
         assert_int_equal(tcp_of(&node)->position, position + before + LENGTH);
-        assert_int_equal(tcp->send_zcopy(link->conn, 1, header, 8, &iov, 1, &completion), UCS_OK);
+        assert_int_equal(tcp->packets->send_zcopy(link->conn, 1, header, 8, &iov, 1, &completion), UCS_OK);
         padding = take_padded(&node, fd, CW_TCP_FRAME_HEADER + 8 + LENGTH, bytes, sizeof(bytes));
         assert_false(is_behind(CW_TCP_FRAME_HEADER + padding + 8, (uintptr_t)iov.iov_base));
         assert_memory_equal(bytes + CW_TCP_FRAME_HEADER, zeros, padding);
         assert_memory_equal(bytes + CW_TCP_FRAME_HEADER + padding + 8, iov.iov_base, LENGTH);
         iov.iov_len = LENGTH - 1;
-        assert_int_equal(tcp->send_placed(link->conn, 1, header, &iov, 1, &completion), UCS_OK);
+        assert_int_equal(tcp->packets->send_placed(link->conn, 1, header, &iov, 1, &completion), UCS_OK);
         assert_int_equal(take_padded(&node, fd, CW_TCP_PLACED_HEADER + LENGTH - 1, bytes, sizeof(bytes)), 0);
     }
     free(memory);

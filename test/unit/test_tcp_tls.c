@@ -132,8 +132,8 @@ static void send_all_sizes(struct node *from, struct node *to, struct link *send
         iov[0]   = (struct iovec){data, sizes[i] / 3};
         iov[1]   = (struct iovec){data + sizes[i] / 3, sizes[i] - sizes[i] / 3};
         put_packet(&expected, &length, 4, data, sizes[i]);
-        while ((status = cw_tcp_transport.send_zcopy(sender->conn, 4, NULL, 0, iov, 2, &waits[i].completion)) ==
-               CW_AGAIN) {
+        while ((status = cw_tcp_transport.packets->send_zcopy(sender->conn, 4, NULL, 0, iov, 2,
+                                                              &waits[i].completion)) == CW_AGAIN) {
             step(from);
             step(to);
         }
@@ -193,10 +193,10 @@ static void test_peer_goes(void **state)
     assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
     assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
     link = connect_nodes(&dialler, &acceptor, &accepted);
-    cw_tcp_transport.abandon(accepted->conn);
+    cw_tcp_transport.connect->abandon(accepted->conn);
     link_close(accepted);
     while (status == UCS_OK || status == CW_AGAIN) {
-        status = cw_tcp_transport.send_short(link->conn, 3, 1, "data", 4);
+        status = cw_tcp_transport.packets->send_short(link->conn, 3, 1, "data", 4);
     }
     assert_int_equal(status, UCS_ERR_CONNECTION_RESET);
     DRIVE_UNTIL(&dialler, &acceptor, link->closed_status != UCS_INPROGRESS);

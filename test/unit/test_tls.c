@@ -156,7 +156,7 @@ static void copies_between_processes_follow_the_list(void **state)
         if (cw_context_allows(context, "cma") != lists[i].allowed) {
             fail_msg("UCX_TLS=%s allows copies, or should do so", lists[i].tls);
         }
-        cw_context_free(context);
+        cw_context_end(context);
         cw_config_free(config);
     }
 }

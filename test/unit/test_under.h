@@ -5,23 +5,22 @@
 #ifndef CW_TEST_UNIT_TEST_UNDER_H
 #define CW_TEST_UNIT_TEST_UNDER_H
 
+#include "test_fake.h"
 #include "test_recorder.h"
 
 #include "core/ep.h"
 
 static struct cw_iface fake_iface, *real_iface;
-static struct cw_transport fake_transport;
 
 static inline void put_under(ucp_ep_h ep)
 {
-    real_iface                = ep->conn->iface;
-    fake_iface                = *real_iface;
-    fake_transport            = *real_iface->transport;
-    fake_transport.send_short = fake_short;
-    fake_transport.send_bcopy = fake_bcopy;
-    fake_iface.transport      = &fake_transport;
-    ep->conn->iface           = &fake_iface;
-    num_records               = 0;
+    real_iface = ep->conn->iface;
+    fake_iface = *real_iface;
+    fake_tables(real_iface, &fake_iface);
+    fake_packets.send_short = fake_short;
+    fake_packets.send_bcopy = fake_bcopy;
+    ep->conn->iface         = &fake_iface;
+    num_records             = 0;
 }
 
 /* Its own again. */

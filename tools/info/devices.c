@@ -59,14 +59,14 @@ static void print_limits(const struct cw_transport *transport, const struct cw_l
     print_line("latency", text);
     snprintf(text, sizeof(text), "%.0f nsec", limits->overhead_ns);
     print_line("overhead", text);
-    if (transport->peer_read != NULL) {
+    if (transport->copies != NULL) {
         print_line("peer memory", "read and written by the system, where it allows that");
     }
-    print_bytes("am_short", (transport->send_short == NULL) ? 0 : limits->max_short, 0);
-    print_bytes("am_bcopy", (transport->send_bcopy == NULL) ? 0 : limits->max_bcopy, 0);
-    print_bytes("am_zcopy", (transport->send_zcopy == NULL) ? 0 : limits->max_zcopy, limits->max_iov);
-    print_bytes("am_placed", (transport->send_placed == NULL) ? 0 : limits->max_placed, limits->max_iov);
-    print_line("connection", (transport->dial_to == NULL) ? "to iface" : "to iface, to sockaddr");
+    print_bytes("am_short", (transport->packets->send_short == NULL) ? 0 : limits->max_short, 0);
+    print_bytes("am_bcopy", (transport->packets->send_bcopy == NULL) ? 0 : limits->max_bcopy, 0);
+    print_bytes("am_zcopy", (transport->packets->send_zcopy == NULL) ? 0 : limits->max_zcopy, limits->max_iov);
+    print_bytes("am_placed", (transport->packets->send_placed == NULL) ? 0 : limits->max_placed, limits->max_iov);
+    print_line("connection", (transport->cm == NULL) ? "to iface" : "to iface, to sockaddr");
 }
 
 static void no_room(struct cw_conn *conn)
@@ -123,7 +123,7 @@ static void print_transport(const struct cw_config *config, const struct cw_tran
                transport->name, devices[i].name, class_name(transport->device_class));
         print_open_device(config, transport, &devices[i], count - 1 - i); /* the list begins with the best */
     }
-    if (transport->listen != NULL) {
+    if (transport->cm != NULL) {
         printf("# Connection manager: %s\n#      max_conn_priv: %u bytes\n#\n", transport->name, CW_HELLO_MAX);
     }
 }

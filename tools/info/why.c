@@ -79,10 +79,10 @@ static void print_ends(struct cw_conn *conn)
     char local_text[CW_NET_TEXT_MAX], remote_text[CW_NET_TEXT_MAX];
     struct cw_net_address local, remote;
 
-    if (conn->iface->transport->ends == NULL) {
+    if (cw_iface_cm(conn->iface) == NULL) {
         return;
     }
-    conn->iface->transport->ends(conn, &local, &remote);
+    cw_cm_ends(cw_iface_cm(conn->iface), conn, &local, &remote);
     if (local.family != CW_NET_NONE && remote.family != CW_NET_NONE) {
         cw_net_format(&local, local_text);
         cw_net_format(&remote, remote_text);
@@ -110,10 +110,12 @@ static int connect_peer(struct cw_why *why)
 
 static int tell(struct cw_why *why)
 {
-    int status = CW_INFO_OK;
+    struct cw_path path = {.iface = NULL};
+    int status          = CW_INFO_OK;
 
     print_heading(why);
-    why->chosen = cw_wireup_choose(why->side.worker, &why->address, 0);
+    (void)cw_path_next(why->side.worker, &why->address, 0, NULL, &path);
+    why->chosen = path.iface;
     cw_why_transports(why);
     if (why->chosen == NULL) {
         printf("# No transport reaches the peer: no message can be sent. See above what each of them lacks.\n#\n");

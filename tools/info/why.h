@@ -8,7 +8,7 @@
 #ifndef CW_INFO_WHY_H
 #define CW_INFO_WHY_H
 
-#include "connect/connect.h"
+#include "connect/path.h"
 #include "side.h"
 
 struct cw_why {

@@ -108,7 +108,7 @@ static void print_unknown(const struct cw_why *why)
 {
     printf("#   by packets, which always works:\n#       ");
     print_packets(why);
-    if (why->options->op != CW_INFO_AMO && why->chosen->transport->peer_read != NULL) {
+    if (why->options->op != CW_INFO_AMO && cw_iface_copies(why->chosen)) {
         printf("#   before that, if the system allows copies between the processes:\n#       ");
         print_copy(why);
     }

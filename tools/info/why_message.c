@@ -37,10 +37,10 @@ static void print_copies(const struct cw_why *why)
     const struct cw_transport *transport = why->chosen->transport;
     char setting[CW_WHY_SETTING_MAX];
 
-    if (transport->peer_ready == NULL) {
+    if (!cw_iface_copies(why->chosen)) {
         return;
     }
-    if (why->ep != NULL && transport->peer_ready(why->ep->conn)) {
+    if (why->ep != NULL && cw_lane_can_copy(why->ep->conn)) {
         printf("#   Copies from memory to memory were tried on the connection: they work.\n");
     } else if (transport->device_class != CW_DEVICE_SELF && !cw_context_allows(why->side.context, "cma")) {
         printf("#   Only memory that ucp_mem_map has allocated is copied from memory to memory; other memory goes in\n"
@@ -60,7 +60,7 @@ void cw_why_message(const struct cw_why *why)
     const size_t size                       = why->options->size;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     char thresh[CW_WHY_SETTING_MAX], zcopy[CW_WHY_SETTING_MAX];
-    const unsigned count = cw_proto_rows(why->side.worker, why->chosen, operation, rows);
+    const unsigned count = cw_proto_rows(why->side.worker, why->chosen, NULL, operation, CW_DATA_CONTIG, rows);
     unsigned i           = 0;
 
     while (i + 1 < count && rows[i].last < size) {

@@ -57,13 +57,17 @@ static unsigned list_devices(const struct cw_why *why, const struct cw_transport
     return listed;
 }
 
-static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_transport *transport)
+/* The interface of a transport that comes behind `after` (NULL: the first), or NULL. */
+static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_transport *transport,
+                                   const struct cw_iface *after)
 {
     const struct ucp_worker *worker = why->side.worker;
-    unsigned i;
+    unsigned i                      = 0;
 
-    for (i = 0; i < worker->num_ifaces; i++) {
-        if (worker->ifaces[i]->transport == transport) {
+    for (; after != NULL && worker->ifaces[i] != after; i++) {
+    }
+    for (i += (after != NULL); i < worker->num_ifaces; i++) {
+        if (cw_iface_wire_id(worker->ifaces[i]) == transport->wire_id) {
             return worker->ifaces[i];
         }
     }
@@ -73,14 +77,10 @@ static struct cw_iface *find_iface(const struct cw_why *why, const struct cw_tra
 /* The place of an interface in the order in which the peer would be dialled; 0: the first. */
 static unsigned turn_of(const struct cw_why *why, const struct cw_iface *iface)
 {
-    struct ucp_worker *worker = why->side.worker;
-    const struct cw_iface *next;
-    unsigned tried = 0, turn = 0, i;
+    struct cw_path path = {.number = 0};
+    unsigned turn       = 0;
 
-    while ((next = cw_wireup_choose(worker, &why->address, tried)) != NULL && next != iface) {
-        for (i = 0; i < worker->num_ifaces && worker->ifaces[i] != next; i++) {
-        }
-        tried |= 1u << i;
+    while (cw_path_next(why->side.worker, &why->address, path.number, NULL, &path) && path.iface != iface) {
         turn++;
     }
     return turn;
@@ -123,7 +123,7 @@ static void print_chosen(const struct cw_why *why, const struct cw_iface *iface)
     const char *reason;
 
     for (i = 0; i < worker->num_ifaces; i++) {
-        reaching += cw_wireup_reaches(worker->ifaces[i], &why->address, &reason) != 0;
+        reaching += cw_path_exists(worker->ifaces[i], &why->address, &reason) != 0;
     }
     printf("CHOSEN\n#       It reaches the peer, and %s (latency %.0f ns, bandwidth %.2f MB/s).\n",
            (reaching == 1) ? "nothing else does" : "of all that do it is the best one", iface->limits.latency_ns,
@@ -137,7 +137,7 @@ static void print_judged(const struct cw_why *why, struct cw_iface *iface)
 
     if (iface == why->chosen) {
         print_chosen(why, iface);
-    } else if (cw_wireup_reaches(iface, &why->address, &reason)) {
+    } else if (cw_path_exists(iface, &why->address, &reason)) {
         print_passed_over(why, iface);
     } else {
         printf("cannot\n#       It does not reach the peer: %s.\n", reason);
@@ -160,6 +160,14 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
         }
         return;
     }
+    iface = (num_kept > 0) ? find_iface(why, transport, NULL) : NULL;
+    if (iface != NULL && !transport->spans_devices && num_kept > 1) {
+        for (; iface != NULL; iface = find_iface(why, transport, iface)) {
+            printf("#   %s (%s): ", transport->name, cw_iface_device(iface));
+            print_judged(why, iface);
+        }
+        return;
+    }
     printf("#   %s (%s): ", transport->name, (num_kept > 0) ? kept : dropped);
     if (!cw_context_allows(why->side.context, transport->name)) {
         printf("left out\n#       %s does not allow it.\n", cw_why_setting(why, CW_SETTING_tls, setting));
@@ -170,7 +178,6 @@ static void print_transport(const struct cw_why *why, const struct cw_transport 
                cw_why_setting(why, device_setting(transport->device_class), setting));
         return;
     }
-    iface = find_iface(why, transport);
     if (iface == NULL) {
         printf("cannot\n#       It could not be opened for this worker; the log above says why.\n");
     } else {

@@ -12,12 +12,15 @@
 #include "say.h"
 #include "tests.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#define MOST_BYTES (UINT64_C(1) << 40)
 
 enum { OPTION_VERIFY = 256, OPTION_PERCENTILES, OPTION_TIMEOUT, OPTION_LIBRARY, OPTION_USER_MEMORY,
        OPTION_JSON, OPTION_COMPARE, OPTION_ROUNDS, OPTION_PLOT, OPTION_SWEEP, OPTION_PATTERN, OPTION_YIELD };
@@ -76,6 +79,40 @@ static bool parse_count(const char *text, const char *what, uint64_t least, uint
     return true;
 }
 
+/* A number of bytes as the library's settings have it: K, M or G behind it are 2^10, 2^20 and 2^30, KB is K, and small
+ * letters serve as well. Returns what follows, NULL if it is none. */
+static const char *parse_bytes(const char *text, uint64_t *bytes)
+{
+    static const char units[] = "kmg";
+    char *end;
+
+    errno = 0;
+    unsigned long long number = strtoull(text, &end, 0);
+    const char *unit = *end != '\0' ? strchr(units, tolower((unsigned char)*end)) : NULL;
+    unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
+    if (*text < '0' || *text > '9' || errno != 0 || number > UINT64_MAX >> shift) {
+        return NULL;
+    }
+    *bytes = number << shift;
+    end += unit != NULL;
+    return unit != NULL && tolower((unsigned char)*end) == 'b' ? end + 1 : end;
+}
+
+static bool parse_length(const char *text, const char *what, uint64_t most, uint64_t *bytes)
+{
+    const char *end = parse_bytes(text, bytes);
+
+    if (end == NULL || *end != '\0') {
+        cw_say_error("%s: '%s' is not a number of bytes such as 8, 64K or 4M", what, text);
+        return false;
+    }
+    if (*bytes > most) {
+        cw_say_error("%s: %s is more than %llu", what, text, (unsigned long long)most);
+        return false;
+    }
+    return true;
+}
+
 /* A list of sizes is the lengths of the parts of one message: only their sum matters without -D iov. */
 static bool parse_size(const char *text, struct cw_perf_params *params)
 {
@@ -90,7 +127,7 @@ static bool parse_size(const char *text, struct cw_perf_params *params)
     params->part_count = 0;
     while ((part = strsep(&rest, ",")) != NULL) {
         uint64_t one;
-        if (!parse_count(part, "message size (-s)", 0, UINT64_C(1) << 40, &one)) {
+        if (!parse_length(part, "message size (-s)", MOST_BYTES, &one)) {
             return false;
         }
         if (params->part_count == CW_PERF_MAX_PARTS) {
@@ -191,9 +228,9 @@ static bool parse_message(struct cw_perf_params *params, int letter, const char 
     case 'D':
         return parse_layout(params, value);
     case 'i':
-        return parse_count(value, "distance of entries (-i)", 0, UINT64_C(1) << 40, &params->stride);
+        return parse_length(value, "distance of entries (-i)", MOST_BYTES, &params->stride);
     case 'H':
-        return parse_count(value, "active message header (-H)", 0, 1u << 20, &params->am_header);
+        return parse_length(value, "active message header (-H)", 1u << 20, &params->am_header);
     case 'y':
         params->copy = true;
         return true;
@@ -257,29 +294,12 @@ static bool parse_how(struct cw_perf_options *options, int letter, const char *v
     }
 }
 
-/* A number of bytes with k, M or G behind it for 2^10, 2^20 and 2^30. */
-static const char *parse_bytes(const char *text, uint64_t *bytes)
-{
-    static const char units[] = "kMG";
-    char *end;
-
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
-    unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
-    if (end == text || *text == '-' || errno != 0 || number > UINT64_C(1) << 40 >> shift) {
-        return NULL;
-    }
-    *bytes = number << shift;
-    return unit == NULL ? end : end + 1;
-}
-
 static bool parse_sweep(struct cw_perf_options *options, const char *text)
 {
     const char *at = parse_bytes(text, &options->sweep_first);
 
     if (at == NULL || *at != ':' || (at = parse_bytes(at + 1, &options->sweep_last)) == NULL || *at != '\0' ||
-        options->sweep_last < options->sweep_first) {
+        options->sweep_last < options->sweep_first || options->sweep_last > MOST_BYTES) {
         cw_say_error("--sweep: '%s' is not a range of sizes such as 8:4M", text);
         return false;
     }

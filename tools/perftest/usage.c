@@ -72,5 +72,6 @@ void cw_options_usage(const char *program)
            "  --percentiles one more line, before the final row: p50, p90, p99, p99.9, minimum, maximum\n"
            "  --library     print version and file of the library in use, and exit\n"
            "  -h            this text\n\n"
+           "Numbers of bytes may have K, M or G behind them, for 2^10, 2^20 and 2^30.\n"
            "Transport and device are chosen by the environment: UCX_TLS, UCX_NET_DEVICES.\n");
 }

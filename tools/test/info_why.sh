@@ -64,7 +64,7 @@ arrow | grep -q ' short: ' || fail "an empty message: $(arrow)"
 why --size 64m
 arrow | grep -q 'rendezvous.*a round trip costs less' || fail "a long message: $(arrow)"
 UCX_RNDV_THRESH=inf why --size 64m
-arrow | grep -q 'eager copies' || fail "a long message without rendezvous: $(arrow)"
+arrow | grep -q 'eager pieces' || fail "a long message without rendezvous: $(arrow)"
 has "UCX_RNDV_THRESH=inf (environment)"
 UCX_RNDV_THRESH=100 why --size 100 --op am
 arrow | grep -q 'rendezvous.*RNDV_THRESH' || fail "a short message by rendezvous: $(arrow)"
@@ -129,7 +129,7 @@ if unshare -rn true 2>/dev/null; then
     expect_status 0 unshare -rn "$info" --address "$work/far"
     expect_status 1 "$info" --why --to "$work/far"
     verdict posix cannot
-    has "the peer is on another machine, or in a network name space"
+    has "it is on another machine, or in a network name space"
 fi
 
 # ---- bytes that are no address ----
@@ -170,7 +170,7 @@ for index in range(0, len(good), 7):
     changed = good[:index] + bytes([good[index] ^ 0x41]) + good[index + 1:]
     write("flip%d" % index, changed)
     write("lie%d" % index, sound(changed))
-write("later", sound(good[:3] + bytes([1, 25, 0]) + good[6:20] + bytes([77, 3, 1, 2, 3])))
+write("later", sound(good[:13] + bytes([1, 25, 0]) + good[16:20] + bytes([77, 3, 1, 2, 3])))
 END
     for file in "$work"/flip*; do
         hostile "$file"

@@ -25,6 +25,15 @@ refused -t tag_lat -l -n ten
 refused -t tag_lat -l -n -5
 refused -t tag_lat -l -s 8x
 refused -t tag_lat -l -s 8,
+refused -t tag_lat -l -s 8KK
+refused -t tag_lat -l -s 8B
+refused -t tag_lat -l -s K
+refused -t tag_lat -l -s 2000G
+refused -t tag_lat -l -s 99999999999G
+refused -t tag_lat -l -s -1K
+refused -t tag_lat -l -n 1K
+refused -t ucp_am_lat -l -H 2M
+refused -t tag_lat -l -i 8x
 refused -t tag_lat -l -s 99999999999999999999999
 refused -t tag_lat -l -O 99999999
 refused -t tag_lat -l -R 101
@@ -45,6 +54,21 @@ refused -t tag_lat -l -p 65536
 refused -t tag_lat -l --timeout 0
 refused -t tag_lat -l localhost
 refused -t tag_lat localhost another
+
+# Sizes have suffixes wherever they stand: the size of a message, of its header and its entries, and of a sweep.
+sized() {
+    bytes=$1
+    shift
+    expect_status 0 "$perftest" -l -n 5 -w 0 --json "$@"
+    grep -q "\"size\": *${bytes}[,}]" "$work/out" || fail "not of $bytes bytes: $*: $(cat "$work/out")"
+}
+sized 16384 -t tag_lat -s 16K
+sized 16384 -t tag_lat -s 16kb
+sized 1048576 -t tag_bw -s 1M
+sized 3072 -t tag_bw -D iov -s 1k,2K -i 4K
+sized 32768 -t tag_bw --sweep 16K:32K
+sized 1048576 -t tag_bw --sweep 512k:1MB
+expect_status 0 "$perftest" -l -n 5 -w 0 -t ucp_am_lat -s 8 -H 1K
 
 # Neither test nor batch file: set-up fails (PRF-10).
 expect_status 255 "$perftest" -l

@@ -31,7 +31,10 @@ static const char *const operations[] = {
 };
 static const char *const ways[] = {
     [CW_TRACE_COPIED] = "one packet, copied", [CW_TRACE_WITHOUT_COPY] = "one packet, without a copy",
-    [CW_TRACE_PIECES] = "in pieces", [CW_TRACE_ANNOUNCED] = "rendezvous",
+    [CW_TRACE_PIECES] = "in pieces", [CW_TRACE_ANNOUNCED] = "rendezvous", [CW_TRACE_MAPPED] = "mapped memory",
+    [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_SHARES] = "copied between the processes, in shares",
+    [CW_TRACE_COUNTED] = "counted packets", [CW_TRACE_ASKED] = "asked of the owner",
+    [CW_TRACE_ASKED_FIRST] = "asked of the owner first", [CW_TRACE_PARTS] = "in parts",
 };
 static const char *const states[] = {"idle", "dialling", "waiting for the peer's dial", "open", "failed"};
 

@@ -5,8 +5,8 @@
  * too; none blocks, allocates or fails. Causeway installs no hooks of its own and needs none: the calls accept and do
  * nothing.
  *
- * Not here: event callbacks (ucm_set_event_handler and its relatives) and the replacements of the allocator's
- * functions.
+ * A program that wants to be told of events itself is answered that it cannot be. Not here: the replacements of the
+ * allocator's functions.
  */
 #ifndef UCM_H
 #define UCM_H
@@ -66,6 +66,38 @@ ucs_status_t ucm_test_external_events(int events);
  * @param length  Number of bytes.
  */
 void ucm_vm_munmap(void *addr, size_t length);
+
+/**
+ * Report that a range was mapped.
+ *
+ * @param addr    First byte of the range.
+ * @param length  Number of bytes.
+ */
+void ucm_vm_mmap(void *addr, size_t length);
+
+/**
+ * Take back what ucm_set_external_event() announced.
+ *
+ * @param events  OR of ucm_event_type_t. Accepted and not needed.
+ */
+void ucm_unset_external_event(int events);
+
+/** What an event carries. None is ever made. */
+typedef union ucm_event ucm_event_t;
+
+/** Would be called with an event: its kind, what it carries, and the argument of ucm_set_event_handler(). */
+typedef void (*ucm_event_callback_t)(ucm_event_type_t event_type, ucm_event_t *event, void *arg);
+
+/**
+ * Ask to be called when memory is mapped or unmapped.
+ *
+ * @param events    OR of ucm_event_type_t.
+ * @param priority  Order among several handlers.
+ * @param cb        Would be called; is not kept.
+ * @param arg       Its last argument.
+ * @return UCS_ERR_UNSUPPORTED always: the library watches no memory.
+ */
+ucs_status_t ucm_set_event_handler(int events, int priority, ucm_event_callback_t cb, void *arg);
 
 #pragma GCC visibility pop
 END_C_DECLS

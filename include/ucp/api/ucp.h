@@ -229,13 +229,16 @@ typedef enum {
 typedef struct ucp_worker_params {
     uint64_t          field_mask;   /**< Which members are set: enum ucp_worker_params_field. */
     ucs_thread_mode_t thread_mode;  /**< Default SINGLE. What was asked for is granted (WRK-2, R13). */
-    ucs_cpu_set_t     cpu_mask;     /**< Hint: processors of the threads that use the worker. */
+    ucs_cpu_set_t     cpu_mask;     /**< Hint: processors of threads that make progress by themselves. The library has
+                                     *   none, so it has no effect, and binds no thread of the program (WRK-5). */
     unsigned          events;       /**< OR of ucp_wakeup_event_t; default all but EDGE (WAK-14). */
     void             *user_data;    /**< Data pointer of the worker's entries in event_fd (WAK-3). */
     int               event_fd;     /**< An epoll descriptor of the program that is to report this worker (WAK-3). */
     uint64_t          flags;        /**< OR of ucp_worker_flags_t. */
     const char       *name;         /**< For logs; copied, cut to UCP_ENTITY_NAME_MAX - 1 characters. */
-    size_t            am_alignment; /**< Of lent active message data: a power of two; default 1 (WRK-7, AMR-20). */
+    size_t            am_alignment; /**< Of the data that handlers of active messages get, lent or not, but for
+                                     *   announced ones: a power of two up to a page; default 1 (WRK-7, AMR-20). What
+                                     *   lies otherwise is copied, so a worker that needs none had better ask none. */
     uint64_t          client_id;    /**< Told to servers with UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID (CS-11). */
 } ucp_worker_params_t;
 
@@ -697,7 +700,9 @@ typedef struct {
 
 /**
  * Make an endpoint. Never waits for the peer: UCS_OK means that operations may be posted; they are queued until the
- * connection stands (EP-1..18). May be called from callbacks.
+ * connection stands (EP-1..18). May be called from callbacks. A connection is made for the first operation; with
+ * UCP_ERR_HANDLING_MODE_PEER the next progress begins to make it, so that the error handler is told of a peer that is
+ * dead, or dies, although nothing is sent to it (ERR-2).
  *
  * @param worker  The worker that will drive the endpoint.
  * @param params  To whom and how; see ucp_ep_params_t. Borrowed for the call.
@@ -945,7 +950,7 @@ enum ucp_am_handler_param_field {
 /** A handler (AMR-1..5). */
 typedef struct ucp_am_handler_param {
     uint64_t               field_mask; /**< Which members are set; ID and CB are needed. */
-    unsigned               id;         /**< Identifier, 0 to 65535. */
+    unsigned               id;         /**< Identifier, 0 to 65535; others are refused. */
     uint32_t               flags;      /**< OR of enum ucp_am_cb_flags; other bits are refused. Default: 0. */
     ucp_am_recv_callback_t cb;         /**< Called for each message; NULL removes the handler. */
     void                  *arg;        /**< Its first argument. Default: NULL. */
@@ -1300,8 +1305,10 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
 /**
  * Complete when every put, get and atomic posted on @a ep before, freed requests included, is complete here and at the
  * owner, and every message sent before has left the library's hands; a rendezvous that nobody has matched is not
- * waited for (FLU-1..9). Waits for a connection that is being made
- * (FLU-5); an endpoint that was never used has nothing to flush, and connects with its first operation.
+ * waited for (FLU-1..9). Waits for a connection that is being made (FLU-5). An endpoint that was never used connects
+ * for it, so that the answer says whether the peer is there, and with error handling waits for its progress; only where
+ * the program has a key of memory of that peer which it reaches by loads and stores, what these have done is complete
+ * without a connection.
  *
  * @param ep     The endpoint.
  * @param param  Attributes; callback: cb.send.
@@ -1309,7 +1316,10 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
  */
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
 
-/** As ucp_ep_flush_nbx() for all endpoints of a worker; one that fails does not make it fail (FLU-4, ERR-22). */
+/**
+ * As ucp_ep_flush_nbx() for all endpoints of a worker; one that fails does not make it fail (FLU-4, ERR-22). Those on
+ * which nothing was posted are left alone, for the answer would be no other.
+ */
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param);
 
 /**

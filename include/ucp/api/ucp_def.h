@@ -97,7 +97,7 @@ typedef enum ucp_wakeup_event_types {
     UCP_WAKEUP_TAG_RECV = UCS_BIT(3),  /**< Tag receives. */
     UCP_WAKEUP_TX       = UCS_BIT(10), /**< Whatever this side sends. */
     UCP_WAKEUP_RX       = UCS_BIT(11), /**< Whatever arrives. */
-    UCP_WAKEUP_EDGE     = UCS_BIT(16)  /**< The program drains after each report: transitions suffice (WAK-15). */
+    UCP_WAKEUP_EDGE     = UCS_BIT(16)  /**< The program's event_fd tells each event once (WAK-15). */
 } ucp_wakeup_event_t;
 
 /* ---- callbacks ----

@@ -32,6 +32,9 @@ typedef enum {
     UCS_LOG_LEVEL_PRINT        /**< Text asked for, not a log record: always printed. */
 } ucs_log_level_t;
 
+/** Names by ucs_log_level_t: "FATAL" to "POLL", NULL for UCS_LOG_LEVEL_LAST, "PRINT" (NB-27). */
+extern const char *ucs_log_level_names[];
+
 /** How asynchronous events would be delivered; kept for programs that name it. */
 typedef enum {
     UCS_ASYNC_MODE_SIGNAL,                                 /**< By signal. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Announcing memory of the program's own to the reference library's tracking of leaks.
+ * Memory in the library's name (NB-17), and announcing memory of the program's own to tracking of leaks.
  * Nothing is tracked here: programs that announce their memory link and run, and use their own tools to find leaks.
  */
 #ifndef UCS_MEMTRACK_H
@@ -27,6 +27,23 @@ void ucs_memtrack_allocated(void *ptr, size_t size, const char *name);
  * @param ptr  The memory.
  */
 void ucs_memtrack_releasing(void *ptr);
+
+/**
+ * Allocates memory as malloc() does. Any thread may call it.
+ *
+ * @param size  Bytes; for 0 there may be a pointer, which is to be freed, too.
+ * @param name  What it is for; not looked at.
+ *
+ * @return The memory, to be freed by ucs_free(), or NULL.
+ */
+void *ucs_malloc(size_t size, const char *name);
+
+/**
+ * Frees memory of ucs_malloc(). Any thread may call it.
+ *
+ * @param ptr  The memory, or NULL.
+ */
+void ucs_free(void *ptr);
 
 #pragma GCC visibility pop
 END_C_DECLS

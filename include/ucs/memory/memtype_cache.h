@@ -1,13 +1,56 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory kinds for programs that include this header by habit.
- * It gives ucs_memory_type_t. Not here: ucs_memtype_cache_lookup() and ucs_memtype_cache_update(). The library keeps no
- * such cache: it knows host memory only, and a program states another kind in ucp_request_param_t::memory_type.
+ * The cache of memory kinds by address, for programs that look things up in it (NB-30 .. NB-32). The library keeps no
+ * such cache: it knows host memory only, and a program states another kind in ucp_request_param_t::memory_type. So
+ * every look-up finds nothing. Any thread may call these at any time.
  */
 #ifndef UCS_MEMTYPE_CACHE_H
 #define UCS_MEMTYPE_CACHE_H
 
+#include <stddef.h>
+#include <stdint.h>
 #include <ucs/memory/memory_type.h>
 #include <ucs/type/status.h>
+
+BEGIN_C_DECLS
+#pragma GCC visibility push(default)
+
+/** Number of a device in the system. */
+typedef uint8_t ucs_sys_device_t;
+
+/** No known device. */
+#define UCS_SYS_DEVICE_ID_UNKNOWN UINT8_MAX
+
+/** What a look-up would tell. */
+typedef struct ucs_memory_info {
+    ucs_memory_type_t type;         /**< Kind of the memory. */
+    ucs_sys_device_t  sys_dev;      /**< Device it lies on. */
+    void             *base_address; /**< Start of the allocation. */
+    size_t            alloc_length; /**< Its bytes. */
+} ucs_memory_info_t;
+
+/**
+ * Looks up what kind of memory a range is.
+ *
+ * @param address   Start of the range.
+ * @param size      Its bytes.
+ * @param mem_info  Where the answer would go; may be NULL. Never written.
+ *
+ * @return UCS_ERR_NO_ELEM: nothing is known about it, which means host memory.
+ */
+ucs_status_t ucs_memtype_cache_lookup(const void *address, size_t size, ucs_memory_info_t *mem_info);
+
+/**
+ * Tells what kind of memory a range is. Does nothing.
+ *
+ * @param address   Start of the range.
+ * @param size      Its bytes.
+ * @param mem_type  Kind of the memory.
+ * @param sys_dev   Device it lies on.
+ */
+void ucs_memtype_cache_update(const void *address, size_t size, ucs_memory_type_t mem_type, ucs_sys_device_t sys_dev);
+
+#pragma GCC visibility pop
+END_C_DECLS
 
 #endif

@@ -76,13 +76,14 @@ typedef void *ucs_status_ptr_t;
 #define UCS_PTR_RAW_STATUS(ptr) ((ucs_status_t)(intptr_t)(ptr))
 
 /* What UCS_PTR_STATUS does; a function because programs hand it a call, which must be made once. */
-static inline ucs_status_t ucs_ptr_status_(const void *ptr)
+static inline ucs_status_t ucs_ptr_status_(uintptr_t ptr)
 {
     return UCS_PTR_IS_PTR(ptr) ? UCS_INPROGRESS : UCS_PTR_RAW_STATUS(ptr);
 }
 
-/** The status that a returned pointer stands for: UCS_OK, UCS_INPROGRESS for a request, or the error. */
-#define UCS_PTR_STATUS(ptr) ucs_ptr_status_(ptr)
+/** The status that a returned pointer, of whatever type, stands for: UCS_OK, UCS_INPROGRESS for a request, or the
+ * error. */
+#define UCS_PTR_STATUS(ptr) ucs_ptr_status_((uintptr_t)(ptr))
 
 /** The pointer that carries @a status. */
 #define UCS_STATUS_PTR(status) ((void *)(intptr_t)(status))

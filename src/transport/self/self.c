@@ -15,14 +15,20 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/probe.h"
+#include "os/memory.h"
 
 #define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
 #define MAX_SHORT       1024u
-#define SMALL           64u     /* events with so many bytes of data at most are kept for the next ones, ... */
-#define MAX_SPARE       64u     /* ... so many of them */
 #define MAX_BCOPY       (32u << 10)
 #define MAX_WHOLE       (384u << 10)
+
+/* Events are kept for the next ones: so many of those with so many bytes of data at most, and longer ones of so many
+ * bytes together as can be in the queue. For libc gives the memory of long ones back to the system, and each page that
+ * it gets anew is a fault, which takes longer than copying the page. */
+#define SMALL           64u
+#define MAX_SPARE       64u
+#define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
@@ -46,9 +52,9 @@ struct event {
     struct cw_list link;        /* iface->queue */
     struct self_conn *target;
     size_t length;
+    uint32_t room;              /* bytes of data that it can have; 0: one that is never used again */
     uint8_t kind;
     uint8_t id;
-    uint8_t is_small;           /* has room for SMALL bytes */
     char data[];
 };
 
@@ -57,8 +63,10 @@ struct self_iface {
     struct cw_poller *poller;
     struct cw_list queue;
     struct cw_list conns;
-    struct event *spare;        /* linked through link.next */
+    struct event *spare;        /* small ones, linked through link.next */
+    struct event *spare_long;   /* so are these */
     unsigned num_spare;
+    uint32_t spare_bytes;       /* room of the long ones */
     size_t queued_bytes;
     int blocked;                /* some connection waits for room */
     uint64_t uid;
@@ -107,19 +115,31 @@ static ucs_status_t self_open(const struct cw_iface_params *params, struct cw_if
     return UCS_OK;
 }
 
+static struct event *next_spare(const struct event *event)
+{
+    return (struct event *)(void *)event->link.next;
+}
+
+static void free_spare(struct event *event)
+{
+    struct event *next;
+
+    for (; event != NULL; event = next) {
+        next = next_spare(event);
+        free(event);
+    }
+}
+
 static void self_close(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);
-    struct event *event;
     struct cw_list *link;
 
     while ((link = cw_list_pop_head(&iface->queue)) != NULL) {
         free(cw_container_of(link, struct event, link));
     }
-    while ((event = iface->spare) != NULL) {
-        iface->spare = (struct event *)(void *)event->link.next;
-        free(event);
-    }
+    free_spare(iface->spare);
+    free_spare(iface->spare_long);
     free(iface);
 }
 
@@ -142,31 +162,62 @@ static int self_reachable(struct cw_iface *super, const void *address, size_t le
     return length == sizeof(iface->uid) && memcmp(address, &iface->uid, length) == 0;
 }
 
-static struct event *event_take(struct self_iface *iface, size_t max)
+/* With long ones only the last is looked at. One that is too short for what comes is not kept any longer, so the spare
+ * ones become as long as they have to be. */
+static CW_APART struct event *event_make(struct self_iface *iface, size_t max)
 {
-    struct event *event = iface->spare;
+    const size_t room   = (max <= SMALL) ? SMALL : max;
+    struct event *event = (max <= SMALL) ? NULL : iface->spare_long;
 
-    if (event != NULL && max <= SMALL) {
-        iface->spare = (struct event *)(void *)event->link.next;
-        iface->num_spare--;
-        return event;
-    }
-    event = malloc(sizeof(*event) + (max <= SMALL ? SMALL : max));
     if (event != NULL) {
-        event->is_small = (max <= SMALL);
+        iface->spare_long   = next_spare(event);
+        iface->spare_bytes -= event->room;
+        if (event->room >= max) {
+            return event;
+        }
+        free(event);
+    }
+    event = malloc(sizeof(*event) + room);
+    if (event != NULL) {
+        event->room = (uint32_t)room;
     }
     return event;
 }
 
-static void event_put(struct self_iface *iface, struct event *event)
+static struct event *event_take(struct self_iface *iface, size_t max)
 {
-    if (!event->is_small || iface->num_spare == MAX_SPARE) {
+    struct event *event = iface->spare;
+
+    if (event == NULL || max > SMALL) {
+        return event_make(iface, max);
+    }
+    iface->spare = next_spare(event);
+    iface->num_spare--;
+    return event;
+}
+
+static CW_APART void event_put_long(struct self_iface *iface, struct event *event)
+{
+    if (event->room > MAX_SPARE_BYTES - iface->spare_bytes) {
         free(event);
         return;
     }
-    event->link.next = (void *)iface->spare;
-    iface->spare     = event;
-    iface->num_spare++;
+    event->link.next    = (void *)iface->spare_long;
+    iface->spare_long   = event;
+    iface->spare_bytes += event->room;
+}
+
+static void event_put(struct self_iface *iface, struct event *event)
+{
+    if (event->room > SMALL) {
+        event_put_long(iface, event);
+    } else if (event->room == 0 || iface->num_spare == MAX_SPARE) {
+        free(event);
+    } else {
+        event->link.next = (void *)iface->spare;
+        iface->spare     = event;
+        iface->num_spare++;
+    }
 }
 
 /* The thread that progresses may sleep. */
@@ -359,13 +410,19 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
 static void copy(void *dest, const void *source, size_t length)
 {
     if (length > 0) {
-        memmove(dest, source, length);
+        cw_bytes_move(dest, source, length);
     }
 }
 
 static int self_peer_ready(struct cw_conn *super)
 {
     return self_conn_of(super)->peer != NULL;
+}
+
+static uint32_t self_peer_process(struct cw_conn *super)
+{
+    (void)super;
+    return cw_memory_process();
 }
 
 /* Registered memory of our own is reached directly; a beacon that comes with another key may be no address at all. */
@@ -494,10 +551,31 @@ static ucs_status_t self_arm(struct cw_iface *super)
     return (cw_list_empty(&iface->queue) && !iface->blocked) ? UCS_OK : UCS_ERR_BUSY;
 }
 
+static const struct cw_transport_connect self_connect = {
+    .dial       = self_dial,
+    .close_conn = self_close_conn,
+};
+
+static const struct cw_transport_packets self_packets = {
+    .send_short = self_send_short,
+    .send_bcopy = self_send_bcopy,
+};
+
+static const struct cw_transport_copies self_copies = {
+    .ready   = self_peer_ready,
+    .process = self_peer_process,
+    .read    = self_peer_read,
+    .write   = self_peer_write,
+    .board   = self_board,
+};
+
 const struct cw_transport cw_self_transport = {
     .name          = "self",
     .wire_id       = SELF_WIRE_ID,
     .device_class  = CW_DEVICE_SELF,
+    .connect       = &self_connect,
+    .packets       = &self_packets,
+    .copies        = &self_copies,
     .query_devices = self_query_devices,
     .open          = self_open,
     .close         = self_close,
@@ -505,12 +583,4 @@ const struct cw_transport cw_self_transport = {
     .reachable     = self_reachable,
     .progress      = self_progress,
     .arm           = self_arm,
-    .dial          = self_dial,
-    .close_conn    = self_close_conn,
-    .send_short    = self_send_short,
-    .send_bcopy    = self_send_bcopy,
-    .peer_ready    = self_peer_ready,
-    .peer_read     = self_peer_read,
-    .peer_write    = self_peer_write,
-    .board         = self_board,
 };

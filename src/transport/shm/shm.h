@@ -4,8 +4,8 @@
  *
  * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its
  * descriptor with the core's hello over the socket, and waits for the reply; from then on packets go through the rings
- * only. The socket stays: its end tells that the peer is gone. A worker that may sleep hands its eventfd to the peer,
- * which signals it when the ring says that the consumer sleeps.
+ * only. The socket stays: its end tells that the peer is gone, and a byte on it wakes a peer whose ring says that it
+ * sleeps, or that it does not look.
  *
  * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
  * acceptor, then the wide byte areas, if any. Each part begins on a page of its own, so that pages of a ring that rests
@@ -90,12 +90,15 @@ struct shm_conn {
     uint8_t is_dialler;
     uint8_t peer_state;             /* enum shm_peer_state */
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
-    int event_fd;                   /* the peer's, -1 if it never sleeps */
+    uint8_t peer_sleeps;            /* it may */
+    uint8_t watched;                /* shm_held.c: copies of which it is known whether this thread slept */
+    uint8_t distrusted;             /* its process kept us waiting for too long: for good */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
+    uint32_t asked_of;              /* shm_held.c: so many distrusted processes it is known not to belong to */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word that we may write in the peer's process */
     uint64_t deadline_ns;           /* of a GREETING */
@@ -131,7 +134,7 @@ struct shm_iface {
     int armed;                      /* the flags in the rings are set */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
-    int paused;                     /* no descriptors to accept with: the listener is not watched until `accept_again`
+    int paused;                     /* nobody can be accepted: the listener is not watched until `accept_again`
                                      * or the end of a connection of ours */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
@@ -160,7 +163,7 @@ struct shm_greeting {
     uint32_t cell_shift;
     uint32_t num_bytes;
     uint64_t memory_size;           /* with wide areas, or without */
-    uint8_t sleeps;                 /* an eventfd comes with the message */
+    uint8_t sleeps;                 /* the sender may */
     uint8_t accepted;               /* reply only */
     uint8_t reserved[6];
     uint64_t probe_address;         /* of a word in the sender's process ... */
@@ -170,7 +173,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 7u
+#define SHM_VERSION 8u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
@@ -237,6 +240,8 @@ ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
                               const struct cw_beacon *beacon);
 ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_beacon *beacon);
+/* 0 as well: it went. */
+uint32_t cw_shm_peer_process(struct cw_conn *conn);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 int cw_shm_peer_gone(struct cw_conn *conn);
 
@@ -266,6 +271,8 @@ void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn);
 unsigned cw_shm_bell(struct shm_conn *conn);
 /* The peer does not look at our ring, in which there is a packet. */
 void cw_shm_ring(struct shm_conn *conn);
+/* Wakes the peer, wherever it waits. Never blocks. */
+void cw_shm_wake(struct shm_conn *conn);
 /* `fire` of iface->cool. */
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 

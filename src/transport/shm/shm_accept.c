@@ -5,6 +5,7 @@
  */
 #include "transport/shm/shm.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -27,14 +28,14 @@ static int is_size(const struct shm_greeting *greeting)
             greeting->memory_size == shm_memory_size(greeting->cell_shift, greeting->num_bytes, SHM_WIDE_BYTES));
 }
 
-static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply, size_t length)
+static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, int accepted, const void *reply,
+                               size_t length)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
     struct shm_greeting greeting = {.version      = SHM_VERSION,
                                     .hello_length = (uint16_t)length,
                                     .sleeps       = (uint8_t)(accepted && iface->wakeup),
                                     .accepted     = (uint8_t)accepted};
-    int event_fd                 = cw_poller_signal_fd(iface->poller);
 
     memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
     if (accepted) {
@@ -42,43 +43,34 @@ static void send_reply(struct shm_iface *iface, struct shm_conn *conn, int accep
     }
     memcpy(message, &greeting, sizeof(greeting));
     memcpy(message + sizeof(greeting), reply, length);
-    /* should it fail, the peer is gone, and the end of the socket will tell */
-    (void)cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, &event_fd, greeting.sleeps);
+    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, -1);
 }
 
-/* Takes over the memory and the eventfd if the greeting is in order. Closes the descriptors in any case, but for the
- * eventfd kept. */
+/* Takes over the memory, behind `fd`, if the greeting is in order. */
 static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
-                               const struct shm_greeting *greeting, size_t length, int *fds, unsigned num_fds)
+                               const struct shm_greeting *greeting, size_t length, int fd)
 {
-    const char *wrong = NULL;
-
     if (!shm_greeting_is_ours(greeting)) {
-        wrong = "it speaks another protocol or version";
-    } else if (greeting->hello_length != length || greeting->sleeps > 1 || num_fds != 1u + greeting->sleeps ||
-               !cw_shm_peer_take(conn, greeting)) {
-        wrong = "its greeting contradicts itself";
-    } else if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
-               greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
-               !is_size(greeting)) {
-        wrong = "it wants a ring of an impossible size";
-    } else if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
-        wrong = "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
-    } else if (greeting->sleeps && !cw_event_is_safe(fds[1])) {
-        wrong = "the descriptor it wants to be woken by is no event counter";
-    } else if (cw_shm_attach(fds[0], greeting->memory_size, SHM_PAGE, &conn->memory) != UCS_OK) {
-        wrong = "the memory it offers cannot be used safely";
-    } else {
-        conn->memory_size = greeting->memory_size;
-        cw_shm_lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
-        if (num_fds == 2) {
-            conn->event_fd = fds[--num_fds];
-        }
+        return "it speaks another protocol or version";
     }
-    while (num_fds > 0) {
-        cw_fd_close(fds[--num_fds]);
+    if (greeting->hello_length != length || greeting->sleeps > 1 || fd < 0 || !cw_shm_peer_take(conn, greeting)) {
+        return "its greeting contradicts itself";
     }
-    return wrong;
+    if (greeting->cell_shift > SHM_MAX_CELL_SHIFT || greeting->num_bytes < SHM_MIN_BYTES ||
+        greeting->num_bytes > SHM_MAX_BYTES || (greeting->num_bytes & (greeting->num_bytes - 1)) != 0 ||
+        !is_size(greeting)) {
+        return "it wants a ring of an impossible size";
+    }
+    if (greeting->num_bytes / 4 < iface->super.limits.max_bcopy) {
+        return "its rings are too small for our packets; set UCX_POSIX_SEG_SIZE alike on both sides";
+    }
+    if (cw_shm_attach(fd, greeting->memory_size, SHM_PAGE, &conn->memory) != UCS_OK) {
+        return "the memory it offers cannot be used safely";
+    }
+    conn->memory_size = greeting->memory_size;
+    conn->peer_sleeps = greeting->sleeps;
+    cw_shm_lay_out(conn, greeting->cell_shift, greeting->num_bytes, 0);
+    return NULL;
 }
 
 static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const char *why)
@@ -87,52 +79,78 @@ static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const 
     cw_shm_dispose(conn);
 }
 
-unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
+static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 {
-    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX], reply[CW_HELLO_MAX];
-    size_t length = sizeof(message), reply_length = sizeof(reply);
-    int fds[CW_UNIX_MAX_FDS];
-    struct shm_greeting greeting;
-    unsigned num_fds = 0;
-    const char *wrong;
-    ucs_status_t status;
+    if (status == UCS_ERR_CONNECTION_RESET) { /* also whoever looks for names that nobody listens to any more */
+        drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
+    } else if (status == UCS_ERR_NO_RESOURCE) {
+        drop_stranger(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
+                      "(ulimit -n)");
+    } else {
+        drop_stranger(conn, CW_LOG_WARN, "its greeting has a wrong length, or too many descriptors");
+    }
+}
 
-    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
-    if (status == UCS_ERR_NO_ELEM) {
-        return 0;
-    }
-    if (status != UCS_OK || length < sizeof(greeting)) {
-        while (num_fds > 0) {
-            cw_fd_close(fds[--num_fds]);
-        }
-        if (status == UCS_ERR_CONNECTION_RESET) { /* also whoever looks for names that nobody listens to any more */
-            drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
-        } else {
-            drop_stranger(conn, CW_LOG_WARN, "its greeting has a wrong length, or there was no room for its "
-                          "descriptors (ulimit -n)");
-        }
-        return 0;
-    }
-    memcpy(&greeting, message, sizeof(greeting));
-    length -= sizeof(greeting);
-    wrong   = take_memory(iface, conn, &greeting, length, fds, num_fds);
-    if (wrong != NULL) {
-        drop_stranger(conn, CW_LOG_WARN, wrong);
-        return 0;
-    }
+/* The core knows the connection, and the peer will never hear of it. */
+static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs_status_t status)
+{
+    cw_log_ratelimited(&stranger_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
+                       "a connection over shared memory ends because its peer could not be answered");
+    cw_shm_close_socket(iface, conn);
+    cw_shm_conn_broken(conn, status);
+}
+
+/* What it brought is in order, and the memory is mapped. */
+static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const void *hello, size_t length)
+{
+    char reply[CW_HELLO_MAX];
+    size_t reply_length = sizeof(reply);
+    ucs_status_t status, sent;
+
     if (cw_shm_make_open(iface, conn) != UCS_OK) {
         drop_stranger(conn, CW_LOG_WARN, "no memory");
         return 0;
     }
     iface->num_greeting--;
     cw_shm_forget_alarms(iface);
-    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, message + sizeof(greeting), length, reply,
-                                          &reply_length);
-    send_reply(iface, conn, status == UCS_OK, reply, reply_length);
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, hello, length, reply, &reply_length);
+    sent   = send_reply(iface, conn, status == UCS_OK, reply, reply_length);
     if (status != UCS_OK) {
         cw_shm_dispose(conn);
+    } else if (sent != UCS_OK) {
+        break_unanswered(iface, conn, sent);
     }
     return 1;
+}
+
+unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn)
+{
+    char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
+    size_t length = sizeof(message);
+    struct shm_greeting greeting;
+    const char *wrong;
+    ucs_status_t status;
+    int fd;
+
+    status = cw_unix_recv(conn->item.fd, message, &length, &fd);
+    if (status == UCS_ERR_NO_ELEM) {
+        return 0;
+    }
+    if (status != UCS_OK || length < sizeof(greeting)) {
+        cw_unix_discard(&fd);
+        drop_unread(conn, status);
+        return 0;
+    }
+    memcpy(&greeting, message, sizeof(greeting));
+    length -= sizeof(greeting);
+    wrong   = take_memory(iface, conn, &greeting, length, fd);
+    if (wrong != NULL) {
+        cw_unix_discard(&fd);
+        drop_stranger(conn, CW_LOG_WARN, wrong);
+        return 0;
+    }
+    cw_fd_close(fd);
+    return welcome(iface, conn, message + sizeof(greeting), length);
 }
 
 static void drop_oldest_greeting(struct shm_iface *iface)
@@ -227,7 +245,8 @@ unsigned cw_shm_drop_silent(struct cw_alarm *alarm)
 static void accept_pause(struct shm_iface *iface)
 {
     if (!iface->shortage_told) {
-        cw_error("cannot accept peers on this machine: no descriptors or memory left; they wait until some are free; "
+        cw_error("cannot accept peers on this machine: %m; they wait, and it is tried again ten times a second; %s",
+                 (errno == EPERM || errno == EACCES || errno == ENOSYS) ? "let the process call accept4" :
                  "raise the limit of open files (ulimit -n) if it is too low");
     }
     cw_poller_remove(iface->poller, &iface->listener);

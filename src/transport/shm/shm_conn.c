@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/string.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
 
@@ -53,10 +54,9 @@ struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enu
     struct shm_conn *conn = malloc(size);
 
     if (conn != NULL) {
-        *conn = (struct shm_conn){.super    = {.iface = &iface->super},
-                                  .state    = (uint8_t)state,
-                                  .event_fd = -1,
-                                  .item     = {.fd = -1, .ready = socket_ready}};
+        *conn = (struct shm_conn){.super = {.iface = &iface->super},
+                                  .state = (uint8_t)state,
+                                  .item  = {.fd = -1, .ready = socket_ready}};
         cw_list_add_tail(&iface->others, &conn->link);
     }
     return conn;
@@ -95,12 +95,27 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
     cw_shm_inbox(iface);
 }
 
+/* For the log. */
+static void note_end(struct shm_conn *conn, ucs_status_t status)
+{
+    struct cw_text text = {0};
+
+    if (conn->super.end != NULL) {
+        return;
+    }
+    cw_text_addf(&text, "shared memory with process %d on this machine: %s", cw_unix_peer_pid(conn->item.fd),
+                 (status == UCS_ERR_CONNECTION_RESET) ? "closed by the peer, or it died" :
+                 "the peer wrote what is no packet");
+    conn->super.end = text.data;
+}
+
 void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status)
 {
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     leave_open(iface, conn);
     conn->state = SHM_CONN_BROKEN;
+    note_end(conn, status);
     iface->super.upcalls->closed(&conn->super, status);
 }
 
@@ -140,10 +155,10 @@ void cw_shm_dispose(struct shm_conn *conn)
     cw_list_remove(&conn->link);
     cw_shm_close_socket(iface, conn);
     cw_shm_peer_end(conn);
-    cw_fd_close(conn->event_fd);
     if (conn->memory != NULL) {
         cw_shm_unmap(conn->memory, conn->memory_size);
     }
+    free(conn->super.end);
     free(conn);
 }
 
@@ -170,6 +185,7 @@ static unsigned socket_ready(struct cw_poll_item *item, unsigned events)
     case SHM_CONN_OPEN:
         count = cw_shm_bell(conn);
         if (conn->hangup) { /* progress reads the ring to its end first */
+            note_end(conn, UCS_ERR_CONNECTION_RESET);
             cw_shm_close_socket(iface, conn);
         }
         return count;

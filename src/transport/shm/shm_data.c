@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "os/clock.h"
-#include "os/unix_socket.h"
 
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
@@ -31,13 +30,13 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
     if (attention & SHM_ATTENTION_COLD) {
         cw_shm_ring(conn);
     }
-    if (!(attention & SHM_ATTENTION_SLEEPS) || conn->event_fd < 0) {
+    if (!(attention & SHM_ATTENTION_SLEEPS) || !conn->peer_sleeps) {
         return;
     }
     __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
     if (cw_unlikely(__atomic_load_n(flag, __ATOMIC_RELAXED) != 0) &&
         __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
-        cw_event_signal(conn->event_fd);
+        cw_shm_wake(conn);
     }
 }
 
@@ -162,7 +161,7 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     cw_area_copy_ends(&conn->tx, max, begin);
     place  = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
-        memmove(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
+        cw_bytes_move(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
@@ -178,10 +177,10 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
     uint32_t *flag = &conn->rx.control->producer_waits;
 
     shm_tell(&conn->rx);
-    if (conn->event_fd >= 0) {
+    if (conn->peer_sleeps) {
         __atomic_thread_fence(__ATOMIC_SEQ_CST); /* pairs with the fence in cw_shm_arm */
         if (__atomic_load_n(flag, __ATOMIC_RELAXED) != 0 && __atomic_exchange_n(flag, 0, __ATOMIC_ACQ_REL) != 0) {
-            cw_event_signal(conn->event_fd);
+            cw_shm_wake(conn);
         }
     }
 }

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/log.h"
 #include "os/clock.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
@@ -29,13 +30,12 @@ static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, i
                                     .num_bytes    = iface->num_bytes,
                                     .memory_size  = conn->memory_size,
                                     .sleeps       = (uint8_t)iface->wakeup};
-    int fds[CW_UNIX_MAX_FDS]     = {memory_fd, cw_poller_signal_fd(iface->poller)};
 
     memcpy(greeting.magic, SHM_MAGIC, sizeof(greeting.magic));
     cw_shm_peer_offer(conn, &greeting);
     memcpy(message, &greeting, sizeof(greeting));
     memcpy(message + sizeof(greeting), conn->hello, conn->hello_length);
-    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, fds, iface->wakeup ? 2 : 1);
+    return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, memory_fd);
 }
 
 /* UCS_ERR_BUSY: later again. */
@@ -61,7 +61,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
         status = send_hello(iface, conn, memory_fd);
         cw_fd_close(memory_fd);
     }
-    return (status == UCS_ERR_BUSY) ? UCS_ERR_NO_RESOURCE : status;
+    return status;
 }
 
 /* Nothing tells when a listener's queue has room again. */
@@ -141,16 +141,25 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
     return count;
 }
 
+static void tell_no_answer(ucs_status_t status)
+{
+    static struct cw_log_limit limit;
+
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "a connection to a peer on this machine did not come about: %s",
+                       (status == UCS_ERR_CONNECTION_RESET) ? "the peer ended it without an answer; it died or was "
+                       "closed, or has no descriptors or memory left, then its log tells" :
+                       "the peer's answer is none of this protocol and version");
+}
+
 unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
 {
     char message[sizeof(struct shm_greeting) + CW_HELLO_MAX];
-    size_t length = sizeof(message);
-    int fds[CW_UNIX_MAX_FDS];
     struct shm_greeting greeting = {.version = 0};
-    unsigned num_fds             = 0;
+    size_t length                = sizeof(message);
     ucs_status_t status;
+    int fd;
 
-    status = cw_unix_recv(conn->item.fd, message, &length, fds, &num_fds);
+    status = cw_unix_recv(conn->item.fd, message, &length, &fd);
     if (status == UCS_ERR_NO_ELEM) {
         return 0;
     }
@@ -158,16 +167,14 @@ unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn)
         memcpy(&greeting, message, sizeof(greeting));
         length -= sizeof(greeting);
     }
-    if (status != UCS_OK || !shm_greeting_is_ours(&greeting) ||
-        greeting.hello_length != length || num_fds != greeting.sleeps ||
-        (num_fds == 1 && !cw_event_is_safe(fds[0])) || !cw_shm_peer_take(conn, &greeting)) {
-        while (num_fds > 0) {
-            cw_fd_close(fds[--num_fds]);
-        }
+    if (status != UCS_OK || fd >= 0 || !shm_greeting_is_ours(&greeting) || greeting.hello_length != length ||
+        greeting.sleeps > 1 || !cw_shm_peer_take(conn, &greeting)) {
+        cw_unix_discard(&fd);
+        tell_no_answer(status);
         dial_ended(conn, (status == UCS_OK) ? UCS_ERR_IO_ERROR : UCS_ERR_CONNECTION_RESET, NULL, 0);
         return 1;
     }
-    conn->event_fd = (num_fds == 1) ? fds[0] : -1;
+    conn->peer_sleeps = greeting.sleeps;
     if (!greeting.accepted) {
         dial_ended(conn, UCS_ERR_REJECTED, message + sizeof(greeting), length);
     } else if (cw_shm_make_open(iface, conn) != UCS_OK) {

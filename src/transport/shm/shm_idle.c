@@ -92,6 +92,11 @@ unsigned cw_shm_bell(struct shm_conn *conn)
 CW_COLD void cw_shm_ring(struct shm_conn *conn)
 {
     __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
+    cw_shm_wake(conn);
+}
+
+CW_COLD void cw_shm_wake(struct shm_conn *conn)
+{
     if (conn->item.fd >= 0 && !cw_unix_send_byte(conn->item.fd)) {
         conn->hangup = 1;
         shm_no_cells(conn);

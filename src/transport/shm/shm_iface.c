@@ -14,6 +14,7 @@
 #include "core/config.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
+#include "transport/shm/shm_held.h"
 
 #define ADDRESS_LENGTH 16u
 
@@ -149,19 +150,56 @@ static size_t shm_address(struct cw_iface *super, void *buffer, size_t max)
 static int shm_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);
+    uint64_t place_id;
 
     if (length != ADDRESS_LENGTH) {
         *why = "the peer's address is of another version";
         return 0;
     }
-    *why = "the peer is on another machine, or in a network name space or directory of its own (UCX_POSIX_DIR)";
-    return memcmp(address, &iface->place_id, sizeof(iface->place_id)) == 0;
+    memcpy(&place_id, address, sizeof(place_id));
+    if (place_id == iface->place_id) {
+        return 1;
+    }
+    *why = cw_unix_why_apart(iface->directory, iface->place_id, place_id);
+    if (*why == NULL) {
+        *why = "it is on another machine, or in a network name space or directory of its own (UCX_POSIX_DIR)";
+    }
+    return 0;
 }
+
+static const struct cw_transport_connect shm_connect = {
+    .dial       = cw_shm_dial,
+    .close_conn = cw_shm_close_conn,
+};
+
+static const struct cw_transport_packets shm_packets = {
+    .send_short = cw_shm_send_short,
+    .send_bcopy = cw_shm_send_bcopy,
+    .grow       = cw_shm_grow,
+};
+
+static const struct cw_transport_copies shm_copies = {
+    .ready   = cw_shm_peer_ready,
+    .process = cw_shm_peer_process,
+    .read    = cw_shm_peer_read,
+    .write   = cw_shm_peer_write,
+    .board   = cw_shm_board,
+    .gone    = cw_shm_peer_gone,
+    .excused = cw_shm_peer_excused,
+};
+
+static const struct cw_transport_fastpath shm_fastpath = {
+    .cells = cw_shm_cells,
+};
 
 const struct cw_transport cw_shm_transport = {
     .name          = "posix",
     .wire_id       = SHM_WIRE_ID,
     .device_class  = CW_DEVICE_SHM,
+    .connect       = &shm_connect,
+    .packets       = &shm_packets,
+    .copies        = &shm_copies,
+    .fastpath      = &shm_fastpath,
     .query_devices = shm_query_devices,
     .open          = shm_open,
     .close         = shm_close,
@@ -169,15 +207,4 @@ const struct cw_transport cw_shm_transport = {
     .reachable     = shm_reachable,
     .progress      = cw_shm_progress,
     .arm           = cw_shm_arm,
-    .dial          = cw_shm_dial,
-    .close_conn    = cw_shm_close_conn,
-    .send_short    = cw_shm_send_short,
-    .cells          = cw_shm_cells,
-    .send_bcopy    = cw_shm_send_bcopy,
-    .grow          = cw_shm_grow,
-    .peer_ready    = cw_shm_peer_ready,
-    .peer_read     = cw_shm_peer_read,
-    .peer_write    = cw_shm_peer_write,
-    .board         = cw_shm_board,
-    .peer_gone     = cw_shm_peer_gone,
 };

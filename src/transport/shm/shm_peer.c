@@ -8,7 +8,7 @@
  *
  * A process id can pass to somebody else. The probe word holds a random number for as long as the connection lives, and
  * each copy looks at it (os/peer_memory.h). That is stronger than a look at the socket, which a child of the peer can
- * keep open when the peer itself is gone.
+ * keep open when the peer itself is gone. How long each takes is looked at as well (shm_held.c).
  */
 #include "transport/shm/shm.h"
 
@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
+#include "transport/shm/shm_held.h"
 
 /* What peers write to prove that they can. Of the process, so that a proof which comes too late hits no memory that
  * belongs to somebody else by then. Nobody reads it. */
@@ -52,11 +53,23 @@ void cw_shm_peer_end(struct shm_conn *conn)
 }
 
 /* Both ways of copying, once. */
-static enum shm_peer_state prove(struct shm_conn *conn)
+static CW_COLD int copies_work(struct shm_conn *conn)
 {
     uint64_t word    = 0;
     struct iovec iov = {.iov_base = &word, .iov_len = sizeof(word)};
-    const char *why  = NULL;
+    struct shm_watch watch;
+    int works;
+
+    cw_shm_watch_begin(conn, &watch);
+    works = cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) == UCS_OK &&
+            cw_peer_memory_write(&conn->peer, &iov, 1, conn->peer_target) == UCS_OK;
+    cw_shm_watch_end(conn, &watch, sizeof(word));
+    return works;
+}
+
+static CW_COLD enum shm_peer_state prove(struct shm_conn *conn)
+{
+    const char *why = NULL;
 
     if (!shm_iface_of(&conn->super)->peer_memory) {
         why = "UCX_TLS names neither cma nor shm";
@@ -64,9 +77,12 @@ static enum shm_peer_state prove(struct shm_conn *conn)
         why = "the peer does not want them";
     } else if ((conn->peer.pid = cw_unix_peer_pid(conn->item.fd)) == 0) {
         why = "the peer lives in another name space of processes";
-    } else if (cw_peer_memory_read(&conn->peer, &iov, 1, conn->peer.probe_address) != UCS_OK ||
-               cw_peer_memory_write(&conn->peer, &iov, 1, conn->peer_target) != UCS_OK) {
+    } else if (!cw_shm_peer_excused(&conn->super, 0)) {
+        why = "its process kept this one waiting before";
+    } else if (!copies_work(conn)) {
         why = "the system refuses to copy between the processes";
+    } else if (conn->distrusted) {
+        why = "it took too long";
     }
     if (why != NULL) {
         cw_debug("messages to a peer on this machine go through shared rings only, without direct copies: %s", why);
@@ -86,6 +102,17 @@ int cw_shm_peer_ready(struct cw_conn *super)
         conn->peer_state = (uint8_t)prove(conn);
     }
     return conn->peer_state == SHM_PEER_READY;
+}
+
+static size_t bytes_of(const struct iovec *iov, unsigned count)
+{
+    size_t bytes = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        bytes += iov[i].iov_len;
+    }
+    return bytes;
 }
 
 static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const struct iovec *iov, unsigned count,
@@ -116,13 +143,16 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
                               uint64_t there, const struct cw_beacon *beacon)
 {
     struct shm_conn *conn = shm_conn_of(super);
+    struct shm_watch watch;
     ucs_status_t status;
 
     if (!cw_shm_peer_ready(super)) {
         return UCS_ERR_IO_ERROR;
     }
+    cw_shm_watch_begin(conn, &watch);
     status = (beacon != NULL) ? copy_with_beacon(conn, writes, iov, count, there, beacon) :
              copy(&conn->peer, writes, iov, count, there);
+    cw_shm_watch_end(conn, &watch, bytes_of(iov, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }
@@ -139,6 +169,13 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, 
                                const struct cw_beacon *beacon)
 {
     return peer_copy(super, 1, from, count, to, beacon);
+}
+
+uint32_t cw_shm_peer_process(struct cw_conn *super)
+{
+    const int fd = shm_conn_of(super)->item.fd;
+
+    return (fd >= 0) ? (uint32_t)cw_unix_peer_pid(fd) : 0;
 }
 
 struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)

@@ -389,10 +389,36 @@ static unsigned progress(struct cw_iface *base)
     return done;
 }
 
+static const struct cw_transport_connect sim_connect = {
+    .dial       = dial,
+    .close_conn = close_conn,
+    .abandon    = abandon,
+};
+
+static const struct cw_transport_packets sim_packets = {
+    .send_short    = cw_sim_send_short,
+    .send_bcopy    = cw_sim_send_bcopy,
+    .send_zcopy    = cw_sim_send_zcopy,
+    .send_placed   = cw_sim_send_placed,
+    .send_in_place = cw_sim_send_in_place,
+    .flush         = cw_sim_flush,
+};
+
+static const struct cw_transport_copies sim_copies = {
+    .ready   = cw_sim_peer_ready,
+    .process = cw_sim_peer_process,
+    .read    = cw_sim_peer_read,
+    .write   = cw_sim_peer_write,
+    .board   = cw_sim_board,
+};
+
 const struct cw_transport cw_sim_transport = {
     .name          = "sim",
     .wire_id       = 4,
     .device_class  = CW_DEVICE_NET,
+    .connect       = &sim_connect,
+    .packets       = &sim_packets,
+    .copies        = &sim_copies,
     .query_devices = query_devices,
     .open          = iface_open,
     .close         = iface_close,
@@ -400,17 +426,4 @@ const struct cw_transport cw_sim_transport = {
     .reachable     = reachable,
     .progress      = progress,
     .arm           = arm,
-    .dial          = dial,
-    .close_conn    = close_conn,
-    .abandon       = abandon,
-    .send_short    = cw_sim_send_short,
-    .send_bcopy    = cw_sim_send_bcopy,
-    .send_zcopy    = cw_sim_send_zcopy,
-    .send_placed   = cw_sim_send_placed,
-    .send_in_place = cw_sim_send_in_place,
-    .flush         = cw_sim_flush,
-    .peer_ready    = cw_sim_peer_ready,
-    .peer_read     = cw_sim_peer_read,
-    .peer_write    = cw_sim_peer_write,
-    .board         = cw_sim_board,
 };

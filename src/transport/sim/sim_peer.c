@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/hash.h"
+#include "os/memory.h"
 #include "transport/sim/sim_world.h"
 
 static struct cw_sim_world *world_of(const struct cw_conn *conn)
@@ -45,6 +47,12 @@ int cw_sim_peer_ready(struct cw_conn *base)
            !is_dead(link->ifaces[0]) && !is_dead(link->ifaces[1]);
 }
 
+uint32_t cw_sim_peer_process(struct cw_conn *base)
+{
+    (void)base;
+    return cw_memory_process();
+}
+
 /* Copies between entries of ours and flat memory, at most `limit` bytes. */
 static void copy(int writes, const struct iovec *iov, unsigned count, char *flat, size_t limit)
 {
@@ -54,7 +62,7 @@ static void copy(int writes, const struct iovec *iov, unsigned count, char *flat
     for (i = 0; i < count && limit > 0; i++) {
         length = (iov[i].iov_len < limit) ? iov[i].iov_len : limit;
         if (length > 0) {
-            memmove(writes ? flat : iov[i].iov_base, writes ? iov[i].iov_base : flat, length);
+            cw_bytes_move(writes ? flat : iov[i].iov_base, writes ? iov[i].iov_base : flat, length);
         }
         flat  += length;
         limit -= length;
@@ -155,7 +163,8 @@ static void fill_place(struct cw_sim_event *event, size_t end)
         to   = at + target->iov[i].iov_len;
         to   = (to < end) ? to : end;
         if (from < to) {
-            memcpy((char *)target->iov[i].iov_base + (from - at), event->data + CW_PLACE_HEADER + from, to - from);
+            cw_bytes_copy_any((char *)target->iov[i].iov_base + (from - at), event->data + CW_PLACE_HEADER + from,
+                              to - from);
         }
     }
     target->done = end;

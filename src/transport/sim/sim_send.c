@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "transport/sim/sim_world.h"
 
 /* What was taken has left: it arrives, unless the connection breaks under it. */
@@ -41,7 +42,7 @@ static void copy_payload(struct cw_sim_send *send)
         iov    = &send->iov[0];
         length = (iov->iov_len < send->gone - send->copied) ? iov->iov_len : send->gone - send->copied;
         if (length > 0 && iov->iov_base != NULL) {
-            memcpy(send->packet->data + send->copied, iov->iov_base, length);
+            cw_bytes_copy_any(send->packet->data + send->copied, iov->iov_base, length);
         }
         send->copied += length;
         iov->iov_base = (char *)iov->iov_base + length;
@@ -192,7 +193,7 @@ ucs_status_t cw_sim_send_short(struct cw_conn *base, uint8_t id, uint64_t header
     }
     memcpy(packet->data, &header, sizeof(header));
     if (length > 0) {
-        memcpy(packet->data + sizeof(header), payload, length);
+        cw_bytes_copy_any(packet->data + sizeof(header), payload, length);
     }
     return submit(conn, packet, packet->length, NULL, 0, NULL);
 }
@@ -232,7 +233,7 @@ ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
         return status;
     }
     if (header_length > 0) {
-        memcpy(packet->data, header, header_length);
+        cw_bytes_copy_any(packet->data, header, header_length);
     }
     return submit(conn, packet, header_length, iov, iov_count, completion);
 }

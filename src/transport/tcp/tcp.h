@@ -83,7 +83,9 @@ struct cw_tcp_place {
 /* State that a connection only needs until it is open. */
 struct cw_tcp_greeting {
     struct cw_tcp_conn *conn;
-    struct cw_alarm alarm;        /* dialling: the end of this candidate's share of the time, or of its answer's */
+    struct cw_alarm alarm;        /* the end of what has begun; dialling, before that, of this candidate's share of the
+                                   * time, and then the next time to tell that there is no answer */
+    uint64_t said_ns;             /* when the greeting was said */
     uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
     size_t have;                  /* of `in` */
     uint8_t phase;                /* of agreeing about protection, tcp_agree.c */
@@ -137,8 +139,18 @@ struct cw_tcp_conn {
     uint8_t slot;                 /* of a further socket; open: the same at both ends */
     uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
-    uint64_t deadline_ns;         /* LINGERING, from when it has finished */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
+    uint8_t awaits;               /* accepted at a listener: the client has to say first that it stays */
+    uint8_t lossy;                /* positions differ */
+    uint32_t sent;                /* tcp_position.h, without carries: bytes that the system has, and unsent ones */
+    uint32_t received;
+    union {
+        uint64_t deadline_ns;     /* LINGERING, from when it has finished */
+        struct {                  /* tcp_position.h, until then */
+            uint32_t stands_at;   /* so many the peer has taken, and waits for more since stands_ms */
+            uint32_t stands_ms;   /* 0: it does not, or has reason to */
+        };
+    };
 };
 
 struct cw_tcp_iface {
@@ -160,7 +172,8 @@ struct cw_tcp_iface {
     struct cw_list spoke;         /* guards that will send a mark, tcp_mark.h */
     struct cw_alarm mark_due;
     struct cw_tcp_guarding *guarding;
-    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any */
+    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any here or below */
+    struct cw_list resting;       /* likewise: of those nobody needs to be woken */
     struct cw_alarm look;
     uint64_t looked_ns;           /* the last look */
     struct cw_idmap joinable;     /* accepted connections that have a pass */
@@ -246,6 +259,8 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
 void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
 /* The greeting is over. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
+/* Notes for the log how the connection of this socket ends, once: the first reason counts. */
+void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
 /* Ends an OPEN connection, all its sockets: completions and `closed`. From progress. */
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
 /* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
@@ -263,6 +278,8 @@ void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
 int cw_tcp_hot_cool(struct cw_tcp_conn *conn);
 /* A hot connection that is received from again and again. */
 void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn);
+/* What has come of a message of the greeting is not all of it: `expire` is called if the rest takes too long. */
+void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);
 

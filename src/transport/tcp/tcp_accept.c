@@ -77,20 +77,27 @@ unsigned cw_tcp_accept_again(struct cw_alarm *alarm)
     return 0;
 }
 
+/* What is gone may come back when somebody else is shown out. */
+static int is_shortage(int error)
+{
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
+}
+
 /* True when it is worth another attempt at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
     struct cw_tcp_conn *oldest = oldest_stranger(iface);
 
-    if (oldest != NULL && oldest->greeting->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
+    if (oldest != NULL && is_shortage(error) &&
+        oldest->greeting->deadline_ns - CW_TCP_HELLO_TIMEOUT_NS + STRANGER_GRACE_NS <= now_ns) {
         drop_stranger(oldest, CW_LOG_WARN, "it sent no greeting yet and its descriptor is needed for others");
         return 1;
     }
     if (!iface->shortage_told) {
         iface->shortage_told = 1;
-        cw_warn("cannot accept a TCP connection: %s; callers wait until descriptors and memory are free, so raise the "
-                "limit of open files (ulimit -n) if it is too low",
-                strerror(error));
+        cw_warn("cannot accept a TCP connection: %s; callers wait, and it is tried again ten times a second; %s",
+                strerror(error), is_shortage(error) ? "raise the limit of open files (ulimit -n) if it is too low" :
+                "let the process call accept4");
     }
     if (!iface->paused) {
         cw_poller_remove(iface->poller, &iface->listener);
@@ -181,8 +188,7 @@ static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length, int wants
         cw_tcp_conn_linger(conn);
         return 1;
     }
-    free(greeting);
-    conn->greeting = NULL;
+    cw_tcp_greeting_free(conn);
     cw_tcp_tx_update_interest(conn);
     return 1;
 }
@@ -202,6 +208,20 @@ static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_
            "it looks for another worker, which used this port before";
 }
 
+static unsigned rest_expired(struct cw_alarm *alarm)
+{
+    drop_stranger(cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn, CW_LOG_WARN,
+                  "the rest of its greeting does not come");
+    return 1;
+}
+
+/* More has to come. */
+static unsigned await_rest(struct cw_tcp_conn *conn)
+{
+    cw_tcp_greeting_await_rest(conn, rest_expired);
+    return 0;
+}
+
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
@@ -217,9 +237,10 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_accepted(conn, &agreed);
         if (wrong != NULL) {
-            drop_stranger(conn, level, wrong);
+            drop_stranger(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : level, wrong);
             return 1;
         }
+        (void)await_rest(conn);
         if (!agreed) {
             return 0;
         }
@@ -258,7 +279,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         cw_tcp_meet_requested(conn, header.length);
         return 1;
     }
-    return (ret == 0) ? 0 : welcome(conn, header.length, header.kind == CW_TCP_HELLO_PASS);
+    return (ret == 0) ? await_rest(conn) : welcome(conn, header.length, header.kind == CW_TCP_HELLO_PASS);
 }
 
 /* Tries the addresses that would do, best first. Returns a descriptor or -errno. */

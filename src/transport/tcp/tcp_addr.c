@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tcp_addr.h; pure.
+ * The functions of tcp_addr.h; pure, but for the reason why there is no candidate.
  */
 #include "transport/tcp/tcp_addr.h"
 
 #include <string.h>
+
+#include "os/host.h"
 
 static uint64_t get_number(const uint8_t *from, unsigned bytes)
 {
@@ -212,8 +214,12 @@ static unsigned rank_family(const struct cw_tcp_local *local, const struct cw_tc
 static const char *why_none(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                             const struct cw_route *routes)
 {
+    const char *unknown = (peer->netns != local->netns) ? cw_host_why_apart(local->netns, peer->netns) : NULL;
     unsigned excluded = 0, without = 0, own = 0, i;
 
+    if (unknown != NULL && (peer->num_hosts == 0 || local->num_hosts == 0)) {
+        return unknown;
+    }
     if (peer->num_hosts == 0) {
         return "it is on another host or in another network namespace and offers only loopback there";
     }
@@ -225,10 +231,16 @@ static const char *why_none(const struct cw_tcp_local *local, const struct cw_tc
         without += routes[i].kind == CW_ROUTE_NONE;
         own += routes[i].kind == CW_ROUTE_OWN;
     }
-    return (excluded > 0)  ? "UCX_NET_DEVICES excludes the device by which the system would send there"
-           : (without > 0) ? "there is no route to any of its addresses"
-           : (own > 0)     ? "it is on another host, and its addresses are those of this one, too"
-                           : "no address of it is of a family that a network device here has";
+    if (excluded > 0) {
+        return "UCX_NET_DEVICES excludes the device by which the system would send there";
+    }
+    if (without > 0) {
+        return "there is no route to any of its addresses";
+    }
+    if (own > 0) {
+        return (unknown != NULL) ? unknown : "it is on another host, and its addresses are those of this one, too";
+    }
+    return "no address of it is of a family that a network device here has";
 }
 
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,

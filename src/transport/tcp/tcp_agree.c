@@ -27,6 +27,7 @@ enum phase {
 
 static const char malformed[] = "its greeting is malformed";
 static const char deaf[]      = "it takes no answer";
+static const char left[]      = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
 
@@ -92,6 +93,7 @@ static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const 
     cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)kind, length, key_of(conn));
     memcpy(bytes + CW_TCP_GREETING_SIZE, body, length);
     length += CW_TCP_GREETING_SIZE;
+    conn->sent += (uint32_t)length;
     return cw_net_send(conn->item.fd, bytes, length) == (ssize_t)length;
 }
 
@@ -158,7 +160,12 @@ static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_gree
 
 static const char *ended(int error)
 {
-    return (error == -EPIPE) ? "it closed the connection before both agreed" : strerror(-error);
+    return (error == -EPIPE) ? left : strerror(-error);
+}
+
+int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong)
+{
+    return wrong == left && conn->greeting->phase != HANDSHAKE;
 }
 
 static const char *shake_hands(struct cw_tcp_conn *conn)

@@ -95,6 +95,7 @@ void cw_tcp_conn_free(struct cw_tcp_conn *conn)
     cw_tcp_greeting_free(conn);
     free(conn->watch);
     free(conn->rails);
+    free(conn->super.end);
     free(conn->rx_frame);
     free(conn->place);
     if (conn->tx != NULL) {
@@ -110,6 +111,19 @@ void cw_tcp_conn_open(struct cw_tcp_conn *conn)
     conn->state = CW_TCP_OPEN;
     conn->quiet = conn->watch != NULL;
     cw_tcp_hot_add(conn);
+}
+
+void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason)
+{
+    struct cw_tcp_conn *first = cw_tcp_first(conn);
+    struct cw_text text       = {0};
+    char peer[CW_NET_TEXT_MAX];
+
+    if (first->super.end == NULL && conn->item.fd >= 0) {
+        cw_net_peer_text(conn->item.fd, peer);
+        cw_text_addf(&text, "TCP connection with %s: %s", peer, reason);
+        first->super.end = text.data;
+    }
 }
 
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
@@ -183,6 +197,27 @@ void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn)
     }
 }
 
+/* All of a message is sent at once. */
+void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm))
+{
+    const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
+    struct cw_tcp_greeting *greeting = conn->greeting;
+    const uint64_t interval_ns       = iface->settings.silence_ns;
+    const int waits                  = cw_alarm_is_set(&greeting->alarm) && greeting->alarm.fire == expire;
+
+    if (greeting->have == 0) {
+        if (waits) {
+            cw_poller_alarm_cancel(iface->poller, &greeting->alarm);
+        }
+    } else if (!waits) {
+        cw_poller_alarm_cancel(iface->poller, &greeting->alarm);
+        greeting->alarm.fire = expire;
+        cw_poller_alarm_set(iface->poller, &greeting->alarm,
+                            cw_clock_ns() + ((interval_ns > 0 && interval_ns < CW_TCP_HELLO_TIMEOUT_NS) ?
+                                             interval_ns : CW_TCP_HELLO_TIMEOUT_NS));
+    }
+}
+
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -194,6 +229,7 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
             return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
         }
         greeting->have += (size_t)got;
+        conn->received += (uint32_t)got;
     }
     return 1;
 }
@@ -347,6 +383,9 @@ void cw_tcp_abandon(struct cw_conn *super)
     unsigned i;
 
     conn->broken = UCS_ERR_CANCELED;
+    if (conn->greeting != NULL) {
+        cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->greeting->alarm);
+    }
     abandon_socket(conn);
     for (i = 0; conn->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
         if (conn->rails->sockets[i] != NULL) {

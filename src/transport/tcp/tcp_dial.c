@@ -8,6 +8,7 @@
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
@@ -72,6 +73,7 @@ static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
+    struct cw_text end               = {0};
     unsigned i;
 
     for (i = 0; i < greeting->num_candidates; i++) {
@@ -82,6 +84,9 @@ static void tell_failure(struct cw_tcp_conn *conn)
     cw_log((conn->first != NULL) ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level,
            "cannot connect%s by TCP to %s; %s", (conn->first != NULL) ? " once more" : "",
            cw_text_get(&greeting->tried), advice(greeting));
+    cw_text_addf(&end, "cannot connect by TCP to %s", cw_text_get(&greeting->tried));
+    free(conn->super.end);
+    conn->super.end = end.data;
 }
 
 static void attempt_over(struct cw_tcp_conn *conn)
@@ -116,9 +121,18 @@ static void attempt_silent(struct cw_tcp_conn *conn)
     attempt_over(conn);
 }
 
+/* From progress, after what may have said the greeting. */
+static unsigned tell_seen(struct cw_tcp_conn *conn)
+{
+    if (conn->first == NULL && !cw_tcp_is_unseen(&conn->super)) {
+        conn->super.iface->upcalls->seen(&conn->super);
+    }
+    return 0;
+}
+
 static unsigned next_or_fail(struct cw_tcp_conn *conn)
 {
-    return cw_tcp_dial_next(conn) ? 0 : cw_tcp_dial_failed(conn);
+    return cw_tcp_dial_next(conn) ? tell_seen(conn) : cw_tcp_dial_failed(conn);
 }
 
 /* The time of this candidate is over. */
@@ -197,6 +211,8 @@ static int send_greeting(struct cw_tcp_conn *conn)
         return 0;
     }
     greeting->have = 0;
+    conn->sent += (uint32_t)greeting->out_length;
+    cw_tcp_position_await_answer(conn);
     return 1;
 }
 
@@ -254,6 +270,7 @@ int cw_tcp_dial_next(struct cw_tcp_conn *conn)
         }
         conn->item.fd = fd;
         conn->state   = CW_TCP_CONNECTING;
+        conn->sent = conn->received = 0;
         if (cw_poller_add(iface->poller, &conn->item, CW_POLL_WRITE) != UCS_OK) {
             attempt_failed(conn, UCS_ERR_NO_MEMORY, "its socket cannot be watched");
             continue;
@@ -289,20 +306,14 @@ static unsigned rest_expired(struct cw_alarm *alarm)
 {
     struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
 
-    attempt_failed(conn, UCS_ERR_UNREACHABLE, "its answer has begun and is not complete after 10 s");
+    attempt_failed(conn, UCS_ERR_UNREACHABLE, "the rest of its answer does not come");
     return next_or_fail(conn);
 }
 
 /* More has to come. An answer may take as long as the peer's program likes to begin; then it comes as a whole. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_greeting *greeting = conn->greeting;
-
-    if (greeting->have > 0 && !cw_alarm_is_set(&greeting->alarm)) {
-        greeting->alarm.fire = rest_expired;
-        cw_poller_alarm_set(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm,
-                            cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
-    }
+    cw_tcp_greeting_await_rest(conn, rest_expired);
     return 0;
 }
 
@@ -373,13 +384,11 @@ static unsigned agree(struct cw_tcp_conn *conn)
         disagreed(conn, status, wrong);
         return next_or_fail(conn);
     }
-    if (conn->greeting->have == 0) { /* a message was complete; the next one may take its time to begin */
-        cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &conn->greeting->alarm);
-    }
+    (void)await_rest(conn); /* if a message was complete, the next one may take its time to begin */
     if (!done) {
-        return await_rest(conn);
+        return 0;
     }
-    return send_greeting(conn) ? 0 : next_or_fail(conn);
+    return send_greeting(conn) ? tell_seen(conn) : next_or_fail(conn);
 }
 
 unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
@@ -399,7 +408,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         } else if (ret < 0) {
             attempt_failed(conn, error_status(greeting, -ret), strerror(-ret));
         }
-        return (ret == 0 && greet(conn)) ? 0 : next_or_fail(conn);
+        return (ret == 0 && greet(conn)) ? tell_seen(conn) : next_or_fail(conn);
     }
     if (!cw_tcp_agreed(conn)) {
         return agree(conn);
@@ -487,5 +496,6 @@ int cw_tcp_is_unseen(const struct cw_conn *super)
 {
     const struct cw_tcp_conn *conn = cw_container_of(super, const struct cw_tcp_conn, super);
 
-    return conn->state == CW_TCP_CONNECTING || (conn->state == CW_TCP_GREETING && !cw_tcp_agreed(conn));
+    return conn->state == CW_TCP_CONNECTING || conn->state == CW_TCP_CLOSED || /* nobody was there */
+           (conn->state == CW_TCP_GREETING && !cw_tcp_agreed(conn));
 }

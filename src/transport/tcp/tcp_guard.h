@@ -83,6 +83,8 @@ int cw_tcp_prove(const struct cw_tcp_guarding *guarding, const struct cw_tcp_cla
 const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
 const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p);
 const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p);
+/* Whether what went wrong is only that the dialler left without a word, as one does whose dial gives way to ours. */
+int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
 /* Plain connections are agreed about from the beginning. */
 int cw_tcp_agreed(const struct cw_tcp_conn *conn);
 

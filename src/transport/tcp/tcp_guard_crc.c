@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 
@@ -218,7 +219,7 @@ static size_t hand_up(struct crc_guard *crc, const struct iovec *iov, unsigned c
         }
         part = iov[i].iov_len - offset;
         part = (part < crc->in_good) ? part : crc->in_good;
-        memcpy((char *)iov[i].iov_base + offset, crc->in + crc->in_at, part);
+        cw_bytes_copy_any((char *)iov[i].iov_base + offset, crc->in + crc->in_at, part);
         crc->in_at += part;
         crc->in_good -= part;
         offset += part;
@@ -241,7 +242,7 @@ static ssize_t fill(struct crc_guard *crc)
     }
     if (crc->in_at > 0) {
         crc->in_have -= crc->in_at;
-        memmove(crc->in, crc->in + crc->in_at, crc->in_have);
+        cw_bytes_move(crc->in, crc->in + crc->in_at, crc->in_have);
         crc->in_at = 0;
     }
     got = cw_net_recv(crc->super.conn->item.fd, crc->in + crc->in_have, IN_SIZE - crc->in_have);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "os/tls.h"
 #include "os/tls_stream.h"
 #include "transport/tcp/tcp_guard.h"
@@ -58,7 +59,7 @@ static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned 
         part = iov[at].iov_len - offset;
         part = (part < RECORD - length) ? part : RECORD - length;
         if (part > 0) {
-            memcpy(buffer + length, (const char *)iov[at].iov_base + offset, part);
+            cw_bytes_copy_any(buffer + length, (const char *)iov[at].iov_base + offset, part);
         }
         length += part;
     }

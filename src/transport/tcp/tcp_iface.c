@@ -83,6 +83,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->unread);
     cw_list_init(&iface->spoke);
     cw_list_init(&iface->in_flight);
+    cw_list_init(&iface->resting);
     cw_idmap_init(&iface->joinable);
     cw_tcp_settings_load(params->config, &iface->settings);
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
@@ -258,27 +259,26 @@ static unsigned tcp_progress(struct cw_iface *super)
 
 static ucs_status_t tcp_arm(struct cw_iface *super)
 {
-    const struct cw_tcp_iface *iface = iface_of(super);
+    struct cw_tcp_iface *iface = iface_of(super);
 
-    return (cw_list_empty(&iface->pending) && cw_list_empty(&iface->unread)) ? UCS_OK : UCS_ERR_BUSY;
+    if (!cw_list_empty(&iface->pending) || !cw_list_empty(&iface->unread)) {
+        return UCS_ERR_BUSY;
+    }
+    if (!cw_list_empty(&iface->in_flight)) {
+        cw_tcp_watch_settle(iface);
+    }
+    return UCS_OK;
 }
 
-const struct cw_transport cw_tcp_transport = {
-    .name          = "tcp",
-    .wire_id       = CW_TCP_WIRE_ID,
-    .device_class  = CW_DEVICE_NET,
-    .query_devices = cw_tcp_query_devices,
-    .open          = tcp_open,
-    .close         = tcp_close,
-    .address       = tcp_address,
-    .reachable     = tcp_reachable,
-    .progress      = tcp_progress,
-    .arm           = tcp_arm,
-    .dial          = cw_tcp_dial,
-    .is_unseen     = cw_tcp_is_unseen,
-    .close_conn    = cw_tcp_close_conn,
-    .abandon       = cw_tcp_abandon,
-    .watch         = cw_tcp_watch,
+static const struct cw_transport_connect tcp_connect = {
+    .dial       = cw_tcp_dial,
+    .is_unseen  = cw_tcp_is_unseen,
+    .close_conn = cw_tcp_close_conn,
+    .watch      = cw_tcp_watch,
+    .abandon    = cw_tcp_abandon,
+};
+
+static const struct cw_transport_packets tcp_packets = {
     .send_short    = cw_tcp_send_short,
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,
@@ -287,9 +287,29 @@ const struct cw_transport cw_tcp_transport = {
     .batch         = cw_tcp_batch,
     .flush         = cw_tcp_flush,
     .owes          = cw_tcp_owes,
-    .listen        = cw_tcp_meet_listen,
-    .listen_end    = cw_tcp_meet_listen_end,
-    .dial_to       = cw_tcp_meet_dial,
-    .answer        = cw_tcp_meet_answer,
-    .ends          = cw_tcp_meet_ends,
+};
+
+static const struct cw_transport_cm tcp_cm = {
+    .listen     = cw_tcp_meet_listen,
+    .listen_end = cw_tcp_meet_listen_end,
+    .dial_to    = cw_tcp_meet_dial,
+    .answer     = cw_tcp_meet_answer,
+    .ends       = cw_tcp_meet_ends,
+};
+
+const struct cw_transport cw_tcp_transport = {
+    .name          = "tcp",
+    .wire_id       = CW_TCP_WIRE_ID,
+    .device_class  = CW_DEVICE_NET,
+    .spans_devices = 1,
+    .connect       = &tcp_connect,
+    .packets       = &tcp_packets,
+    .cm            = &tcp_cm,
+    .query_devices = cw_tcp_query_devices,
+    .open          = tcp_open,
+    .close         = tcp_close,
+    .address       = tcp_address,
+    .reachable     = tcp_reachable,
+    .progress      = tcp_progress,
+    .arm           = tcp_arm,
 };

@@ -128,6 +128,7 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
+    cw_poller_alarm_cancel(iface->poller, &conn->greeting->alarm);
     cw_tcp_guard_leave(conn);
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
@@ -142,6 +143,7 @@ static void drop_requested(struct cw_tcp_conn *conn)
     cw_tcp_guard_free(conn);
     cw_net_close(conn->item.fd);
     free(conn->greeting);
+    free(conn->super.end);
     free(conn);
 }
 
@@ -160,6 +162,7 @@ ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int 
     super->iface = to;
     cw_tcp_guard_enter(conn);
     if (accepted) {
+        conn->awaits = conn->guard == NULL;
         cw_tcp_conn_open(conn);
     }
     cw_tcp_greeting_encode(greeting->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);

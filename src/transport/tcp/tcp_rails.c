@@ -165,9 +165,9 @@ const char *cw_tcp_rails_join(struct cw_tcp_conn *conn, enum cw_log_level *level
         *level_p = CW_LOG_DIAG;
         return "it takes no answer";
     }
+    conn->sent += (uint32_t)sizeof(answer);
     cw_tcp_conn_open(conn);
-    free(conn->greeting);
-    conn->greeting              = NULL;
+    cw_tcp_greeting_free(conn);
     conn->first                 = first;
     conn->slot                  = (uint8_t)slot;
     first->rails->sockets[slot] = conn;

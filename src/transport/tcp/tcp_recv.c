@@ -7,14 +7,17 @@
  * a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
  */
 #include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
+#include "transport/tcp/tcp_watch.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/log.h"
 
@@ -54,12 +57,18 @@ static enum cw_tcp_recv_result lost(struct cw_tcp_conn *conn, ucs_status_t statu
 
 static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, unsigned *events)
 {
+    const char *reason = (error < 0) ? strerror((int)-error) : "closed by the peer";
     char peer[CW_NET_TEXT_MAX];
 
+    if (error == -ETIMEDOUT && conn->watch != NULL) {
+        cw_tcp_watch_tell(conn);
+    }
     if (cw_log_enabled(CW_LOG_DEBUG)) {
         cw_net_peer_text(conn->item.fd, peer);
-        cw_debug("the TCP connection with %s ended: %s", peer,
-                 (error < 0) ? strerror((int)-error) : "closed by the peer");
+        cw_debug("the TCP connection with %s ended: %s", peer, reason);
+    }
+    if (conn->first == NULL) { /* without a further one the connection goes on */
+        cw_tcp_conn_note_end(conn, reason);
     }
     (*events)++;
     cw_tcp_rails_ended(conn, cw_tcp_end_status(error));
@@ -72,8 +81,12 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     char peer[CW_NET_TEXT_MAX];
 
     cw_net_peer_text(conn->item.fd, peer);
-    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: it sent bytes that are no packet",
-                       peer);
+    cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s", peer,
+                       conn->lossy ? "bytes got lost or were added between both, by a proxy, a load balancer or a "
+                                     "firewall; UCX_TCP_CHECKSUM=y shows whether they change messages, too" :
+                                     "it sent bytes that are no packet");
+    cw_tcp_conn_note_end(conn, conn->lossy ? "bytes got lost or were added on the way" :
+                                             "the peer sent bytes that are no packet");
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
@@ -87,7 +100,16 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
     cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s%s", peer,
                        (conn->guard->ops->handshake != NULL) ? "TLS found bytes that are not its own, or it did: " : "",
                        cw_tcp_guard_reason(conn, -EBADMSG));
+    cw_tcp_conn_note_end(conn, "bytes came damaged");
     return lost(conn, UCS_ERR_IO_ERROR, events);
+}
+
+/* The rest of a packet has to come. */
+static CW_INLINE void has_begun(struct cw_tcp_conn *conn)
+{
+    if (cw_unlikely(conn->quiet)) {
+        cw_tcp_watch_sends(conn);
+    }
 }
 
 /* Saves the beginning of a frame that stands in the staging buffer. Without memory the staging buffer itself is given
@@ -96,14 +118,15 @@ static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, s
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
+    has_begun(conn);
     conn->rx_have  = length;
     conn->rx_size  = frame;
     conn->rx_frame = malloc(frame);
     if (conn->rx_frame != NULL) {
-        memcpy(conn->rx_frame, from, length);
+        cw_bytes_copy_any(conn->rx_frame, from, length);
         return;
     }
-    memmove(iface->staging, from, length);
+    cw_bytes_move(iface->staging, from, length);
     conn->rx_frame = iface->staging;
     iface->staging = NULL;
 }
@@ -119,7 +142,7 @@ static void place_advance(struct cw_tcp_place *place, const uint8_t *from, size_
         iov  = &place->iov[place->first];
         part = (n < iov->iov_len) ? n : iov->iov_len;
         if (from != NULL) {
-            memcpy(iov->iov_base, from, part);
+            cw_bytes_copy_any(iov->iov_base, from, part);
             from += part;
         }
         iov->iov_base = (char *)iov->iov_base + part;
@@ -186,15 +209,22 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     place_advance(place, from + CW_TCP_PLACED_HEADER, length);
     if (place->missing == 0) {
         place_end(conn, events);
+    } else {
+        has_begun(conn);
     }
     return CW_TCP_PLACED_HEADER + length;
 }
 
-/* A frame of the transport's own. 0: it is none. */
-static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body)
+/* A frame of the transport's own; `behind`: what was received from its beginning on. 0: it is none. */
+static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body,
+                    size_t behind, unsigned *events)
 {
-    return (header->kind == CW_TCP_MARK)  ? cw_tcp_mark_arrived(conn, body, header->length) :
-           (header->kind == CW_TCP_TAKEN) ? cw_tcp_rail_confirmed(conn, body, header->length) :
+    if (header->kind == CW_TCP_MARK) {
+        return (conn->guard != NULL) ? cw_tcp_mark_arrived(conn, body, header->length) :
+               cw_tcp_position_arrived(conn, body, header->length, behind);
+    }
+    (*events)++; /* it may complete something */
+    return (header->kind == CW_TCP_TAKEN) ? cw_tcp_rail_confirmed(conn, body, header->length) :
            cw_tcp_rail_heard(conn, body, header->length);
 }
 
@@ -227,7 +257,8 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
                 return conn->state != CW_TCP_OPEN; /* abandoned instead of a place */
             }
         } else if (length < size) {
-            if (header.kind == CW_TCP_MARK && conn->guard == NULL) {
+            if (header.kind == CW_TCP_MARK && conn->guard == NULL &&
+                header.length != sizeof(struct cw_tcp_position_body)) {
                 return 0;
             }
             save_frame(conn, at, length, size);
@@ -235,14 +266,17 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
         } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
             conn->super.iface->upcalls->packet(&conn->super, header.id, body, header.length);
             (*events)++;
-        } else if (!take_own(conn, &header, body)) {
+        } else if (!take_own(conn, &header, body, length, events)) {
             return 0;
         }
         at += size;
         length -= size;
     }
     conn->rx_have = length;
-    memcpy(conn->rx_head, at, length);
+    if (cw_unlikely(length > 0)) {
+        memcpy(conn->rx_head, at, length);
+        has_begun(conn);
+    }
     return 1;
 }
 
@@ -262,7 +296,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
     if (header.kind != CW_TCP_PACKET) {
-        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER);
+        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER, conn->rx_size + got - missing, events);
     } else {
         conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER + header.padding,
                                            header.length);
@@ -360,6 +394,7 @@ enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls
         if (got <= 0) {
             return (got == -EBADMSG) ? damaged(conn, events) : ended(conn, got, events);
         }
+        conn->received += (uint32_t)got;
         conn->bulk = conn->bulk && conn->place != NULL;
         right = (got <= (ssize_t)MOSTLY_ONE) ? arrived(conn, (size_t)got, events) :
                 arrived_together(conn, (size_t)got, events);

@@ -90,6 +90,7 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
     ssize_t sent;
 
     cw_tcp_iface_of(&conn->super)->position += size;
+    conn->sent += (uint32_t)size;
     if (cw_unlikely(tx == conn->tx)) {
         tx->length += size;
         return UCS_OK;
@@ -230,6 +231,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
     }
     tx->length += headers + padding;
     cw_tcp_iface_of(&conn->super)->position += headers + padding + payload;
+    conn->sent += (uint32_t)(headers + padding + payload);
     tx->iov_count = iov_count;
     sent          = cw_tcp_tx_offer(conn, tx, conn->more);
     if ((sent >= 0 && cw_tcp_tx_advance(tx, (size_t)sent)) || (sent < 0 && sent != -EAGAIN)) {
@@ -328,6 +330,7 @@ void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
     ssize_t sent         = cw_tcp_guard_send(conn, data, length);
 
     assert(tx != NULL && conn->tx == NULL);
+    conn->sent += (uint32_t)length;
     if (sent == (ssize_t)length) {
         return;
     }

@@ -89,6 +89,9 @@ ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
     const ucs_status_t status = cw_tcp_end_status(error);
 
     cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
+    if (conn == first) {
+        cw_tcp_conn_note_end(conn, strerror((int)-error));
+    }
     conn->failed = 1;
     if (conn == first || status == UCS_ERR_ENDPOINT_TIMEOUT) {
         first->broken = status;

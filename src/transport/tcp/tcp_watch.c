@@ -3,6 +3,8 @@
  * Watching connections, see tcp_watch.h. A peer is taken for dead when its system has not answered retransmissions or
  * probes for most of the interval; a stopped or busy process does not keep its system from answering.
  */
+#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -24,11 +26,14 @@ static void begin(struct cw_tcp_conn *conn)
         cw_diag("no memory to watch a TCP connection: should the peer's machine fall silent, nobody notices");
         return;
     }
-    *conn->watch = (struct cw_tcp_watch){.conn = conn};
+    *conn->watch = (struct cw_tcp_watch){.conn = conn, .first = conn->received};
     cw_list_init(&conn->watch->link);
     conn->quiet = conn->state == CW_TCP_OPEN;
     if (conn->item.fd >= 0) {
         cw_net_keepalive(conn->item.fd, &cw_tcp_iface_of(&conn->super)->settings.keepalive);
+    }
+    if (conn->quiet && (conn->awaits || cw_tcp_position_inside(conn))) {
+        cw_tcp_watch_sends(conn);
     }
 }
 
@@ -72,10 +77,37 @@ void cw_tcp_watch_greeted(struct cw_tcp_conn *conn)
     }
 }
 
+uint64_t cw_tcp_watch_pace(const struct cw_tcp_conn *conn)
+{
+    return cw_tcp_iface_of(&conn->super)->settings.silence_ns / LOOKS_PER_INTERVAL;
+}
+
+/* `wakes`: also who sleeps. */
+static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
+{
+    if (iface->look.at_ns == at_ns && iface->look.lazy == !wakes) {
+        return;
+    }
+    if (wakes) {
+        cw_poller_alarm_set(iface->poller, &iface->look, at_ns);
+    } else {
+        cw_poller_alarm_set_lazy(iface->poller, &iface->look, at_ns);
+    }
+}
+
 static void look_later(struct cw_tcp_iface *iface, uint64_t now_ns)
 {
     iface->looked_ns = now_ns;
-    cw_poller_alarm_set(iface->poller, &iface->look, now_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL);
+    look_at(iface, now_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL, 0);
+}
+
+/* The looks see to it again. */
+static void take_from_system(struct cw_tcp_watch *watch)
+{
+    if (watch->by_system) {
+        watch->by_system = 0;
+        cw_net_set_user_timeout(watch->conn->item.fd, 0);
+    }
 }
 
 void cw_tcp_watch_sends(struct cw_tcp_conn *conn)
@@ -84,6 +116,8 @@ void cw_tcp_watch_sends(struct cw_tcp_conn *conn)
 
     conn->quiet            = 0;
     conn->watch->silent_ns = 0;
+    take_from_system(conn->watch);
+    cw_list_remove(&conn->watch->link);
     cw_list_add_tail(&iface->in_flight, &conn->watch->link);
     if (!cw_alarm_is_set(&iface->look)) {
         look_later(iface, cw_clock_ns());
@@ -97,9 +131,49 @@ void cw_tcp_watch_pause(struct cw_tcp_conn *conn)
     conn->quiet = 0;
     if (conn->watch != NULL) {
         cw_list_remove(&conn->watch->link);
-        if (cw_list_empty(&iface->in_flight)) {
+        if (cw_list_empty(&iface->in_flight) && cw_list_empty(&iface->resting)) {
             cw_poller_alarm_cancel(iface->poller, &iface->look);
         }
+    }
+}
+
+/* Whether somebody has to be woken for the next look: the peer does not take what is sent to it, or something of it is
+ * missing. */
+static int is_urgent(const struct cw_tcp_watch *watch)
+{
+    const struct cw_tcp_conn *conn   = watch->conn;
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+    struct cw_conn *first            = &cw_tcp_first(watch->conn)->super;
+
+    if (conn->tx != NULL || (conn->sent != watch->acknowledged && cw_net_unsent(conn->item.fd) > 0)) {
+        return 1;
+    }
+    if (!cw_tcp_position_is_due(watch)) {
+        return 0;
+    }
+    return cw_tcp_position_waits(watch) ||
+           (upcalls->awaits != NULL && first->user != NULL && upcalls->awaits(first));
+}
+
+void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
+{
+    const uint64_t at_ns = iface->looked_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL;
+    struct cw_tcp_watch *watch, *next;
+
+    cw_list_for_each_safe(watch, next, &iface->in_flight, struct cw_tcp_watch, link) {
+        if (is_urgent(watch)) {
+            continue;
+        }
+        cw_list_remove(&watch->link);
+        watch->conn->quiet = 1;
+        if (watch->acknowledged != watch->conn->sent) {
+            watch->by_system = 1;
+            cw_net_set_user_timeout(watch->conn->item.fd, iface->settings.silence_ns / NS_PER_MS);
+        }
+        cw_list_add_tail(&iface->resting, &watch->link);
+    }
+    if (!cw_list_empty(&iface->in_flight) || !cw_list_empty(&iface->resting)) {
+        look_at(iface, at_ns, !cw_list_empty(&iface->in_flight));
     }
 }
 
@@ -117,7 +191,7 @@ static void forget(const struct cw_tcp_conn *first)
     }
 }
 
-static void dead(struct cw_tcp_conn *conn)
+void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 {
     char peer[CW_NET_TEXT_MAX];
 
@@ -126,6 +200,12 @@ static void dead(struct cw_tcp_conn *conn)
             "cut off, or, if only long messages are lost, a router drops large packets (net.ipv4.tcp_mtu_probing=1 "
             "helps)",
             peer);
+    cw_tcp_conn_note_end(conn, "its machine has acknowledged nothing for UCX_KEEPALIVE_INTERVAL");
+}
+
+static void dead(struct cw_tcp_conn *conn)
+{
+    cw_tcp_watch_tell(conn);
     forget(cw_tcp_first(conn));
     if (conn->state == CW_TCP_OPEN) {
         cw_tcp_conn_lost(cw_tcp_first(conn), UCS_ERR_ENDPOINT_TIMEOUT);
@@ -134,32 +214,55 @@ static void dead(struct cw_tcp_conn *conn)
     }
 }
 
+/* 1: there is more to look at; 0: it is quiet; -1: the peer is dead. */
+static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
+{
+    struct cw_tcp_conn *conn = watch->conn;
+    const uint64_t limit_ns  = cw_tcp_watch_pace(conn) * LOOKS_OF_SILENCE;
+    const int unacknowledged = cw_net_unacknowledged(conn->item.fd) > 0;
+    int more                 = unacknowledged;
+
+    if (!unacknowledged) {
+        watch->acknowledged = (conn->tx == NULL) ? conn->sent : watch->acknowledged;
+        watch->silent_ns    = 0;
+    } else if (!cw_net_is_unanswered(conn->item.fd, passed_ms)) {
+        watch->silent_ns = 0;
+    } else if (watch->silent_ns == 0) {
+        watch->silent_ns = now_ns;
+    } else if (now_ns - watch->silent_ns >= limit_ns) {
+        return -1;
+    }
+    if (conn->state == CW_TCP_OPEN && conn->guard == NULL) {
+        more |= cw_tcp_position_look(watch, now_ns, unacknowledged);
+    }
+    return more;
+}
+
 unsigned cw_tcp_watch_look(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, look);
     const uint64_t now_ns      = cw_clock_ns();
     const uint64_t passed_ms   = (now_ns - iface->looked_ns) / NS_PER_MS;
-    const uint64_t limit_ns    = iface->settings.silence_ns / LOOKS_PER_INTERVAL * LOOKS_OF_SILENCE;
     struct cw_tcp_watch *watch;
     struct cw_list looked, *link;
     unsigned count = 0;
+    int more;
 
     cw_list_init(&looked);
     cw_list_splice_tail(&looked, &iface->in_flight);
+    cw_list_splice_tail(&looked, &iface->resting);
     while ((link = cw_list_pop_head(&looked)) != NULL) {
         watch = cw_container_of(link, struct cw_tcp_watch, link);
-        if (cw_net_unacknowledged(watch->conn->item.fd) == 0) {
-            watch->conn->quiet = 1;
-            continue;
-        }
+        take_from_system(watch);
+        watch->conn->quiet = 0;
         cw_list_add_tail(&iface->in_flight, &watch->link);
-        if (!cw_net_is_unanswered(watch->conn->item.fd, passed_ms)) {
-            watch->silent_ns = 0;
-        } else if (watch->silent_ns == 0) {
-            watch->silent_ns = now_ns;
-        } else if (now_ns - watch->silent_ns >= limit_ns) {
+        more = look(watch, now_ns, passed_ms);
+        if (more < 0) {
             dead(watch->conn);
             count++;
+        } else if (!more) {
+            cw_list_remove(&watch->link);
+            watch->conn->quiet = 1;
         }
     }
     if (!cw_list_empty(&iface->in_flight)) {

@@ -5,7 +5,7 @@
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
- *        4    1 version of this layout, 4                           4    1 id of the packet
+ *        4    1 version of this layout, 5                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    1 bytes of padding that are not counted above
  *        8    4 key out of the acceptor's address, both ways        7    1 reserved
@@ -30,7 +30,7 @@
  * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
  * and means nothing. */
 #define CW_TCP_MAGIC            0x50545743u
-#define CW_TCP_VERSION          4u
+#define CW_TCP_VERSION          5u
 #define CW_TCP_GREETING_SIZE    16u
 #define CW_TCP_TOKEN_SIZE       16u
 #define CW_TCP_PASS_SIZE        (8u + CW_TCP_TOKEN_SIZE)
@@ -53,11 +53,17 @@ enum cw_tcp_greeting_kind {
 enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
-    CW_TCP_MARK   = 2, /* of guarded connections */
+    CW_TCP_MARK   = 2, /* struct cw_tcp_mark_body of guarded connections, struct cw_tcp_position_body of others */
     CW_TCP_RAIL   = 3, /* on the first socket: a further one has ended; struct cw_tcp_rail_body */
     CW_TCP_TAKEN  = 4  /* likewise: what has come on a further one; struct cw_tcp_taken_body */
 };
-enum cw_tcp_mark_kind { CW_TCP_MARK_ASKS = 1, CW_TCP_MARK_ANSWERS = 2 };
+enum cw_tcp_mark_kind {
+    CW_TCP_MARK_ASKS        = 1,
+    CW_TCP_MARK_ANSWERS     = 2,
+    CW_TCP_POSITION_ASKS    = 3,
+    CW_TCP_POSITION_ANSWERS = 4,
+    CW_TCP_POSITION_WAITS   = 5
+};
 
 struct cw_tcp_greeting_header {
     uint32_t magic;
@@ -81,6 +87,16 @@ struct cw_tcp_mark_body {
     uint32_t number;              /* of the question */
     uint8_t kind;                 /* enum cw_tcp_mark_kind */
     uint8_t reserved[3];
+};
+
+/* Bytes since the connection was established, greeting included, without carries beyond 32 bits. */
+struct cw_tcp_position_body {
+    uint32_t number;              /* of the question; 0 in WAITS */
+    uint8_t kind;                 /* enum cw_tcp_mark_kind */
+    uint8_t inside;               /* 1: the sender of this has a part of a packet and waits for the rest */
+    uint8_t reserved[2];
+    uint32_t sent;                /* before this frame */
+    uint32_t taken;
 };
 
 /* By what both sides call a further socket. */
@@ -110,6 +126,7 @@ _Static_assert(sizeof(struct cw_tcp_taken_body) == 16, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
+_Static_assert(sizeof(struct cw_tcp_position_body) == 16, "size on the wire");
 
 static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind kind, size_t length, uint32_t key)
 {

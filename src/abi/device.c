@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory type of a call: what the program says of it (OPA-1, OPA-11), what its memory handle is of, or what a
+ * domain knows of the addresses. Memory of a device goes on as a datatype of its own (op/datatype.h), which nothing
+ * below takes for bytes that a processor can touch.
+ */
+#include "abi/door.h"
+#include "core/config_value.h"
+#include "core/mem.h"
+#include "mem/registry.h"
+
+static const char *name_of(ucs_memory_type_t type)
+{
+    return ((unsigned)type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[type] : "unknown";
+}
+
+static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
+{
+    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
+}
+
+/* The i-th range of memory of a call, of those that have bytes; 0: there is none. */
+static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *i_p, const void **ptr_p,
+                      size_t *length_p)
+{
+    const ucp_dt_iov_t *iov = buffer;
+
+    if (cw_dt_is_contig(datatype)) {
+        *ptr_p    = buffer;
+        *length_p = cw_dt_contig_length(datatype, count);
+        return (*i_p)++ == 0 && *length_p > 0;
+    }
+    for (; iov != NULL && *i_p < count; (*i_p)++) {
+        if (iov[*i_p].length > 0) {
+            *ptr_p    = iov[*i_p].buffer;
+            *length_p = iov[(*i_p)++].length;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static ucs_memory_type_t told_type(const ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    ucs_memory_type_t type = (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) ? param->memory_type :
+                             UCS_MEMORY_TYPE_UNKNOWN;
+
+    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) && type == UCS_MEMORY_TYPE_UNKNOWN) {
+        return cw_mem_type(param->memh);
+    }
+    /* Until 1.13 the number of RDMA said that the type is not known (VER-1). */
+    return (type == UCS_MEMORY_TYPE_RDMA && !(worker->context->memory_types & CW_MEMORY_BIT(type))) ?
+           UCS_MEMORY_TYPE_UNKNOWN : type;
+}
+
+static ucs_status_t refuse_type(ucs_memory_type_t type)
+{
+    cw_error("memory of type %s cannot be used: no memory domain of this process copies it; give memory of the host, "
+             "or leave the type out where the processor can read and write it", name_of(type));
+    return UCS_ERR_UNSUPPORTED;
+}
+
+/* All of it must be of that type. */
+static ucs_status_t check_ranges(ucs_memory_type_t type, ucp_datatype_t datatype, const void *buffer, size_t count)
+{
+    const struct cw_md *md = cw_md_of_type(type);
+    const void *ptr;
+    size_t i = 0, length;
+
+    if (md == NULL) {
+        return refuse_type(type);
+    }
+    while (next_range(datatype, buffer, count, &i, &ptr, &length)) {
+        if (md->type_of(ptr, length) != type) {
+            cw_error("the %zu bytes at %p are not memory of type %s, as others of the call are, or as it says", length,
+                     ptr, name_of(type));
+            return UCS_ERR_INVALID_PARAM;
+        }
+    }
+    return UCS_OK;
+}
+
+/* UCS_OK: *type_p is the type of all of it. */
+static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                              size_t count, ucs_memory_type_t *type_p)
+{
+    const ucp_datatype_t datatype = datatype_of(param);
+    ucs_memory_type_t type        = told_type(worker, param);
+    const void *ptr;
+    size_t i = 0, length;
+
+    *type_p = UCS_MEMORY_TYPE_HOST;
+    if (type == UCS_MEMORY_TYPE_HOST || (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
+        return UCS_OK; /* the functions of a generic type touch the memory, and we what they give */
+    }
+    if (type != UCS_MEMORY_TYPE_UNKNOWN && !(worker->context->memory_types & CW_MEMORY_BIT(type))) {
+        return refuse_type(type);
+    }
+    if (!next_range(datatype, buffer, count, &i, &ptr, &length)) {
+        return UCS_OK;
+    }
+    if (type == UCS_MEMORY_TYPE_UNKNOWN) {
+        type = cw_md_find(ptr, length);
+    }
+    *type_p = type;
+    return (worker->looks == 0) ? UCS_OK : check_ranges(type, datatype, buffer, count);
+}
+
+ucs_status_t cw_door_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                  size_t count)
+{
+    ucs_memory_type_t type;
+    ucs_status_t status = find_type(worker, param, buffer, count, &type);
+
+    return (status == UCS_OK && type != UCS_MEMORY_TYPE_HOST) ? CW_DOOR_DEVICE : status;
+}
+
+ucs_status_t cw_door_check_operand(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                   size_t size)
+{
+    const ucp_request_param_t plain = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE,
+                                       .memory_type  = param->memory_type};
+    ucs_status_t status             = cw_door_check_memory(worker, &plain, buffer, size);
+
+    if (status == CW_DOOR_DEVICE) {
+        cw_error("the operand and the reply buffer of an atomic operation must be memory of the host");
+        return UCS_ERR_UNSUPPORTED;
+    }
+    return status;
+}
+
+const ucp_request_param_t *cw_door_with_device(const ucp_worker_h worker, const ucp_request_param_t *param,
+                                               const void *buffer, size_t count, struct cw_door_device *device)
+{
+    device->memory = (struct cw_dt_device){.datatype = datatype_of(param)};
+    (void)find_type(worker, param, buffer, count, &device->memory.memory_type); /* which was well before */
+    device->param               = *param;
+    device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    device->param.datatype      = cw_dt_make_device(&device->memory);
+    return &device->param;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The log of this library and the one that libucs offers to programs (ucs/share.h): one stack of handlers sees what
+ * either logs, and both write to the same place. Beside a libucs that is not ours nothing of this happens. All
+ * functions are thread safe.
+ */
+#ifndef CW_BASE_LOG_JOIN_H
+#define CW_BASE_LOG_JOIN_H
+
+#include <stdint.h>
+
+/* From then on every record passes the handlers that programs pushed (NB-11). Repeatedly callable. */
+void cw_log_join(void);
+
+/* Tells libucs of settings. */
+void cw_log_join_level(int level, const char *filter);
+void cw_log_join_file(const char *pattern, uint64_t max_size, unsigned rotate);
+
+/* What programs set by ucs_global_opts_set_value(): how often, and the text of an option that was set after `since`
+ * such changes, to be freed; NULL: it was not. */
+unsigned cw_log_join_changes(void);
+char *cw_log_join_option(const char *name, unsigned since);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The one door from the library to its transports. A lane is one channel of an endpoint to its peer: a connection of an
+ * interface (struct cw_conn). Every slot of a transport is called by a function of this page, which also answers for
+ * the groups and slots that a transport lacks; test/checks/layers.py holds the rest of the library to that.
+ *
+ * Contracts of the slots, and what their answers mean, stand in transport/transport.h.
+ */
+#ifndef CW_CORE_LANE_H
+#define CW_CORE_LANE_H
+
+#include "base/compiler.h"
+#include "transport/transport.h"
+
+/* ---- packets ---- */
+
+static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header,
+                                                 const void *payload, size_t length)
+{
+    return lane->iface->packets->send_short(lane, id, header, payload, length);
+}
+
+static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t id, size_t max, cw_pack_fn pack,
+                                                 void *arg)
+{
+    return lane->iface->packets->send_bcopy(lane, id, max, pack, arg);
+}
+
+/* Only where limits.max_zcopy is not 0. */
+static inline ucs_status_t cw_lane_send_zcopy(struct cw_conn *lane, uint8_t id, const void *header,
+                                              size_t header_length, const struct iovec *iov, unsigned iov_count,
+                                              struct cw_completion *completion)
+{
+    return lane->iface->packets->send_zcopy(lane, id, header, header_length, iov, iov_count, completion);
+}
+
+/* Only where limits.max_placed is not 0. */
+static inline ucs_status_t cw_lane_send_placed(struct cw_conn *lane, uint8_t id, const void *header,
+                                               const struct iovec *iov, unsigned iov_count,
+                                               struct cw_completion *completion)
+{
+    return lane->iface->packets->send_placed(lane, id, header, iov, iov_count, completion);
+}
+
+/* Whether a payload can go to its place at the peer in order with other packets. */
+static inline int cw_lane_sends_in_place(const struct cw_conn *lane)
+{
+    return lane->iface->packets->send_in_place != NULL && lane->iface->limits.max_placed > 0;
+}
+
+static inline ucs_status_t cw_lane_send_in_place(struct cw_conn *lane, uint8_t id, const void *header,
+                                                 const struct iovec *iov, unsigned iov_count,
+                                                 struct cw_completion *completion)
+{
+    return lane->iface->packets->send_in_place(lane, id, header, iov, iov_count, completion);
+}
+
+/* Whether `eager_end` of a lane may rise when messages are about to be announced. */
+static inline int cw_iface_grows(const struct cw_iface *iface)
+{
+    return iface->packets->grow != NULL;
+}
+
+static inline void cw_lane_grow(struct cw_conn *lane, size_t length)
+{
+    lane->iface->packets->grow(lane, length);
+}
+
+/* Whether packets may leave together. */
+static CW_INLINE int cw_lane_batches(const struct cw_conn *lane)
+{
+    return lane->iface->packets->batch != NULL;
+}
+
+/* Only where the lane batches. */
+static inline void cw_lane_batch(struct cw_conn *lane, enum cw_batch what)
+{
+    lane->iface->packets->batch(lane, what);
+}
+
+static inline ucs_status_t cw_lane_flush(struct cw_conn *lane, struct cw_completion *completion)
+{
+    return (lane->iface->packets->flush == NULL) ? UCS_OK : lane->iface->packets->flush(lane, completion);
+}
+
+/* Whether some lane of the interface may have something in hand. */
+static inline int cw_iface_owes(const struct cw_iface *iface)
+{
+    return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
+}
+
+/* ---- connections ---- */
+
+static inline ucs_status_t cw_lane_dial(struct cw_iface *iface, const void *address, size_t address_length,
+                                        const void *hello, size_t hello_length, void *user, struct cw_conn **lane_p)
+{
+    return iface->transport->connect->dial(iface, address, address_length, hello, hello_length, user, lane_p);
+}
+
+/* Whether the peer cannot have seen the hello of a dialled lane yet. */
+static inline int cw_lane_is_unseen(const struct cw_conn *lane)
+{
+    const struct cw_transport_connect *connect = lane->iface->transport->connect;
+
+    return connect->is_unseen != NULL && connect->is_unseen(lane);
+}
+
+static inline void cw_lane_close(struct cw_conn *lane)
+{
+    lane->iface->transport->connect->close_conn(lane);
+}
+
+static inline void cw_lane_watch(struct cw_conn *lane)
+{
+    if (lane->iface->transport->connect->watch != NULL) {
+        lane->iface->transport->connect->watch(lane);
+    }
+}
+
+static inline void cw_lane_abandon(struct cw_conn *lane)
+{
+    if (lane->iface->transport->connect->abandon != NULL) {
+        lane->iface->transport->connect->abandon(lane);
+    }
+}
+
+/* ---- meeting by socket addresses ---- */
+
+/* The group of an interface; NULL: it has none. It is constant and outlives the interface. */
+static inline const struct cw_transport_cm *cw_iface_cm(const struct cw_iface *iface)
+{
+    return iface->transport->cm;
+}
+
+static inline ucs_status_t cw_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog,
+                                        void *user, struct cw_listening **listening_p)
+{
+    return iface->transport->cm->listen(iface, address, backlog, user, listening_p);
+}
+
+static inline void cw_cm_listen_end(const struct cw_iface *iface, struct cw_listening *listening)
+{
+    iface->transport->cm->listen_end(listening);
+}
+
+static inline ucs_status_t cw_cm_dial(struct cw_iface *iface, const struct cw_net_address *address,
+                                      const struct cw_net_address *source, const void *hello, size_t hello_length,
+                                      void *user, struct cw_conn **lane_p)
+{
+    return iface->transport->cm->dial_to(iface, address, source, hello, hello_length, user, lane_p);
+}
+
+static inline ucs_status_t cw_cm_answer(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_iface *iface,
+                                        int accepted, const void *reply, size_t reply_length)
+{
+    return cm->answer(lane, iface, accepted, reply, reply_length);
+}
+
+static inline void cw_cm_ends(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_net_address *local,
+                              struct cw_net_address *peer)
+{
+    cm->ends(lane, local, peer);
+}
+
+/* ---- copies between processes ---- */
+
+static inline int cw_iface_copies(const struct cw_iface *iface)
+{
+    return iface->transport->copies != NULL;
+}
+
+static inline int cw_lane_has_copies(const struct cw_conn *lane)
+{
+    return cw_iface_copies(lane->iface);
+}
+
+/* Whether the memory of the peer can be read and written at this moment. */
+static inline int cw_lane_can_copy(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies != NULL && copies->ready(lane);
+}
+
+/* The process of the peer; 0: one that is not known. */
+static inline uint32_t cw_lane_peer_process(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return (copies != NULL) ? copies->process(lane) : 0;
+}
+
+/* The next ones only where the lane has copies. */
+static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
+                                             uint64_t from, const struct cw_beacon *beacon)
+{
+    return lane->iface->transport->copies->read(lane, to, count, from, beacon);
+}
+
+static inline ucs_status_t cw_lane_copy_to(struct cw_conn *lane, const struct iovec *from, unsigned count, uint64_t to,
+                                           const struct cw_beacon *beacon)
+{
+    return lane->iface->transport->copies->write(lane, from, count, to, beacon);
+}
+
+static inline struct cw_board *cw_lane_board(struct cw_conn *lane, int ours, unsigned index)
+{
+    return lane->iface->transport->copies->board(lane, ours, index);
+}
+
+static inline int cw_lane_peer_gone(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies->gone != NULL && copies->gone(lane);
+}
+
+static inline int cw_lane_is_excused(struct cw_conn *lane, uint64_t waited_ns)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return copies->excused == NULL || copies->excused(lane, waited_ns);
+}
+
+/* ---- short packets without a slot (base/cell.h) ---- */
+
+static inline int cw_iface_has_cells(const struct cw_iface *iface)
+{
+    return iface->transport->fastpath != NULL;
+}
+
+/* NULL: this lane has none. Only where the interface has cells. */
+static inline struct cw_producer *cw_lane_cells(struct cw_conn *lane)
+{
+    return lane->iface->transport->fastpath->cells(lane);
+}
+
+/* ---- interfaces ---- */
+
+static inline const char *cw_iface_name(const struct cw_iface *iface)
+{
+    return iface->transport->name;
+}
+
+/* The first device of an interface, for texts. */
+static inline const char *cw_iface_device(const struct cw_iface *iface)
+{
+    return iface->device->name;
+}
+
+static inline const char *cw_lane_name(const struct cw_conn *lane)
+{
+    return cw_iface_name(lane->iface);
+}
+
+static inline uint8_t cw_iface_wire_id(const struct cw_iface *iface)
+{
+    return iface->transport->wire_id;
+}
+
+static inline size_t cw_iface_address(struct cw_iface *iface, void *buffer, size_t max)
+{
+    return iface->transport->address(iface, buffer, max);
+}
+
+static inline int cw_iface_reachable(struct cw_iface *iface, const void *address, size_t length, const char **why)
+{
+    return iface->transport->reachable(iface, address, length, why);
+}
+
+static CW_INLINE unsigned cw_iface_progress(struct cw_iface *iface)
+{
+    return iface->transport->progress(iface);
+}
+
+static inline ucs_status_t cw_iface_arm(struct cw_iface *iface)
+{
+    return (iface->transport->arm == NULL) ? UCS_OK : iface->transport->arm(iface);
+}
+
+static inline ucs_status_t cw_iface_open(const struct cw_transport *transport, const struct cw_iface_params *params,
+                                         struct cw_iface **iface_p)
+{
+    ucs_status_t status = transport->open(params, iface_p);
+
+    if (status == UCS_OK) {
+        (*iface_p)->packets = transport->packets;
+    }
+    return status;
+}
+
+static inline void cw_iface_close(struct cw_iface *iface)
+{
+    iface->transport->close(iface);
+}
+
+#endif

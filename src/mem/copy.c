@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Finds the domain that copies. Memory of the host is copied here only for callers that do not care which type they
+ * have; those who know it copy by themselves.
+ */
+#include "mem/copy.h"
+
+#include "base/log.h"
+#include "mem/registry.h"
+
+ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, ucs_memory_type_t from_type,
+                         size_t length)
+{
+    static struct cw_log_limit limit;
+    const ucs_memory_type_t type = (to_type != UCS_MEMORY_TYPE_HOST) ? to_type : from_type;
+    const int mixed              = from_type != type && from_type != UCS_MEMORY_TYPE_HOST;
+    const struct cw_md *md       = mixed ? NULL : cw_md_of_type(type);
+    ucs_status_t status          = (md == NULL) ? UCS_ERR_UNSUPPORTED : md->copy(to, from, length);
+
+    if (status != UCS_OK) {
+        cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot copy %zu bytes from memory of type %d to type %d: %s", length,
+                           (int)from_type, (int)to_type, ucs_status_string(status));
+    }
+    return status;
+}

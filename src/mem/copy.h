@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies between memory of any types. Nothing else in the library touches bytes that are not memory of the host.
+ */
+#ifndef CW_MEM_COPY_H
+#define CW_MEM_COPY_H
+
+#include <stddef.h>
+
+#include "ucs/memory/memory_type.h"
+#include "ucs/type/status.h"
+
+/* The copy is done when this returns. UCS_ERR_UNSUPPORTED: no domain copies between these types (between two devices:
+ * go by memory of the host); other errors come from the device. Logs, limited in rate. */
+ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, ucs_memory_type_t from_type,
+                         size_t length);
+
+#endif

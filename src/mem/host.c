@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the host: what processors read and write. What is allocated to be shared has a page of words behind it, the
+ * trailer (os/memory.h), in which it confirms the keys that name it. Everything else a peer reaches through the owner,
+ * or by copies of the system.
+ */
+#include "base/bytes.h"
+#include "base/log.h"
+#include "mem/md.h"
+#include "os/host.h"
+
+/* Words of the trailer. The first is the word that says whether the region is registered. */
+enum { TRAILER_TOKEN, TRAILER_ADDRESS, TRAILER_RIGHTS };
+
+static void host_query(struct cw_md_attr *attr)
+{
+    *attr = (struct cw_md_attr){.allocates  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                .registers  = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                .copies     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                .key_length = sizeof(struct cw_md_part)};
+}
+
+static ucs_status_t host_register(void *address, size_t length)
+{
+    (void)address, (void)length; /* the system pages it in when it is touched */
+    return UCS_OK;
+}
+
+static void host_deregister(void *address, size_t length)
+{
+    (void)address, (void)length;
+}
+
+static int host_publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
+{
+    if (memory->trailer == NULL) {
+        return 0;
+    }
+    *part = (struct cw_md_part){.system = cw_host_pidns_id(),
+                                .pid    = cw_memory_process(),
+                                .fd     = (uint32_t)memory->fd};
+    memory->trailer[TRAILER_ADDRESS] = label->address;
+    memory->trailer[TRAILER_RIGHTS]  = label->rights;
+    __atomic_store_n(&memory->trailer[TRAILER_TOKEN], label->token, __ATOMIC_RELEASE);
+    return 1;
+}
+
+/* A forked child shares the trailer with its parent, whose region goes on. */
+static void host_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
+{
+    if (memory->trailer != NULL && part->pid == cw_memory_process()) {
+        __atomic_store_n(&memory->trailer[TRAILER_TOKEN], 0, __ATOMIC_RELEASE);
+    }
+}
+
+static int confirms(const struct cw_memory *memory, const struct cw_md_label *label)
+{
+    return __atomic_load_n(&memory->trailer[TRAILER_TOKEN], __ATOMIC_ACQUIRE) == label->token &&
+           memory->trailer[TRAILER_ADDRESS] == label->address && memory->trailer[TRAILER_RIGHTS] == label->rights;
+}
+
+static ucs_status_t host_attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
+                                struct cw_memory *memory, const uint64_t **valid_p)
+{
+    ucs_status_t status;
+
+    if (part->system != cw_host_pidns_id()) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    status = cw_memory_open(part->pid, part->fd, length, memory);
+    if (status != UCS_OK) {
+        return status;
+    }
+    if (!confirms(memory, label)) {
+        cw_debug("memory of process %u is not the one that the key names", part->pid);
+        cw_memory_release(memory);
+        return UCS_ERR_UNREACHABLE;
+    }
+    *valid_p = &memory->trailer[TRAILER_TOKEN];
+    return UCS_OK;
+}
+
+static ucs_memory_type_t host_type_of(const void *ptr, size_t length)
+{
+    (void)ptr, (void)length; /* what no other domain knows */
+    return UCS_MEMORY_TYPE_HOST;
+}
+
+static ucs_status_t host_copy(void *to, const void *from, size_t length)
+{
+    cw_bytes_copy_any(to, from, length);
+    return UCS_OK;
+}
+
+const struct cw_md cw_md_host = {
+    .name     = "host",
+    .query    = host_query,
+    .allocate = cw_memory_allocate,
+    .release  = cw_memory_release,
+    .reg      = host_register,
+    .dereg    = host_deregister,
+    .publish  = host_publish,
+    .withdraw = host_withdraw,
+    .attach   = host_attach,
+    .type_of  = host_type_of,
+    .copy     = host_copy,
+};

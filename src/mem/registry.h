@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The list of all kinds of memory domains that are built in. A domain whose device is not there has no memory types.
+ */
+#ifndef CW_MEM_REGISTRY_H
+#define CW_MEM_REGISTRY_H
+
+#include "mem/md.h"
+
+/* The domain that copies memory of that type, or NULL. Of the host it is cw_md_host. */
+const struct cw_md *cw_md_of_type(ucs_memory_type_t type);
+/* Of which type this memory is, as far as a domain knows its addresses; else of the host. */
+ucs_memory_type_t cw_md_find(const void *ptr, size_t length);
+/* The types that some domain copies now, that of the host among them. */
+uint64_t cw_md_types(void);
+
+#endif

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The simulated GPU. Its addresses are a range that is mapped without access; the bytes lie elsewhere, in memory that
+ * only this file knows. One lock guards the list of allocations, as several threads may copy.
+ */
+#include "mem/sim/sim_gpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "mem/sim/sim_md.h"
+#include "os/lock.h"
+
+struct allocation {
+    struct cw_list link;
+    struct cw_memory addresses; /* what the program knows */
+    struct cw_memory bytes;
+};
+
+static struct {
+    struct cw_lock lock;
+    struct cw_list all;
+    ucs_memory_type_t type;     /* HOST: not open */
+    uint64_t copies;
+    uint64_t copied;
+    uint64_t left;              /* copies before they fail */
+} gpu;
+
+void cw_sim_gpu_open(ucs_memory_type_t type)
+{
+    cw_lock_init(&gpu.lock);
+    cw_list_init(&gpu.all);
+    gpu.copies = 0;
+    gpu.copied = 0;
+    gpu.left   = UINT64_MAX;
+    gpu.type   = type;
+}
+
+void cw_sim_gpu_close(void)
+{
+    gpu.type = UCS_MEMORY_TYPE_HOST;
+}
+
+static void gpu_query(struct cw_md_attr *attr)
+{
+    const uint64_t types = (gpu.type == UCS_MEMORY_TYPE_HOST) ? 0 : CW_MEMORY_BIT(gpu.type);
+
+    *attr = (struct cw_md_attr){.allocates = types, .registers = types, .copies = types};
+}
+
+/* ---- allocations ---- */
+
+static ucs_status_t gpu_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
+{
+    const struct cw_memory_wish bytes = {.length = wish->length, .huge = CW_MEMORY_SMALL};
+    struct allocation *allocation     = calloc(1, sizeof(*allocation));
+    ucs_status_t status;
+
+    if (allocation == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    status = cw_memory_allocate(&bytes, &allocation->bytes);
+    if (status == UCS_OK) {
+        status = cw_memory_reserve(allocation->bytes.length, &allocation->addresses);
+        if (status != UCS_OK) {
+            cw_memory_release(&allocation->bytes);
+        }
+    }
+    if (status != UCS_OK) {
+        free(allocation);
+        return status;
+    }
+    cw_lock_enter(&gpu.lock);
+    cw_list_add_tail(&gpu.all, &allocation->link);
+    cw_lock_leave(&gpu.lock);
+    *memory = allocation->addresses;
+    return UCS_OK;
+}
+
+/* Whose addresses hold the range, or NULL. Locked. */
+static struct allocation *find(const void *ptr, size_t length)
+{
+    struct allocation *allocation;
+    size_t offset;
+
+    cw_list_for_each(allocation, &gpu.all, struct allocation, link) {
+        offset = (uintptr_t)ptr - (uintptr_t)allocation->addresses.ptr;
+        if (offset < allocation->addresses.length && length <= allocation->addresses.length - offset) {
+            return allocation;
+        }
+    }
+    return NULL;
+}
+
+static void gpu_release(struct cw_memory *memory)
+{
+    struct allocation *allocation;
+
+    cw_lock_enter(&gpu.lock);
+    allocation = find(memory->ptr, 1);
+    if (allocation != NULL) {
+        cw_list_remove(&allocation->link);
+    }
+    cw_lock_leave(&gpu.lock);
+    if (allocation != NULL) {
+        cw_memory_release(&allocation->addresses);
+        cw_memory_release(&allocation->bytes);
+        free(allocation);
+    }
+}
+
+static ucs_memory_type_t gpu_type_of(const void *ptr, size_t length)
+{
+    int ours = 0;
+
+    if (gpu.type != UCS_MEMORY_TYPE_HOST) {
+        cw_lock_enter(&gpu.lock);
+        ours = find(ptr, length) != NULL;
+        cw_lock_leave(&gpu.lock);
+    }
+    return ours ? gpu.type : UCS_MEMORY_TYPE_UNKNOWN;
+}
+
+static ucs_status_t gpu_register(void *address, size_t length)
+{
+    return (gpu_type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
+}
+
+static void gpu_deregister(void *address, size_t length)
+{
+    (void)address, (void)length;
+}
+
+/* ---- peers: through the owner alone ---- */
+
+static int gpu_publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
+{
+    (void)memory, (void)label, (void)part;
+    return 0;
+}
+
+static void gpu_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
+{
+    (void)memory, (void)part;
+}
+
+static ucs_status_t gpu_attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
+                               struct cw_memory *memory, const uint64_t **valid_p)
+{
+    (void)part, (void)label, (void)length, (void)memory, (void)valid_p;
+    return UCS_ERR_UNREACHABLE;
+}
+
+/* ---- copies ---- */
+
+/* Where these bytes are, of a device or of the host. Locked. */
+static char *place_of(const void *ptr, size_t length)
+{
+    struct allocation *allocation = find(ptr, length);
+
+    return (allocation == NULL) ? (char *)(uintptr_t)ptr :
+           allocation->bytes.ptr + ((uintptr_t)ptr - (uintptr_t)allocation->addresses.ptr);
+}
+
+static void move(void *to, const void *from, size_t length)
+{
+    cw_bytes_move(place_of(to, length), place_of(from, length), length);
+}
+
+static ucs_status_t gpu_copy(void *to, const void *from, size_t length)
+{
+    ucs_status_t status = UCS_ERR_IO_ERROR;
+
+    cw_lock_enter(&gpu.lock);
+    if (gpu.left > 0) {
+        gpu.left--;
+        gpu.copies++;
+        gpu.copied += length;
+        move(to, from, length);
+        status = UCS_OK;
+    }
+    cw_lock_leave(&gpu.lock);
+    return status;
+}
+
+const struct cw_md cw_md_sim_gpu = {
+    .name     = "sim_gpu",
+    .query    = gpu_query,
+    .allocate = gpu_allocate,
+    .release  = gpu_release,
+    .reg      = gpu_register,
+    .dereg    = gpu_deregister,
+    .publish  = gpu_publish,
+    .withdraw = gpu_withdraw,
+    .attach   = gpu_attach,
+    .type_of  = gpu_type_of,
+    .copy     = gpu_copy,
+};
+
+/* ---- for tests ---- */
+
+void *cw_sim_gpu_alloc(size_t length)
+{
+    const struct cw_memory_wish wish = {.length = length};
+    struct cw_memory memory;
+
+    return (gpu_allocate(&wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+}
+
+void cw_sim_gpu_free(void *ptr)
+{
+    struct cw_memory memory = {.ptr = ptr};
+
+    gpu_release(&memory);
+}
+
+void cw_sim_gpu_write(void *device, const void *host, size_t length)
+{
+    cw_lock_enter(&gpu.lock);
+    move(device, host, length);
+    cw_lock_leave(&gpu.lock);
+}
+
+void cw_sim_gpu_read(void *host, const void *device, size_t length)
+{
+    cw_sim_gpu_write(host, device, length);
+}
+
+void cw_sim_gpu_fail_after(uint64_t copies)
+{
+    cw_lock_enter(&gpu.lock);
+    gpu.left = copies;
+    cw_lock_leave(&gpu.lock);
+}
+
+uint64_t cw_sim_gpu_copies(void)
+{
+    return gpu.copies;
+}
+
+uint64_t cw_sim_gpu_bytes(void)
+{
+    return gpu.copied;
+}

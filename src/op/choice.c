@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choices that were made last by a worker (op/choice.h). A choice depends on what the key says and on nothing else;
+ * one that another key displaces is made anew.
+ */
+#include "op/choice.h"
+
+#include <stdlib.h>
+
+#include "op/op.h"
+
+#define SLOTS 8u /* place among the operations, state and transport of the connection tell them apart */
+
+struct key {
+    const struct cw_iface *iface;
+    const struct cw_send_kind *kind; /* NULL: stream data */
+    size_t max_piece;                /* the tuning of the connection */
+    size_t max_whole;
+    size_t eager_end;
+    uint32_t extra;
+    uint32_t bits; /* data, force, fast */
+};
+
+struct choice {
+    struct key key;
+    size_t last[CW_PROTOCOL_MAX_ROWS];
+    const struct cw_protocol *protocols[CW_PROTOCOL_MAX_ROWS];
+};
+
+struct cw_choices {
+    struct choice slots[SLOTS];
+};
+
+/* Below the least length of zero copy it does not matter how many entries a list has. */
+static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct cw_dt_cursor *cursor)
+{
+    if (cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG)) {
+        return CW_DATA_CONTIG;
+    }
+    if (!cw_dt_is_memory(cursor)) {
+        return CW_DATA_PACKED;
+    }
+    return (cursor->length < iface->plan->zcopy_min || cw_dt_fits_iov(cursor, iface->limits.max_iov))
+               ? CW_DATA_LIST
+               : CW_DATA_SCATTERED;
+}
+
+static size_t header_of(const struct cw_send *send)
+{
+    return (send == NULL) ? sizeof(struct cw_wire_stream_data) : send->kind->header(send, CW_SEND_WHOLE, NULL);
+}
+
+static void make(const struct ucp_ep *ep, const struct cw_send *send, struct choice *choice)
+{
+    const struct cw_iface *iface         = choice->key.iface;
+    const unsigned operation             = (send != NULL) ? send->kind->operation : CW_PROTO_STREAM;
+    const struct cw_protocol_input input = cw_worker_protocol_input(ep->worker, iface);
+    const struct cw_protocol_ask ask     = {.input         = &input,
+                                            .plan          = iface->plan,
+                                            .header        = header_of(send),
+                                            .extra         = choice->key.extra,
+                                            .max_piece     = cw_conn_max_piece(ep->conn),
+                                            .max_whole     = choice->key.max_whole,
+                                            .eager_end     = choice->key.eager_end,
+                                            .data          = choice->key.bits & 3,
+                                            .force         = choice->key.bits >> 2 & 3,
+                                            .fast          = choice->key.bits >> 4 & 1,
+                                            .used_in_place = operation == CW_PROTO_AM};
+    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
+    unsigned count, i;
+
+    count = cw_protocol_rows(ep->worker->handlers->protocols[operation], &ask, rows);
+    for (i = 0; i < count; i++) {
+        choice->last[i]      = rows[i].last;
+        choice->protocols[i] = rows[i].protocol;
+    }
+}
+
+static inline const struct cw_protocol *find(const struct choice *choice, size_t length)
+{
+    unsigned i = 0;
+
+    while (length > choice->last[i]) {
+        i++;
+    }
+    return choice->protocols[i];
+}
+
+static inline int is_of(const struct key *a, const struct key *b)
+{
+    return a->iface == b->iface && a->kind == b->kind && a->max_piece == b->max_piece && a->max_whole == b->max_whole &&
+           a->eager_end == b->eager_end && a->extra == b->extra && a->bits == b->bits;
+}
+
+/* `slot` NULL: there is no memory to keep it in. */
+static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_send *send,
+                                                const struct key *key, struct choice *slot, size_t length)
+{
+    struct choice here = {.key = *key};
+    struct choice *choice = (slot == NULL) ? &here : slot;
+
+    choice->key = *key;
+    make(ep, send, choice);
+    return find(choice, length);
+}
+
+static CW_COLD struct choice *make_slots(struct cw_op_state *state)
+{
+    state->choices = calloc(1, sizeof(*state->choices));
+    return (state->choices != NULL) ? state->choices->slots : NULL;
+}
+
+static inline struct choice *slots_of(struct cw_op_state *state)
+{
+    return cw_likely(state->choices != NULL) ? state->choices->slots : make_slots(state);
+}
+
+/* `send` NULL: stream data. */
+static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const struct cw_send *send,
+                                                const struct cw_dt_cursor *cursor, unsigned force)
+{
+    const struct cw_conn *conn   = ep->conn;
+    const struct cw_iface *iface = conn->iface;
+    const uint32_t fast          = (send != NULL) ? send->fast : 0;
+    const struct key key         = {.iface     = iface,
+                                    .kind      = (send != NULL) ? send->kind : NULL,
+                                    .max_piece = conn->max_piece,
+                                    .max_whole = conn->max_whole,
+                                    .eager_end = conn->eager_end,
+                                    .extra     = (send != NULL) ? send->extra : 0,
+                                    .bits      = data_of(iface, cursor) | force << 2 | fast << 4};
+    const unsigned in_place      = (send != NULL) ? send->kind->used_in_place : 1;
+    const unsigned at            = in_place | (key.eager_end != 0) << 1 | (iface->counted & 1) << 2;
+    struct choice *slots         = slots_of(cw_op_state(ep->worker));
+
+    if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {
+        return find(&slots[at], cursor->length);
+    }
+    return choose(ep, send, &key, (slots != NULL) ? &slots[at] : NULL, cursor->length);
+}
+
+const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_send *send, unsigned force)
+{
+    assert(send != NULL);
+    return look_up(ep, send, &send->cursor, force);
+}
+
+const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor)
+{
+    return look_up(ep, NULL, cursor, CW_FORCE_NONE);
+}

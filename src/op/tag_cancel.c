@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Unexpected messages that go back to their senders (docs/RENDEZVOUS.md, "Taking a send back"). What a worker sent to
+ * itself and took back on its way is remembered until it arrives, in order mostly, and dropped then; of one in pieces,
+ * those that follow are swallowed.
+ */
+#include <stdlib.h>
+
+#include "op/credit.h"
+#include "op/fetch.h"
+#include "op/op.h"
+#include "op/send.h"
+#include "op/tag.h"
+#include "op/tag_desc.h"
+#include "wire/packet.h"
+
+struct dropped {
+    struct cw_list link;        /* op_state->dropped */
+    const struct ucp_ep *ep;
+    uint64_t id;
+};
+
+static void forget(struct dropped *dropped)
+{
+    cw_list_remove(&dropped->link);
+    free(dropped);
+}
+
+int cw_tag_drop(struct ucp_ep *ep, uint64_t send_id)
+{
+    struct dropped *dropped = malloc(sizeof(*dropped));
+
+    if (dropped == NULL) {
+        return 0;
+    }
+    dropped->ep = ep;
+    dropped->id = send_id;
+    cw_list_add_tail(&cw_op_state(ep->worker)->dropped, &dropped->link);
+    return 1;
+}
+
+int cw_tag_lands(struct ucp_ep *ep, uint64_t send_id)
+{
+    struct cw_request *request = cw_send_find(ep, send_id);
+    struct dropped *dropped;
+
+    if (request != NULL) {
+        ((struct cw_send *)cw_request_state(request))->landed = 1;
+        return 1;
+    }
+    cw_list_for_each(dropped, &cw_op_state(ep->worker)->dropped, struct dropped, link) {
+        if (dropped->ep == ep && dropped->id == send_id) {
+            forget(dropped);
+            return 0;
+        }
+    }
+    return 1;
+}
+
+void cw_tag_ep_lost(struct ucp_ep *ep)
+{
+    struct dropped *dropped, *next;
+
+    cw_list_for_each_safe(dropped, next, &cw_op_state(ep->worker)->dropped, struct dropped, link) {
+        if (dropped->ep == ep) {
+            forget(dropped);
+        }
+    }
+}
+
+static ucs_status_t swallow_piece(struct cw_incoming *incoming, const void *data, size_t length)
+{
+    (void)incoming;
+    (void)data;
+    (void)length;
+    return UCS_OK;
+}
+
+static char *no_place(struct cw_incoming *incoming, size_t length)
+{
+    (void)incoming;
+    (void)length;
+    return NULL;
+}
+
+static void swallowed(struct cw_incoming *incoming)
+{
+    cw_incoming_detach(incoming);
+    free(incoming);
+}
+
+static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)ep;
+    (void)status;
+    free(incoming);
+}
+
+static const struct cw_incoming_kind swallow_kind = {
+    .piece = swallow_piece, .place = no_place, .complete = swallowed, .lost = lost};
+
+/* NULL: no memory. Nobody knows of it yet. */
+static struct cw_incoming *swallow_new(uint64_t total, uint64_t received, uint32_t number)
+{
+    struct cw_incoming *incoming = malloc(sizeof(*incoming));
+
+    if (incoming != NULL) {
+        *incoming = (struct cw_incoming){
+            .kind = &swallow_kind, .total = total, .received = received, .number = number, .in_pieces = 1};
+    }
+    return incoming;
+}
+
+ucs_status_t cw_tag_swallow(struct ucp_ep *ep, uint64_t total, uint64_t received, uint32_t number)
+{
+    struct cw_incoming *incoming = swallow_new(total, received, number);
+
+    if (incoming == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_incoming_add_partial(incoming, ep);
+    cw_credit_consumed(ep, total);
+    return UCS_OK;
+}
+
+static void remove_message(struct ucp_ep *ep, struct ucp_recv_desc *desc)
+{
+    cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
+    cw_tag_dequeued(ep->worker, desc);
+    if (!desc->announced) {
+        cw_credit_consumed(ep, desc->in.total);
+    }
+    cw_incoming_detach(&desc->in);
+    cw_tag_desc_free(ep->worker, desc);
+}
+
+int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id)
+{
+    struct ucp_recv_desc *desc = cw_tag_desc_find(ep, send_id);
+    struct cw_incoming *rest;
+
+    if (desc == NULL || desc->in.placing) {
+        return 0; /* matched meanwhile; or the transport is writing the next piece of it */
+    }
+    if (desc->in.in_pieces) {
+        rest = swallow_new(desc->in.total, desc->in.received, desc->in.number);
+        if (rest == NULL) {
+            return 0;
+        }
+        cw_incoming_add_partial(rest, ep);
+    }
+    remove_message(ep, desc);
+    return 1;
+}
+
+ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_tag_cancel packet;
+    struct ucp_recv_desc *desc;
+    struct cw_offer offer = {0};
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    offer.send_id = le64toh(packet.send_id);
+    desc          = cw_tag_desc_find(ep, offer.send_id);
+    if (desc == NULL || desc->in.in_pieces) {
+        return UCS_OK; /* matched meanwhile, or on its way */
+    }
+    remove_message(ep, desc);
+    cw_fetch_refuse(ep, &offer, UCS_ERR_CANCELED);
+    return UCS_OK;
+}

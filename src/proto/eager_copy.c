@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An eager message in one packet that is copied. A packet that the receiver uses where it lies may be a longer one.
+ */
+#include "op/send.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const size_t packet = (ask->used_in_place && ask->max_whole > ask->max_piece) ? ask->max_whole : ask->max_piece;
+
+    if (ask->header > packet) {
+        return 0;
+    }
+    *row = (struct cw_protocol_row){
+        .first = 0, .last = packet - ask->header, .way = "eager copy", .why = "fits one packet"};
+    return 1;
+}
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send = arg;
+    size_t header        = send->kind->header(send, CW_SEND_WHOLE, dest);
+
+    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
+}
+
+static ucs_status_t eager_copy_start(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    size_t header        = send->kind->header(send, CW_SEND_WHOLE, NULL);
+    ucs_status_t status =
+        cw_lane_send_bcopy(request->ep->conn, send->kind->ids[CW_SEND_WHOLE], header + send->cursor.length, pack, send);
+
+    return (status == UCS_OK) ? cw_send_left_whole(request, CW_TRACE_COPIED) : status;
+}
+
+const struct cw_protocol cw_proto_eager_copy = {.query = query, .start = eager_copy_start, .at_once = 1};

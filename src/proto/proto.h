@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The protocols of messages: one file each. To add one: its file, a line here, and its place in the tables of table.c,
+ * where those before it are asked first (docs/ARCHITECTURE.md, "Protocols").
+ */
+#ifndef CW_PROTO_PROTO_H
+#define CW_PROTO_PROTO_H
+
+#include "plan/protocol.h"
+
+/* By enum cw_proto_operation; each table ends with NULL. */
+extern const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS];
+
+extern const struct cw_protocol cw_proto_short;
+extern const struct cw_protocol cw_proto_rendezvous;
+extern const struct cw_protocol cw_proto_eager_zcopy;
+extern const struct cw_protocol cw_proto_eager_copy;
+extern const struct cw_protocol cw_proto_eager_pieces;
+
+extern const struct cw_protocol cw_proto_stream_short;
+extern const struct cw_protocol cw_proto_stream_zcopy;
+extern const struct cw_protocol cw_proto_stream_copy;
+extern const struct cw_protocol cw_proto_stream_pieces;
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A message that is announced; the receiver decides how its bytes come (docs/RENDEZVOUS.md, op/send_rndv.c).
+ */
+#include "op/send.h"
+#include "proto/proto.h"
+
+static int is_forced(const struct cw_protocol_ask *ask)
+{
+    return ask->plan->rndv_forced || (ask->fast && ask->plan->rndv_fast_min != ask->plan->rndv_min);
+}
+
+/* The least length, with the program's own header. */
+static size_t least(const struct cw_protocol_ask *ask)
+{
+    const struct cw_protocol_plan *plan = ask->plan;
+    size_t min                          = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
+    const int is_list                   = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
+
+    if ((is_list || (ask->used_in_place && min == plan->rndv_min)) && min < plan->rndv_late_min) {
+        min = plan->rndv_late_min;
+    }
+    return (min < ask->eager_end && !is_forced(ask)) ? ask->eager_end : min;
+}
+
+static const char *why(const struct cw_protocol_ask *ask)
+{
+    if (ask->force == CW_FORCE_RNDV) {
+        return "the program, or the receiver's window, asks for it";
+    }
+    if (is_forced(ask)) {
+        return ask->plan->rndv_forced ? ask->input->rndv_setting : "RNDV_SEND_NBR_THRESH";
+    }
+    if (ask->input->grows) {
+        return (ask->eager_end > 0) ? "two copies through the ring in use cost less below"
+                                    : "a round trip costs less than copies from here, unless a ring is in use";
+    }
+    return "a round trip costs less than copies from here";
+}
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const size_t min = (ask->force == CW_FORCE_RNDV) ? 0 : least(ask);
+
+    if (ask->force == CW_FORCE_EAGER || min == CW_PLAN_NEVER) {
+        return 0;
+    }
+    *row = (struct cw_protocol_row){.first = (min > ask->extra) ? min - ask->extra : 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .way = ask->input->memory ? "rendezvous, copied from memory to memory by both sides"
+                                           : (ask->input->max_placed > 0) ? "rendezvous, received in place"
+                                                                          : "rendezvous, in pieces",
+                                    .why = why(ask)};
+    return 1;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_send *send                = cw_request_state(request);
+    struct cw_conn *conn                = request->ep->conn;
+    const struct cw_protocol_plan *plan = conn->iface->plan;
+
+    cw_dt_pack_ahead(&send->cursor);
+    if (cw_iface_grows(conn->iface) && send->force == CW_FORCE_NONE && !plan->rndv_forced &&
+        !(send->fast && plan->rndv_fast_min != plan->rndv_min)) {
+        cw_lane_grow(conn, send->extra + send->cursor.length);
+    }
+    return cw_send_announce(request);
+}
+
+const struct cw_protocol cw_proto_rendezvous = {.query = query, .start = start, .announces = 1};

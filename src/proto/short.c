@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A short message: contiguous memory that the call itself gives to the transport, or writes into a cell, without a
+ * request (cw_tag_send, cw_am_send). From a queue such a message goes by an eager protocol.
+ */
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    if (!ask->in_call || ask->data != CW_DATA_CONTIG || ask->plan->short_end == 0) {
+        return 0;
+    }
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = ask->plan->short_end - 1,
+                                    .way   = "short",
+                                    .why   = "copied into the packet by the call itself"};
+    return 1;
+}
+
+const struct cw_protocol cw_proto_short = {.query = query, .at_once = 1};

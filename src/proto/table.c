@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The protocols of each operation, in the order of preference.
+ */
+#include "proto/proto.h"
+
+#include <stddef.h>
+
+static const struct cw_protocol *const messages[] = {
+    &cw_proto_short, &cw_proto_rendezvous, &cw_proto_eager_zcopy, &cw_proto_eager_copy, &cw_proto_eager_pieces, NULL,
+};
+
+static const struct cw_protocol *const streams[] = {
+    &cw_proto_stream_short, &cw_proto_stream_zcopy, &cw_proto_stream_copy, &cw_proto_stream_pieces, NULL,
+};
+
+const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
+    [CW_PROTO_TAG]      = messages,
+    [CW_PROTO_TAG_FAST] = messages,
+    [CW_PROTO_AM]       = messages,
+    [CW_PROTO_STREAM]   = streams,
+};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Processes of this machine that keep us waiting where microseconds are usual. Callers: shm_peer.c around copies; the
+ * core, by the slot peer_excused, where it waits for a word on a board.
+ */
+#ifndef CW_TRANSPORT_SHM_SHM_HELD_H
+#define CW_TRANSPORT_SHM_SHM_HELD_H
+
+#include "transport/shm/shm.h"
+
+struct shm_watch {
+    uint64_t begin_ns;
+    uint64_t sleeps;
+};
+
+/* The slot. */
+int cw_shm_peer_excused(struct cw_conn *conn, uint64_t waited_ns);
+
+/* Before and after the system copies so many bytes: a peer that is not excused any more has conn->distrusted and no
+ * copies from then on. */
+void cw_shm_watch_begin(const struct shm_conn *conn, struct shm_watch *watch);
+void cw_shm_watch_end(struct shm_conn *conn, const struct shm_watch *watch, size_t bytes);
+
+#endif

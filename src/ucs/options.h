@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options of the process, inside libucs.
+ */
+#ifndef CW_UCS_OPTIONS_H
+#define CW_UCS_OPTIONS_H
+
+#include <ucs/config/types.h>
+
+/* The log of the library as programs see it: the head of ucs_global_opts, its level found out. */
+ucs_log_component_config_t *cw_ucs_log_component(void);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libucp asks of libucs beyond the public names: the handlers that programs pushed, and the options that they set.
+ *
+ * libucp calls these through weak references (base/log_join.c, core/config_global.c): beside another libucs, which has
+ * none of them, it logs by itself and knows of no handlers. libucs never calls libucp, so that either may be unloaded
+ * while the other stays. No part of the interface: programs must not call them. Every function is thread safe.
+ */
+#ifndef CW_UCS_SHARE_H
+#define CW_UCS_SHARE_H
+
+#include <stdarg.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/*
+ * Shows a record that passed libucp's level and filter to the pushed handlers, the newest first. Non-zero: it is not to
+ * be printed, since a handler kept it or the printer was popped (NB-11). errno may change.
+ */
+int ucs_cw_log_offer(const char *file, unsigned line, const char *function, int level, const char *format,
+                     va_list args);
+
+/* How libucp logs, for the lines that programs hand to ucs_log_dispatch(), and for ucs_global_opts. */
+void ucs_cw_log_tell(int level, const char *filter);
+void ucs_cw_log_tell_file(const char *pattern, uint64_t max_size, unsigned rotate);
+
+/* How often ucs_global_opts_set_value() set anything so far. */
+unsigned ucs_cw_options_changes(void);
+
+/* The text of an option (named without UCX_) if it was set after `since` such changes; to be freed. NULL: it was not,
+ * or there is no memory. */
+char *ucs_cw_option_since(const char *name, unsigned since);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Several libraries of the name in one process, and one that goes again (NB-1, NB-2, NB-4). Linked with none of them.
+ * Usage: loader CASE OURS OTHER, where OURS and OTHER are directories with libucp.so.0: ours, and a copy of ours or the
+ * original. Status 0: every library that was loaded moved a message.
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+#define must(condition)                                                     \
+    do {                                                                    \
+        if (!(condition)) {                                                 \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+            exit(1);                                                        \
+        }                                                                   \
+    } while (0)
+
+/* One library: its functions, and a worker that talks to itself. */
+struct side {
+    void *handle;
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+    char directory[512];
+};
+
+static void *find(struct side *side, const char *name)
+{
+    void *symbol = dlsym(side->handle, name);
+
+    if (symbol == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    return symbol;
+}
+
+#define call(side, name) (*(__typeof__(&name))find(side, #name))
+
+static void load(struct side *side, const char *directory, Lmid_t space, int flags)
+{
+    char path[600];
+    Dl_info info;
+
+    snprintf(path, sizeof(path), "%s/libucp.so.0", directory);
+    side->handle = (space == LM_ID_BASE) ? dlopen(path, flags) : dlmopen(space, path, flags);
+    if (side->handle == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    must(dladdr(find(side, "ucp_init_version"), &info) != 0);
+    snprintf(side->directory, sizeof(side->directory), "%s", info.dli_fname);
+    must(strncmp(side->directory, directory, strlen(directory)) == 0); /* that one and no other */
+}
+
+static void open_side(struct side *side)
+{
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE};
+    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_address_t *address;
+    size_t length;
+
+    must(call(side, ucp_init_version)(1, 13, &params, NULL, &side->context) == UCS_OK);
+    must(call(side, ucp_worker_create)(side->context, &worker_params, &side->worker) == UCS_OK);
+    must(call(side, ucp_worker_get_address)(side->worker, &address, &length) == UCS_OK);
+    ep_params.address = address;
+    must(call(side, ucp_ep_create)(side->worker, &ep_params, &side->ep) == UCS_OK);
+    call(side, ucp_worker_release_address)(side->worker, address);
+}
+
+static void wait_for(struct side *side, void *request)
+{
+    if (request == NULL) {
+        return;
+    }
+    must(!UCS_PTR_IS_ERR(request));
+    while (call(side, ucp_request_check_status)(request) == UCS_INPROGRESS) {
+        call(side, ucp_worker_progress)(side->worker);
+    }
+    must(call(side, ucp_request_check_status)(request) == UCS_OK);
+    call(side, ucp_request_free)(request);
+}
+
+static void talk(struct side *side, size_t length)
+{
+    const ucp_request_param_t none = {0};
+    char *out = malloc(length), *in = calloc(1, length);
+    void *receive, *send;
+
+    must(out != NULL && in != NULL);
+    memset(out, 'x', length);
+    receive = call(side, ucp_tag_recv_nbx)(side->worker, in, length, 7, ~0ul, &none);
+    send    = call(side, ucp_tag_send_nbx)(side->ep, out, length, 7, &none);
+    wait_for(side, send);
+    wait_for(side, receive);
+    must(memcmp(in, out, length) == 0);
+    free(in);
+    free(out);
+}
+
+static void close_side(struct side *side)
+{
+    const ucp_request_param_t none = {0};
+
+    wait_for(side, call(side, ucp_ep_close_nbx)(side->ep, &none));
+    call(side, ucp_worker_destroy)(side->worker);
+    call(side, ucp_cleanup)(side->context);
+}
+
+static int num_threads(void)
+{
+    DIR *directory = opendir("/proc/self/task");
+    int count      = 0;
+
+    must(directory != NULL);
+    while (readdir(directory) != NULL) {
+        count++;
+    }
+    closedir(directory);
+    return count - 2;
+}
+
+static void both(const char *ours, const char *other, Lmid_t space, int flags)
+{
+    struct side first, second;
+    int i;
+
+    load(&first, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);
+    load(&second, other, space, flags);
+    must(first.handle != second.handle && strcmp(first.directory, second.directory) != 0);
+    open_side(&first);
+    open_side(&second);
+    for (i = 0; i < 20; i++) {
+        talk(&first, 100);
+        talk(&second, 100);
+        talk(&second, 200000);
+        talk(&first, 200000);
+    }
+    close_side(&second);
+    talk(&first, 100);
+    close_side(&first);
+}
+
+/* As Slurm does: by name of a file, lazily and for everybody; texts of statuses come with it (NB-2, NB-4). */
+static void slurm(const char *ours)
+{
+    const char *(*status_string)(ucs_status_t);
+    struct sigaction before[32], after;
+    struct side side;
+    int i, number;
+
+    for (number = 1; number < 32; number++) {
+        sigaction(number, NULL, &before[number]);
+    }
+    for (i = 0; i < 3; i++) {
+        load(&side, ours, LM_ID_BASE, RTLD_LAZY | RTLD_GLOBAL);
+        *(void **)(void *)&status_string = dlsym(RTLD_DEFAULT, "ucs_status_string");
+        must(status_string != NULL && strcmp(status_string(UCS_ERR_NO_ELEM), "No such element") == 0);
+        open_side(&side);
+        talk(&side, 1000);
+        close_side(&side);
+        must(dlclose(side.handle) == 0);
+        must(num_threads() == 1);
+    }
+    for (number = 1; number < 32; number++) {
+        sigaction(number, NULL, &after);
+        must(after.sa_handler == before[number].sa_handler);
+    }
+    must(dlopen(side.directory, RTLD_LAZY | RTLD_NOLOAD) == NULL); /* it has gone */
+}
+
+/* Our libucp in a directory of its own: the libraries beside it are the system's. */
+static void alone(const char *ours)
+{
+    struct side side;
+    Dl_info info;
+
+    load(&side, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);
+    must(dladdr(dlsym(RTLD_DEFAULT, "ucs_status_string"), &info) != 0);
+    must(strncmp(info.dli_fname, ours, strlen(ours)) != 0 && dlsym(RTLD_DEFAULT, "ucs_mpool_init") != NULL);
+    open_side(&side);
+    talk(&side, 1000);
+    close_side(&side);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 4) {
+        fprintf(stderr, "usage: loader slurm|alone|local|space OURS OTHER\n");
+        return 2;
+    }
+    if (strcmp(argv[1], "slurm") == 0) {
+        slurm(argv[2]);
+    } else if (strcmp(argv[1], "alone") == 0) {
+        alone(argv[2]);
+    } else if (strcmp(argv[1], "local") == 0) {
+        both(argv[2], argv[3], LM_ID_BASE, RTLD_NOW | RTLD_LOCAL);
+    } else {
+        both(argv[2], argv[3], LM_ID_NEWLM, RTLD_NOW);
+    }
+    return 0;
+}

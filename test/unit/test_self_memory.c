@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages within a worker take no memory from the C library once the first of their length went: otherwise it gives
+ * pages back to the system and gets them anew, for each message, wherever its heap happens to end behind them.
+ */
+#include "test_alone.h"
+
+#include <string.h>
+
+enum { WINDOW = 16, ROUNDS = 20, LONGEST = 32700 };
+
+static unsigned allocations;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    allocations++;
+    return __real_malloc(size);
+}
+
+static void exchange(ucp_worker_h worker, ucp_ep_h ep, const char *out, char *in, size_t length)
+{
+    const ucp_request_param_t none = {.op_attr_mask = 0};
+    ucs_status_ptr_t sends[WINDOW], receives[WINDOW];
+
+    for (int i = 0; i < WINDOW; i++) {
+        receives[i] = ucp_tag_recv_nbx(worker, in, length, (ucp_tag_t)i, UINT64_MAX, &none);
+        sends[i]    = ucp_tag_send_nbx(ep, out, length, (ucp_tag_t)i, &none);
+    }
+    for (int i = 0; i < WINDOW; i++) {
+        assert_int_equal(cw_alone_wait(worker, sends[i]), UCS_OK);
+        assert_int_equal(cw_alone_wait(worker, receives[i]), UCS_OK);
+    }
+}
+
+static void messages_of_any_length(void **state)
+{
+    static const size_t lengths[] = {0, 8, 64, 65, 1000, 8192, 16384, 24000, LONGEST};
+    char *out = malloc(LONGEST), *in = malloc(LONGEST);
+    ucp_ep_params_t params = {.field_mask = 0};
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+
+    (void)state;
+    assert_true(out != NULL && in != NULL);
+    memset(out, 0x5a, LONGEST);
+    setenv("UCX_RNDV_THRESH", "inf", 1);
+    assert_true(cw_alone_open(UCP_FEATURE_TAG, &context, &worker));
+    ep = cw_alone_connect(worker, params);
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        exchange(worker, ep, out, in, lengths[i]);
+        allocations = 0;
+        for (int round = 0; round < ROUNDS; round++) {
+            memset(in, 0, lengths[i]);
+            exchange(worker, ep, out, in, lengths[i]);
+            assert_memory_equal(in, out, lengths[i]);
+        }
+        assert_int_equal(allocations, 0);
+    }
+    ucp_ep_destroy(ep);
+    ucp_worker_destroy(worker);
+    ucp_cleanup(context);
+    free(in);
+    free(out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(messages_of_any_length)};
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

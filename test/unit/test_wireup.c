@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Both ends of an endpoint dial at once (connect/wireup.c), without a network: which dial is taken, and that the other
+ * one is silenced where its hello could still follow (EP-7).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "connect/connect.h"
+#include "wire/hello.h"
+#include "test_no_op.h"
+
+#define OURS 0x1000u
+
+enum { DIALLED, CAME, CONNS };
+
+static struct ucp_context context;
+static struct ucp_worker *worker;
+static struct cw_iface iface;
+static struct cw_conn conns[CONNS];
+static int unseen;
+static unsigned abandoned[CONNS], closed[CONNS];
+
+static int is_unseen(const struct cw_conn *conn)
+{
+    assert_ptr_equal(conn, &conns[DIALLED]);
+    return unseen;
+}
+
+static void abandon(struct cw_conn *conn)
+{
+    abandoned[conn - conns]++;
+}
+
+static void close_conn(struct cw_conn *conn)
+{
+    closed[conn - conns]++;
+}
+
+static const struct cw_transport_connect connecting = {
+    .is_unseen = is_unseen, .abandon = abandon, .close_conn = close_conn};
+static const struct cw_transport_packets packets = {.send_short = NULL};
+static const struct cw_transport transport       = {.name = "fake", .connect = &connecting, .packets = &packets};
+
+static void ep_quiesce(struct ucp_ep *ep)
+{
+    (void)ep;
+}
+
+static void ep_lost(struct ucp_ep *ep, ucs_status_t status)
+{
+    (void)ep;
+    (void)status;
+}
+
+static const struct cw_worker_handlers handlers = {
+    .ep_init = ep_init, .ep_expects = ep_expects, .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
+
+static int set_up(void **state)
+{
+    (void)state;
+    worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return -1;
+    }
+    worker->context  = &context;
+    worker->handlers = &handlers;
+    worker->uid      = OURS;
+    cw_list_init(&worker->eps);
+    cw_list_init(&worker->reap);
+    cw_list_init(&worker->owing);
+    cw_hash_init(&worker->peers, 1);
+    cw_hash_init(&worker->ep_index, 2);
+    assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
+    iface          = (struct cw_iface){.transport = &transport, .packets = &packets, .told = 1};
+    conns[DIALLED] = conns[CAME] = (struct cw_conn){.iface = &iface};
+    memset(abandoned, 0, sizeof(abandoned));
+    memset(closed, 0, sizeof(closed));
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    while (!cw_list_empty(&worker->eps)) {
+        cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
+    }
+    cw_hash_cleanup(&worker->peers);
+    cw_hash_cleanup(&worker->ep_index);
+    cw_poller_free(worker->poller);
+    free(worker);
+    return 0;
+}
+
+/* An endpoint whose dial is under way, and the hello of the peer's. Returns whether that was taken. */
+static int meet(uint64_t peer_uid, int our_hello_is_unseen, struct ucp_ep **ep_p)
+{
+    const struct cw_hello hello = {.source_uid = peer_uid, .target_uid = OURS};
+    uint8_t bytes[CW_HELLO_LENGTH], reply[CW_HELLO_MAX];
+    size_t reply_length         = sizeof(reply);
+    struct ucp_ep *ep           = cw_ep_new(worker, cw_peer_get(worker, peer_uid, NULL, 0), 0);
+    const unsigned before       = closed[DIALLED];
+    enum cw_hello_answer answer;
+    ucs_status_t status;
+
+    assert_non_null(ep);
+    ep->conn = &conns[DIALLED];
+    cw_ep_set_state(ep, CW_EP_DIALING);
+    unseen = our_hello_is_unseen;
+    cw_hello_encode(&hello, bytes);
+    status = cw_wireup_accept(worker, &conns[CAME], bytes, sizeof(bytes), reply, &reply_length);
+    assert_int_equal(cw_hello_reply_decode(reply, reply_length, &answer), UCS_OK);
+    assert_int_equal(answer, (status == UCS_OK) ? CW_HELLO_ACCEPTED : CW_HELLO_LOST);
+    assert_int_equal(closed[DIALLED], before); /* not inside an upcall */
+    *ep_p = ep;
+    return status == UCS_OK;
+}
+
+static void the_smaller_uid_wins(void **state)
+{
+    struct ucp_ep *ep;
+
+    (void)state;
+    assert_false(meet(OURS + 1, 0, &ep));
+    assert_int_equal(ep->state, CW_EP_DIALING);
+    assert_ptr_equal(ep->conn, &conns[DIALLED]);
+    assert_int_equal(abandoned[DIALLED], 0);
+}
+
+static void the_greater_uid_gives_way(void **state)
+{
+    struct ucp_ep *ep;
+
+    (void)state;
+    assert_true(meet(OURS - 1, 0, &ep));
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    assert_ptr_equal(ep->conn, &conns[CAME]);
+    assert_int_equal(abandoned[DIALLED], 0); /* the peer answers it, and knows */
+    cw_ep_reap_all(worker);
+    assert_int_equal(closed[DIALLED], 1);
+}
+
+/* Whatever the uids: the hello must not be said any more, for the peer would give up its own dial for it. */
+static void what_the_peer_has_not_seen_it_never_sees(void **state)
+{
+    struct ucp_ep *ep;
+    int i;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        assert_true(meet(i == 0 ? OURS + 1 : OURS - 1, 1, &ep));
+        assert_ptr_equal(ep->conn, &conns[CAME]);
+        assert_int_equal(abandoned[DIALLED], i + 1);
+        unseen = 0;
+        cw_ep_reap_all(worker);
+        assert_int_equal(closed[DIALLED], i + 1);
+        assert_int_equal(abandoned[CAME], 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_smaller_uid_wins, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_greater_uid_gives_way, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_the_peer_has_not_seen_it_never_sees, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
