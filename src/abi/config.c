@@ -5,7 +5,7 @@
 #include "abi/door.h"
 #include "base/list.h"
 #include "base/log.h"
-#include "core/config.h"
+#include "config/config.h"
 
 ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p)
 {

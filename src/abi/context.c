@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "abi/door.h"
-#include "core/config_global.h"
+#include "config/global.h"
 #include "core/context.h"
 #include "op/datatype.h"
 #include "ucp/api/ucp_version.h"

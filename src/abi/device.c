@@ -5,7 +5,7 @@
  * below takes for bytes that a processor can touch.
  */
 #include "abi/door.h"
-#include "core/config_value.h"
+#include "config/value.h"
 #include "core/mem.h"
 #include "mem/registry.h"
 

@@ -4,7 +4,7 @@
  * LOG-2).
  *
  * Used everywhere. Works before the configuration was read: the level, the file and the filter are then taken from
- * UCX_LOG_LEVEL, UCX_LOG_FILE and UCX_LOG_FILE_FILTER; core/config_global.c corrects them with the setters below. All
+ * UCX_LOG_LEVEL, UCX_LOG_FILE and UCX_LOG_FILE_FILTER; config/global.c corrects them with the setters below. All
  * functions are thread safe, never fail, never abort and keep errno. Not for signal handlers.
  */
 #ifndef CW_BASE_LOG_H

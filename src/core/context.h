@@ -6,7 +6,7 @@
 #ifndef CW_CORE_CONTEXT_H
 #define CW_CORE_CONTEXT_H
 
-#include "core/config.h"
+#include "config/config.h"
 #include "transport/transport.h"
 #include "ucp/api/ucp.h"
 

@@ -12,8 +12,8 @@
 #ifndef CW_CORE_EP_KEPT_H
 #define CW_CORE_EP_KEPT_H
 
-#include "core/config.h"
-#include "core/config_value.h"
+#include "config/config.h"
+#include "config/value.h"
 #include "core/context.h"
 #include "core/ep.h"
 

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config_number.h"
-#include "core/config_value.h"
+#include "config/number.h"
+#include "config/value.h"
 #include "core/mem_table.h"
 #include "mem/registry.h"
 

@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 #include "base/string.h"
-#include "core/config_table.h"
+#include "config/table.h"
 #include "ucs/options.h"
 #include "ucs/share.h"
 
@@ -28,7 +28,7 @@ struct option {
 static const struct option options[] = {
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) \
     {name, (flags)&CW_SETTING_READ_ONLY, {type, words, text}},
-#include "core/config.def"
+#include "config/config.def"
 };
 #define OPTION_COUNT (sizeof(options) / sizeof(options[0]))
 

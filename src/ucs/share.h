@@ -2,7 +2,7 @@
 /*
  * What libucp asks of libucs beyond the public names: the handlers that programs pushed, and the options that they set.
  *
- * libucp calls these through weak references (base/log_join.c, core/config_global.c): beside another libucs, which has
+ * libucp calls these through weak references (base/log_join.c, config/global.c): beside another libucs, which has
  * none of them, it logs by itself and knows of no handlers. libucs never calls libucp, so that either may be unloaded
  * while the other stays. No part of the interface: programs must not call them. Every function is thread safe.
  */

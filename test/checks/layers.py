@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Holds the #include lines of src/ against the layers of docs/ARCHITECTURE.md.
 
-    abi -> proto -> op -> core -> plan -> base -> os    transport/* -> transport.h, mem, wire, base, os, core/config.h
-      `-> connect --------^                             anyone -> wire, public headers
+    abi -> proto -> op -> core -> config, plan -> base -> os    transport/* -> transport.h, config/config.h, mem,
+      `-> connect --------^                                                     wire, base, os
+    anyone -> wire, public headers
 
 A layer may use every layer below it. The small libraries have copies of their own of some files of base, os and the
 configuration. base and os lean on each other at one place only: os may use the log and those headers of base that touch
@@ -18,18 +19,19 @@ import re
 import tree
 
 BELOW = {
-    "abi": ["abi", "proto", "op", "connect", "core", "plan", "wire", "mem", "base", "os"],
-    "proto": ["proto", "op", "core", "plan", "wire", "mem", "base", "os"],
-    "op": ["op", "core", "plan", "wire", "mem", "base", "os"],
-    "connect": ["connect", "core", "plan", "wire", "mem", "base", "os"],
-    "core": ["core", "plan", "wire", "mem", "base", "os"],
+    "abi": ["abi", "proto", "op", "connect", "core", "config", "plan", "wire", "mem", "base", "os"],
+    "proto": ["proto", "op", "core", "config", "plan", "wire", "mem", "base", "os"],
+    "op": ["op", "core", "config", "plan", "wire", "mem", "base", "os"],
+    "connect": ["connect", "core", "config", "plan", "wire", "mem", "base", "os"],
+    "core": ["core", "config", "plan", "wire", "mem", "base", "os"],
     "plan": ["plan", "wire", "base"],
     "wire": ["wire", "base"],
+    "config": ["config", "base", "os"],
     "mem": ["mem", "base", "os"],
     "base": ["base", "os"],
     "os": ["os"],
     "transport": ["wire", "mem", "base", "os"],
-    "ucs": ["ucs", "core", "base", "os"],
+    "ucs": ["ucs", "config", "base", "os"],
     "uct": ["uct", "os"],
     "ucm": ["ucm"],
 }
@@ -85,7 +87,7 @@ def transport_may(path, name):
         return name == "transport/registry.h" or re.match(r"transport/(\w+)/\1_transport\.h$", name)
     if own == "transport":
         return name in CONTRACT
-    return name in ("transport/transport.h", "core/config.h") or name.startswith(own + "/")
+    return name in ("transport/transport.h", "config/config.h") or name.startswith(own + "/")
 
 
 def allowed(path, name):
@@ -93,10 +95,8 @@ def allowed(path, name):
     layer, target = path.split("/")[0], name.split("/")[0]
     if layer == "os" and target == "base":
         return name in OS_MAY_USE
-    if layer == "transport" and (target == "transport" or name == "core/config.h"):
+    if layer == "transport" and (target == "transport" or name == "config/config.h"):
         return transport_may(path, name)
-    if layer == "ucs" and target == "core":
-        return name.startswith("core/config")
     if name == "ucs/share.h":
         return path in SHARES
     if target == "transport":
@@ -180,7 +180,7 @@ SAMPLE = {
     "src/os/good.c": '#include <sys/socket.h>\n#include "base/log.h"\n#include "os/net.h"\n',
     "src/os/bad.c": '#include "base/idmap.h"\n#include "core/ep.h"\n',
     "src/core/ep.h": '#include "transport/transport.h"\n/* #include "op/tag.h" */\n',
-    "src/core/config.h": "",
+    "src/config/config.h": "",
     "src/core/bad.c": '#include "op/tag.h"\n#include "transport/tcp/tcp.h"\n#include "connect/connect.h"\n',
     "src/op/tag.h": '#include "core/ep.h"\n#include "ucp/api/ucp.h"\n',
     "src/op/tag_match.h": '#include "base/log.h"\n',
@@ -197,7 +197,7 @@ SAMPLE = {
     "src/op/send.c": "/* packets->send_short( */\nint f(void) { return iface->packets->send_short(); }\n",
     "src/transport/registry.h": '#include "transport/transport.h"\n',
     "src/transport/registry.c": '#include "transport/tcp/tcp_transport.h"\n#include "transport/tcp/tcp.h"\n',
-    "src/transport/tcp/tcp.h": '#include "core/config.h"\n#include "os/net.h"\n#include "transport/tcp/tcp_wire.h"\n',
+    "src/transport/tcp/tcp.h": '#include "config/config.h"\n#include "os/net.h"\n#include "transport/tcp/tcp_wire.h"\n',
     "src/transport/tcp/tcp.c": '#include <unistd.h>\n#include "core/ep.h"\n#include "transport/shm/shm.h"\n'
                                '#include "transport/registry.h"\n#include "tcp.h"\n',
     "src/transport/shm/shm.c": "#include <time.h>\n",

@@ -6,11 +6,11 @@
 
 #include <stdio.h>
 
-#include "core/config.h"
+#include "config/config.h"
 
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) name,
 static const char *const names[] = {
-#include "core/config.def"
+#include "config/config.def"
 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -12,13 +12,13 @@
 
 #include <cmocka.h>
 
-#include "core/config_global.h"
-#include "core/config_table.h"
+#include "config/global.h"
+#include "config/table.h"
 
 static const char intro[] =
     "# Configuration\n"
     "\n"
-    "<!-- Written by test_config_doc --write from src/core/config.def; a test holds the two together. -->\n"
+    "<!-- Written by test_config_doc --write from src/config/config.def; a test holds the two together. -->\n"
     "\n"
     "## Where values come from\n"
     "\n"
@@ -217,7 +217,7 @@ static void test_documentation_is_up_to_date(void **state)
     free(committed);
     cw_text_free(&doc);
     if (!is_same) {
-        fail_msg("docs/CONFIG.md differs from src/core/config.def; run test_config_doc --write docs/CONFIG.md");
+        fail_msg("docs/CONFIG.md differs from src/config/config.def; run test_config_doc --write docs/CONFIG.md");
     }
 }
 

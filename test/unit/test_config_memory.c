@@ -6,8 +6,8 @@
  */
 #include "test_config_child.h"
 
-#include "core/config_global.h"
-#include "core/config_table.h"
+#include "config/global.h"
+#include "config/table.h"
 
 static long fail_after; /* allocations that succeed before the one that fails; negative: none fails */
 

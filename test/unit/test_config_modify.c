@@ -5,8 +5,8 @@
 #include "test_config_child.h"
 
 #include "base/log.h"
-#include "core/config_global.h"
-#include "core/config_table.h"
+#include "config/global.h"
+#include "config/table.h"
 
 static struct cw_config *new_config(void)
 {

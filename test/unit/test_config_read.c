@@ -6,8 +6,8 @@
 #include "test_config_child.h"
 
 #include "base/log.h"
-#include "core/config_file.h"
-#include "core/config_global.h"
+#include "config/file.h"
+#include "config/global.h"
 
 static char *printed_value(const struct cw_config *config, const char *name)
 {

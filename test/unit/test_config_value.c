@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "core/config_table.h"
-#include "core/config_value.h"
+#include "config/table.h"
+#include "config/value.h"
 
 struct sample {
     const char *text;

@@ -7,8 +7,8 @@
 #include <pthread.h>
 
 #include "base/log.h"
-#include "core/config_global.h"
-#include "core/config_table.h"
+#include "config/global.h"
+#include "config/table.h"
 
 static void read_and_warn(const char *prefix, const char *filename)
 {

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/config.h"
+#include "config/config.h"
 #include "core/context.h"
 #include "core/crowd.h"
 #include "core/worker.h"

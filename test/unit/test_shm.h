@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "core/config.h"
+#include "config/config.h"
 #include "os/poll.h"
 #include "transport/shm/shm.h"
 #include "transport/shm/shm_transport.h"

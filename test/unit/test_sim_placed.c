@@ -13,7 +13,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
-#include "core/config.h"
+#include "config/config.h"
 #include "os/poll.h"
 #include "transport/sim/sim.h"
 #include "transport/sim/sim_transport.h"

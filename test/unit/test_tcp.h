@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
-#include "core/config.h"
+#include "config/config.h"
 #include "os/clock.h"
 #include "test_tcp_bytes.h"
 #include "test_tcp_seen.h"

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/config.h"
-#include "core/config_value.h"
+#include "config/config.h"
+#include "config/value.h"
 #include "transport/tcp/tcp_settings.h"
 
 #define S UINT64_C(1000000000)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/config.h"
+#include "config/config.h"
 #include "core/context.h"
 #include "plan/tls.h"
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/config.h"
-#include "core/config_global.h"
+#include "config/config.h"
+#include "config/global.h"
 #include "say.h"
 #include "show.h"
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
+#include "config/config.h"
 #include "os/random.h"
 #include "say.h"
 #include "show.h"

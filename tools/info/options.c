@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "core/config_value.h"
+#include "config/value.h"
 #include "say.h"
 #include "ucp/api/ucp.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #include "base/string.h"
-#include "core/config_table.h"
+#include "config/table.h"
 #include "core/ep.h"
 #include "endpoint.h"
 #include "os/net.h"

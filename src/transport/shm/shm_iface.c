@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config.h"
+#include "config/config.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm_held.h"

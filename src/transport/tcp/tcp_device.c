@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/string.h"
-#include "core/config.h"
+#include "config/config.h"
 #include "os/host.h"
 
 #define MAX_INTERFACES 256u

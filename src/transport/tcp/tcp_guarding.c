@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config.h"
+#include "config/config.h"
 #include "os/openssl.h"
 #include "os/secret.h"
 #include "os/tls.h"

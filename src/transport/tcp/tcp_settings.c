@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/string.h"
-#include "core/config.h"
+#include "config/config.h"
 
 #define MIN_SEG_SIZE 1024u
 #define NS_PER_S     UINT64_C(1000000000)

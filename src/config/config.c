@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading, copying, changing and checking a configuration (core/config.h). Everything goes through the table of
+ * Reading, copying, changing and checking a configuration (config/config.h). Everything goes through the table of
  * settings; no setting is named here except in cw_config_validate.
  */
-#include "core/config.h"
+#include "config/config.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config_global.h"
-#include "core/config_source.h"
+#include "config/global.h"
+#include "config/source.h"
 
 #define VARIABLE_SIZE 256
 /* Most settings that one key without a transport's prefix can mean, for instance FAILURE. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Settings of the process (core/config_global.h). One mutex guards the values; the log is told of changes, so that
+ * Settings of the process (config/global.h). One mutex guards the values; the log is told of changes, so that
  * nothing reads them on a fast path.
  */
-#include "core/config_global.h"
+#include "config/global.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "base/log_join.h"
-#include "core/config_file.h"
+#include "config/file.h"
 
 static struct {
     pthread_mutex_t lock;

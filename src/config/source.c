@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Names of variables and the sources in which they are looked for (core/config_source.h).
+ * Names of variables and the sources in which they are looked for (config/source.h).
  */
-#include "core/config_source.h"
+#include "config/source.h"
 
 #include <stdio.h>
 #include <string.h>

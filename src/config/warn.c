@@ -8,9 +8,9 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config.h"
-#include "core/config_global.h"
-#include "core/config_source.h"
+#include "config/config.h"
+#include "config/global.h"
+#include "config/source.h"
 
 /* Prefixes that were dealt with in this process; kept for its life. */
 struct seen_prefix {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx.conf files and the environment as lists of variables (core/config_file.h). Nothing is logged here: the files
+ * ucx.conf files and the environment as lists of variables (config/file.h). Nothing is logged here: the files
  * may say where the log goes.
  */
-#include "core/config_file.h"
+#include "config/file.h"
 
 #include <pthread.h>
 #include <stdio.h>

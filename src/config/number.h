@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of settings as text (CFG-52 .. CFG-57), for config_value.c. Pure, independent of the locale, without errno.
- * The readers take the whole text or nothing: 1 and *value_p written, or 0. Special values: see config_value.h.
+ * Numbers of settings as text (CFG-52 .. CFG-57), for config/value.c. Pure, independent of the locale, without errno.
+ * The readers take the whole text or nothing: 1 and *value_p written, or 0. Special values: see config/value.h.
  */
-#ifndef CW_CORE_CONFIG_NUMBER_H
-#define CW_CORE_CONFIG_NUMBER_H
+#ifndef CW_CONFIG_NUMBER_H
+#define CW_CONFIG_NUMBER_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables that come from config.def, and looking names up in them. For the config_*.c files and their tests.
+ * The tables that come from config.def, and looking names up in them. For the files of this directory and their tests.
  */
-#ifndef CW_CORE_CONFIG_TABLE_H
-#define CW_CORE_CONFIG_TABLE_H
+#ifndef CW_CONFIG_TABLE_H
+#define CW_CONFIG_TABLE_H
 
-#include "core/config.h"
+#include "config/config.h"
 
 enum cw_setting_flags {
     CW_SETTING_READ_ONLY = 1, /* of the process, not changed by ucp_config_modify (CFG-16) */
@@ -42,7 +42,7 @@ struct cw_setting_known {
 };
 
 extern const struct cw_setting cw_settings[CW_SETTING_COUNT];
-extern const struct cw_setting cw_global_settings[]; /* CW_GLOBAL_COUNT, see config_global.h */
+extern const struct cw_setting cw_global_settings[]; /* CW_GLOBAL_COUNT, see config/global.h */
 /* NULL names at the end. */
 extern const struct cw_setting_alias cw_setting_aliases[];
 extern const struct cw_setting_retired cw_setting_retired_names[];

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tables that come from config.def (core/config_table.h). Looked up by linear search: a configuration is read a few
+ * The tables that come from config.def (config/table.h). Looked up by linear search: a configuration is read a few
  * times in the life of a process.
  */
-#include "core/config_table.h"
+#include "config/table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config_global.h"
+#include "config/global.h"
 
 #define GUESS_DISTANCE 3u
 
@@ -23,38 +23,38 @@ struct value_shapes {
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
     CW_ASSERT_SHAPE(ctype, name, type)
 #define CW_GLOBAL CW_SETTING
-#include "core/config.def"
+#include "config/config.def"
 
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
     {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, reason, description},
 const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
-#include "core/config.def"
+#include "config/config.def"
 };
 
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) \
     {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, reason, description},
 const struct cw_setting cw_global_settings[CW_GLOBAL_COUNT] = {
-#include "core/config.def"
+#include "config/config.def"
 };
 
 #define CW_ALIAS(name, target) {name, target},
 const struct cw_setting_alias cw_setting_aliases[] = {
-#include "core/config.def"
+#include "config/config.def"
     {NULL, NULL}};
 
 #define CW_RETIRED(name, group, reason) {name, group, reason},
 const struct cw_setting_retired cw_setting_retired_names[] = {
-#include "core/config.def"
+#include "config/config.def"
     {NULL, CW_GROUP_CONTEXT, NULL}};
 
 #define CW_KNOWN(name, reason) {name, reason},
 const struct cw_setting_known cw_setting_known_names[] = {
-#include "core/config.def"
+#include "config/config.def"
     {NULL, NULL}};
 
 #define CW_KNOWN_KEY(name) {name, NULL},
 const struct cw_setting_known cw_setting_known_keys[] = {
-#include "core/config.def"
+#include "config/config.def"
     {NULL, NULL}};
 
 const char *cw_config_group_prefix(enum cw_config_group group)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers of settings as text (core/config_number.h). strtod and "%.2f" follow the locale of the program, so decimals
+ * Numbers of settings as text (config/number.h). strtod and "%.2f" follow the locale of the program, so decimals
  * are read and written here digit by digit.
  */
-#include "core/config_number.h"
+#include "config/number.h"
 
 #include <limits.h>
 #include <string.h>
 
-#include "core/config_value.h"
+#include "config/value.h"
 
 /* Beyond this a double no longer holds every whole number. */
 #define EXACT_MAX 9007199254740992.0

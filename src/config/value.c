@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The types of settings (core/config_value.h): one row per type with its reader, its printer and what it expects.
- * Numbers are in config_number.c, types that own memory in config_list.c.
+ * The types of settings (config/value.h): one row per type with its reader, its printer and what it expects.
+ * Numbers are in config/number.c, types that own memory in config/list.c.
  */
-#include "core/config_value.h"
+#include "config/value.h"
 
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "core/config_list.h"
-#include "core/config_number.h"
+#include "config/list.h"
+#include "config/number.h"
 
 const char *const cw_words_version[]     = {"v1", "v2", NULL};
 const char *const cw_words_atomic_mode[] = {"cpu", "device", "guess", NULL};

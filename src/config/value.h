@@ -4,8 +4,8 @@
  * Pure functions; independent of the locale. What is printed parses to the same value: values finer than what the
  * canonical text shows are rounded to it when they are read.
  */
-#ifndef CW_CORE_CONFIG_VALUE_H
-#define CW_CORE_CONFIG_VALUE_H
+#ifndef CW_CONFIG_VALUE_H
+#define CW_CONFIG_VALUE_H
 
 #include <stddef.h>
 #include <stdint.h>

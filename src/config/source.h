@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which variable gives a setting its value: the names that mean a setting under a prefix, and the sources in which
- * they are looked for (CFG-2, CFG-3). For the config_*.c files.
+ * they are looked for (CFG-2, CFG-3). For the files of this directory.
  */
-#ifndef CW_CORE_CONFIG_SOURCE_H
-#define CW_CORE_CONFIG_SOURCE_H
+#ifndef CW_CONFIG_SOURCE_H
+#define CW_CONFIG_SOURCE_H
 
-#include "core/config_file.h"
-#include "core/config_table.h"
+#include "config/file.h"
+#include "config/table.h"
 
 /* The sources of one reading. Borrows `files`. Starts as {0}. */
 struct cw_config_sources {
@@ -17,7 +17,7 @@ struct cw_config_sources {
     struct cw_config_variables environment;
 };
 
-/* What is wrong with a file goes to `problems`, see config_file.h. UCS_ERR_NO_MEMORY. In both cases to be ended with
+/* What is wrong with a file goes to `problems`, see config/file.h. UCS_ERR_NO_MEMORY. In both cases to be ended with
  * _close. */
 ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
                                     struct cw_text *problems);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Where values come from: variables of ucx.conf files and of the environment as lists of name and value (CFG-2 ..
- * CFG-6). For the config_*.c files and their tests.
+ * CFG-6). For the files of this directory and their tests.
  */
-#ifndef CW_CORE_CONFIG_FILE_H
-#define CW_CORE_CONFIG_FILE_H
+#ifndef CW_CONFIG_FILE_H
+#define CW_CONFIG_FILE_H
 
 #include <stddef.h>
 

@@ -4,20 +4,20 @@
  * needs them, under the prefix UCX_ alone; a malformed value is reported and the default taken (CFG-8). All functions
  * are thread safe and do not block except for reading ucx.conf the first time.
  */
-#ifndef CW_CORE_CONFIG_GLOBAL_H
-#define CW_CORE_CONFIG_GLOBAL_H
+#ifndef CW_CONFIG_GLOBAL_H
+#define CW_CONFIG_GLOBAL_H
 
-#include "core/config_table.h"
+#include "config/table.h"
 
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) CW_GLOBAL_##member,
 enum cw_global_id {
-#include "core/config.def"
+#include "config/config.def"
     CW_GLOBAL_COUNT
 };
 
 #define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
 struct cw_global_config {
-#include "core/config.def"
+#include "config/config.def"
 };
 
 /* Reads them if that was not done yet, and sets the log up. UCS_ERR_NO_MEMORY: try again later; defaults hold until

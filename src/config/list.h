@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Readers, printers and copies of the types that own memory, for the table in config_value.c; contracts as in
- * config_value.h. Each value is one block of memory.
+ * Readers, printers and copies of the types that own memory, for the table in config/value.c; contracts as in
+ * config/value.h. Each value is one block of memory.
  */
-#ifndef CW_CORE_CONFIG_LIST_H
-#define CW_CORE_CONFIG_LIST_H
+#ifndef CW_CONFIG_LIST_H
+#define CW_CONFIG_LIST_H
 
-#include "core/config_value.h"
+#include "config/value.h"
 
 ucs_status_t cw_list_parse(const struct cw_value_spec *spec, const char *text, void *value);
 void cw_list_print(const struct cw_value_spec *spec, const void *value, struct cw_text *text);

@@ -2,22 +2,22 @@
 /*
  * The configuration of a context: one member per setting of config.def, read from files and environment, changed by
  * ucp_config_modify, copied by ucp_init (CTX-2), and read by everybody as config->member. Settings of the process
- * (log level and the like) are not here: see config_global.h.
+ * (log level and the like) are not here: see config/global.h.
  *
  * An object is not locked: whoever owns it lets one thread at a time change it. Different objects are independent.
  */
-#ifndef CW_CORE_CONFIG_H
-#define CW_CORE_CONFIG_H
+#ifndef CW_CONFIG_H
+#define CW_CONFIG_H
 
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#include "core/config_value.h"
+#include "config/value.h"
 #include "ucs/config/types.h"
 #include "ucs/type/status.h"
 
-/* Values of settings with words, in the order of the words in config_value.c. */
+/* Values of settings with words, in the order of the words in config/value.c. */
 enum cw_rndv_scheme {
     CW_RNDV_AUTO,
     CW_RNDV_GET_ZCOPY,
@@ -36,7 +36,7 @@ enum cw_config_source { CW_SOURCE_DEFAULT, CW_SOURCE_FILE, CW_SOURCE_ENVIRONMENT
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
     CW_SETTING_##member,
 enum cw_setting_id {
-#include "core/config.def"
+#include "config/config.def"
     CW_SETTING_COUNT
 };
 
@@ -49,7 +49,7 @@ struct cw_config_pair {
 
 #define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) ctype member;
 struct cw_config {
-#include "core/config.def"
+#include "config/config.def"
     unsigned char sources[CW_SETTING_COUNT]; /* enum cw_config_source, by enum cw_setting_id */
     char *prefix;                            /* as given to ucp_config_read; "" for none */
     char *filename;                          /* likewise */

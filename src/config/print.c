@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/config.h"
-#include "core/config_global.h"
+#include "config/config.h"
+#include "config/global.h"
 
 #define COMMENT_COLUMNS 78
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lists, texts and sizes by memory type (core/config_list.h).
+ * Lists, texts and sizes by memory type (config/list.h).
  */
-#include "core/config_list.h"
+#include "config/list.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/config_number.h"
+#include "config/number.h"
 
 /* Elements between commas; empty ones do not count, blanks do (CFG-60). An empty list has no block of memory. */
 static ucs_status_t split(const char *text, struct cw_name_list *list)
