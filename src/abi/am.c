@@ -97,7 +97,7 @@ static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, u
         !cw_mem_is_imported(param->memh)) {
         return param;
     }
-    *with               = *param;
+    cw_door_copy_param(with, param);
     with->op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
     with->flags         = flags | UCP_AM_SEND_FLAG_RNDV;
     return with;

@@ -37,6 +37,8 @@ ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr)
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
                               const ucp_config_t *config, ucp_context_h *context_p)
 {
+    ucs_status_t status;
+
     cw_config_global_init(); /* the log level of a ucx.conf counts for the next line already */
     if (api_major_version != UCP_API_MAJOR || api_minor_version > UCP_API_MINOR) {
         cw_warn("UCP API version is incompatible: required >= %u.%u, actual %s", api_major_version, api_minor_version,
@@ -45,7 +47,11 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
         cw_info("version %s of the UCP API serves a program built for %u.%u", ucp_get_version_string(),
                 api_major_version, api_minor_version);
     }
-    return cw_context_new(params, (config == NULL) ? NULL : &config->settings, context_p);
+    status = cw_context_new(params, (config == NULL) ? NULL : &config->settings, context_p);
+    if (status == UCS_OK) {
+        (*context_p)->api = cw_api_level_of(api_major_version, api_minor_version);
+    }
+    return status;
 }
 
 void ucp_cleanup(ucp_context_h context)
@@ -74,6 +80,9 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
     }
     if (attr->field_mask & UCP_ATTR_FIELD_NAME) {
         memcpy(attr->name, context->name, sizeof(attr->name));
+    }
+    if (attr->field_mask & UCP_ATTR_FIELD_DEVICE_COUNTER_SIZE) {
+        attr->device_counter_size = CW_DOOR_COUNTER_SIZE;
     }
     return UCS_OK;
 }

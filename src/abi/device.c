@@ -42,15 +42,13 @@ static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count,
 
 static ucs_memory_type_t told_type(const ucp_worker_h worker, const ucp_request_param_t *param)
 {
-    ucs_memory_type_t type = (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) ? param->memory_type :
-                             UCS_MEMORY_TYPE_UNKNOWN;
+    ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
 
-    if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) && type == UCS_MEMORY_TYPE_UNKNOWN) {
-        return cw_mem_type(param->memh);
+    if (param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
+        type = cw_api_memory_type(&worker->context->api, (unsigned)param->memory_type, worker->context->memory_types);
     }
-    /* Until 1.13 the number of RDMA said that the type is not known (VER-1). */
-    return (type == UCS_MEMORY_TYPE_RDMA && !(worker->context->memory_types & CW_MEMORY_BIT(type))) ?
-           UCS_MEMORY_TYPE_UNKNOWN : type;
+    return ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMH) && type == UCS_MEMORY_TYPE_UNKNOWN) ?
+           cw_mem_type(param->memh) : type;
 }
 
 static ucs_status_t refuse_type(ucs_memory_type_t type)
@@ -134,7 +132,7 @@ const ucp_request_param_t *cw_door_with_device(const ucp_worker_h worker, const 
 {
     device->memory = (struct cw_dt_device){.datatype = datatype_of(param)};
     (void)find_type(worker, param, buffer, count, &device->memory.memory_type); /* which was well before */
-    device->param               = *param;
+    cw_door_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     device->param.datatype      = cw_dt_make_device(&device->memory);
     return &device->param;

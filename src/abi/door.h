@@ -45,9 +45,17 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
 ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
 
+/* What says something of memory at the other side; puts and gets of many pieces alone know it (N22-102). */
+#define CW_DOOR_REMOTE \
+    (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
+
 /* What cw_door_check_param looks at. */
 #define CW_DOOR_CHECKED \
-    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMH)
+    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | \
+     UCP_OP_ATTR_FIELD_MEMH | CW_DOOR_REMOTE)
+
+/* The members of the parameters that the mask names, which are all that there may be of them. */
+void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
 /* UCS_OK, an error, or CW_DOOR_DEVICE: all is well, and the memory is a device's. The call goes on with what
  * cw_door_with_device makes of its parameters. */
@@ -75,6 +83,9 @@ ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_
 /* The parameters with the datatype of the device. They live as long as *device. */
 const ucp_request_param_t *cw_door_with_device(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count, struct cw_door_device *device);
+
+/* Bytes of a counter that devices change (N22-52). */
+#define CW_DOOR_COUNTER_SIZE sizeof(uint64_t)
 
 /* Plain bytes, and nothing to check: none of `unusual` is asked for. */
 #define CW_DOOR_UNUSUAL (CW_DOOR_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)

@@ -11,11 +11,11 @@
 #include "core/proto_info.h"
 #include "plan/choose.h"
 
-/* A mode of a newer level would be half kept: what looks at it knows two. */
+/* N22-74 */
 static int is_known_mode(const ucp_ep_params_t *params)
 {
     if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) &&
-        (unsigned)params->err_mode > UCP_ERR_HANDLING_MODE_PEER) {
+        (unsigned)params->err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
         cw_error("cannot create an endpoint: there is no error handling mode %u", (unsigned)params->err_mode);
         return 0;
     }
@@ -40,9 +40,6 @@ static ucs_status_t ep_create_by_address(ucp_worker_h worker, const ucp_ep_param
     struct cw_address address;
     ucs_status_t status;
 
-    if (!is_known_mode(params)) {
-        return UCS_ERR_UNSUPPORTED;
-    }
     status = cw_address_decode(params->address, &address);
     if (status != UCS_OK) {
         complain_of_address(params->address, status);
@@ -65,13 +62,13 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
         return UCS_ERR_INVALID_PARAM;
     }
     CW_PROBE(ep_create, worker, mask, flags);
+    if (!is_known_mode(params)) {
+        return UCS_ERR_INVALID_PARAM;
+    }
     if (flags & UCP_EP_PARAMS_FLAGS_CLIENT_SERVER) {
         if (!(mask & UCP_EP_PARAM_FIELD_SOCK_ADDR) || params->sockaddr.addr == NULL) {
             cw_error("UCP_EP_PARAMS_FLAGS_CLIENT_SERVER needs a socket address");
             return UCS_ERR_INVALID_PARAM;
-        }
-        if (!is_known_mode(params)) {
-            return UCS_ERR_UNSUPPORTED;
         }
         cw_worker_enter(worker);
         status = cw_meet_create(worker, params, ep_p);
@@ -218,6 +215,9 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
     }
     if (status == UCS_OK && (attr->field_mask & UCP_EP_ATTR_FIELD_TRANSPORTS)) {
         query_transports(ep, &attr->transports);
+    }
+    if (status == UCS_OK && (attr->field_mask & UCP_EP_ATTR_FIELD_USER_DATA)) {
+        attr->user_data = ep->has_user_data ? ep->user_data : NULL; /* N22-50: last of all */
     }
     cw_worker_leave(ep->worker);
     return status;

@@ -68,6 +68,41 @@ ucs_status_t cw_door_feature_missing(const char *call, const char *feature)
     return UCS_ERR_INVALID_PARAM;
 }
 
+void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from)
+{
+    const uint32_t mask = from->op_attr_mask;
+
+    memset(to, 0, sizeof(*to));
+    to->op_attr_mask = mask;
+    if (mask & UCP_OP_ATTR_FIELD_FLAGS) {
+        to->flags = from->flags;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_REQUEST) {
+        to->request = from->request;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+        to->cb = from->cb;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_DATATYPE) {
+        to->datatype = from->datatype;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_USER_DATA) {
+        to->user_data = from->user_data;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) {
+        to->reply_buffer = from->reply_buffer;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
+        to->memory_type = from->memory_type;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_RECV_INFO) {
+        to->recv_info = from->recv_info;
+    }
+    if (mask & UCP_OP_ATTR_FIELD_MEMH) {
+        to->memh = from->memh;
+    }
+}
+
 ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
@@ -80,6 +115,11 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) &&
         (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         cw_error("memory type %d does not exist", (int)param->memory_type);
+        return UCS_ERR_INVALID_PARAM;
+    }
+    if (param->op_attr_mask & CW_DOOR_REMOTE) {
+        cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
+                 "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
         return UCS_ERR_INVALID_PARAM;
     }
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {

@@ -19,7 +19,8 @@ const char *const cw_words_rndv_scheme[] = {"auto",     "get_zcopy", "put_zcopy"
                                             "put_ppln", "am",        "rkey_ptr",  NULL};
 const char *const cw_words_auth_tls[]    = {"off", "psk", "cert", NULL};
 const char *const cw_words_fence_mode[]  = {"auto", "weak", "strong", "ep_based", NULL};
-const char *const cw_words_memory_type[] = {"host", "cuda", "cuda-managed", "rocm", "rocm-managed", "rdma", NULL};
+const char *const cw_words_memory_type[] = {"host",    "cuda",      "cuda-managed", "rocm",  "rocm-managed", "rdma",
+                                            "ze-host", "ze-device", "ze-managed",   "gaudi", NULL};
 const char *const cw_words_handle_errors[] = {"bt", "freeze", "debug", "none", NULL};
 const char *const cw_words_log_level[]     = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
                                               "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL};

@@ -81,7 +81,7 @@ struct cw_range {
     unsigned last; /* >= first */
 };
 
-#define CW_MEMORY_TYPE_COUNT 6
+#define CW_MEMORY_TYPE_COUNT 10
 struct cw_memory_sizes {
     char *text; /* as the user wrote it (CFG-62) */
     size_t sizes[CW_MEMORY_TYPE_COUNT]; /* by number of ucs_memory_type_t */

@@ -108,7 +108,7 @@ void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *reque
 
 static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp_ep_params_t *params)
 {
-    if ((params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) && params->err_mode != request->meet.err_mode) {
+    if (cw_ep_mode(params, request->meet.err_mode) != request->meet.err_mode) {
         cw_error("cannot accept a client with error handling mode %d: it has mode %u; use the same mode on both sides, "
                  "or leave it out at the server", (int)params->err_mode, request->meet.err_mode);
         return UCS_ERR_UNSUPPORTED;

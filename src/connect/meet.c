@@ -91,8 +91,7 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
     }
     meet = (struct cw_meet){.number    = cw_random_u64(),
                             .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
-                            .err_mode  = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ?
-                                         (uint8_t)params->err_mode : (uint8_t)UCP_ERR_HANDLING_MODE_NONE};
+                            .err_mode  = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
     cw_meet_encode(&meet, bytes);
     ep = ep_new(worker, meet.number);
     if (ep == NULL) {

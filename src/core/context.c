@@ -232,10 +232,23 @@ void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle)
     }
 }
 
+/* N22-53: contexts without a name are numbered. */
+static void name_set(char name[CW_NAME_MAX], const char *given)
+{
+    static unsigned count;
+
+    if (given != NULL) {
+        cw_name_set(name, given, NULL);
+    } else {
+        snprintf(name, CW_NAME_MAX, "ucp_context_%u", __atomic_fetch_add(&count, 1, __ATOMIC_RELAXED));
+    }
+}
+
 static void set_params(struct ucp_context *context, const ucp_params_t *params)
 {
     uint64_t mask = params->field_mask;
 
+    context->api               = cw_api_level_of(UCP_API_MAJOR, UCP_API_MINOR);
     context->memory_types      = cw_md_types();
     context->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
     context->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
@@ -243,9 +256,13 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     context->request_cleanup   = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? params->request_cleanup : NULL;
     context->tag_sender_mask   = (mask & UCP_PARAM_FIELD_TAG_SENDER_MASK) ? params->tag_sender_mask : 0;
     context->mt_workers_shared = (mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED) ? params->mt_workers_shared : 0;
-    cw_name_set(context->name, (mask & UCP_PARAM_FIELD_NAME) ? params->name : NULL, context);
+    name_set(context->name, (mask & UCP_PARAM_FIELD_NAME) ? params->name : NULL);
     if (context->features == 0) {
         cw_warn("the context is created with an empty set of features; no communication will be possible");
+    }
+    if (context->features & UCP_FEATURE_DEVICE) {
+        cw_debug("context %s: no lanes are made for operations that a device starts; lists of memory for them will be "
+                 "refused (N22-120)", context->name);
     }
 }
 

@@ -7,6 +7,7 @@
 #define CW_CORE_CONTEXT_H
 
 #include "config/config.h"
+#include "core/api_level.h"
 #include "transport/transport.h"
 #include "ucp/api/ucp.h"
 
@@ -21,6 +22,7 @@ struct cw_resource {
 struct cw_mem_table;
 
 struct ucp_context {
+    struct cw_api_level api;    /* of the program; until ucp_init_version says more, that of this library */
     uint64_t features;
     uint64_t memory_types;      /* CW_MEMORY_BIT of those that some domain copied when it was made */
     size_t request_size;

@@ -89,11 +89,13 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
     uint64_t mask = params->field_mask;
 
     if (mask & UCP_EP_PARAM_FIELD_ERR_HANDLER) {
-        ep->err_cb    = params->err_handler.cb;
-        ep->user_data = params->err_handler.arg;
+        ep->err_cb        = params->err_handler.cb;
+        ep->user_data     = params->err_handler.arg;
+        ep->has_user_data = 0;
     }
     if (mask & UCP_EP_PARAM_FIELD_USER_DATA) {
-        ep->user_data = params->user_data;
+        ep->user_data     = params->user_data;
+        ep->has_user_data = 1;
     }
 }
 
@@ -126,8 +128,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     struct cw_peer *peer = cw_peer_get(worker, peer_uid, address, address_length);
-    uint8_t err_mode     = (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ?
-                           (uint8_t)params->err_mode : (uint8_t)UCP_ERR_HANDLING_MODE_NONE;
+    uint8_t err_mode     = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE);
     ucs_status_t status;
     struct ucp_ep *ep;
 

@@ -68,6 +68,7 @@ struct ucp_ep {
     uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
     uint8_t gathers;                    /* a batch of the connection is open until the next progress */
     uint8_t tries_held;                 /* the next progress tries what is on `held` */
+    uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
@@ -114,6 +115,17 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
 /* ucp_ep_create for a decoded worker address: adopts what the peer opened, or makes an idle one (EP-7, EP-8, EP-9). */
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+
+/* The mode by which an endpoint with these parameters acts; `otherwise`: that of parameters that name none. With one
+ * lane there is nothing to fail over to, so FAILOVER acts as PEER, on the wire as well (N22-72, N22-84). */
+static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwise)
+{
+    if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE)) {
+        return otherwise;
+    }
+    return (params->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER) ? (uint8_t)UCP_ERR_HANDLING_MODE_PEER :
+           (uint8_t)params->err_mode;
+}
 
 /* The program gets the handle: flags, error callback and user data, of those that the mask names. */
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);

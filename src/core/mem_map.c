@@ -106,7 +106,7 @@ struct order {
     int has_length, has_exported;
 };
 
-static struct order read_params(const ucp_mem_map_params_t *params)
+static struct order read_params(const struct ucp_context *context, const ucp_mem_map_params_t *params)
 {
     const uint64_t mask = params->field_mask;
     struct order order  = {.rights = CW_KEY_READ | CW_KEY_WRITE, .memory_type = UCS_MEMORY_TYPE_UNKNOWN};
@@ -118,7 +118,7 @@ static struct order read_params(const ucp_mem_map_params_t *params)
     order.flags        = (mask & UCP_MEM_MAP_PARAM_FIELD_FLAGS) ? params->flags : 0;
     order.exported     = order.has_exported ? params->exported_memh_buffer : NULL;
     if (mask & UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE) {
-        order.memory_type = params->memory_type;
+        order.memory_type = cw_api_memory_type(&context->api, (unsigned)params->memory_type, context->memory_types);
     }
     if (mask & UCP_MEM_MAP_PARAM_FIELD_PROT) {
         order.rights = (uint8_t)(((params->prot & UCP_MEM_MAP_PROT_REMOTE_READ) ? CW_KEY_READ : 0) |
@@ -139,10 +139,6 @@ static const struct cw_md *domain_of(const struct order *order)
     const int allocates    = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
     ucs_memory_type_t type = (ucs_memory_type_t)order->memory_type;
 
-    /* Until 1.13 the number of RDMA said that the type is not known (VER-1). */
-    if (type == UCS_MEMORY_TYPE_RDMA && !allocates && cw_md_of_type(type) == NULL) {
-        type = UCS_MEMORY_TYPE_UNKNOWN;
-    }
     if (type == UCS_MEMORY_TYPE_UNKNOWN) {
         type = (allocates || order->has_exported) ? UCS_MEMORY_TYPE_HOST : cw_md_find(order->address, order->length);
     }
@@ -173,7 +169,7 @@ static ucs_status_t check(const struct order *order)
     if (domain_of(order) == NULL) {
         cw_error("cannot map memory of type %s: no memory domain of this process copies it; map memory of the host",
                  (order->memory_type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[order->memory_type] : "unknown");
-        return UCS_ERR_UNSUPPORTED;
+        return allocates ? UCS_ERR_NO_MEMORY : UCS_ERR_UNSUPPORTED; /* N22-24 */
     }
     if (order->length == 0) {
         return UCS_OK;
@@ -184,7 +180,8 @@ static ucs_status_t check(const struct order *order)
     if ((fixed || !allocates) && order->length > UINTPTR_MAX - (uintptr_t)order->address) {
         return refuse("the range of addresses wraps around");
     }
-    return UCS_OK;
+    return (order->flags & UCP_MEM_MAP_LOCK) && (order->flags & UCP_MEM_MAP_NONBLOCK) ?
+           refuse("UCP_MEM_MAP_LOCK promises what UCP_MEM_MAP_NONBLOCK puts off; give one of them") : UCS_OK;
 }
 
 static ucs_status_t import(struct ucp_context *context, const void *exported, struct ucp_mem *mem)
@@ -247,7 +244,7 @@ int cw_mem_is_imported(const struct ucp_mem *mem)
 
 ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p)
 {
-    const struct order order = read_params(params);
+    const struct order order = read_params(context, params);
     ucs_status_t status      = check(&order);
     struct ucp_mem *mem;
 
@@ -268,6 +265,9 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         mem->direct      = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights : 0;
     }
     if (status == UCS_OK) {
+        if ((order.flags & UCP_MEM_MAP_LOCK) && mem->memory_type == UCS_MEMORY_TYPE_HOST && mem->key.length > 0) {
+            cw_memory_populate((void *)(uintptr_t)mem->key.address, mem->key.length);
+        }
         status = cw_mem_register(context->memory, mem);
         if (status != UCS_OK) {
             cw_error("there is no memory for another registration");

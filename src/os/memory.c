@@ -333,6 +333,23 @@ void cw_memory_release(struct cw_memory *memory)
     (void)munmap(memory->ptr, memory->length);
 }
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ  22
+#define MADV_POPULATE_WRITE 23
+#endif
+
+void cw_memory_populate(void *ptr, size_t length)
+{
+    const size_t skew = (uintptr_t)ptr % cw_memory_page();
+    char *start       = (char *)ptr - skew;
+
+    /* Pages that may not be written are at least read; a kernel that knows neither is asked to read ahead. */
+    if (madvise(start, length + skew, MADV_POPULATE_WRITE) != 0 &&
+        madvise(start, length + skew, MADV_POPULATE_READ) != 0) {
+        cw_memory_will_need(ptr, length);
+    }
+}
+
 void cw_memory_will_need(void *ptr, size_t length)
 {
     const size_t skew = (uintptr_t)ptr % cw_memory_page();

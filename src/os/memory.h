@@ -54,6 +54,9 @@ ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
 /* For all three. */
 void cw_memory_release(struct cw_memory *memory);
 
+/* Has the pages of that range there when it returns, as far as the system does it; never touches them itself. */
+void cw_memory_populate(void *ptr, size_t length);
+
 /* The system is told that these bytes, of any mapping, will soon be in use. */
 void cw_memory_will_need(void *ptr, size_t length);
 

@@ -16,6 +16,10 @@ const char *ucs_memory_type_names[] = {
     [UCS_MEMORY_TYPE_ROCM] = "rocm",
     [UCS_MEMORY_TYPE_ROCM_MANAGED] = "rocm-managed",
     [UCS_MEMORY_TYPE_RDMA] = "rdma",
+    [UCS_MEMORY_TYPE_ZE_HOST] = "ze-host",
+    [UCS_MEMORY_TYPE_ZE_DEVICE] = "ze-device",
+    [UCS_MEMORY_TYPE_ZE_MANAGED] = "ze-managed",
+    [UCS_MEMORY_TYPE_GAUDI] = "gaudi",
     [UCS_MEMORY_TYPE_UNKNOWN] = "unknown",
     [UCS_MEMORY_TYPE_UNKNOWN + 1] = NULL,
 };
@@ -27,6 +31,10 @@ const char *ucs_memory_type_descs[] = {
     [UCS_MEMORY_TYPE_ROCM] = "AMD/ROCm GPU memory",
     [UCS_MEMORY_TYPE_ROCM_MANAGED] = "AMD/ROCm GPU managed memory",
     [UCS_MEMORY_TYPE_RDMA] = "RDMA device memory",
+    [UCS_MEMORY_TYPE_ZE_HOST] = "Level Zero host memory",
+    [UCS_MEMORY_TYPE_ZE_DEVICE] = "Level Zero device memory",
+    [UCS_MEMORY_TYPE_ZE_MANAGED] = "Level Zero managed memory",
+    [UCS_MEMORY_TYPE_GAUDI] = "Gaudi device memory",
     [UCS_MEMORY_TYPE_UNKNOWN] = "unknown",
 };
 
@@ -52,8 +60,8 @@ const char *ucs_log_level_names[] = {
     [UCS_LOG_LEVEL_LAST] = NULL,        [UCS_LOG_LEVEL_PRINT] = "PRINT",
 };
 
-_Static_assert(sizeof(ucs_memory_type_names) == 8 * sizeof(char *), "size is ABI");
-_Static_assert(sizeof(ucs_memory_type_descs) == 7 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_memory_type_names) == 12 * sizeof(char *), "size is ABI");
+_Static_assert(sizeof(ucs_memory_type_descs) == 11 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_async_mode_names) == 5 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_thread_mode_names) == 3 * sizeof(char *), "size is ABI");
 _Static_assert(sizeof(ucs_log_level_names) == 14 * sizeof(char *), "size is ABI");

@@ -3,6 +3,7 @@
  * Compile-time comparison of the public headers with layout.def, for C and for C++.
  * Callers: layout_c.c and layout_cxx.cc, which are compiled and never run.
  */
+#include <ucp/api/device/ucp_host.h>
 #include <ucp/api/ucp.h>
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * UCP, API level 1.16: messages, streams, remote memory access and atomics between processes.
+ * UCP, API level 1.22: messages, streams, remote memory access and atomics between processes.
  *
  * Objects. A context (ucp_init) holds configuration; a worker (ucp_worker_create) makes progress and has an address; an
  * endpoint (ucp_ep_create) is a connection from a worker to a peer. Destroy in the order endpoints, listeners, worker,
@@ -56,7 +56,8 @@ enum ucp_params_field {
     UCP_PARAM_FIELD_MT_WORKERS_SHARED = UCS_BIT(5), /**< ucp_params_t::mt_workers_shared */
     UCP_PARAM_FIELD_ESTIMATED_NUM_EPS = UCS_BIT(6), /**< ucp_params_t::estimated_num_eps */
     UCP_PARAM_FIELD_ESTIMATED_NUM_PPN = UCS_BIT(7), /**< ucp_params_t::estimated_num_ppn */
-    UCP_PARAM_FIELD_NAME              = UCS_BIT(8)  /**< ucp_params_t::name */
+    UCP_PARAM_FIELD_NAME              = UCS_BIT(8), /**< ucp_params_t::name */
+    UCP_PARAM_FIELD_NODE_LOCAL_ID     = UCS_BIT(9)  /**< ucp_params_t::node_local_id */
 };
 
 /**
@@ -71,7 +72,8 @@ enum ucp_feature {
     UCP_FEATURE_WAKEUP        = UCS_BIT(4), /**< ucp_worker_get_efd(), _arm(), _wait() and _signal(). */
     UCP_FEATURE_STREAM        = UCS_BIT(5), /**< ucp_stream_*() */
     UCP_FEATURE_AM            = UCS_BIT(6), /**< ucp_am_*() and the handlers. */
-    UCP_FEATURE_EXPORTED_MEMH = UCS_BIT(7)  /**< Memory handles that another process can import (CTX-13). */
+    UCP_FEATURE_EXPORTED_MEMH = UCS_BIT(7), /**< Memory handles that another process can import (CTX-13). */
+    UCP_FEATURE_DEVICE        = UCS_BIT(8)  /**< Operations that a device starts; never refused (N22-120). */
 };
 
 /** How to make a context. */
@@ -86,14 +88,18 @@ typedef struct ucp_params {
     size_t                         estimated_num_eps; /**< Hint, not a limit: endpoints to come (CTX-6). */
     size_t                         estimated_num_ppn; /**< Hint: processes of the job on this machine. */
     const char                    *name;              /**< For logs; copied, cut to 31 characters (CTX-5). */
+    size_t                         node_local_id;     /**< Hint: rank among the job's processes on this machine. Which
+                                                       *   of several network devices of equal worth serves this
+                                                       *   process where one is to serve it; default 0 (N22-60). */
 } ucp_params_t;
 
 /** Valid fields of ucp_context_attr_t. */
 enum ucp_context_attr_field {
-    UCP_ATTR_FIELD_REQUEST_SIZE = UCS_BIT(0), /**< ucp_context_attr_t::request_size */
-    UCP_ATTR_FIELD_THREAD_MODE  = UCS_BIT(1), /**< ucp_context_attr_t::thread_mode */
-    UCP_ATTR_FIELD_MEMORY_TYPES = UCS_BIT(2), /**< ucp_context_attr_t::memory_types */
-    UCP_ATTR_FIELD_NAME         = UCS_BIT(3)  /**< ucp_context_attr_t::name */
+    UCP_ATTR_FIELD_REQUEST_SIZE        = UCS_BIT(0), /**< ucp_context_attr_t::request_size */
+    UCP_ATTR_FIELD_THREAD_MODE         = UCS_BIT(1), /**< ucp_context_attr_t::thread_mode */
+    UCP_ATTR_FIELD_MEMORY_TYPES        = UCS_BIT(2), /**< ucp_context_attr_t::memory_types */
+    UCP_ATTR_FIELD_NAME                = UCS_BIT(3), /**< ucp_context_attr_t::name */
+    UCP_ATTR_FIELD_DEVICE_COUNTER_SIZE = UCS_BIT(4)  /**< ucp_context_attr_t::device_counter_size */
 };
 
 /** What ucp_context_query() tells (CTX-30). */
@@ -103,6 +109,7 @@ typedef struct ucp_context_attr {
     ucs_thread_mode_t thread_mode;               /**< MULTI if mt_workers_shared was set, else SINGLE. */
     uint64_t          memory_types;              /**< Bit (1 << ucs_memory_type_t) for each kind; host always. */
     char              name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
+    size_t            device_counter_size;       /**< Bytes of a counter of a device: 8 on every machine (N22-52). */
 } ucp_context_attr_t;
 
 /**
@@ -146,8 +153,8 @@ void ucp_config_release(ucp_config_t *config);
  * @param config  The settings.
  * @param name    Name without prefix: "TLS", not "UCX_TLS".
  * @param value   Value in the syntax of the environment.
- * @return UCS_OK, for a name that is not known too; UCS_ERR_INVALID_PARAM for a malformed value, the old one then
- *         stays.
+ * @return UCS_OK; UCS_ERR_INVALID_PARAM for a name that no release knew, and for a malformed value, the old one then
+ *         stays. `*` and `?` in a name stand for all names that fit (N22-130, N22-136).
  */
 ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
 
@@ -374,15 +381,18 @@ void ucp_worker_wait_mem(ucp_worker_h worker, void *address);
 
 /** Members of ucp_request_param_t that are set (FIELD) and wishes (FLAG); unknown flags are ignored (OPA-1, OPA-18). */
 typedef enum {
-    UCP_OP_ATTR_FIELD_REQUEST      = UCS_BIT(0), /**< ucp_request_param_t::request */
-    UCP_OP_ATTR_FIELD_CALLBACK     = UCS_BIT(1), /**< ucp_request_param_t::cb */
-    UCP_OP_ATTR_FIELD_USER_DATA    = UCS_BIT(2), /**< ucp_request_param_t::user_data */
-    UCP_OP_ATTR_FIELD_DATATYPE     = UCS_BIT(3), /**< ucp_request_param_t::datatype */
-    UCP_OP_ATTR_FIELD_FLAGS        = UCS_BIT(4), /**< ucp_request_param_t::flags */
-    UCP_OP_ATTR_FIELD_REPLY_BUFFER = UCS_BIT(5), /**< ucp_request_param_t::reply_buffer */
-    UCP_OP_ATTR_FIELD_MEMORY_TYPE  = UCS_BIT(6), /**< ucp_request_param_t::memory_type */
-    UCP_OP_ATTR_FIELD_RECV_INFO    = UCS_BIT(7), /**< ucp_request_param_t::recv_info */
-    UCP_OP_ATTR_FIELD_MEMH         = UCS_BIT(8), /**< ucp_request_param_t::memh */
+    UCP_OP_ATTR_FIELD_REQUEST         = UCS_BIT(0),  /**< ucp_request_param_t::request */
+    UCP_OP_ATTR_FIELD_CALLBACK        = UCS_BIT(1),  /**< ucp_request_param_t::cb */
+    UCP_OP_ATTR_FIELD_USER_DATA       = UCS_BIT(2),  /**< ucp_request_param_t::user_data */
+    UCP_OP_ATTR_FIELD_DATATYPE        = UCS_BIT(3),  /**< ucp_request_param_t::datatype */
+    UCP_OP_ATTR_FIELD_FLAGS           = UCS_BIT(4),  /**< ucp_request_param_t::flags */
+    UCP_OP_ATTR_FIELD_REPLY_BUFFER    = UCS_BIT(5),  /**< ucp_request_param_t::reply_buffer */
+    UCP_OP_ATTR_FIELD_MEMORY_TYPE     = UCS_BIT(6),  /**< ucp_request_param_t::memory_type */
+    UCP_OP_ATTR_FIELD_RECV_INFO       = UCS_BIT(7),  /**< ucp_request_param_t::recv_info */
+    UCP_OP_ATTR_FIELD_MEMH            = UCS_BIT(8),  /**< ucp_request_param_t::memh */
+    UCP_OP_ATTR_FIELD_REMOTE_DATATYPE = UCS_BIT(9),  /**< ucp_request_param_t::remote_datatype */
+    UCP_OP_ATTR_FIELD_REMOTE          = UCS_BIT(10), /**< ucp_request_param_t::remote */
+    UCP_OP_ATTR_FIELD_REMOTE_COUNT    = UCS_BIT(11), /**< ucp_request_param_t::remote_count */
 
     /** Never return NULL: what completes at once runs its callback inside the call and returns a request (OPA-14, R1).
      *  Flush, close and empty put and get may still return NULL. */
@@ -437,6 +447,12 @@ typedef struct {
     } recv_info;
 
     ucp_mem_h memh; /**< Registration that covers the whole buffer; spares one on the fly (OPA-13). Default: none. */
+
+    /* The remote side of a put or get of many pieces (N22-90, N22-101); other calls refuse them (N22-101, N22-102), but
+     * for puts of another datatype, which ignore them. */
+    ucp_datatype_t remote_datatype; /**< ucp_dt_make_sgl(); needed with a local datatype of that class. */
+    const void    *remote;          /**< ucp_dt_remote_sgl_t of it; read in the call, its arrays until completion. */
+    size_t         remote_count;    /**< Elements of it. Default, and the only legal value: those of the local side. */
 } ucp_request_param_t;
 
 /** Valid fields of ucp_request_attr_t. */
@@ -503,9 +519,6 @@ void ucp_request_cancel(ucp_worker_h worker, void *request);
  */
 void ucp_request_free(void *request);
 
-/** Not in use: returns NULL (REQ-29). */
-void *ucp_request_alloc(ucp_worker_h worker);
-
 /* =================================================== datatypes ==================================================== */
 
 /** Classes of datatypes, in the low bits of a ucp_datatype_t (DT-1). */
@@ -513,6 +526,7 @@ enum ucp_dt_type {
     UCP_DATATYPE_CONTIG     = 0, /**< One block of elements of equal size; the size is in the upper bits. */
     UCP_DATATYPE_STRIDED    = 1, /**< Reserved; refused (DT-5). */
     UCP_DATATYPE_IOV        = 2, /**< A list of blocks. */
+    UCP_DATATYPE_SGL        = 4, /**< Many pieces of memory here, and as many there; put and get only (N22-90). */
     UCP_DATATYPE_GENERIC    = 7, /**< Packed and unpacked by the program. */
     UCP_DATATYPE_SHIFT      = 3, /**< Number of bits of the class. */
     UCP_DATATYPE_CLASS_MASK = 7  /**< Those bits. */
@@ -530,6 +544,48 @@ typedef struct ucp_dt_iov {
     void  *buffer; /**< First byte. */
     size_t length; /**< Bytes. */
 } ucp_dt_iov_t;
+
+/**
+ * Many pieces: buffer points at a ucp_dt_local_sgl_t, and ucp_request_param_t::remote at a ucp_dt_remote_sgl_t; count
+ * is the length of their arrays. Element i has lengths[i] bytes, which lie at buffers[i] here and at remote_addrs[i] under
+ * rkeys[i] there. For ucp_put_nbx() and ucp_get_nbx(), with UCP_REMOTE_ADDR_INVALID and UCP_RKEY_INVALID in place of
+ * address and key. The structures are read during the call, their arrays stay until completion (N22-91).
+ */
+#define ucp_dt_make_sgl() ((ucp_datatype_t)UCP_DATATYPE_SGL)
+
+/** Valid fields of ucp_dt_local_sgl_t. BUFFERS and LENGTHS are needed (N22-94). */
+enum ucp_dt_local_sgl_field {
+    UCP_DT_LOCAL_SGL_FIELD_BUFFERS = UCS_BIT(0), /**< ucp_dt_local_sgl_t::buffers */
+    UCP_DT_LOCAL_SGL_FIELD_LENGTHS = UCS_BIT(1), /**< ucp_dt_local_sgl_t::lengths */
+    UCP_DT_LOCAL_SGL_FIELD_MEMHS   = UCS_BIT(2), /**< ucp_dt_local_sgl_t::memhs */
+    UCP_DT_LOCAL_SGL_FIELD_COUNTS  = UCS_BIT(3), /**< ucp_dt_local_sgl_t::counts */
+    UCP_DT_LOCAL_SGL_FIELD_STRIDES = UCS_BIT(4)  /**< ucp_dt_local_sgl_t::strides */
+};
+
+/** The pieces of this side. */
+typedef struct {
+    uint64_t         field_mask; /**< Which members are set: enum ucp_dt_local_sgl_field. */
+    void *const     *buffers;    /**< First byte of each element. */
+    const size_t    *lengths;    /**< Bytes of each element, or of each of its blocks. */
+    const ucp_mem_h *memhs;      /**< Registration that covers each element. Default: none. */
+    const size_t    *counts;     /**< Blocks of each: block j lies at buffers[i] + j * strides[i]. Default: 1. */
+    const size_t    *strides;    /**< Distance of the blocks. Default: lengths[i], one block behind the other. */
+} ucp_dt_local_sgl_t;
+
+/** Valid fields of ucp_dt_remote_sgl_t. All are needed (N22-94). */
+enum ucp_dt_remote_sgl_field {
+    UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS = UCS_BIT(0), /**< ucp_dt_remote_sgl_t::remote_addrs */
+    UCP_DT_REMOTE_SGL_FIELD_LENGTHS      = UCS_BIT(1), /**< ucp_dt_remote_sgl_t::lengths */
+    UCP_DT_REMOTE_SGL_FIELD_RKEYS        = UCS_BIT(2)  /**< ucp_dt_remote_sgl_t::rkeys */
+};
+
+/** The pieces of the other side. */
+typedef struct {
+    uint64_t          field_mask;   /**< Which members are set: enum ucp_dt_remote_sgl_field. */
+    const uint64_t   *remote_addrs; /**< Address of each element at the owner. Blocks follow each other there. */
+    const size_t     *lengths;      /**< Bytes of each element there: those of all its blocks together. */
+    const ucp_rkey_h *rkeys;        /**< Key of each element, all of one endpoint. */
+} ucp_dt_remote_sgl_t;
 
 /**
  * How the program packs and unpacks a buffer itself (DT-6..14). The functions run on the thread of the UCP call that
@@ -664,7 +720,8 @@ enum ucp_ep_attr_field {
     UCP_EP_ATTR_FIELD_NAME            = UCS_BIT(0), /**< ucp_ep_attr_t::name */
     UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR  = UCS_BIT(1), /**< ucp_ep_attr_t::local_sockaddr */
     UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR = UCS_BIT(2), /**< ucp_ep_attr_t::remote_sockaddr */
-    UCP_EP_ATTR_FIELD_TRANSPORTS      = UCS_BIT(3)  /**< ucp_ep_attr_t::transports */
+    UCP_EP_ATTR_FIELD_TRANSPORTS      = UCS_BIT(3), /**< ucp_ep_attr_t::transports */
+    UCP_EP_ATTR_FIELD_USER_DATA       = UCS_BIT(4)  /**< ucp_ep_attr_t::user_data */
 };
 
 /** What ucp_ep_query() tells (EP-30..33). */
@@ -674,6 +731,8 @@ typedef struct ucp_ep_attr {
     struct sockaddr_storage local_sockaddr;            /**< Of a client/server endpoint: this side. */
     struct sockaddr_storage remote_sockaddr;           /**< Of a client/server endpoint: the other side. */
     ucp_transports_t        transports;                /**< In and out: the lanes. */
+    void                   *user_data;                 /**< ucp_ep_params_t::user_data; NULL if none was given, also
+                                                        *   where ucp_err_handler_t::arg was (N22-50). */
 } ucp_ep_attr_t;
 
 /** Valid fields of ucp_ep_evaluate_perf_param_t. */
@@ -1072,7 +1131,8 @@ enum {
     UCP_MEM_MAP_NONBLOCK       = UCS_BIT(0), /**< Hint: pages may be populated later (MEM-9). */
     UCP_MEM_MAP_ALLOCATE       = UCS_BIT(1), /**< The library allocates (MEM-5, MEM-6). */
     UCP_MEM_MAP_FIXED          = UCS_BIT(2), /**< Allocate exactly at the address, replacing what is there (MEM-7). */
-    UCP_MEM_MAP_SYMMETRIC_RKEY = UCS_BIT(3)  /**< Hint: peers map memory of the same shape. */
+    UCP_MEM_MAP_SYMMETRIC_RKEY = UCS_BIT(3), /**< Hint: peers map memory of the same shape. */
+    UCP_MEM_MAP_LOCK           = UCS_BIT(4)  /**< Pages are there when the call returns; not with NONBLOCK (N22-40). */
 };
 
 /** ucp_mem_map_params_t::prot. */
@@ -1258,9 +1318,9 @@ void ucp_rkey_destroy(ucp_rkey_h rkey);
  *
  * @param ep           Endpoint to the owner.
  * @param buffer       What; in use until completion.
- * @param count        Elements of the datatype (contiguous or list); bytes by default. 0: NULL at once (RMA-3).
- * @param remote_addr  Where, at the owner; any alignment.
- * @param rkey         Key of that memory.
+ * @param count        Elements of the datatype (contiguous, list or SGL); bytes by default. 0: NULL at once (RMA-3).
+ * @param remote_addr  Where, at the owner; any alignment. SGL: UCP_REMOTE_ADDR_INVALID.
+ * @param rkey         Key of that memory. SGL: UCP_RKEY_INVALID.
  * @param param        Attributes; callback: cb.send.
  * @return NULL, a request or an error: UCS_ERR_UNREACHABLE, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_MEMORY, or the failure of
  *         the endpoint. Freeing the request at once and flushing later is a common idiom (RMA-8).

@@ -54,6 +54,9 @@ enum ucp_ep_close_mode {
     UCP_EP_CLOSE_MODE_FLUSH = 1  /**< Deliver first (CLS-4). */
 };
 
+/** Not in use: returns NULL (REQ-29, VER-23). */
+void *ucp_request_alloc(ucp_worker_h worker);
+
 /** 1 if ucp_request_check_status() would not say UCS_INPROGRESS, else 0 (REQ-6). */
 int ucp_request_is_completed(void *request);
 

@@ -50,6 +50,18 @@ typedef struct ucp_mem *ucp_mem_h;
 /** The right to reach a peer's registered memory. Made by ucp_ep_rkey_unpack(). */
 typedef struct ucp_rkey *ucp_rkey_h;
 
+/** Memory of this process that a device is to send from. Made by ucp_device_local_mem_list_create(). */
+typedef struct ucp_device_local_mem_list *ucp_device_local_mem_list_h;
+
+/** Memory of peers that a device is to reach. Made by ucp_device_remote_mem_list_create(). */
+typedef struct ucp_device_remote_mem_list *ucp_device_remote_mem_list_h;
+
+/** The remote address of a call whose remote side is described by ucp_request_param_t::remote (N22-90). */
+#define UCP_REMOTE_ADDR_INVALID UINT64_MAX
+
+/** The key of such a call (N22-90). */
+#define UCP_RKEY_INVALID NULL
+
 /** A message that a probe took out of the queue; to be received exactly once (TPR-4). */
 typedef struct ucp_recv_desc *ucp_tag_message_h;
 
@@ -68,7 +80,9 @@ typedef struct ucp_am_recv_param ucp_am_recv_param_t;
 /** What an endpoint promises when its peer fails (ERR-1, ERR-2). */
 typedef enum {
     UCP_ERR_HANDLING_MODE_NONE, /**< Nothing: operations may then never complete. */
-    UCP_ERR_HANDLING_MODE_PEER  /**< Every operation completes in bounded time, and the error handler is told. */
+    UCP_ERR_HANDLING_MODE_PEER, /**< Every operation completes in bounded time, and the error handler is told. */
+    /** As PEER, and the failure of one path is hidden while the endpoint has another one (N22-70). */
+    UCP_ERR_HANDLING_MODE_FAILOVER
 } ucp_err_handling_mode_t;
 
 /** Valid fields of ucp_mem_attr_t. */

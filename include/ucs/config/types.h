@@ -57,6 +57,18 @@ typedef enum ucs_ternary_auto_value {
     UCS_TERNARY_LAST /**< Number of values. */
 } ucs_ternary_auto_value_t;
 
+/** 1 for what is to be done where it is possible, or in any case; else 0. */
+static inline int ucs_ternary_auto_value_is_yes_or_try(ucs_ternary_auto_value_t value)
+{
+    return (value == UCS_YES) || (value == UCS_TRY);
+}
+
+/** 1 for what the user decided, either way; else 0. */
+static inline int ucs_ternary_auto_value_is_yes_or_no(ucs_ternary_auto_value_t value)
+{
+    return (value == UCS_YES) || (value == UCS_NO);
+}
+
 /** Value of an on-off-auto setting (CFG-51). */
 typedef enum ucs_on_off_auto_value {
     UCS_CONFIG_OFF,        /**< Off. */
@@ -95,9 +107,9 @@ typedef enum {
 
 /** A list of names. */
 typedef struct {
-    char   **names; /**< The names. */
-    unsigned count; /**< How many. */
-    unsigned pad;   /**< Unused. */
+    char   **names;     /**< The names. */
+    unsigned count;     /**< How many. */
+    unsigned truncated; /**< Non-zero: there were more. Unused up to level 1.16. */
 } ucs_config_names_array_t;
 
 /** How the names of an allow-list are meant (CFG-61). */

@@ -20,12 +20,24 @@ typedef enum ucs_memory_type {
     UCS_MEMORY_TYPE_ROCM,         /**< AMD device memory. */
     UCS_MEMORY_TYPE_ROCM_MANAGED, /**< AMD memory that migrates between host and device. */
     UCS_MEMORY_TYPE_RDMA,         /**< Memory on the network adapter. */
-    UCS_MEMORY_TYPE_LAST,         /**< Number of kinds. */
-    UCS_MEMORY_TYPE_UNKNOWN = UCS_MEMORY_TYPE_LAST /**< To be found out from the address. */
+    UCS_MEMORY_TYPE_ZE_HOST,      /**< Level Zero: host memory that its devices reach. */
+    UCS_MEMORY_TYPE_ZE_DEVICE,    /**< Level Zero: memory of a device. */
+    UCS_MEMORY_TYPE_ZE_MANAGED,   /**< Level Zero: memory that migrates between host and device. */
+    UCS_MEMORY_TYPE_GAUDI,        /**< Memory of a Gaudi device. */
+    UCS_MEMORY_TYPE_LAST,         /**< Number of kinds: differs between API levels (N22-20). */
+    /** To be found out from the address. The library reads the number as the header of the caller meant it (N22-23). */
+    UCS_MEMORY_TYPE_UNKNOWN = UCS_MEMORY_TYPE_LAST
 } ucs_memory_type_t;
 
+/** Flags of a piece of memory. */
+typedef enum ucs_mem_flags {
+    UCS_MEM_FLAG_REGISTRABLE = UCS_BIT(0) /**< A device can register it. */
+} ucs_mem_flags_t;
+
 /** Bit mask of the kinds that the processor can always read and write directly. */
-#define UCS_MEMORY_TYPES_CPU_ACCESSIBLE (UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_ROCM_MANAGED))
+#define UCS_MEMORY_TYPES_CPU_ACCESSIBLE \
+    (UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_ROCM_MANAGED) | UCS_BIT(UCS_MEMORY_TYPE_ZE_HOST) | \
+     UCS_BIT(UCS_MEMORY_TYPE_ZE_MANAGED))
 
 /** Loop head: @a mem_type (a ucs_memory_type_t variable) takes each kind in turn. */
 #define ucs_memory_type_for_each(mem_type) \

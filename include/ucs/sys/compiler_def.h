@@ -28,6 +28,9 @@
 /** The @a i low bits set, 0 <= i <= 64. */
 #define UCS_MASK(i) (((i) < 64) ? ((1ul << ((i) & 63)) - 1ul) : ~0ul)
 
+/** Bit number @a i of @a value: 0 or 1. */
+#define UCS_BIT_GET(value, i) (((value) >> (i)) & 1)
+
 /* ---- attributes of functions (F), structures (S) and variables (V) ---- */
 
 #define UCS_F_PURE          __attribute__((pure))
@@ -41,6 +44,13 @@
 
 /** printf-like function: @a format_arg and @a first_arg are argument positions counted from 1. */
 #define UCS_F_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
+
+/** The address sanitizer leaves the function alone. Nothing in C. */
+#ifdef __cplusplus
+#  define UCS_F_NO_SANITIZE_ADDRESS __attribute__((no_sanitize_address))
+#else
+#  define UCS_F_NO_SANITIZE_ADDRESS
+#endif
 
 #define UCS_S_PACKED    __attribute__((packed))
 #define UCS_S_MAY_ALIAS __attribute__((may_alias))
@@ -105,6 +115,12 @@
 /** 1 if the two types are the same apart from qualifiers, else 0. C only. */
 #define ucs_same_type(type1, type2) __builtin_types_compatible_p(type1, type2)
 
+/** 1 if the arithmetic type has no negative values, else 0. */
+#define ucs_is_unsigned_type(type) ((type)0 < (type)-1)
+
+/** @a ptr as a pointer of @a type, which may lack qualifiers that it has. */
+#define ucs_const_cast(type, ptr) ((type)(uintptr_t)(ptr))
+
 /** Loop head: @a elem points in turn at each of the @a count elements of @a array. */
 #define ucs_carray_for_each(elem, array, count) for ((elem) = (array); (elem) < ((array) + (count)); ++(elem))
 
@@ -121,7 +137,12 @@
 /** The compiler moves no memory access across this point. No instruction; says nothing to the processor. */
 #define ucs_compiler_fence() __asm__ __volatile__("" ::: "memory")
 
-#define ucs_prefetch(ptr)     __builtin_prefetch(ptr)
+/* Into the caches, to be read or written; nt: it will not be used again. */
+#define ucs_read_prefetch(ptr)     __builtin_prefetch((ptr), 0, 3)
+#define ucs_write_prefetch(ptr)    __builtin_prefetch((ptr), 1, 3)
+#define ucs_nt_read_prefetch(ptr)  __builtin_prefetch((ptr), 0, 0)
+#define ucs_nt_write_prefetch(ptr) __builtin_prefetch((ptr), 1, 0)
+
 #define ucs_likely(x)         __builtin_expect(!!(x), 1)
 #define ucs_unlikely(x)       __builtin_expect(!!(x), 0)
 #define ucs_is_constant(expr) __builtin_constant_p(expr)

@@ -61,6 +61,19 @@ static inline int ucs_cpu_set_find_lcs(const ucs_cpu_set_t *cpu_mask)
     return 0;
 }
 
+/** 1 if no processor is in the set, else 0. */
+static inline int ucs_cpu_set_is_empty(const ucs_cpu_set_t *cpusetp)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(cpusetp->ucs_bits) / sizeof(cpusetp->ucs_bits[0]); ++i) {
+        if (cpusetp->ucs_bits[i] != 0) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 END_C_DECLS
 
 #endif
