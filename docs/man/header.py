@@ -10,7 +10,7 @@ import re
 
 COMMENT = r"/\*.*?\*/"
 SKIPPED_WORDS = re.compile(r"(BEGIN_C_DECLS|END_C_DECLS)\b")
-SPECIFIED = re.compile(r"\b(?:[A-Z]{2,4}-\d+(?:\.\.\d+)?|R\d+)\b")
+SPECIFIED = re.compile(r"\b(?:(?:[A-Z]{2,4}|N22)-\d+(?:\.\.\d+)?|R\d+)\b")
 
 
 class Doc:

@@ -15,12 +15,13 @@ import header
 import roff
 
 OVERVIEW, COMPATIBLE = "ucp/api/ucp.h", "ucp/api/ucp_compat.h"
-HEADERS = [OVERVIEW, "ucp/api/ucp_def.h", COMPATIBLE, "ucs/type/status.h", "ucs/type/thread_mode.h",
+HEADERS = [OVERVIEW, "ucp/api/ucp_def.h", COMPATIBLE, "ucp/api/device/ucp_host.h", "ucs/type/status.h",
+           "ucs/type/thread_mode.h",
            "ucs/memory/memory_type.h", "ucs/config/types.h", "ucs/type/cpu_set.h", "ucs/sys/sock.h",
            "ucs/sys/string.h", "ucs/sys/uid.h", "ucs/debug/memtrack.h", "ucs/debug/log_def.h", "ucs/debug/debug.h",
            "ucs/debug/assert.h", "ucs/config/global_opts.h", "ucs/memory/memtype_cache.h", "ucs/async/async_fwd.h",
            "ucm/api/ucm.h", "uct/api/uct.h"]
-INCLUDED_BY_UCP = re.compile(r"uc[ps]/(?!sys/|debug/|async/|config/global|memory/memtype)")
+INCLUDED_BY_UCP = re.compile(r"uc[ps]/(?!api/device/|sys/|debug/|async/|config/global|memory/memtype)")
 LIBRARIES = {"ucp": "libucp, \\-lucp", "ucs": "libucs, \\-lucs", "ucm": "libucm, \\-lucm", "uct": "libuct, \\-luct"}
 RETURNS = {
     "ucs_status_t": "UCS_OK, or the error.",

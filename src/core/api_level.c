@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The table of N22-20, read backwards.
+ */
 #include "core/api_level.h"
 
 #include "mem/md.h"

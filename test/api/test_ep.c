@@ -225,7 +225,7 @@ static void test_ep9_adoption_with_another_error_mode(void **state)
 
 static void test_ep1_error_mode_that_does_not_exist(void **state)
 {
-    static const unsigned modes[] = {UCP_ERR_HANDLING_MODE_PEER + 1, 255, 256, 257, 0xffffffffu};
+    static const unsigned modes[] = {UCP_ERR_HANDLING_MODE_FAILOVER + 1, 255, 256, 257, 0xffffffffu};
     struct cw_pair *pair = *state;
     ucp_ep_params_t params;
     ucp_ep_h ep = NULL;
@@ -239,7 +239,7 @@ static void test_ep1_error_mode_that_does_not_exist(void **state)
         params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
         params.address = blob;
         params.err_mode = (ucp_err_handling_mode_t)modes[i];
-        assert_int_equal(ucp_ep_create(pair->tx->worker, &params, &ep), UCS_ERR_UNSUPPORTED);
+        assert_int_equal(ucp_ep_create(pair->tx->worker, &params, &ep), UCS_ERR_INVALID_PARAM); /* N22-74 */
     }
     free(blob);
     ping_over(pair, pair->tx->ep, pair->rx->worker, 1);

@@ -326,12 +326,6 @@ static void test_mem10_kinds_of_memory(void **state)
         assert_int_equal(cw_mem_query(memh).mem_type, UCS_MEMORY_TYPE_HOST);
         cw_mem_unmap(pair->tx->context, memh);
     }
-    params = cw_mem_params(bytes, sizeof(bytes), 0); /* what UCS_MEMORY_TYPE_UNKNOWN was until 1.13 */
-    params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
-    params.memory_type = UCS_MEMORY_TYPE_RDMA;
-    assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
-    assert_int_equal(cw_mem_query(memh).mem_type, UCS_MEMORY_TYPE_HOST);
-    cw_mem_unmap(pair->tx->context, memh);
     params = cw_mem_params(NULL, sizeof(bytes), UCP_MEM_MAP_ALLOCATE);
     params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
     for (int type = UCS_MEMORY_TYPE_HOST + 1; type < UCS_MEMORY_TYPE_LAST; type++) {

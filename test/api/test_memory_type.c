@@ -12,7 +12,9 @@
 #define T(name) cmocka_unit_test_setup_teardown(name, cw_test_setup, cw_test_teardown)
 
 static const ucs_memory_type_t types[] = {UCS_MEMORY_TYPE_CUDA, UCS_MEMORY_TYPE_CUDA_MANAGED, UCS_MEMORY_TYPE_ROCM,
-                                          UCS_MEMORY_TYPE_ROCM_MANAGED};
+                                          UCS_MEMORY_TYPE_ROCM_MANAGED, UCS_MEMORY_TYPE_RDMA, UCS_MEMORY_TYPE_ZE_HOST,
+                                          UCS_MEMORY_TYPE_ZE_DEVICE, UCS_MEMORY_TYPE_ZE_MANAGED,
+                                          UCS_MEMORY_TYPE_GAUDI};
 static void *untouchable;
 
 static void open_all(struct cw_pair *pair)
@@ -116,10 +118,10 @@ static void test_opa11_one_sided_of_foreign_memory(void **state)
     close_all(pair);
 }
 
-/* OPA-11, VER-1: what says nothing, and the number that said so until 1.13. */
+/* OPA-11: what says nothing. Numbers that said so at other levels: test/abi/levels.c. */
 static void test_opa11_types_of_plain_memory(void **state)
 {
-    static const ucs_memory_type_t plain[] = {UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_UNKNOWN, UCS_MEMORY_TYPE_RDMA};
+    static const ucs_memory_type_t plain[] = {UCS_MEMORY_TYPE_HOST, UCS_MEMORY_TYPE_UNKNOWN};
     struct cw_pair *pair = *state;
     ucp_request_param_t param;
     uint64_t sent, received;

@@ -547,9 +547,9 @@ typedef struct ucp_dt_iov {
 
 /**
  * Many pieces: buffer points at a ucp_dt_local_sgl_t, and ucp_request_param_t::remote at a ucp_dt_remote_sgl_t; count
- * is the length of their arrays. Element i has lengths[i] bytes, which lie at buffers[i] here and at remote_addrs[i] under
- * rkeys[i] there. For ucp_put_nbx() and ucp_get_nbx(), with UCP_REMOTE_ADDR_INVALID and UCP_RKEY_INVALID in place of
- * address and key. The structures are read during the call, their arrays stay until completion (N22-91).
+ * is the length of their arrays. Element i has lengths[i] bytes, which lie at buffers[i] here and at remote_addrs[i]
+ * under rkeys[i] there. For ucp_put_nbx() and ucp_get_nbx(), with UCP_REMOTE_ADDR_INVALID and UCP_RKEY_INVALID in place
+ * of address and key. The structures are read during the call, their arrays stay until completion (N22-91).
  */
 #define ucp_dt_make_sgl() ((ucp_datatype_t)UCP_DATATYPE_SGL)
 
@@ -568,7 +568,7 @@ typedef struct {
     void *const     *buffers;    /**< First byte of each element. */
     const size_t    *lengths;    /**< Bytes of each element, or of each of its blocks. */
     const ucp_mem_h *memhs;      /**< Registration that covers each element. Default: none. */
-    const size_t    *counts;     /**< Blocks of each: block j lies at buffers[i] + j * strides[i]. Default: 1. */
+    const size_t    *counts;     /**< Blocks of each: block j is at buffers[i] + j * strides[i]. Default: 1. */
     const size_t    *strides;    /**< Distance of the blocks. Default: lengths[i], one block behind the other. */
 } ucp_dt_local_sgl_t;
 
