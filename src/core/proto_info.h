@@ -9,16 +9,21 @@
 
 #include "core/ep.h"
 
+/* Which table is meant. */
+struct cw_proto_table {
+    enum cw_proto_operation operation;
+    enum cw_protocol_data data;
+    unsigned remote; /* enum cw_protocol_remote, of one-sided operations */
+};
+
 /* The name of an operation in texts. */
 const char *cw_proto_name(enum cw_proto_operation operation);
-/* The rows of an operation over a connection as it is now, or over one that is new (NULL);
- * returns how many. */
+/* The rows of a table over a connection as it is now, or over one that is new (NULL); returns how many. */
 unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
-                       enum cw_proto_operation operation, enum cw_protocol_data data,
-                       struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
+                       const struct cw_proto_table *table, struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
 /* The tables of all operations that the features allow, for ucp_ep_print_info (EP-35); `conn` as above. */
-void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
+void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                          FILE *stream);
 
 /* Called when an endpoint is connected; prints once for each interface of a worker. */

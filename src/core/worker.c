@@ -563,6 +563,16 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .zcopy_thresh     = config->zcopy_thresh};
 }
 
+struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
+                                                const struct cw_conn *conn)
+{
+    return (struct cw_protocol_lane){.input     = cw_worker_protocol_input(worker, iface),
+                                     .plan      = iface->plan,
+                                     .max_piece = (conn != NULL) ? cw_conn_max_piece(conn) : iface->limits.max_bcopy,
+                                     .max_whole = (conn != NULL) ? conn->max_whole : 0,
+                                     .eager_end = (conn != NULL) ? conn->eager_end : 0};
+}
+
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length)
 {
     unsigned i;

@@ -166,6 +166,9 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
 /* What the plan of an interface is made from. */
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
+/* What protocols are asked with: a lane over that interface, its connection as it is now, or a new one (NULL). */
+struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
+                                                const struct cw_conn *conn);
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 

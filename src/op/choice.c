@@ -21,14 +21,31 @@ struct key {
     uint32_t bits; /* data, force, fast */
 };
 
-struct choice {
-    struct key key;
+/* The rows of a table, as far as a choice needs them. */
+struct rows {
     size_t last[CW_PROTOCOL_MAX_ROWS];
     const struct cw_protocol *protocols[CW_PROTOCOL_MAX_ROWS];
 };
 
+struct choice {
+    struct key key;
+    struct rows rows;
+};
+
+/* Of a one-sided operation. */
+struct choice_rma {
+    const struct cw_iface *iface;
+    size_t max_piece;
+    uint32_t bits;
+    struct rows rows;
+};
+
 struct cw_choices {
     struct choice slots[SLOTS];
+};
+
+struct cw_choices_rma {
+    struct choice_rma slots[CW_PROTO_OPERATIONS - CW_PROTO_PUT][CW_REMOTE_ALL];
 };
 
 /* Below the least length of zero copy it does not matter how many entries a list has. */
@@ -50,40 +67,42 @@ static size_t header_of(const struct cw_send *send)
     return (send == NULL) ? sizeof(struct cw_wire_stream_data) : send->kind->header(send, CW_SEND_WHOLE, NULL);
 }
 
-static void make(const struct ucp_ep *ep, const struct cw_send *send, struct choice *choice)
+static void fill(const struct ucp_ep *ep, unsigned operation, const struct cw_protocol_ask *ask, struct rows *rows)
 {
-    const struct cw_iface *iface         = choice->key.iface;
-    const unsigned operation             = (send != NULL) ? send->kind->operation : CW_PROTO_STREAM;
-    const struct cw_protocol_input input = cw_worker_protocol_input(ep->worker, iface);
-    const struct cw_protocol_ask ask     = {.input         = &input,
-                                            .plan          = iface->plan,
-                                            .header        = header_of(send),
-                                            .extra         = choice->key.extra,
-                                            .max_piece     = cw_conn_max_piece(ep->conn),
-                                            .max_whole     = choice->key.max_whole,
-                                            .eager_end     = choice->key.eager_end,
-                                            .data          = choice->key.bits & 3,
-                                            .force         = choice->key.bits >> 2 & 3,
-                                            .fast          = choice->key.bits >> 4 & 1,
-                                            .used_in_place = operation == CW_PROTO_AM};
-    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
+    struct cw_protocol_row all[CW_PROTOCOL_MAX_ROWS];
     unsigned count, i;
 
-    count = cw_protocol_rows(ep->worker->handlers->protocols[operation], &ask, rows);
+    count = cw_protocol_rows(ep->worker->handlers->protocols[operation], ask, all);
     for (i = 0; i < count; i++) {
-        choice->last[i]      = rows[i].last;
-        choice->protocols[i] = rows[i].protocol;
+        rows->last[i]      = all[i].last;
+        rows->protocols[i] = all[i].protocol;
     }
 }
 
-static inline const struct cw_protocol *find(const struct choice *choice, size_t length)
+static void make(const struct ucp_ep *ep, const struct cw_send *send, struct choice *choice)
+{
+    const unsigned operation           = (send != NULL) ? send->kind->operation : CW_PROTO_STREAM;
+    const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, choice->key.iface, ep->conn);
+    const struct cw_protocol_ask ask   = {.lanes         = &lane,
+                                          .num_lanes     = 1,
+                                          .header        = header_of(send),
+                                          .extra         = choice->key.extra,
+                                          .data          = choice->key.bits & 3,
+                                          .force         = choice->key.bits >> 2 & 3,
+                                          .fast          = choice->key.bits >> 4 & 1,
+                                          .used_in_place = operation == CW_PROTO_AM};
+
+    fill(ep, operation, &ask, &choice->rows);
+}
+
+static inline const struct cw_protocol *find(const struct rows *rows, size_t length)
 {
     unsigned i = 0;
 
-    while (length > choice->last[i]) {
+    while (length > rows->last[i]) {
         i++;
     }
-    return choice->protocols[i];
+    return rows->protocols[i];
 }
 
 static inline int is_of(const struct key *a, const struct key *b)
@@ -96,12 +115,12 @@ static inline int is_of(const struct key *a, const struct key *b)
 static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct key *key, struct choice *slot, size_t length)
 {
-    struct choice here = {.key = *key};
+    struct choice here    = {.key = *key};
     struct choice *choice = (slot == NULL) ? &here : slot;
 
     choice->key = *key;
     make(ep, send, choice);
-    return find(choice, length);
+    return find(&choice->rows, length);
 }
 
 static CW_COLD struct choice *make_slots(struct cw_op_state *state)
@@ -134,7 +153,7 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
     struct choice *slots         = slots_of(cw_op_state(ep->worker));
 
     if (cw_likely(slots != NULL && is_of(&slots[at].key, &key))) {
-        return find(&slots[at], cursor->length);
+        return find(&slots[at].rows, cursor->length);
     }
     return choose(ep, send, &key, (slots != NULL) ? &slots[at] : NULL, cursor->length);
 }
@@ -148,4 +167,54 @@ const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_sen
 const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor)
 {
     return look_up(ep, NULL, cursor, CW_FORCE_NONE);
+}
+
+/* ---- one-sided operations ---- */
+
+static CW_COLD const struct cw_protocol *choose_rma(const struct ucp_ep *ep, const struct cw_choice_rma *what,
+                                                    uint32_t bits, struct choice_rma *slot, size_t length)
+{
+    const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);
+    const struct cw_protocol_ask ask   = {.lanes     = &lane,
+                                          .num_lanes = 1,
+                                          .data      = what->data,
+                                          .force     = what->force,
+                                          .fast      = what->fast,
+                                          .in_call   = what->in_call,
+                                          .remote    = what->remote};
+    struct rows here = {.last = {0}};
+    struct rows *rows = (slot == NULL) ? &here : &slot->rows;
+
+    fill(ep, what->operation, &ask, rows);
+    if (slot != NULL) {
+        slot->iface     = ep->conn->iface;
+        slot->max_piece = ep->conn->max_piece;
+        slot->bits      = bits;
+    }
+    return find(rows, length);
+}
+
+static CW_COLD struct cw_choices_rma *make_rma(struct cw_op_state *state)
+{
+    state->choices_rma = calloc(1, sizeof(*state->choices_rma));
+    return state->choices_rma;
+}
+
+const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, struct cw_choice_rma what,
+                                        const struct cw_dt_cursor *cursor)
+{
+    struct cw_op_state *state      = cw_op_state(ep->worker);
+    struct cw_choices_rma *choices = cw_likely(state->choices_rma != NULL) ? state->choices_rma : make_rma(state);
+    struct choice_rma *slot        = NULL;
+    uint32_t bits;
+
+    what.data = data_of(ep->conn->iface, cursor);
+    bits      = what.data | what.force << 2 | what.fast << 4 | what.in_call << 5;
+    if (cw_likely(choices != NULL)) {
+        slot = &choices->slots[what.operation - CW_PROTO_PUT][what.remote];
+        if (cw_likely(slot->iface == ep->conn->iface && slot->max_piece == ep->conn->max_piece && slot->bits == bits)) {
+            return find(&slot->rows, cursor->length);
+        }
+    }
+    return choose_rma(ep, &what, bits, slot, cursor->length);
 }

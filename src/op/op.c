@@ -225,6 +225,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
     cw_idmap_cleanup(&state->copies);
     cw_hash_cleanup(&state->revocable);
     free(state->choices);
+    free(state->choices_rma);
     free(state);
     worker->op_state = NULL;
 }

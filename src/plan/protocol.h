@@ -24,64 +24,91 @@
 struct cw_protocol_input {
     size_t max_short;
     size_t max_bcopy;
-    size_t max_zcopy;           /* 0: cannot */
-    size_t max_placed;          /* likewise */
-    int memory;                 /* the peer's memory can be reached, if the system allows it */
-    int grows;                  /* a connection that moves a good deal has less of rendezvous */
-    size_t rndv_thresh;         /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
-    const char *rndv_setting;   /* where that comes from, for texts */
-    size_t rndv_fast_thresh;    /* RNDV_SEND_NBR_THRESH */
+    size_t max_zcopy;         /* 0: cannot */
+    size_t max_placed;        /* likewise */
+    int memory;               /* the peer's memory can be reached, if the system allows it */
+    int grows;                /* a connection that moves a good deal has less of rendezvous */
+    size_t rndv_thresh;       /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
+    const char *rndv_setting; /* where that comes from, for texts */
+    size_t rndv_fast_thresh;  /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
 };
 
 /* Lengths in bytes; each `min` is the first length of its way. */
 struct cw_protocol_plan {
-    size_t short_end;           /* below: short */
-    size_t zcopy_min;           /* eager without a copy from here */
+    size_t short_end; /* below: short */
+    size_t zcopy_min; /* eager without a copy from here */
     size_t rndv_min;
-    size_t rndv_fast_min;       /* of sends with FAST_CMPL */
-    size_t rndv_late_min;       /* at least, of lists of memory, and of active messages, used where they lie */
-    uint8_t rndv_forced;        /* the user set the threshold */
+    size_t rndv_fast_min; /* of sends with FAST_CMPL */
+    size_t rndv_late_min; /* at least, of lists of memory, and of active messages, used where they lie */
+    uint8_t rndv_forced;  /* the user set the threshold */
 };
 
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan);
 
-/* Whether a put by packets of that length is announced and received in place; otherwise it is sent in pieces of at most
- * max_bcopy bytes, of which `header` are not payload. */
-static inline int cw_protocol_announces_put(const struct cw_protocol_plan *plan, size_t max_bcopy, size_t header,
-                                            size_t max_placed, size_t length, int fast)
-{
-    return length > max_bcopy - header && max_placed > 0 && length >= (fast ? plan->rndv_fast_min : plan->rndv_min);
-}
-
 /* The operations that have a table. */
-enum cw_proto_operation { CW_PROTO_TAG, CW_PROTO_TAG_FAST, CW_PROTO_AM, CW_PROTO_STREAM, CW_PROTO_OPERATIONS };
+enum cw_proto_operation {
+    CW_PROTO_TAG,
+    CW_PROTO_TAG_FAST,
+    CW_PROTO_AM,
+    CW_PROTO_STREAM,
+    CW_PROTO_PUT, /* the first of the one-sided ones */
+    CW_PROTO_OPERATIONS
+};
 
 /* The program's data, as transports may name it. */
 enum cw_protocol_data {
     CW_DATA_CONTIG,
-    CW_DATA_LIST,               /* of memory, with as many entries as one packet names */
-    CW_DATA_SCATTERED,          /* a list with more */
-    CW_DATA_PACKED              /* packed by functions of the program */
+    CW_DATA_LIST,      /* of memory, with as many entries as one packet names */
+    CW_DATA_SCATTERED, /* a list with more */
+    CW_DATA_PACKED     /* packed by functions of the program */
 };
 
 enum cw_protocol_force { CW_FORCE_NONE, CW_FORCE_EAGER, CW_FORCE_RNDV };
 
+/* What one lane of the endpoint can do, with the tuning of its connection. */
+struct cw_protocol_lane {
+    struct cw_protocol_input input;
+    const struct cw_protocol_plan *plan;
+    size_t max_piece; /* what one packet takes; */
+    size_t max_whole; /* the same, of what is used in place; */
+    size_t eager_end; /* what goes eagerly although the plan has rendezvous for it */
+};
+
+/* How the origin of a one-sided operation reaches the memory: what the key allows, and what is known of its owner. */
+enum cw_protocol_remote {
+    CW_REMOTE_MAPPED = 1, /* by loads and stores */
+    CW_REMOTE_COPIES = 2, /* by copies between the processes */
+    CW_REMOTE_OWNER  = 4, /* and its owner answers in time, as far as that is known */
+    CW_REMOTE_ALL    = 8
+};
+
 /* What protocols are asked with. */
 struct cw_protocol_ask {
-    const struct cw_protocol_input *input;
-    const struct cw_protocol_plan *plan;
-    size_t header;              /* of a single packet, with the program's own */
-    size_t extra;               /* the program's own, which counts for the threshold of rendezvous */
-    size_t max_piece;           /* the connection's tuning: what one packet takes; */
-    size_t max_whole;           /* the same, of what is used in place; */
-    size_t eager_end;           /* what goes eagerly although the plan has rendezvous for it */
-    uint8_t data;               /* enum cw_protocol_data */
-    uint8_t force;              /* enum cw_protocol_force */
-    uint8_t fast;               /* FAST_CMPL */
-    uint8_t used_in_place;      /* the receiver reads a single packet where it lies: active messages */
-    uint8_t in_call;            /* the call itself sends, on an open endpoint with nothing queued */
+    const struct cw_protocol_lane *lanes; /* the first one is that of messages, which keeps their order */
+    unsigned num_lanes;                   /* at least 1 */
+    size_t header;                        /* of a single packet, with the program's own */
+    size_t extra;                         /* the program's own, which counts for the threshold of rendezvous */
+    uint8_t data;                         /* enum cw_protocol_data */
+    uint8_t force;         /* enum cw_protocol_force; EAGER of a one-sided operation: now, or not at all */
+    uint8_t fast;          /* FAST_CMPL */
+    uint8_t used_in_place; /* the receiver reads a single packet where it lies: active messages */
+    uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
+    uint8_t remote;        /* enum cw_protocol_remote */
 };
+
+/* A lane that places a payload at the peer without a copy; NULL: none does. */
+static inline const struct cw_protocol_lane *cw_protocol_placing(const struct cw_protocol_ask *ask)
+{
+    unsigned i;
+
+    for (i = 0; i < ask->num_lanes; i++) {
+        if (ask->lanes[i].input.max_placed > 0) {
+            return &ask->lanes[i];
+        }
+    }
+    return NULL;
+}
 
 struct cw_protocol;
 struct cw_request;
@@ -89,7 +116,7 @@ struct cw_request;
 /* One line of a table: lengths, and who carries them. */
 struct cw_protocol_row {
     size_t first;
-    size_t last;                /* CW_PLAN_NEVER: no end */
+    size_t last; /* CW_PLAN_NEVER: no end */
     const char *way;
     const char *why;
     const struct cw_protocol *protocol;
@@ -101,8 +128,8 @@ struct cw_protocol {
     /* The first attempt to send (`send` of struct cw_request), which sets request->send if another one has to go on.
      * NULL: the call itself sends, before there is a request. */
     ucs_status_t (*start)(struct cw_request *request);
-    uint8_t announces;          /* the receiver decides when the bytes come, so they need no credit */
-    uint8_t at_once;            /* complete when the transport has taken it */
+    uint8_t announces; /* the receiver decides when the bytes come, so they need no credit */
+    uint8_t at_once;   /* complete when the transport has taken it */
 };
 
 #define CW_PROTOCOL_MAX_ROWS 8u

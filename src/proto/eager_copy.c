@@ -7,7 +7,8 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const size_t packet = (ask->used_in_place && ask->max_whole > ask->max_piece) ? ask->max_whole : ask->max_piece;
+    const size_t packet = (ask->used_in_place && ask->lanes->max_whole > ask->lanes->max_piece) ? ask->lanes->max_whole
+                                                                                                : ask->lanes->max_piece;
 
     if (ask->header > packet) {
         return 0;

@@ -13,7 +13,7 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const int rings = ask->used_in_place && ask->input->memory;
+    const int rings = ask->used_in_place && ask->lanes->input.memory;
 
     *row = (struct cw_protocol_row){.first = 0,
                                     .last  = CW_PLAN_NEVER,

@@ -7,16 +7,16 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const size_t packet = ask->input->max_zcopy;
+    const size_t packet = ask->lanes->input.max_zcopy;
 
     if ((ask->data != CW_DATA_CONTIG && ask->data != CW_DATA_LIST) || ask->header > CW_PLAN_MAX_HEADER ||
-        ask->header > packet || packet - ask->header < ask->plan->zcopy_min) {
+        ask->header > packet || packet - ask->header < ask->lanes->plan->zcopy_min) {
         return 0;
     }
-    *row = (struct cw_protocol_row){.first = ask->plan->zcopy_min,
+    *row = (struct cw_protocol_row){.first = ask->lanes->plan->zcopy_min,
                                     .last  = packet - ask->header,
                                     .way   = "eager zero copy",
-                                    .why   = (ask->input->zcopy_thresh == CW_PLAN_AUTO)
+                                    .why   = (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO)
                                                  ? "the copy costs more than its bookkeeping"
                                                  : "ZCOPY_THRESH"};
     return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The protocols of messages: one file each. To add one: its file, a line here, and its place in the tables of table.c,
- * where those before it are asked first (docs/ARCHITECTURE.md, "Protocols").
+ * The protocols: one file each, those of one-sided operations in rma/. To add one: its file, a line here, and its place
+ * in the tables of table.c, where those before it are asked first (docs/ARCHITECTURE.md, "Protocols").
  */
 #ifndef CW_PROTO_PROTO_H
 #define CW_PROTO_PROTO_H
@@ -21,5 +21,15 @@ extern const struct cw_protocol cw_proto_stream_short;
 extern const struct cw_protocol cw_proto_stream_zcopy;
 extern const struct cw_protocol cw_proto_stream_copy;
 extern const struct cw_protocol cw_proto_stream_pieces;
+
+extern const struct cw_protocol cw_proto_put_mapped;
+extern const struct cw_protocol cw_proto_put_counted;
+extern const struct cw_protocol cw_proto_put_cma;
+extern const struct cw_protocol cw_proto_put_cma_shares;
+extern const struct cw_protocol cw_proto_put_rndv;
+extern const struct cw_protocol cw_proto_put_short;
+extern const struct cw_protocol cw_proto_put_zcopy;
+extern const struct cw_protocol cw_proto_put_copy;
+extern const struct cw_protocol cw_proto_put_pieces;
 
 #endif

@@ -7,20 +7,21 @@
 
 static int is_forced(const struct cw_protocol_ask *ask)
 {
-    return ask->plan->rndv_forced || (ask->fast && ask->plan->rndv_fast_min != ask->plan->rndv_min);
+    return ask->lanes->plan->rndv_forced ||
+           (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
 }
 
 /* The least length, with the program's own header. */
 static size_t least(const struct cw_protocol_ask *ask)
 {
-    const struct cw_protocol_plan *plan = ask->plan;
+    const struct cw_protocol_plan *plan = ask->lanes->plan;
     size_t min                          = ask->fast ? plan->rndv_fast_min : plan->rndv_min;
     const int is_list                   = ask->data == CW_DATA_LIST || ask->data == CW_DATA_SCATTERED;
 
     if ((is_list || (ask->used_in_place && min == plan->rndv_min)) && min < plan->rndv_late_min) {
         min = plan->rndv_late_min;
     }
-    return (min < ask->eager_end && !is_forced(ask)) ? ask->eager_end : min;
+    return (min < ask->lanes->eager_end && !is_forced(ask)) ? ask->lanes->eager_end : min;
 }
 
 static const char *why(const struct cw_protocol_ask *ask)
@@ -29,11 +30,11 @@ static const char *why(const struct cw_protocol_ask *ask)
         return "the program, or the receiver's window, asks for it";
     }
     if (is_forced(ask)) {
-        return ask->plan->rndv_forced ? ask->input->rndv_setting : "RNDV_SEND_NBR_THRESH";
+        return ask->lanes->plan->rndv_forced ? ask->lanes->input.rndv_setting : "RNDV_SEND_NBR_THRESH";
     }
-    if (ask->input->grows) {
-        return (ask->eager_end > 0) ? "two copies through the ring in use cost less below"
-                                    : "a round trip costs less than copies from here, unless a ring is in use";
+    if (ask->lanes->input.grows) {
+        return (ask->lanes->eager_end > 0) ? "two copies through the ring in use cost less below"
+                                           : "a round trip costs less than copies from here, unless a ring is in use";
     }
     return "a round trip costs less than copies from here";
 }
@@ -47,10 +48,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = (min > ask->extra) ? min - ask->extra : 0,
                                     .last  = CW_PLAN_NEVER,
-                                    .way = ask->input->memory ? "rendezvous, copied from memory to memory by both sides"
-                                           : (ask->input->max_placed > 0) ? "rendezvous, received in place"
-                                                                          : "rendezvous, in pieces",
-                                    .why = why(ask)};
+                                    .way   = ask->lanes->input.memory
+                                                 ? "rendezvous, copied from memory to memory by both sides"
+                                             : (ask->lanes->input.max_placed > 0) ? "rendezvous, received in place"
+                                                                                  : "rendezvous, in pieces",
+                                    .why   = why(ask)};
     return 1;
 }
 

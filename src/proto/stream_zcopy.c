@@ -8,7 +8,7 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    const struct cw_protocol_input *input = ask->input;
+    const struct cw_protocol_input *input = &ask->lanes->input;
 
     if (ask->data != CW_DATA_CONTIG || input->max_zcopy <= input->max_bcopy) {
         return 0;

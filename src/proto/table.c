@@ -14,9 +14,12 @@ static const struct cw_protocol *const streams[] = {
     &cw_proto_stream_short, &cw_proto_stream_zcopy, &cw_proto_stream_copy, &cw_proto_stream_pieces, NULL,
 };
 
+static const struct cw_protocol *const put_table[] = {
+    &cw_proto_put_mapped, &cw_proto_put_counted, &cw_proto_put_cma,  &cw_proto_put_cma_shares, &cw_proto_put_rndv,
+    &cw_proto_put_short,  &cw_proto_put_zcopy,   &cw_proto_put_copy, &cw_proto_put_pieces,     NULL,
+};
+
 const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
-    [CW_PROTO_TAG]      = messages,
-    [CW_PROTO_TAG_FAST] = messages,
-    [CW_PROTO_AM]       = messages,
-    [CW_PROTO_STREAM]   = streams,
+    [CW_PROTO_TAG] = messages,   [CW_PROTO_TAG_FAST] = messages, [CW_PROTO_AM] = messages,
+    [CW_PROTO_STREAM] = streams, [CW_PROTO_PUT] = put_table,
 };

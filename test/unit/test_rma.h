@@ -108,6 +108,8 @@ static inline void begin_with(unsigned prot, int placed)
     fake_iface.limits.max_iov    = 4;
     fake_iface.plan              = &fake_plan;
     ep->conn->iface              = &fake_iface;
+    free(cw_op_state(worker)->choices_rma); /* of another test, whose interface had the same address */
+    cw_op_state(worker)->choices_rma = NULL;
     num_records = 0;
     blocked = keeps = 0;
     kept = NULL;

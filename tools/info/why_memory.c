@@ -11,10 +11,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/proto_info.h"
 #include "core/rkey.h"
 #include "op/copy.h"
 
 #define REGION_BYTES 4096u
+
+static int is_announced(const struct cw_why *why)
+{
+    const struct cw_proto_table table = {.operation = CW_PROTO_PUT};
+    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
+    unsigned i = 0;
+
+    (void)cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
+    while (rows[i].last < why->options->size) {
+        i++;
+    }
+    return rows[i].protocol->announces;
+}
 
 static void print_packets(const struct cw_why *why)
 {
@@ -23,8 +37,7 @@ static void print_packets(const struct cw_why *why)
 
     switch (why->options->op) {
     case CW_INFO_PUT:
-        if (cw_protocol_announces_put(why->chosen->plan, limits->max_bcopy, sizeof(struct cw_wire_put),
-                                      limits->max_placed, why->options->size, 0)) {
+        if (is_announced(why)) {
             printf("announced by %s, and received in place by the owner's library\n", name);
         } else {
             printf("by packets of at most %zu bytes over %s, which the owner's library carries out\n",
