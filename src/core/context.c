@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/domain.h"
 #include "core/mem.h"
 #include "mem/registry.h"
 #include "os/memory.h"
@@ -214,6 +215,7 @@ static ucs_status_t find_resources(struct ucp_context *context)
             }
         }
     }
+    cw_domains_open(context);
     if (context->num_resources == 0) {
         complain_no_device(config);
         status = UCS_ERR_NO_DEVICE;
@@ -271,6 +273,7 @@ static void context_free(struct ucp_context *context)
     if (context->memory != NULL) {
         cw_mem_table_free(context->memory);
     }
+    cw_domains_close(context);
     free(context->resources);
     cw_config_free(context->config);
     free(context);

@@ -17,6 +17,7 @@
 struct cw_resource {
     const struct cw_transport *transport;
     struct cw_device device;
+    struct cw_domain *domain;           /* of a device with access; NULL: none */
 };
 
 struct cw_mem_table;
@@ -35,6 +36,8 @@ struct ucp_context {
     struct cw_mem_table *memory;        /* core/mem.h */
     struct cw_resource *resources;      /* grouped by transport */
     unsigned num_resources;
+    unsigned num_domains;
+    struct cw_domain *domains[CW_DOMAIN_MAX];   /* by their numbers, less 1 */
     unsigned references;                /* workers, and the program until ucp_cleanup; atomic */
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };

@@ -4,6 +4,8 @@
  * interface (struct cw_conn). Every slot of a transport is called by a function of this page, which also answers for
  * the groups and slots that a transport lacks; test/checks/layers.py holds the rest of the library to that.
  *
+ * Accesses of devices are in core/lane_access.h.
+ *
  * Contracts of the slots, and what their answers mean, stand in transport/transport.h.
  */
 #ifndef CW_CORE_LANE_H
@@ -285,6 +287,7 @@ static inline ucs_status_t cw_iface_open(const struct cw_transport *transport, c
 
     if (status == UCS_OK) {
         (*iface_p)->packets = transport->packets;
+        (*iface_p)->domain  = params->domain;
     }
     return status;
 }

@@ -93,6 +93,7 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
                                      .poller      = worker->poller,
                                      .devices     = devices,
                                      .num_devices = count,
+                                     .domain      = resources[0].domain,
                                      .worker_uid  = worker->uid,
                                      .wakeup      = cw_worker_has(worker, UCP_FEATURE_WAKEUP),
                                      .peer_memory = cw_context_allows(worker->context, "cma")};

@@ -17,6 +17,7 @@
 struct cw_consumer;
 struct cw_config;
 struct cw_conn;
+struct cw_domain;
 struct cw_far;
 struct cw_iface;
 struct cw_net_address;
@@ -40,6 +41,22 @@ struct cw_completion {
     void (*done)(struct cw_completion *self, ucs_status_t status);
 };
 
+/* What the slots of `access` take; sizes in bytes. 0: not at all. `in_order`: puts, atomic operations and packets of a
+ * connection take effect at the target in the order in which they were taken, only fetches may be passed; 0: accesses
+ * keep no order at all. */
+struct cw_access_limits {
+    size_t max_put_short;
+    size_t max_put_bcopy;
+    size_t max_put_zcopy;
+    size_t max_get_bcopy;
+    size_t max_get_zcopy;
+    unsigned max_iov;       /* entries of put_zcopy and get_zcopy */
+    size_t alignment;       /* of addresses here and there and of lengths of put_zcopy and get_zcopy; 0: none */
+    unsigned posted;        /* bits 1 << enum cw_access_op: atomic operations without a result, */
+    unsigned fetching;      /* and with one */
+    int in_order;
+};
+
 /* Plain numbers by which the plan chooses; sizes in bytes, they do not change while the iface is open. */
 struct cw_limits {
     size_t max_short;       /* payload of send_short, beside its 8 header bytes */
@@ -50,6 +67,7 @@ struct cw_limits {
     double latency_ns;      /* one way, 8 bytes */
     double bandwidth_bps;   /* bytes per second, large messages */
     double overhead_ns;     /* CPU time of one send */
+    struct cw_access_limits access;
 };
 
 #define CW_PLACE_SHOWN 0x100u
@@ -102,6 +120,8 @@ struct cw_iface_params {
                                          * progress */
     const struct cw_device *devices;    /* those that the configuration left over; at least one */
     unsigned num_devices;
+    struct cw_domain *domain;           /* of the device, of the kind that `access` names. NULL: no access, or the
+                                         * context has too many; limits.access stays 0 then */
     uint64_t worker_uid;                /* random, unique; for naming and for logs */
     int wakeup;                         /* the worker may sleep: arm() will be called and doorbells are needed */
     int peer_memory;                    /* the system's copies between processes may be used (cma in UCX_TLS) */
@@ -113,6 +133,7 @@ struct cw_transport_connect;  /* transport/connect.h */
 struct cw_transport_cm;       /* transport/connect.h */
 struct cw_transport_packets;  /* transport/packets.h */
 struct cw_transport_copies;   /* transport/copies.h */
+struct cw_transport_access;   /* transport/access.h */
 struct cw_transport_fastpath; /* transport/fastpath.h */
 
 struct cw_transport {
@@ -125,6 +146,7 @@ struct cw_transport {
     const struct cw_transport_packets *packets;
     const struct cw_transport_cm *cm;               /* NULL: no listeners */
     const struct cw_transport_copies *copies;       /* NULL: the memory of the peer is out of reach */
+    const struct cw_transport_access *access;       /* NULL: the device does not reach the memory of the peer */
     const struct cw_transport_fastpath *fastpath;   /* NULL: every packet takes a slot */
 
     /* Lists devices, at most `max`; returns how many there are. No side effects, microseconds. */
@@ -155,6 +177,7 @@ struct cw_iface {
     const struct cw_transport_packets *packets; /* the core's: those of the transport, or what notes them before */
     const struct cw_upcalls *upcalls;
     void *owner;
+    struct cw_domain *domain;                   /* the core's: as in the parameters */
     struct cw_limits limits;
     const struct cw_protocol_plan *plan;    /* the core's: how it uses these limits */
     unsigned counted;                       /* the core's: place of the transport in the worker's counters */

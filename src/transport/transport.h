@@ -12,6 +12,7 @@
 #ifndef CW_TRANSPORT_TRANSPORT_H
 #define CW_TRANSPORT_TRANSPORT_H
 
+#include "transport/access.h"   /* the memory of the peer, by the device */
 #include "transport/connect.h"  /* connections by address, and by socket address */
 #include "transport/copies.h"   /* the memory of the peer's process */
 #include "transport/fastpath.h" /* short packets without a slot */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening the memory domains of devices.
+ */
+#include "core/domain.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "ucs/type/status.h"
+
+/* Of another transport on that device. */
+static struct cw_domain *shared(const struct ucp_context *context, const struct cw_resource *resource,
+                                const struct cw_domain_kind *kind)
+{
+    const struct cw_resource *other;
+
+    for (other = context->resources; other < resource; other++) {
+        if (other->domain != NULL && other->domain->kind == kind &&
+            strcmp(other->device.name, resource->device.name) == 0) {
+            return other->domain;
+        }
+    }
+    return NULL;
+}
+
+/* 0: the resource is not usable. */
+static int open_domain(struct ucp_context *context, struct cw_resource *resource)
+{
+    const struct cw_domain_kind *kind = resource->transport->access->domain;
+    struct cw_domain *domain          = shared(context, resource, kind);
+    ucs_status_t status;
+
+    if (domain == NULL && context->num_domains == CW_DOMAIN_MAX) {
+        cw_info("%s/%s carries packets only: a context reaches remote memory by %u devices at most",
+                resource->transport->name, resource->device.name, CW_DOMAIN_MAX);
+        return 1;
+    }
+    if (domain == NULL) {
+        status = kind->open(context->config, resource->device.name, &domain);
+        if (status != UCS_OK) {
+            cw_warn("%s/%s is left out, as its memory domain cannot be opened: %s", resource->transport->name,
+                    resource->device.name, ucs_status_string(status));
+            return 0;
+        }
+        domain->number                           = (uint8_t)(context->num_domains + 1);
+        context->domains[context->num_domains++] = domain;
+    }
+    resource->domain = domain;
+    return 1;
+}
+
+void cw_domains_open(struct ucp_context *context)
+{
+    unsigned i, kept = 0;
+
+    for (i = 0; i < context->num_resources; i++) {
+        context->resources[kept] = context->resources[i];
+        kept += (unsigned)(context->resources[kept].transport->access == NULL ||
+                           open_domain(context, &context->resources[kept]));
+    }
+    context->num_resources = kept;
+}
+
+void cw_domains_close(struct ucp_context *context)
+{
+    while (context->num_domains > 0) {
+        context->num_domains--;
+        context->domains[context->num_domains]->kind->close(context->domains[context->num_domains]);
+    }
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory domains of a context's devices (mem/domain.h): one for each device of a transport that has access. They
+ * are opened with the context and end with it.
+ */
+#ifndef CW_CORE_DOMAIN_H
+#define CW_CORE_DOMAIN_H
+
+#include "core/context.h"
+
+/* Opens those of all resources; a resource whose domain cannot be opened is taken out. */
+void cw_domains_open(struct ucp_context *context);
+/* All that was registered is given back. */
+void cw_domains_close(struct ucp_context *context);
+
+#endif
