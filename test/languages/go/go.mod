@@ -1,0 +1,3 @@
+module causeway.example/bindings
+
+go 1.19
