@@ -14,6 +14,10 @@ static const struct {
     {"sm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"shm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"mm", {"posix", "sysv", "xpmem", NULL}},
+    {"efa", {"ofi", NULL}},
+    {"cxi", {"ofi", NULL}},
+    {"opx", {"ofi", NULL}},
+    {"psm3", {"ofi", NULL}},
 };
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
@@ -49,9 +53,11 @@ int cw_plan_tls_selects(const char *entry, const char *transport)
     return stands_for(entry, transport) || (strcmp(transport, "posix") == 0 && stands_for(entry, "sysv"));
 }
 
+/* Without one of its providers ofi still has the others; it looks at the list by itself. */
 int cw_plan_tls_excludes(const char *entry, const char *transport)
 {
-    return stands_for(entry, transport);
+    return (strcmp(transport, "ofi") == 0) ? strcmp(entry + (entry[0] == '\\'), transport) == 0 :
+           stands_for(entry, transport);
 }
 
 int cw_plan_tls_covered(const char *entry, const char *transport)
@@ -64,5 +70,8 @@ int cw_plan_tls_covered(const char *entry, const char *transport)
 
 const char *cw_plan_tls_aliases(const char *transport)
 {
+    if (strcmp(transport, "ofi") == 0) {
+        return "ofi, efa, cxi, opx, psm3";
+    }
     return (strcmp(transport, "posix") == 0) ? "mm, posix, shm, sm" : transport;
 }

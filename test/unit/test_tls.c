@@ -73,6 +73,16 @@ static const struct {
     {"posix", "cma", 0, 0, 0},
     {"sysv", "cma", 0, 0, 0},
     {"tcp", "cma", 0, 0, 0},
+
+    /* providers of libfabric select it; without one of them the others stay */
+    {"ofi", "ofi", 1, 1, 0},
+    {"efa", "ofi", 1, 0, 0},
+    {"cxi", "ofi", 1, 0, 0},
+    {"opx", "ofi", 1, 0, 0},
+    {"psm3", "ofi", 1, 0, 0},
+    {"\\efa", "ofi", 0, 0, 0},
+    {"tcp", "ofi", 0, 0, 0},
+    {"efa", "tcp", 0, 0, 0},
     {"\\sm", "cma", 0, 0, 0},
 
     /* a backslash makes a name literal (VAR-1) */

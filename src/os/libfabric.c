@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/libfabric.h by dlopen(3).
+ */
+#include "os/libfabric.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <stddef.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+#define FILE_NAME "libfabric.so.1"
+
+/* All of them: transport/ofi/ofi_mr.c does what each asks for. */
+#define MR_MODES (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | \
+                  FI_MR_ENDPOINT | FI_MR_HMEM)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cw_libfabric library;
+static int tried;           /* 1: in vain, 2: it is open */
+static struct fi_info *offers;
+static pid_t offered_to;    /* a child asks again: some answers name the process */
+
+static int find(void *handle)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } symbols[] = {
+        {"fi_getinfo", offsetof(struct cw_libfabric, getinfo)},
+        {"fi_freeinfo", offsetof(struct cw_libfabric, freeinfo)},
+        {"fi_dupinfo", offsetof(struct cw_libfabric, dupinfo)},
+        {"fi_fabric", offsetof(struct cw_libfabric, fabric)},
+        {"fi_version", offsetof(struct cw_libfabric, version)},
+        {"fi_strerror", offsetof(struct cw_libfabric, strerror)},
+    };
+    void *address;
+    const uint32_t built = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION);
+    size_t i;
+
+    for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        address = dlsym(handle, symbols[i].name);
+        if (address == NULL) {
+            cw_diag("%s has no %s: it is not used", FILE_NAME, symbols[i].name);
+            return 0;
+        }
+        memcpy((char *)&library + symbols[i].offset, &address, sizeof(address));
+    }
+    library.api = library.version();
+    library.api = (library.api < built) ? library.api : built;
+    return FI_VERSION_GE(library.api, FI_VERSION(1, 9));
+}
+
+static void open_library(void)
+{
+    void *handle = dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+
+    tried = 1;
+    if (handle == NULL) {
+        cw_debug("%s cannot be opened: %s", FILE_NAME, dlerror());
+    } else if (find(handle)) {
+        tried = 2;
+    } else {
+        dlclose(handle);
+    }
+}
+
+static const struct cw_libfabric *get(const char **why)
+{
+    if (tried == 0) {
+        open_library();
+    }
+    *why = "libfabric.so.1 cannot be opened, or is older than 1.9; install libfabric1";
+    return (tried == 2) ? &library : NULL;
+}
+
+const struct cw_libfabric *cw_libfabric(const char **why)
+{
+    const struct cw_libfabric *result;
+
+    pthread_mutex_lock(&lock);
+    result = get(why);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* The capabilities are left open, so that each offer names all that its provider can. */
+static void ask(const struct cw_libfabric *fi)
+{
+    struct fi_info *hints = fi->dupinfo(NULL);
+    int error;
+
+    if (hints == NULL) {
+        return;
+    }
+    hints->mode                        = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type               = FI_EP_RDM;
+    hints->domain_attr->mr_mode        = MR_MODES;
+    hints->domain_attr->resource_mgmt  = FI_RM_ENABLED;
+    hints->domain_attr->threading      = FI_THREAD_DOMAIN;
+    error = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
+    if (error != 0) {
+        cw_debug("libfabric finds no provider: %s", fi->strerror(-error));
+        offers = NULL;
+    }
+    offered_to = getpid();
+    fi->freeinfo(hints);
+}
+
+const struct fi_info *cw_libfabric_offers(const char **why)
+{
+    const struct cw_libfabric *fi;
+    const struct fi_info *result = NULL;
+
+    pthread_mutex_lock(&lock);
+    fi = get(why);
+    if (fi != NULL) {
+        if (offered_to != getpid()) {
+            ask(fi);
+        }
+        *why   = "no provider of libfabric offers reliable datagrams here";
+        result = offers;
+    }
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int cw_libfabric_sees_fabric(void)
+{
+    static const char *const names[] = {"/sys/class/cxi", "/sys/bus/pci/drivers/efa", "/sys/class/hfi1"};
+    size_t i;
+
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (access(names[i], F_OK) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The transport over libfabric, inside. One interface has one domain, address vector, completion queue and endpoint of
+ * type FI_EP_RDM; its connections are numbers within it.
+ *
+ *   ofi_device.c   which providers and domains there are, and which of them are used
+ *   ofi_open.c     opening and closing the objects of libfabric; ofi_mr.c: registering the transport's own memory
+ *   ofi_iface.c    the head of the transport: address, progress, sleep
+ *   ofi_cq.c       completions, and what a provider says that cannot be
+ *   ofi_slot.c     memory of packets that leave or arrive
+ *   ofi_peer.c     routes (entries of the address vector) and lives of peers
+ *   ofi_conn.c     dial, accept, end; ofi_packet.c: what arrives; ofi_send.c: what leaves
+ */
+#ifndef CW_TRANSPORT_OFI_OFI_H
+#define CW_TRANSPORT_OFI_OFI_H
+
+#include <rdma/fabric.h>
+#include <rdma/fi_cm.h>
+#include <rdma/fi_domain.h>
+#include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
+
+#include "base/compiler.h"
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "base/list.h"
+#include "os/libfabric.h"
+#include "os/memory.h"
+#include "os/poll.h"
+#include "transport/ofi/ofi_transport.h"
+#include "transport/ofi/ofi_wire.h"
+
+#define CW_OFI_WIRE_ID    6u
+#define CW_OFI_MAX_SHORT  (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
+#define CW_OFI_SMALL      1024u         /* bytes of a small packet, header included; controls are small */
+#define CW_OFI_LARGE      (64u << 10)   /* of a large one, as far as the provider sends that much */
+#define CW_OFI_WINDOW     32u           /* packets of a connection that are under way */
+#define CW_OFI_KEPT       4096u         /* packets of a connection that may have come before their turn */
+
+struct ofi_conn;
+struct ofi_iface;
+struct ofi_peer;
+
+/* What becomes of the memory of one packet. */
+enum ofi_slot_state { OFI_FREE, OFI_WAITING, OFI_FLYING };
+
+/* A packet that leaves, or room for one that arrives. */
+struct ofi_slot {
+    struct fi_context2 context;     /* the provider's while it is under way; its address names the slot there */
+    struct cw_list link;            /* free, of its connection, of the interface's orphans, or not posted yet */
+    struct cw_list waiting;         /* iface->waiting, while the provider does not take it */
+    struct ofi_block *block;
+    struct ofi_conn *conn;          /* whose packet it is; NULL: of nobody any more, or one that arrives */
+    struct ofi_peer *peer;          /* held, while it is under way */
+    char *bytes;
+    uint32_t length;
+    uint32_t number;                /* its place among the packets of the connection */
+    enum ofi_slot_state state;
+};
+
+enum ofi_block_kind { OFI_BLOCK_SMALL, OFI_BLOCK_LARGE, OFI_BLOCK_RECEIVE };
+
+/* Slots whose memory is one piece, registered together. */
+struct ofi_block {
+    struct ofi_block *next;
+    enum ofi_block_kind kind;
+    unsigned count;
+    size_t room;                    /* of each slot */
+    struct cw_memory memory;
+    struct fid_mr *mr;              /* NULL: the provider does not ask for it */
+    void *desc;
+    struct ofi_slot slots[];
+};
+
+/* An entry of the address vector. */
+struct ofi_route {
+    struct cw_hash_link link;       /* iface->routes */
+    fi_addr_t address;
+    unsigned references;
+    size_t length;
+    uint8_t bytes[CW_OFI_MAX_ADDRESS];
+};
+
+/* One life of a process at a route: what restarts there is another one. */
+struct ofi_peer {
+    struct cw_hash_link link;       /* iface->peers */
+    struct ofi_iface *iface;
+    struct ofi_route *route;
+    unsigned references;            /* of connections and of slots */
+    int dead;
+    struct cw_poll_item process;    /* tells its death, on this machine; fd -1: it cannot */
+    struct cw_ofi_entry entry;
+};
+
+enum ofi_state { OFI_DIALLING, OFI_OPEN, OFI_ENDING, OFI_BROKEN };
+
+/* A packet that came before its turn. */
+struct ofi_kept {
+    struct cw_list link;            /* in order */
+    uint32_t number;
+    uint32_t length;
+    uint8_t id;
+    char data[];
+};
+
+struct ofi_flush {
+    struct cw_list link;
+    struct cw_completion *completion;
+    uint32_t number;                /* those before it are waited for */
+};
+
+struct ofi_conn {
+    struct cw_conn super;
+    struct cw_list link;            /* iface->conns */
+    struct cw_list blocked;         /* iface->blocked, when a send was answered by CW_AGAIN */
+    struct cw_list ending;          /* iface->ending */
+    struct cw_list slots;           /* under way, in order */
+    struct cw_list kept;
+    struct cw_list flushes;
+    struct ofi_peer *peer;
+    struct ofi_slot *last;          /* for BYE or LEAVE, so that an end needs no memory */
+    struct cw_alarm deadline;       /* of a dial, then of silence */
+    uint64_t number;                /* ours */
+    uint64_t peer_number;
+    uint32_t token;
+    uint32_t peer_token;
+    uint32_t next_out;              /* number of the next packet */
+    uint32_t next_in;
+    unsigned flying;                /* length of `slots` */
+    unsigned stuck;                 /* of these, such as the provider did not take yet */
+    unsigned silent;                /* looks without a sign of life */
+    ucs_status_t status;            /* of ENDING and BROKEN */
+    enum ofi_state state;
+    uint8_t is_acceptor;
+    uint8_t said_bye;               /* the peer knows nothing of this connection any more */
+    uint8_t abandoned;
+    uint8_t watched;
+    uint8_t heard;                  /* since the last look */
+    uint8_t held;                   /* the provider did not take its oldest packet just now */
+    uint8_t is_dialling;            /* `opened` was not told yet */
+    struct ofi_slot *ping;          /* under way */
+};
+
+struct ofi_iface {
+    struct cw_iface super;
+    const struct cw_libfabric *fi;
+    struct fi_info *info;
+    struct fid_fabric *fabric;
+    struct fid_domain *domain;
+    struct fid_av *av;
+    struct fid_cq *cq;
+    struct fid_ep *ep;
+    struct cw_poller *poller;
+    struct cw_poll_item item;       /* the completion queue; fd -1: it has none */
+    struct cw_alarm look;           /* instead */
+    const struct cw_config *config;
+    struct cw_idmap numbers;
+    struct cw_hash routes;
+    struct cw_hash peers;
+    struct cw_list conns;
+    struct cw_list blocked;
+    struct cw_list ending;
+    struct cw_list waiting;         /* slots that the provider did not take, in order */
+    struct cw_list orphans;         /* under way, of connections that were closed */
+    struct cw_list unposted;        /* slots of receives */
+    struct cw_list free_slots[2];   /* by enum ofi_block_kind */
+    struct ofi_block *blocks;
+    struct ofi_block *last_hit;     /* the block of the last completion */
+    size_t max_packet;
+    size_t inject;
+    unsigned flying;                /* packets of ours that are not completed */
+    unsigned num_blocks;
+    unsigned idle_rounds;           /* looks in vain since something came */
+    unsigned strange;               /* errors of receives since the last good one */
+    uint64_t next_key;              /* of registrations, where the provider does not choose */
+    uint8_t wakeup;
+    uint8_t broken;                 /* the provider cannot be believed any more */
+    uint8_t closing;
+    size_t entry_length;
+    struct {
+        struct cw_ofi_entry head;
+        uint8_t bytes[CW_OFI_MAX_ADDRESS];
+    } entry;                        /* ours */
+};
+
+static inline struct ofi_iface *cw_ofi_iface_of(const struct cw_conn *conn)
+{
+    return cw_container_of(conn->iface, struct ofi_iface, super);
+}
+
+static inline struct ofi_conn *cw_ofi_conn_of(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct ofi_conn, super);
+}
+
+/* ---- ofi_device.c ---- */
+unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
+/* What libfabric offers for a device of that name; NULL: nothing. */
+const struct fi_info *cw_ofi_offer(const char *device, const char **why);
+int cw_ofi_is_local(const struct fi_info *info);
+uint32_t cw_ofi_provider_sum(const struct fi_info *info);
+
+/* ---- ofi_open.c, ofi_mr.c ---- */
+ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface **iface_p);
+void cw_ofi_close(struct cw_iface *super);
+/* Registers memory of the transport's own for packets, if the provider asks for that. */
+ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t length, struct fid_mr **mr, void **desc);
+
+/* ---- ofi_cq.c ---- */
+/* Reads completions, so many at most; returns how many there were. */
+unsigned cw_ofi_poll(struct ofi_iface *iface);
+/* The provider did what cannot be: all connections end. */
+void cw_ofi_break(struct ofi_iface *iface, const char *what);
+
+/* ---- ofi_slot.c ---- */
+/* NULL: no memory. */
+struct ofi_slot *cw_ofi_slot_new(struct ofi_iface *iface, enum ofi_block_kind kind);
+void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot);
+/* The slot of that name; NULL: there is none that is under way. */
+struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context);
+ucs_status_t cw_ofi_receives_new(struct ofi_iface *iface);
+/* Gives the provider room for another packet. */
+void cw_ofi_post_receive(struct ofi_iface *iface, struct ofi_slot *slot);
+void cw_ofi_post_receives_again(struct ofi_iface *iface);
+void cw_ofi_slots_cleanup(struct ofi_iface *iface);
+
+/* ---- ofi_peer.c ---- */
+/* Whether these bytes are an entry that this interface may hand to its provider. */
+int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length, const char **why);
+/* Of an entry that was checked. Held for the caller, unless *peer_p is NULL: UCS_ERR_UNREACHABLE may come with a peer
+ * that is known for dead. */
+ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *entry, size_t length, struct ofi_peer **peer_p);
+void cw_ofi_peer_hold(struct ofi_peer *peer);
+void cw_ofi_peer_drop(struct ofi_peer *peer);
+
+/* ---- ofi_conn.c ---- */
+ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p);
+void cw_ofi_close_conn(struct cw_conn *super);
+void cw_ofi_watch(struct cw_conn *super);
+void cw_ofi_abandon(struct cw_conn *super);
+struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer, void *user);
+void cw_ofi_conn_free(struct ofi_conn *conn);
+/* It is over, for this reason (NULL: none is known): told from progress, when all that arrived was handed up. */
+void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
+/* Tells the ends that are due. Returns how many. */
+unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
+/* Tells the end of this one, from progress. */
+void cw_ofi_tell_end(struct ofi_conn *conn);
+/* The reply of a dial came. */
+void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
+void cw_ofi_peer_died(struct ofi_peer *peer);
+
+/* ---- ofi_packet.c ---- */
+void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length);
+
+/* ---- ofi_send.c ---- */
+ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length);
+ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
+ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion);
+int cw_ofi_owes(const struct cw_iface *super);
+struct cw_ofi_told {
+    enum cw_ofi_kind kind;
+    uint64_t to;
+    uint32_t token;
+    uint32_t number;            /* of the packet, of those in order */
+    int with_entry;
+    const void *bytes;
+    size_t length;
+};
+/* A control packet, to the connection of `to` and `token`. `conn`: ours that it tells of; NULL: none. Takes `slot`, or
+ * one of its own if that is NULL; NULL: no memory. */
+struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
+                             const struct cw_ofi_told *told, struct ofi_slot *slot);
+/* A packet of ours is complete, or failed with that text. Returns its connection, if that is still there. */
+struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
+/* Offers again what the provider did not take; returns how many it took. */
+unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
+unsigned cw_ofi_give_room(struct ofi_iface *iface);
+/* Those that wait for nothing any more; inside of progress. */
+void cw_ofi_end_flushes(struct ofi_conn *conn);
+void cw_ofi_cancel_flushes(struct ofi_conn *conn);
+
+#endif

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of connections. A connection is a number and a random token at either end, which every packet names; so what
+ * a former process at an address sent, or sends, meets nobody.
+ *
+ * A dial is a HELLO, which the acceptor answers by REPLY or REFUSED. The last packet of a connection is BYE; a dial
+ * that is given up says LEAVE. Providers tell little of peers that are gone, so the end of a process is learnt from the
+ * system where it runs on this machine, and from packets that fail. A watched connection sends a PING now and then: its
+ * completion is a sign of life of the peer's device, whatever the peer's program does, and a process that does not know
+ * the connection answers GONE.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/string.h"
+#include "config/config.h"
+#include "os/clock.h"
+#include "os/process.h"
+#include "os/random.h"
+
+#define LOOKS_PER_INTERVAL 4u
+#define DRAINED            64u      /* looks in vain after which nothing is expected of who is gone */
+
+static unsigned deadline_over(struct cw_alarm *alarm);
+
+struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer, void *user)
+{
+    struct ofi_conn *conn = calloc(1, sizeof(*conn));
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->super    = (struct cw_conn){.iface = &iface->super, .user = user};
+    conn->peer     = peer;
+    conn->token    = (uint32_t)cw_random_u64();
+    conn->deadline = (struct cw_alarm){.fire = deadline_over};
+    cw_list_init(&conn->blocked);
+    cw_list_init(&conn->ending);
+    cw_list_init(&conn->slots);
+    cw_list_init(&conn->kept);
+    cw_list_init(&conn->flushes);
+    conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
+    if (conn->last == NULL || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
+        if (conn->last != NULL) {
+            cw_ofi_slot_free(iface, conn->last);
+        }
+        free(conn);
+        return NULL;
+    }
+    cw_ofi_peer_hold(peer);
+    cw_list_add_tail(&iface->conns, &conn->link);
+    return conn;
+}
+
+void cw_ofi_conn_free(struct ofi_conn *conn)
+{
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
+    struct cw_list *link;
+
+    cw_poller_alarm_cancel(iface->poller, &conn->deadline);
+    while ((link = cw_list_pop_head(&conn->slots)) != NULL) {
+        cw_container_of(link, struct ofi_slot, link)->conn = NULL;
+        cw_list_add_tail(&iface->orphans, link);
+    }
+    while ((link = cw_list_pop_head(&conn->kept)) != NULL) {
+        free(cw_container_of(link, struct ofi_kept, link));
+    }
+    if (conn->last != NULL) {
+        cw_ofi_slot_free(iface, conn->last);
+    }
+    cw_list_remove(&conn->blocked);
+    cw_list_remove(&conn->ending);
+    cw_list_remove(&conn->link);
+    cw_idmap_remove(&iface->numbers, conn->number);
+    cw_ofi_peer_drop(conn->peer);
+    free(conn->super.end);
+    free(conn);
+}
+
+/* Times of settings; CW_TIME_INF has no end. */
+static void set_deadline(struct ofi_conn *conn, uint64_t after_ns)
+{
+    if (after_ns != CW_TIME_INF) {
+        cw_poller_alarm_set(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline, cw_clock_ns() + after_ns);
+    }
+}
+
+ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                         size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .bytes = hello, .length = hello_length};
+    struct ofi_peer *peer;
+    struct ofi_conn *conn = NULL;
+    ucs_status_t status;
+    const char *why;
+
+    if (iface->broken || hello_length > CW_HELLO_MAX || !cw_ofi_entry_check(iface, address, address_length, &why)) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    status = cw_ofi_peer_get(iface, address, address_length, &peer);
+    if (status == UCS_OK) {
+        conn   = cw_ofi_conn_new(iface, peer, user);
+        status = (conn != NULL) ? UCS_OK : UCS_ERR_NO_MEMORY;
+    }
+    if (status == UCS_OK && cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
+        cw_ofi_conn_free(conn);
+        status = UCS_ERR_NO_MEMORY;
+    }
+    cw_ofi_peer_drop(peer);
+    if (status == UCS_OK) {
+        conn->is_dialling = 1;
+        *conn_p           = &conn->super;
+        set_deadline(conn, iface->config->connect_timeout_ns);
+    }
+    return status;
+}
+
+/* The last word; the peer need not answer it. */
+static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
+{
+    struct cw_ofi_told told = {.kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token,
+                               .number = conn->next_out};
+
+    if (conn->is_dialling) {
+        told = (struct cw_ofi_told){.kind = CW_OFI_LEAVE};
+    }
+    if (!iface->broken && !conn->said_bye && !conn->peer->dead) {
+        (void)cw_ofi_tell(iface, conn->peer, conn, &told, conn->last);
+        conn->last = NULL;
+    }
+}
+
+void cw_ofi_close_conn(struct cw_conn *super)
+{
+    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_iface *iface = cw_ofi_iface_of(super);
+
+    say_bye(iface, conn);
+    cw_ofi_cancel_flushes(conn);
+    cw_ofi_conn_free(conn);
+}
+
+/* All packets are copies: what the program takes away is not looked at any more, but no packet may be handed up. */
+void cw_ofi_abandon(struct cw_conn *super)
+{
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
+
+    say_bye(cw_ofi_iface_of(super), conn);
+    conn->said_bye    = 1;
+    conn->abandoned   = 1;
+    conn->is_dialling = 0;
+    conn->state       = OFI_BROKEN;
+    conn->status      = UCS_ERR_CANCELED;
+    cw_list_remove(&conn->ending);
+    cw_poller_alarm_cancel(cw_ofi_iface_of(super)->poller, &conn->deadline);
+}
+
+static uint64_t look_ns(const struct ofi_conn *conn)
+{
+    const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
+
+    return (interval_ns == CW_TIME_INF) ? CW_TIME_INF : interval_ns / LOOKS_PER_INTERVAL + 1;
+}
+
+void cw_ofi_watch(struct cw_conn *super)
+{
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
+
+    if (!conn->watched) {
+        conn->watched = 1;
+        if (conn->state == OFI_OPEN) {
+            set_deadline(conn, look_ns(conn));
+        }
+    }
+}
+
+/* A ping that did not even arrive at the peer's device in all the looks of an interval means that nothing does. */
+static void look_at(struct ofi_conn *conn)
+{
+    struct ofi_iface *iface       = cw_ofi_iface_of(&conn->super);
+    const struct cw_ofi_told told = {.kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token,
+                                     .with_entry = 1};
+
+    conn->silent = (conn->heard || conn->ping == NULL) ? 0 : conn->silent + 1;
+    if (conn->silent >= LOOKS_PER_INTERVAL) {
+        cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
+        return;
+    }
+    if (!conn->heard && conn->ping == NULL) {
+        conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
+    }
+    conn->heard = 0;
+    set_deadline(conn, look_ns(conn));
+}
+
+static unsigned deadline_over(struct cw_alarm *alarm)
+{
+    struct ofi_conn *conn = cw_container_of(alarm, struct ofi_conn, deadline);
+
+    if (conn->state == OFI_DIALLING) {
+        cw_ofi_end(conn, UCS_ERR_UNREACHABLE, "it does not answer");
+    } else if (conn->state == OFI_OPEN) {
+        look_at(conn);
+    }
+    return 1;
+}
+
+void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
+{
+    cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
+    conn->state       = OFI_OPEN;
+    conn->is_dialling = 0;
+    if (conn->watched) {
+        set_deadline(conn, look_ns(conn));
+    }
+    conn->super.iface->upcalls->opened(&conn->super, UCS_OK, reply, length);
+}
+
+void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
+{
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
+    struct cw_text text     = {0};
+
+    if (conn->state == OFI_ENDING || conn->state == OFI_BROKEN) {
+        return;
+    }
+    cw_text_addf(&text, "connection over %s with process %u: %s", iface->info->fabric_attr->prov_name,
+                 conn->peer->entry.process, why);
+    conn->super.end = text.data;
+    conn->status    = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
+    conn->state     = OFI_ENDING;
+    iface->idle_rounds = 0;
+    cw_poller_alarm_cancel(iface->poller, &conn->deadline);
+    cw_list_add_tail(&iface->ending, &conn->ending);
+    cw_poller_stir(iface->poller);
+}
+
+void cw_ofi_tell_end(struct ofi_conn *conn)
+{
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+    const int was_dialling           = conn->is_dialling;
+
+    cw_list_remove(&conn->ending);
+    cw_list_remove(&conn->blocked);
+    conn->state = OFI_BROKEN;
+    if (was_dialling) {
+        conn->is_dialling = 0;
+        conn->said_bye    = 1;
+        upcalls->opened(&conn->super, conn->status, NULL, 0);
+    } else {
+        upcalls->closed(&conn->super, conn->status);
+    }
+}
+
+unsigned cw_ofi_tell_ends(struct ofi_iface *iface)
+{
+    unsigned count = 0;
+
+    while (!cw_list_empty(&iface->ending) && (iface->broken || iface->idle_rounds >= DRAINED)) {
+        cw_ofi_tell_end(cw_list_head(&iface->ending, struct ofi_conn, ending));
+        count++;
+    }
+    return count;
+}
+
+void cw_ofi_peer_died(struct ofi_peer *peer)
+{
+    struct ofi_conn *conn;
+
+    peer->dead = 1;
+    if (peer->process.fd >= 0) {
+        cw_poller_remove(peer->iface->poller, &peer->process);
+        cw_process_unwatch(peer->process.fd);
+        peer->process.fd = -1;
+    }
+    cw_list_for_each(conn, &peer->iface->conns, struct ofi_conn, link) {
+        if (conn->peer == peer) {
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the process ended");
+        }
+    }
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Completions. What the provider says is checked: a completion names a slot that is under way, and no packet is longer
+ * than its room. A provider that says anything else is not used any more; the process goes on.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+
+#define AT_ONCE     16u
+#define MAX_STRANGE 1000u
+
+static struct cw_log_limit limit;
+
+void cw_ofi_break(struct ofi_iface *iface, const char *what)
+{
+    struct ofi_conn *conn;
+
+    if (!iface->broken) {
+        cw_error("%s:%s over libfabric is not used any more: %s", iface->info->fabric_attr->prov_name,
+                 iface->info->domain_attr->name, what);
+    }
+    iface->broken = 1;
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link) {
+        cw_ofi_end(conn, UCS_ERR_IO_ERROR, what);
+    }
+}
+
+static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entry)
+{
+    struct ofi_slot *slot = cw_ofi_slot_find(iface, entry->op_context);
+    struct ofi_conn *conn;
+
+    if (slot == NULL) {
+        cw_ofi_break(iface, "the provider completes something that was not under way");
+    } else if (slot->block->kind != OFI_BLOCK_RECEIVE) {
+        conn = cw_ofi_sent(iface, slot, 0, NULL);
+        if (conn != NULL && cw_unlikely(!cw_list_empty(&conn->flushes))) {
+            cw_ofi_end_flushes(conn);
+        }
+    } else if (entry->len > slot->block->room) {
+        cw_ofi_break(iface, "the provider tells of a packet that is longer than the room for it");
+    } else {
+        slot->state    = OFI_WAITING;
+        iface->strange = 0;
+        cw_ofi_arrived(iface, slot->bytes, entry->len);
+        cw_ofi_post_receive(iface, slot);
+    }
+}
+
+/* A receive that failed says nothing about a connection. */
+static void receive_failed(struct ofi_iface *iface, struct ofi_slot *slot, const char *text)
+{
+    slot->state = OFI_WAITING;
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "a receive of %s fails: %s", iface->info->fabric_attr->prov_name, text);
+    if (++iface->strange > MAX_STRANGE) {
+        cw_ofi_break(iface, "all receives fail");
+        return;
+    }
+    cw_ofi_post_receive(iface, slot);
+}
+
+static int take_error(struct ofi_iface *iface)
+{
+    struct fi_cq_err_entry entry = {0};
+    struct ofi_slot *slot;
+    char text[128] = "";
+    const char *said;
+
+    if (fi_cq_readerr(iface->cq, &entry, 0) <= 0) {
+        return 0;
+    }
+    said = fi_cq_strerror(iface->cq, entry.prov_errno, entry.err_data, text, sizeof(text));
+    snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(entry.err), (said != NULL) ? said : "no reason given");
+    slot = cw_ofi_slot_find(iface, entry.op_context);
+    if (slot == NULL) {
+        /* Some report failures of their own making, which name nothing of ours. */
+        cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s tells of an error that belongs to no packet: %s",
+                           iface->info->fabric_attr->prov_name, text);
+        if (++iface->strange > MAX_STRANGE) {
+            cw_ofi_break(iface, "errors without end that belong to no packet");
+        }
+    } else if (slot->block->kind == OFI_BLOCK_RECEIVE) {
+        receive_failed(iface, slot, text);
+    } else {
+        (void)cw_ofi_sent(iface, slot, entry.err, text);
+    }
+    return 1;
+}
+
+unsigned cw_ofi_poll(struct ofi_iface *iface)
+{
+    struct fi_cq_msg_entry entries[AT_ONCE];
+    ssize_t count, i;
+
+    if (iface->broken) {
+        return 0;
+    }
+    count = fi_cq_read(iface->cq, entries, AT_ONCE);
+    if (count == -FI_EAGAIN) {
+        return 0;
+    }
+    if (count == -FI_EAVAIL) {
+        return (unsigned)take_error(iface);
+    }
+    if (count < 0 || count > (ssize_t)AT_ONCE) {
+        cw_ofi_break(iface, (count < 0) ? iface->fi->strerror((int)-count) : "more completions than were asked for");
+        return 0;
+    }
+    for (i = 0; i < count && !iface->broken; i++) {
+        complete(iface, &entries[i]);
+    }
+    return (unsigned)count;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The head of the transport ofi: address, progress, sleep, and the tables.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "os/clock.h"
+
+#define LOOK_NS 1000000u    /* a sleeper looks so often at a provider that wakes nobody */
+
+static size_t ofi_address(struct cw_iface *super, void *buffer, size_t max)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+
+    if (max < iface->entry_length) {
+        return 0;
+    }
+    cw_bytes_copy_any(buffer, &iface->entry, iface->entry_length);
+    return iface->entry_length;
+}
+
+static int ofi_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+
+    *why = "its provider failed";
+    return !iface->broken && cw_ofi_entry_check(iface, address, length, why);
+}
+
+/* What is seldom there. */
+static CW_APART unsigned tidy(struct ofi_iface *iface)
+{
+    unsigned count = 0;
+
+    if (!cw_list_empty(&iface->unposted)) {
+        cw_ofi_post_receives_again(iface);
+    }
+    if (!cw_list_empty(&iface->waiting)) {
+        count += cw_ofi_send_waiting(iface);
+    }
+    if (!cw_list_empty(&iface->blocked)) {
+        count += cw_ofi_give_room(iface);
+    }
+    if (!cw_list_empty(&iface->ending)) {
+        count += cw_ofi_tell_ends(iface);
+    }
+    return count;
+}
+
+static int has_work(const struct ofi_iface *iface)
+{
+    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
+           !cw_list_empty(&iface->ending);
+}
+
+static unsigned ofi_progress(struct cw_iface *super)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+    unsigned count          = cw_ofi_poll(iface);
+
+    iface->idle_rounds = (count > 0) ? 0 : iface->idle_rounds + 1;
+    return cw_unlikely(has_work(iface)) ? count + tidy(iface) : count;
+}
+
+/* A connection that waits for room is woken by the completion of what it has under way. */
+static int must_look(const struct ofi_iface *iface)
+{
+    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->ending) ||
+           (!cw_list_empty(&iface->blocked) && iface->flying == 0);
+}
+
+static ucs_status_t ofi_arm(struct cw_iface *super)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+    struct fid *fid         = &iface->cq->fid;
+
+    if (must_look(iface)) {
+        return UCS_ERR_BUSY;
+    }
+    if (iface->broken) {
+        return UCS_OK;
+    }
+    if (iface->item.fd >= 0) {
+        return (fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
+    }
+    cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
+    return UCS_OK;
+}
+
+static const struct cw_transport_connect ofi_connect = {
+    .dial       = cw_ofi_dial,
+    .close_conn = cw_ofi_close_conn,
+    .watch      = cw_ofi_watch,
+    .abandon    = cw_ofi_abandon,
+};
+
+static const struct cw_transport_packets ofi_packets = {
+    .send_short = cw_ofi_send_short,
+    .send_bcopy = cw_ofi_send_bcopy,
+    .flush      = cw_ofi_flush,
+    .owes       = cw_ofi_owes,
+};
+
+const struct cw_transport cw_ofi_transport = {
+    .name          = "ofi",
+    .wire_id       = CW_OFI_WIRE_ID,
+    .device_class  = CW_DEVICE_NET,
+    .connect       = &ofi_connect,
+    .packets       = &ofi_packets,
+    .query_devices = cw_ofi_query_devices,
+    .open          = cw_ofi_open,
+    .close         = cw_ofi_close,
+    .address       = ofi_address,
+    .reachable     = ofi_reachable,
+    .progress      = ofi_progress,
+    .arm           = ofi_arm,
+};

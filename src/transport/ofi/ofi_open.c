@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening an interface: one of each object of libfabric. The offer of the provider is copied and cut down to what is
+ * used, since providers prepare for all that they are asked for.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "os/clock.h"
+#include "os/host.h"
+#include "os/memory.h"
+#include "os/random.h"
+
+#define CAPABILITIES    (FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM)
+#define MAX_QUEUE       512u
+#define LEAVING_NS      300000000u  /* what is still under way at the end gets so long, */
+#define LEAVING_IDLE_NS 30000000u   /* and so long in which nothing of it moves */
+
+/* Returns 1 on failure. */
+static int fails(struct ofi_iface *iface, const char *what, int error)
+{
+    if (error != 0) {
+        cw_error("%s fails for %s:%s over libfabric: %s; leave it out by UCX_TLS or UCX_NET_DEVICES", what,
+                 iface->info->fabric_attr->prov_name, iface->info->domain_attr->name, iface->fi->strerror(-error));
+    }
+    return error != 0;
+}
+
+static unsigned queue_ready(struct cw_poll_item *item, unsigned events)
+{
+    (void)events;
+    return cw_ofi_poll(cw_container_of(item, struct ofi_iface, item));
+}
+
+static unsigned look(struct cw_alarm *alarm)
+{
+    return cw_ofi_poll(cw_container_of(alarm, struct ofi_iface, look));
+}
+
+/* With a descriptor if the worker sleeps and the provider has one. */
+static int open_queue(struct ofi_iface *iface)
+{
+    struct fi_cq_attr attr = {.size     = iface->info->tx_attr->size + iface->info->rx_attr->size,
+                              .format   = FI_CQ_FORMAT_MSG,
+                              .wait_obj = iface->wakeup ? FI_WAIT_FD : FI_WAIT_NONE};
+    int error              = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+
+    if (error != 0 && iface->wakeup) {
+        attr.wait_obj = FI_WAIT_NONE;
+        error         = fi_cq_open(iface->domain, &attr, &iface->cq, NULL);
+    }
+    if (fails(iface, "a completion queue", error)) {
+        return 0;
+    }
+    if (attr.wait_obj == FI_WAIT_FD && fi_control(&iface->cq->fid, FI_GETWAIT, &iface->item.fd) != 0) {
+        iface->item.fd = -1;
+    }
+    if (iface->item.fd >= 0 && cw_poller_add(iface->poller, &iface->item, CW_POLL_READ) != UCS_OK) {
+        iface->item.fd = -1;
+        return 0;
+    }
+    return 1;
+}
+
+static int open_endpoint(struct ofi_iface *iface)
+{
+    struct fi_av_attr attr = {.type = iface->info->domain_attr->av_type};
+
+    return !fails(iface, "the address vector", fi_av_open(iface->domain, &attr, &iface->av, NULL)) &&
+           open_queue(iface) &&
+           !fails(iface, "the endpoint", fi_endpoint(iface->domain, iface->info, &iface->ep, NULL)) &&
+           !fails(iface, "binding the address vector", fi_ep_bind(iface->ep, &iface->av->fid, 0)) &&
+           !fails(iface, "binding the completion queue",
+                  fi_ep_bind(iface->ep, &iface->cq->fid, FI_TRANSMIT | FI_RECV)) &&
+           !fails(iface, "enabling the endpoint", fi_enable(iface->ep));
+}
+
+static int name_ourselves(struct ofi_iface *iface)
+{
+    size_t length = sizeof(iface->entry.bytes);
+
+    if (fails(iface, "asking for the own address", fi_getname(&iface->ep->fid, iface->entry.bytes, &length))) {
+        return 0;
+    }
+    if (length > sizeof(iface->entry.bytes)) {
+        cw_error("the address of %s has %zu bytes, more than %u", iface->info->fabric_attr->prov_name, length,
+                 CW_OFI_MAX_ADDRESS);
+        return 0;
+    }
+    iface->entry.head = (struct cw_ofi_entry){.life     = cw_random_u64(),
+                                              .pidns    = cw_host_pidns_id(),
+                                              .process  = cw_memory_process(),
+                                              .provider = cw_ofi_provider_sum(iface->info),
+                                              .format   = iface->info->addr_format,
+                                              .version  = CW_OFI_VERSION,
+                                              .local    = (uint8_t)cw_ofi_is_local(iface->info),
+                                              .length   = (uint16_t)length,
+                                              .boot     = cw_host_boot_id()};
+    iface->entry_length = sizeof(iface->entry.head) + length;
+    return 1;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
+/* An own copy of the offer. */
+static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
+{
+    iface->info = iface->fi->dupinfo(offer);
+    if (iface->info == NULL) {
+        return 0;
+    }
+    iface->info->caps          &= CAPABILITIES;
+    iface->info->tx_attr->caps &= CAPABILITIES;
+    iface->info->rx_attr->caps &= CAPABILITIES;
+    iface->info->tx_attr->size  = least(iface->info->tx_attr->size, MAX_QUEUE);
+    iface->info->rx_attr->size  = least(iface->info->rx_attr->size, MAX_QUEUE);
+    iface->max_packet           = least(iface->info->ep_attr->max_msg_size, CW_OFI_LARGE);
+    /* what is injected over ofi_rxd completes without a name */
+    iface->inject = (strstr(offer->fabric_attr->prov_name, "ofi_rxd") == NULL) ? offer->tx_attr->inject_size : 0;
+    return 1;
+}
+
+/* The card tells its speed; what has none goes through the system. */
+static void set_limits(struct ofi_iface *iface)
+{
+    const struct fid_nic *nic = iface->info->nic;
+    const int is_card         = nic != NULL && nic->link_attr != NULL && nic->link_attr->speed > 0;
+
+    iface->super.limits = (struct cw_limits){
+        .max_short     = CW_OFI_MAX_SHORT,
+        .max_bcopy     = iface->max_packet - sizeof(struct cw_ofi_header),
+        .latency_ns    = is_card ? 2000 : 40000,
+        .bandwidth_bps = is_card ? (double)nic->link_attr->speed / 8 : 1e9,
+        .overhead_ns   = is_card ? 300 : 5000};
+}
+
+static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
+{
+    iface->super.transport = &cw_ofi_transport;
+    iface->super.upcalls   = params->upcalls;
+    iface->super.owner     = params->owner;
+    iface->config          = params->config;
+    iface->poller          = params->poller;
+    iface->wakeup          = (uint8_t)params->wakeup;
+    iface->item            = (struct cw_poll_item){.fd = -1, .ready = queue_ready};
+    iface->look            = (struct cw_alarm){.fire = look};
+    cw_idmap_init(&iface->numbers);
+    cw_hash_init(&iface->routes, cw_random_u64());
+    cw_hash_init(&iface->peers, cw_random_u64());
+    cw_list_init(&iface->conns);
+    cw_list_init(&iface->blocked);
+    cw_list_init(&iface->ending);
+    cw_list_init(&iface->waiting);
+    cw_list_init(&iface->orphans);
+    cw_list_init(&iface->unposted);
+    cw_list_init(&iface->free_slots[OFI_BLOCK_SMALL]);
+    cw_list_init(&iface->free_slots[OFI_BLOCK_LARGE]);
+}
+
+static void close_fid(struct ofi_iface *iface, struct fid *fid)
+{
+    const int error = (fid != NULL) ? fi_close(fid) : 0;
+
+    if (error != 0) {
+        cw_debug("closing an object of %s fails: %s", iface->info->fabric_attr->prov_name, iface->fi->strerror(-error));
+    }
+}
+
+#define CLOSE(iface, object) close_fid(iface, ((iface)->object != NULL) ? &(iface)->object->fid : NULL)
+
+static void dispose(struct ofi_iface *iface)
+{
+    cw_poller_alarm_cancel(iface->poller, &iface->look);
+    if (iface->item.fd >= 0) {
+        cw_poller_remove(iface->poller, &iface->item);
+    }
+    CLOSE(iface, ep);
+    cw_ofi_slots_cleanup(iface);
+    CLOSE(iface, av);
+    CLOSE(iface, cq);
+    CLOSE(iface, domain);
+    CLOSE(iface, fabric);
+    if (iface->info != NULL) {
+        iface->fi->freeinfo(iface->info);
+    }
+    cw_idmap_cleanup(&iface->numbers);
+    cw_hash_cleanup(&iface->routes);
+    cw_hash_cleanup(&iface->peers);
+    free(iface);
+}
+
+/* What a secret or encryption protects would be open here. */
+static int is_protected(const struct cw_config *config)
+{
+    const int wanted = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
+
+    if (wanted) {
+        cw_error("connections over libfabric can be neither authenticated nor encrypted, which UCX_AUTH_KEY_FILE or "
+                 "UCX_AUTH_TLS demands; leave ofi out of UCX_TLS");
+    }
+    return !wanted;
+}
+
+ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    struct ofi_iface *iface;
+    const struct fi_info *offer;
+    const char *why;
+
+    if (!is_protected(params->config)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    offer = cw_ofi_offer(params->devices[0].name, &why);
+    if (offer == NULL) {
+        cw_error("the device %s cannot be opened: %s", params->devices[0].name, why);
+        return UCS_ERR_NO_DEVICE;
+    }
+    iface = calloc(1, sizeof(*iface));
+    if (iface == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    init(iface, params);
+    iface->fi = cw_libfabric(&why);
+    if (!take_offer(iface, offer)) {
+        dispose(iface);
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (fails(iface, "the fabric", iface->fi->fabric(iface->info->fabric_attr, &iface->fabric, NULL)) ||
+        fails(iface, "the domain", fi_domain(iface->fabric, iface->info, &iface->domain, NULL)) ||
+        !open_endpoint(iface) || !name_ourselves(iface) || cw_ofi_receives_new(iface) != UCS_OK) {
+        dispose(iface);
+        return UCS_ERR_IO_ERROR;
+    }
+    set_limits(iface);
+    *iface_p = &iface->super;
+    return UCS_OK;
+}
+
+/* Packets move only while the provider is asked, so what was taken is brought on its way here, within bounds. */
+static void let_leave(struct ofi_iface *iface)
+{
+    const uint64_t end = cw_clock_ns() + LEAVING_NS;
+    uint64_t moved     = cw_clock_ns(), now;
+    unsigned flying    = iface->flying;
+
+    for (now = moved; !iface->broken && iface->flying > 0 && now < end && now < moved + LEAVING_IDLE_NS;
+         now = cw_clock_ns()) {
+        (void)cw_ofi_send_waiting(iface);
+        (void)cw_ofi_poll(iface);
+        if (iface->flying < flying) {
+            flying = iface->flying;
+            moved  = cw_clock_ns();
+        }
+    }
+}
+
+void cw_ofi_close(struct cw_iface *super)
+{
+    struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
+    struct ofi_slot *slot, *next;
+
+    iface->closing = 1;
+    let_leave(iface);
+    cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link) {
+        cw_list_remove(&slot->link);
+        cw_ofi_peer_drop(slot->peer);
+    }
+    dispose(iface);
+}

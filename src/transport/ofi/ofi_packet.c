@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What arrives. Nothing of it is believed: a packet counts only with the token that we chose for the connection, and
+ * lengths only as far as bytes came. Packets are handed up by their running numbers; providers that keep order never
+ * have one wait here.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+
+static struct cw_log_limit limit;
+
+/* A packet in its parts. */
+struct arrived {
+    struct cw_ofi_header header;
+    struct cw_ofi_control control;
+    const char *data;           /* behind the header */
+    size_t length;
+    const char *entry;          /* of a control packet */
+    const char *core;           /* its bytes for the core */
+};
+
+static void drop(const struct ofi_iface *iface, const char *why)
+{
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "a packet over %s is dropped: %s", iface->info->fabric_attr->prov_name,
+                       why);
+}
+
+static int parse_control(struct arrived *arrived)
+{
+    if (arrived->length < sizeof(arrived->control)) {
+        return 0;
+    }
+    memcpy(&arrived->control, arrived->data, sizeof(arrived->control));
+    arrived->entry = arrived->data + sizeof(arrived->control);
+    arrived->core  = arrived->entry + arrived->control.entry_length;
+    return arrived->control.version == CW_OFI_VERSION && arrived->control.length <= CW_HELLO_MAX &&
+           arrived->length == sizeof(arrived->control) + arrived->control.entry_length + arrived->control.length;
+}
+
+static struct ofi_peer *sender_of(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_peer *peer;
+    const char *why;
+
+    if (!cw_ofi_entry_check(iface, arrived->entry, arrived->control.entry_length, &why)) {
+        drop(iface, why);
+        return NULL;
+    }
+    if (cw_ofi_peer_get(iface, arrived->entry, arrived->control.entry_length, &peer) != UCS_OK) {
+        cw_ofi_peer_drop(peer);
+        return NULL;
+    }
+    return peer;
+}
+
+/* To a sender whose connection is named in its own packet. */
+static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived,
+                   const struct cw_ofi_told *what)
+{
+    struct cw_ofi_told told = *what;
+
+    told.to    = arrived->control.number;
+    told.token = arrived->control.token;
+    (void)cw_ofi_tell(iface, peer, NULL, &told, NULL);
+}
+
+static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_peer *peer = sender_of(iface, arrived);
+    struct ofi_conn *conn = NULL;
+    char reply[CW_HELLO_MAX];
+    size_t length = sizeof(reply);
+    ucs_status_t status;
+
+    if (peer != NULL && !iface->closing) {
+        conn = cw_ofi_conn_new(iface, peer, NULL);
+    }
+    if (conn == NULL) {
+        if (peer != NULL) {
+            answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
+        }
+        cw_ofi_peer_drop(peer);
+        return;
+    }
+    conn->peer_number = arrived->control.number;
+    conn->peer_token  = arrived->control.token;
+    conn->next_out    = 1; /* the reply is the first */
+    conn->is_acceptor = 1;
+    conn->state       = OFI_OPEN;
+    status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
+                                          reply, &length);
+    if (status == UCS_OK) {
+        const struct cw_ofi_told told = {.kind = CW_OFI_REPLY, .to = conn->peer_number, .token = conn->peer_token,
+                                         .bytes = reply, .length = length};
+
+        if (cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
+        }
+    } else {
+        answer(iface, peer, arrived,
+               &(struct cw_ofi_told){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
+        cw_ofi_conn_free(conn);
+    }
+    cw_ofi_peer_drop(peer);
+}
+
+/* Somebody dialled us and gave up. */
+static void take_leave(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link) {
+        if (conn->is_acceptor && conn->state == OFI_OPEN && conn->peer_number == arrived->control.number &&
+            conn->peer_token == arrived->control.token) {
+            conn->said_bye = 1;
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer gave the dial up");
+            cw_ofi_tell_end(conn);
+            return;
+        }
+    }
+}
+
+static void take_refusal(struct ofi_conn *conn, const struct arrived *arrived)
+{
+    if (conn->state != OFI_DIALLING) {
+        return;
+    }
+    conn->state       = OFI_BROKEN;
+    conn->status      = UCS_ERR_REJECTED;
+    conn->said_bye    = 1;
+    conn->is_dialling = 0;
+    cw_poller_alarm_cancel(cw_ofi_iface_of(&conn->super)->poller, &conn->deadline);
+    conn->super.iface->upcalls->opened(&conn->super, UCS_ERR_REJECTED, arrived->core, arrived->control.length);
+}
+
+static void break_rules(struct ofi_conn *conn, const char *why)
+{
+    cw_ofi_end(conn, UCS_ERR_IO_ERROR, why);
+}
+
+/* A control packet in its turn. */
+static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
+{
+    if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
+        conn->peer_number = arrived->control.number;
+        conn->peer_token  = arrived->control.token;
+        cw_ofi_open_now(conn, arrived->core, arrived->control.length);
+    } else if (arrived->control.kind == CW_OFI_BYE && conn->state == OFI_OPEN) {
+        conn->said_bye = 1;
+        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer closed it");
+        cw_ofi_tell_end(conn);
+    } else {
+        break_rules(conn, "a packet came that has no place there");
+    }
+}
+
+/* A packet whose turn it is. */
+static void deliver(struct ofi_conn *conn, uint8_t id, const char *data, size_t length)
+{
+    struct arrived arrived = {.data = data, .length = length};
+
+    conn->next_in = (conn->next_in + 1) % CW_OFI_SEQUENCES;
+    if (id != 0) {
+        if (conn->state == OFI_OPEN || (conn->state == OFI_ENDING && !conn->is_dialling)) {
+            conn->super.iface->upcalls->packet(&conn->super, id, data, length);
+        }
+    } else if (parse_control(&arrived)) {
+        take_ordered(conn, &arrived);
+    }
+}
+
+static void keep(struct ofi_conn *conn, uint32_t number, uint8_t id, const char *data, size_t length)
+{
+    const uint32_t ahead = (number - conn->next_in) % CW_OFI_SEQUENCES;
+    struct cw_list *place;
+    struct ofi_kept *kept;
+
+    if (ahead > CW_OFI_KEPT) {
+        break_rules(conn, (ahead > CW_OFI_SEQUENCES / 2) ? "a packet came twice" : "packets are missing");
+        return;
+    }
+    for (place = conn->kept.prev; place != &conn->kept; place = place->prev) {
+        kept = cw_container_of(place, struct ofi_kept, link);
+        if (kept->number == number) {
+            break_rules(conn, "a packet came twice");
+            return;
+        }
+        if ((kept->number - conn->next_in) % CW_OFI_SEQUENCES < ahead) {
+            break;
+        }
+    }
+    kept = malloc(sizeof(*kept) + length);
+    if (kept == NULL) {
+        break_rules(conn, "no memory for packets that came before their turn");
+        return;
+    }
+    *kept = (struct ofi_kept){.number = number, .length = (uint32_t)length, .id = id};
+    cw_bytes_copy_any(kept->data, data, length);
+    cw_list_add_head(place, &kept->link);
+}
+
+static void deliver_kept(struct ofi_conn *conn)
+{
+    struct ofi_kept *kept;
+
+    while (!cw_list_empty(&conn->kept)) {
+        kept = cw_list_head(&conn->kept, struct ofi_kept, link);
+        if (kept->number != conn->next_in || conn->state == OFI_BROKEN) {
+            return;
+        }
+        cw_list_remove(&kept->link);
+        deliver(conn, kept->id, kept->data, kept->length);
+        free(kept);
+    }
+}
+
+/* A control packet outside of the order. Returns 0 for one that has a place there. */
+static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
+{
+    const struct cw_ofi_told pong = {.kind = CW_OFI_PONG, .to = conn->peer_number, .token = conn->peer_token};
+
+    switch (arrived->control.kind) {
+    case CW_OFI_REFUSED:
+        take_refusal(conn, arrived);
+        return 1;
+    case CW_OFI_GONE:
+        conn->said_bye = 1;
+        cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the peer does not know it any more");
+        return 1;
+    case CW_OFI_PING:
+        if (conn->state == OFI_OPEN) {
+            (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &pong, NULL);
+        }
+        return 1;
+    case CW_OFI_PONG:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* A packet that names no connection of ours. */
+static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
+{
+    struct ofi_peer *peer;
+
+    switch (arrived->control.kind) {
+    case CW_OFI_HELLO:
+        take_hello(iface, arrived);
+        return;
+    case CW_OFI_LEAVE:
+        take_leave(iface, arrived);
+        return;
+    case CW_OFI_PING:
+        peer = sender_of(iface, arrived);
+        if (peer != NULL) {
+            answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_GONE});
+            cw_ofi_peer_drop(peer);
+        }
+        return;
+    default:
+        return; /* of a connection that we closed */
+    }
+}
+
+void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
+{
+    struct arrived arrived;
+    struct ofi_conn *conn;
+    uint32_t number;
+    uint8_t id;
+
+    if (length < sizeof(arrived.header)) {
+        drop(iface, "it is too short");
+        return;
+    }
+    memcpy(&arrived.header, bytes, sizeof(arrived.header));
+    arrived.data   = bytes + sizeof(arrived.header);
+    arrived.length = length - sizeof(arrived.header);
+    id             = (uint8_t)arrived.header.sequence;
+    number         = arrived.header.sequence >> 8;
+    conn           = (arrived.header.to != 0) ? cw_idmap_get(&iface->numbers, arrived.header.to) : NULL;
+    conn           = (conn != NULL && conn->token == arrived.header.token) ? conn : NULL;
+    if (id == 0 && !parse_control(&arrived)) {
+        drop(iface, "it is no control packet of this version");
+        return;
+    }
+    if (conn == NULL) {
+        if (id == 0) {
+            take_stray(iface, &arrived);
+        }
+        return;
+    }
+    conn->heard = 1;
+    if (conn->state == OFI_BROKEN || (id == 0 && take_loose(conn, &arrived))) {
+        return;
+    }
+    if (number != conn->next_in) {
+        keep(conn, number, id, arrived.data, arrived.length);
+        return;
+    }
+    deliver(conn, id, arrived.data, arrived.length);
+    if (cw_unlikely(!cw_list_empty(&conn->kept))) {
+        deliver_kept(conn);
+    }
+}

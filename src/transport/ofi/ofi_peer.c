@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Routes and lives. A route is an address in the provider's vector, entered once however many peers name it. A life is
+ * what an address entry says, its random number included: a process that restarts at an address begins another one, and
+ * what belongs to the former does not pass to it.
+ *
+ * Entries come from peers and from worker addresses, so from anybody: nothing goes to the provider that has not the
+ * form of our own address.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "os/process.h"
+
+static uint64_t sum(const void *bytes, size_t length)
+{
+    const uint8_t *byte = bytes;
+    uint64_t value      = length;
+    size_t i;
+
+    for (i = 0; i < length; i++) {
+        value = cw_hash_mix(value + byte[i] + 1);
+    }
+    return value;
+}
+
+/* Whether an address has the form that this provider's addresses have. */
+static int has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length)
+{
+    const size_t own = iface->entry.head.length;
+
+    if (iface->info->addr_format == FI_ADDR_STR) {
+        return length > 0 && memchr(bytes, '\0', length) == bytes + length - 1;
+    }
+    /* a family is part of the format */
+    return length == own &&
+           ((iface->info->addr_format != FI_SOCKADDR_IN && iface->info->addr_format != FI_SOCKADDR_IN6) ||
+            memcmp(bytes, iface->entry.bytes, 2) == 0);
+}
+
+int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length, const char **why)
+{
+    struct cw_ofi_entry entry;
+
+    *why = "the address is no address of ofi";
+    if (length < sizeof(entry) || length > CW_OFI_MAX_ENTRY) {
+        return 0;
+    }
+    memcpy(&entry, bytes, sizeof(entry));
+    if (entry.version != CW_OFI_VERSION || entry.length != length - sizeof(entry)) {
+        return 0;
+    }
+    *why = "it is another provider of libfabric, or another form of address";
+    if (entry.provider != iface->entry.head.provider || entry.format != iface->info->addr_format ||
+        !has_form(iface, (const uint8_t *)bytes + sizeof(entry), entry.length)) {
+        return 0;
+    }
+    *why = "the provider reaches its own machine only";
+    return (!entry.local && !iface->entry.head.local) ||
+           (entry.local && iface->entry.head.local && entry.boot == iface->entry.head.boot);
+}
+
+static struct ofi_route *find_route(const struct ofi_iface *iface, const uint8_t *bytes, size_t length, uint64_t key)
+{
+    struct cw_hash_link *link;
+    struct ofi_route *route;
+
+    for (link = cw_hash_find(&iface->routes, key); link != NULL; link = cw_hash_next(link)) {
+        route = cw_container_of(link, struct ofi_route, link);
+        if (route->length == length && memcmp(route->bytes, bytes, length) == 0) {
+            return route;
+        }
+    }
+    return NULL;
+}
+
+static struct ofi_route *route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length)
+{
+    const uint64_t key      = sum(bytes, length);
+    struct ofi_route *route = find_route(iface, bytes, length, key);
+
+    if (route == NULL) {
+        route = calloc(1, sizeof(*route));
+        if (route == NULL) {
+            return NULL;
+        }
+        cw_bytes_copy_any(route->bytes, bytes, length);
+        route->length  = length;
+        route->address = FI_ADDR_NOTAVAIL;
+        if (fi_av_insert(iface->av, route->bytes, 1, &route->address, 0, NULL) != 1 ||
+            route->address == FI_ADDR_NOTAVAIL) {
+            free(route);
+            return NULL;
+        }
+        cw_hash_add(&iface->routes, &route->link, key);
+    }
+    route->references++;
+    return route;
+}
+
+static void route_drop(struct ofi_iface *iface, struct ofi_route *route)
+{
+    if (--route->references == 0) {
+        cw_hash_remove(&iface->routes, &route->link);
+        if (!iface->broken) {
+            (void)fi_av_remove(iface->av, &route->address, 1, 0);
+        }
+        free(route);
+    }
+}
+
+static unsigned process_ended(struct cw_poll_item *item, unsigned events)
+{
+    struct ofi_peer *peer = cw_container_of(item, struct ofi_peer, process);
+
+    (void)events;
+    cw_ofi_peer_died(peer);
+    return 1;
+}
+
+/* On one machine the system tells the end of a process. */
+static void watch_process(struct ofi_peer *peer)
+{
+    struct ofi_iface *iface            = peer->iface;
+    const struct cw_ofi_entry *ours    = &iface->entry.head;
+
+    peer->process = (struct cw_poll_item){.fd = -1, .ready = process_ended};
+    if (peer->entry.pidns != ours->pidns || peer->entry.boot != ours->boot || peer->entry.process == ours->process) {
+        return;
+    }
+    peer->process.fd = cw_process_watch(peer->entry.process);
+    peer->dead       = peer->process.fd == -ESRCH;
+    if (peer->process.fd >= 0 && cw_poller_add(iface->poller, &peer->process, CW_POLL_READ) != UCS_OK) {
+        cw_process_unwatch(peer->process.fd);
+        peer->process.fd = -1;
+    }
+}
+
+ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t length, struct ofi_peer **peer_p)
+{
+    const uint64_t key = sum(bytes, length);
+    struct cw_hash_link *link;
+    struct ofi_peer *peer;
+
+    *peer_p = NULL;
+    for (link = cw_hash_find(&iface->peers, key); link != NULL; link = cw_hash_next(link)) {
+        peer = cw_container_of(link, struct ofi_peer, link);
+        if (memcmp(&peer->entry, bytes, sizeof(peer->entry)) == 0 &&
+            memcmp(peer->route->bytes, (const char *)bytes + sizeof(peer->entry), peer->route->length) == 0) {
+            cw_ofi_peer_hold(peer);
+            *peer_p = peer;
+            return peer->dead ? UCS_ERR_UNREACHABLE : UCS_OK;
+        }
+    }
+    peer = calloc(1, sizeof(*peer));
+    if (peer == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memcpy(&peer->entry, bytes, sizeof(peer->entry));
+    peer->iface = iface;
+    peer->route = route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+    if (peer->route == NULL) {
+        free(peer);
+        return UCS_ERR_UNREACHABLE;
+    }
+    watch_process(peer);
+    peer->references = 1;
+    cw_hash_add(&iface->peers, &peer->link, key);
+    *peer_p = peer;
+    return peer->dead ? UCS_ERR_UNREACHABLE : UCS_OK;
+}
+
+void cw_ofi_peer_hold(struct ofi_peer *peer)
+{
+    peer->references++;
+}
+
+void cw_ofi_peer_drop(struct ofi_peer *peer)
+{
+    if (peer == NULL || --peer->references > 0) {
+        return;
+    }
+    cw_hash_remove(&peer->iface->peers, &peer->link);
+    if (peer->process.fd >= 0) {
+        cw_poller_remove(peer->iface->poller, &peer->process);
+        cw_process_unwatch(peer->process.fd);
+    }
+    route_drop(peer->iface, peer->route);
+    free(peer);
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What leaves. Every packet lies in a slot of ours and asks for its completion, small ones too: so a failure names its
+ * connection, and a flush needs no packet of its own. A packet that the provider does not take at once waits in the
+ * order of its connection; the connection takes no further ones until it is gone.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/probe.h"
+
+/* Returns 0 when the provider did not take it. */
+static int post(struct ofi_iface *iface, struct ofi_slot *slot)
+{
+    const struct ofi_route *route = slot->peer->route;
+    struct iovec iov              = {.iov_base = slot->bytes, .iov_len = slot->length};
+    struct fi_msg message         = {.msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1,
+                                     .addr = route->address, .context = &slot->context};
+    ssize_t error;
+
+    slot->state = OFI_FLYING;
+    if (slot->length <= iface->inject) {
+        error = fi_sendmsg(iface->ep, &message, FI_INJECT | FI_COMPLETION);
+    } else {
+        error = fi_send(iface->ep, slot->bytes, slot->length, slot->block->desc, route->address, &slot->context);
+    }
+    if (error == 0) {
+        return 1;
+    }
+    slot->state = OFI_WAITING;
+    if (error == -FI_EAGAIN) {
+        return 0;
+    }
+    (void)cw_ofi_sent(iface, slot, (int)-error, iface->fi->strerror((int)-error));
+    return 1;
+}
+
+/* The packet is the connection's, or nobody's, and goes out in its turn. */
+static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot)
+{
+    slot->conn = conn;
+    slot->peer = peer;
+    cw_ofi_peer_hold(peer);
+    iface->flying++;
+    if (conn != NULL) {
+        conn->flying++;
+        cw_list_add_tail(&conn->slots, &slot->link);
+    } else {
+        cw_list_add_tail(&iface->orphans, &slot->link);
+    }
+    if ((conn != NULL && conn->stuck > 0) || !post(iface, slot)) {
+        slot->state = OFI_WAITING;
+        cw_list_add_tail(&iface->waiting, &slot->waiting);
+        if (conn != NULL) {
+            conn->stuck++;
+        }
+    }
+}
+
+static void set_header(struct ofi_slot *slot, uint64_t to, uint32_t token, uint32_t number, uint8_t id)
+{
+    const struct cw_ofi_header header = {.to = to, .token = token, .sequence = number << 8 | id};
+
+    memcpy(slot->bytes, &header, sizeof(header));
+}
+
+static ucs_status_t again(struct ofi_iface *iface, struct ofi_conn *conn)
+{
+    if (cw_list_empty(&conn->blocked)) {
+        cw_list_add_tail(&iface->blocked, &conn->blocked);
+    }
+    return CW_AGAIN;
+}
+
+static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, enum ofi_block_kind kind,
+                              struct ofi_slot **slot_p)
+{
+    if (cw_unlikely(conn->state != OFI_OPEN)) {
+        return conn->status;
+    }
+    if (cw_unlikely(conn->flying >= CW_OFI_WINDOW || conn->stuck > 0)) {
+        return again(iface, conn);
+    }
+    *slot_p = cw_ofi_slot_new(iface, kind);
+    return (*slot_p != NULL) ? UCS_OK : again(iface, conn);
+}
+
+/* `length` bytes stand behind the header. */
+static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, struct ofi_slot *slot,
+                         size_t length)
+{
+    slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + length);
+    slot->number = conn->next_out;
+    set_header(slot, conn->peer_number, conn->peer_token, conn->next_out, id);
+    conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
+    submit(iface, conn, conn->peer, slot);
+    return UCS_OK;
+}
+
+ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_iface *iface = cw_ofi_iface_of(super);
+    struct ofi_slot *slot;
+    ucs_status_t status = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
+    char *bytes;
+
+    CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
+    if (status != UCS_OK) {
+        return status;
+    }
+    bytes = slot->bytes + sizeof(struct cw_ofi_header);
+    memcpy(bytes, &header, sizeof(header));
+    cw_bytes_copy_short(bytes + sizeof(header), payload, length);
+    return send(iface, conn, id, slot, sizeof(header) + length);
+}
+
+ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct ofi_conn *conn   = cw_ofi_conn_of(super);
+    struct ofi_iface *iface = cw_ofi_iface_of(super);
+    const int is_small      = max <= CW_OFI_SMALL - sizeof(struct cw_ofi_header);
+    struct ofi_slot *slot;
+    ucs_status_t status = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
+
+    CW_PROBE(send_bcopy, CW_OFI_WIRE_ID, max, (int)status);
+    if (status != UCS_OK) {
+        return status;
+    }
+    return send(iface, conn, id, slot, pack(slot->bytes + sizeof(struct cw_ofi_header), max, arg));
+}
+
+struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
+                             const struct cw_ofi_told *told, struct ofi_slot *slot)
+{
+    struct cw_ofi_control control = {.kind = (uint8_t)told->kind, .version = CW_OFI_VERSION,
+                                     .length = (uint16_t)told->length};
+    const size_t entry_length = told->with_entry ? iface->entry_length : 0;
+    char *bytes;
+
+    if (slot == NULL) {
+        slot = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
+    }
+    if (slot == NULL) {
+        return NULL;
+    }
+    if (conn != NULL) {
+        control.number = conn->number;
+        control.token  = conn->token;
+    }
+    control.entry_length = (uint8_t)entry_length;
+    set_header(slot, told->to, told->token, told->number, 0);
+    bytes = slot->bytes + sizeof(struct cw_ofi_header);
+    memcpy(bytes, &control, sizeof(control));
+    cw_bytes_copy_any(bytes + sizeof(control), &iface->entry, entry_length);
+    if (told->length > 0) {
+        cw_bytes_copy_any(bytes + sizeof(control) + entry_length, told->bytes, told->length);
+    }
+    slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + sizeof(control) + entry_length + told->length);
+    slot->number = (conn != NULL) ? conn->next_out : 0;
+    submit(iface, conn, peer, slot);
+    return slot;
+}
+
+static int is_before(uint32_t a, uint32_t b)
+{
+    return a != b && (b - a) % CW_OFI_SEQUENCES < CW_OFI_SEQUENCES / 2;
+}
+
+void cw_ofi_end_flushes(struct ofi_conn *conn)
+{
+    struct ofi_flush *flush, *next;
+
+    cw_list_for_each_safe(flush, next, &conn->flushes, struct ofi_flush, link) {
+        if (!cw_list_empty(&conn->slots) &&
+            is_before(cw_list_head(&conn->slots, struct ofi_slot, link)->number, flush->number)) {
+            return;
+        }
+        cw_list_remove(&flush->link);
+        flush->completion->done(flush->completion, UCS_OK);
+        free(flush);
+    }
+}
+
+void cw_ofi_cancel_flushes(struct ofi_conn *conn)
+{
+    struct cw_list *link;
+    struct ofi_flush *flush;
+
+    while ((link = cw_list_pop_head(&conn->flushes)) != NULL) {
+        flush = cw_container_of(link, struct ofi_flush, link);
+        flush->completion->done(flush->completion, UCS_ERR_CANCELED);
+        free(flush);
+    }
+}
+
+struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text)
+{
+    struct ofi_conn *conn = slot->conn;
+    struct ofi_peer *peer = slot->peer;
+
+    if (!cw_list_empty(&slot->waiting) && conn != NULL) {
+        conn->stuck--;
+    }
+    cw_ofi_slot_free(iface, slot);
+    iface->flying--;
+    if (conn != NULL) {
+        conn->flying--;
+        conn->ping = (conn->ping == slot) ? NULL : conn->ping;
+        if (cw_unlikely(error != 0)) {
+            cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, text);
+        }
+    }
+    cw_ofi_peer_drop(peer);
+    return conn;
+}
+
+unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
+{
+    struct ofi_slot *slot, *next;
+    unsigned count = 0;
+
+    cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting) {
+        if (slot->conn != NULL && slot->conn->held) {
+            continue;
+        }
+        if (iface->broken || !post(iface, slot)) {
+            if (slot->conn != NULL) {
+                slot->conn->held = 1; /* its others keep behind it */
+            }
+            continue;
+        }
+        count++;
+        if (slot->state == OFI_FLYING) {
+            cw_list_remove(&slot->waiting);
+            if (slot->conn != NULL) {
+                slot->conn->stuck--;
+            }
+        }
+    }
+    cw_list_for_each(slot, &iface->waiting, struct ofi_slot, waiting) {
+        if (slot->conn != NULL) {
+            slot->conn->held = 0;
+        }
+    }
+    return count;
+}
+
+unsigned cw_ofi_give_room(struct ofi_iface *iface)
+{
+    struct cw_list list, *link;
+    struct ofi_conn *conn;
+    unsigned count = 0;
+
+    cw_list_init(&list);
+    cw_list_splice_tail(&list, &iface->blocked);
+    while ((link = cw_list_pop_head(&list)) != NULL) {
+        conn = cw_container_of(link, struct ofi_conn, blocked);
+        if (conn->state == OFI_OPEN && (conn->flying >= CW_OFI_WINDOW || conn->stuck > 0)) {
+            cw_list_add_tail(&iface->blocked, &conn->blocked);
+        } else if (conn->state == OFI_OPEN) {
+            count++;
+            iface->super.upcalls->room(&conn->super);
+        }
+    }
+    return count;
+}
+
+ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct ofi_conn *conn = cw_ofi_conn_of(super);
+    struct ofi_flush *flush;
+
+    if (conn->state != OFI_OPEN) {
+        return (completion == NULL) ? UCS_OK : conn->status;
+    }
+    if (conn->flying == 0) {
+        return UCS_OK;
+    }
+    if (completion == NULL) {
+        return UCS_INPROGRESS;
+    }
+    flush = malloc(sizeof(*flush));
+    if (flush == NULL) {
+        return again(cw_ofi_iface_of(super), conn);
+    }
+    flush->completion = completion;
+    flush->number     = conn->next_out;
+    cw_list_add_tail(&conn->flushes, &flush->link);
+    return UCS_INPROGRESS;
+}
+
+int cw_ofi_owes(const struct cw_iface *super)
+{
+    return cw_container_of(super, const struct ofi_iface, super)->flying > 0;
+}

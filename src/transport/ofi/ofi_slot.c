@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of packets. Slots come in blocks, whose memory is registered at once and stays until the interface ends: a
+ * provider may write or read there as long as it lives, whatever became of the connection. The address of a slot is
+ * what a completion names, and is believed only after it was found in a block.
+ */
+#include "transport/ofi/ofi.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "os/memory.h"
+
+#define SMALL_IN_BLOCK 64u
+#define LARGE_IN_BLOCK 16u
+#define RECEIVES       32u
+#define MAX_BLOCKS     128u
+
+static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind kind, unsigned count, size_t room)
+{
+    const struct cw_memory_wish wish = {.length = count * room, .huge = CW_MEMORY_TRANSPARENT};
+    struct ofi_block *block          = calloc(1, sizeof(*block) + count * sizeof(block->slots[0]));
+    unsigned i;
+
+    if (block == NULL || cw_memory_allocate(&wish, &block->memory) != UCS_OK) {
+        free(block);
+        return NULL;
+    }
+    if (cw_ofi_register(iface, block->memory.ptr, count * room, &block->mr, &block->desc) != UCS_OK) {
+        cw_memory_release(&block->memory);
+        free(block);
+        return NULL;
+    }
+    block->kind  = kind;
+    block->count = count;
+    block->room  = room;
+    for (i = 0; i < count; i++) {
+        block->slots[i] = (struct ofi_slot){.block = block, .bytes = block->memory.ptr + i * room};
+        cw_list_init(&block->slots[i].link);
+        cw_list_init(&block->slots[i].waiting);
+    }
+    block->next   = iface->blocks;
+    iface->blocks = block;
+    iface->num_blocks++;
+    return block;
+}
+
+static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
+{
+    const int is_small = kind == OFI_BLOCK_SMALL;
+    struct ofi_block *block;
+    unsigned i;
+
+    if (iface->num_blocks >= MAX_BLOCKS && !is_small) {
+        return 0;
+    }
+    block = block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK,
+                      is_small ? CW_OFI_SMALL : iface->max_packet);
+    for (i = 0; block != NULL && i < block->count; i++) {
+        cw_list_add_tail(&iface->free_slots[kind], &block->slots[i].link);
+    }
+    return block != NULL;
+}
+
+struct ofi_slot *cw_ofi_slot_new(struct ofi_iface *iface, enum ofi_block_kind kind)
+{
+    struct cw_list *link;
+
+    if (cw_list_empty(&iface->free_slots[kind]) && !more(iface, kind)) {
+        return NULL;
+    }
+    link = cw_list_pop_head(&iface->free_slots[kind]);
+    return cw_container_of(link, struct ofi_slot, link);
+}
+
+void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
+{
+    cw_list_remove(&slot->link);
+    cw_list_remove(&slot->waiting);
+    slot->state = OFI_FREE;
+    slot->conn  = NULL;
+    slot->peer  = NULL;
+    cw_list_add_head(&iface->free_slots[slot->block->kind], &slot->link);
+}
+
+static struct ofi_slot *find_in(const struct ofi_block *block, const void *context)
+{
+    const char *const first = (const char *)block->slots;
+    const size_t offset     = (size_t)((const char *)context - first);
+
+    if (block == NULL || (const char *)context < first || offset >= block->count * sizeof(block->slots[0]) ||
+        offset % sizeof(block->slots[0]) != 0) {
+        return NULL;
+    }
+    return (struct ofi_slot *)context;
+}
+
+struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context)
+{
+    struct ofi_block *block = iface->last_hit;
+    struct ofi_slot *slot   = (block != NULL) ? find_in(block, context) : NULL;
+
+    for (block = iface->blocks; slot == NULL && block != NULL; block = block->next) {
+        slot            = find_in(block, context);
+        iface->last_hit = block;
+    }
+    return (slot != NULL && slot->state == OFI_FLYING) ? slot : NULL;
+}
+
+void cw_ofi_post_receive(struct ofi_iface *iface, struct ofi_slot *slot)
+{
+    ssize_t error = -FI_EAGAIN;
+
+    if (!iface->broken && !iface->closing) {
+        error = fi_recv(iface->ep, slot->bytes, slot->block->room, slot->block->desc, FI_ADDR_UNSPEC, &slot->context);
+    }
+    slot->state = (error == 0) ? OFI_FLYING : OFI_WAITING;
+    if (error == -FI_EAGAIN) {
+        cw_list_add_tail(&iface->unposted, &slot->link);
+    } else if (error != 0) {
+        cw_ofi_break(iface, iface->fi->strerror((int)-error));
+    }
+}
+
+void cw_ofi_post_receives_again(struct ofi_iface *iface)
+{
+    struct cw_list list, *link;
+
+    cw_list_init(&list);
+    cw_list_splice_tail(&list, &iface->unposted);
+    while ((link = cw_list_pop_head(&list)) != NULL) {
+        cw_ofi_post_receive(iface, cw_container_of(link, struct ofi_slot, link));
+    }
+}
+
+ucs_status_t cw_ofi_receives_new(struct ofi_iface *iface)
+{
+    struct ofi_block *block = block_new(iface, OFI_BLOCK_RECEIVE, RECEIVES, iface->max_packet);
+    unsigned i;
+
+    if (block == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (i = 0; i < block->count; i++) {
+        cw_ofi_post_receive(iface, &block->slots[i]);
+    }
+    return iface->broken ? UCS_ERR_IO_ERROR : UCS_OK;
+}
+
+void cw_ofi_slots_cleanup(struct ofi_iface *iface)
+{
+    struct ofi_block *block;
+
+    while ((block = iface->blocks) != NULL) {
+        iface->blocks = block->next;
+        if (block->mr != NULL) {
+            fi_close(&block->mr->fid);
+        }
+        cw_memory_release(&block->memory);
+        free(block);
+    }
+}
