@@ -16,8 +16,8 @@
 
 /* ---- packets ---- */
 
-static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header,
-                                                 const void *payload, size_t length)
+static CW_INLINE ucs_status_t cw_lane_send_short(struct cw_conn *lane, uint8_t id, uint64_t header, const void *payload,
+                                                 size_t length)
 {
     return lane->iface->packets->send_short(lane, id, header, payload, length);
 }
@@ -47,7 +47,7 @@ static inline ucs_status_t cw_lane_send_placed(struct cw_conn *lane, uint8_t id,
 /* Whether a payload can go to its place at the peer in order with other packets. */
 static inline int cw_lane_sends_in_place(const struct cw_conn *lane)
 {
-    return lane->iface->packets->send_in_place != NULL && lane->iface->limits.max_placed > 0;
+    return lane->iface->packets->send_in_place != NULL && cw_conn_places(lane);
 }
 
 static inline ucs_status_t cw_lane_send_in_place(struct cw_conn *lane, uint8_t id, const void *header,
@@ -134,8 +134,8 @@ static inline const struct cw_transport_cm *cw_iface_cm(const struct cw_iface *i
     return iface->transport->cm;
 }
 
-static inline ucs_status_t cw_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog,
-                                        void *user, struct cw_listening **listening_p)
+static inline ucs_status_t cw_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
+                                        struct cw_listening **listening_p)
 {
     return iface->transport->cm->listen(iface, address, backlog, user, listening_p);
 }

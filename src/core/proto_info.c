@@ -39,11 +39,14 @@ static const struct {
     uint64_t features; /* one of them is needed */
     size_t header;     /* of a single packet */
 } operations[CW_PROTO_OPERATIONS] = {
-    [CW_PROTO_TAG]      = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
-    [CW_PROTO_TAG_FAST] = {"tag send with fast completion", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
-    [CW_PROTO_AM]       = {"active message", UCP_FEATURE_AM, sizeof(struct cw_wire_am)},
-    [CW_PROTO_STREAM]   = {"stream send", UCP_FEATURE_STREAM, sizeof(struct cw_wire_stream_data)},
-    [CW_PROTO_PUT]      = {.name = "put", .features = UCP_FEATURE_RMA},
+    [CW_PROTO_TAG]       = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
+    [CW_PROTO_TAG_FAST]  = {"tag send with fast completion", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
+    [CW_PROTO_AM]        = {"active message", UCP_FEATURE_AM, sizeof(struct cw_wire_am)},
+    [CW_PROTO_STREAM]    = {"stream send", UCP_FEATURE_STREAM, sizeof(struct cw_wire_stream_data)},
+    [CW_PROTO_PUT]       = {.name = "put", .features = UCP_FEATURE_RMA},
+    [CW_PROTO_GET]       = {.name = "get", .features = UCP_FEATURE_RMA},
+    [CW_PROTO_AMO_POST]  = {.name = "atomic post", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
+    [CW_PROTO_AMO_FETCH] = {.name = "atomic fetch", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
 };
 
 /* Data of which tables are printed; one packet names all entries of the list. */
@@ -120,6 +123,7 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
             data = " of device memory";
         }
         if ((table->data == CW_DATA_PACKED && (worker->looks == 0 || (table->remote & CW_REMOTE_COPIES))) ||
+            (table->operation >= CW_PROTO_AMO_POST && (kind > 0 || (table->remote & CW_REMOTE_COPIES))) ||
             !is_reached(worker, iface, conn, table->remote)) {
             return 0;
         }

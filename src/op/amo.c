@@ -6,24 +6,18 @@
  * wait lives on in a request of the library's own, which goes by packets only: the program was told that it is
  * complete and may destroy the key (AMO-11, KEY-6).
  */
+#include "op/amo.h"
+
 #include "base/log.h"
 #include "op/amo_word.h"
+#include "op/choice.h"
 #include "op/op.h"
-#include "op/rma.h"
 
-/* The state of the request. Numbers in host order. */
-struct amo {
-    struct cw_wire_amo packet;
-    const struct ucp_rkey *rkey;    /* NULL: by packets only */
-    void *reply;                    /* NULL: the posting form */
-    uint32_t generation;
-};
-
-_Static_assert(sizeof(struct amo) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP == (int)CW_WIRE_AMO_SWAP &&
-               UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&
+                   UCP_ATOMIC_OP_CSWAP == (int)CW_WIRE_AMO_CSWAP && UCP_ATOMIC_OP_AND == (int)CW_WIRE_AMO_AND &&
                    UCP_ATOMIC_OP_OR == (int)CW_WIRE_AMO_OR && UCP_ATOMIC_OP_XOR == (int)CW_WIRE_AMO_XOR &&
-                   UCP_ATOMIC_OP_LAST == (int)CW_WIRE_AMO_OPS, "what the program says is what the wire says");
+                   UCP_ATOMIC_OP_LAST == (int)CW_WIRE_AMO_OPS,
+               "what the program says is what the wire says");
 
 /* ---- the CPU's part, at the origin and at the owner ---- */
 
@@ -72,15 +66,6 @@ static void store(void *dest, unsigned size, uint64_t value)
 
 /* ---- the origin ---- */
 
-/* Where the word lies here; NULL: the owner is needed. Where a mapping begins follows from what a peer wrote into its
- * key, so the address here is looked at, too. */
-static inline char *find_word(const struct ucp_rkey *rkey, uint64_t address, unsigned size)
-{
-    char *word = cw_rkey_direct(rkey, address, CW_KEY_READ | CW_KEY_WRITE);
-
-    return cw_likely(is_aligned(word, size)) ? word : NULL;
-}
-
 static size_t pack(void *dest, size_t max, void *arg)
 {
     (void)max;
@@ -88,7 +73,7 @@ static size_t pack(void *dest, size_t max, void *arg)
     return sizeof(struct cw_wire_amo);
 }
 
-static ucs_status_t send_packet(struct cw_conn *conn, const struct amo *amo, uint64_t reply_id)
+ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo, uint64_t reply_id)
 {
     struct cw_wire_amo packet = {.token    = htole64(amo->packet.token),
                                  .address  = htole64(amo->packet.address),
@@ -106,9 +91,9 @@ static ucs_status_t send_packet(struct cw_conn *conn, const struct amo *amo, uin
     return cw_lane_send_bcopy(conn, CW_PACKET_AMO, sizeof(packet), pack, &packet);
 }
 
-static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
+ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 {
-    ucs_status_t status = send_packet(ep->conn, amo, 0);
+    ucs_status_t status = cw_amo_send(ep->conn, amo, 0);
 
     if (status == UCS_OK) {
         cw_op_ep(ep)->rma->sent_mark++;
@@ -117,61 +102,35 @@ static ucs_status_t send_posted(struct ucp_ep *ep, const struct amo *amo)
     return status;
 }
 
-static ucs_status_t send_fetching(struct cw_request *request)
+void cw_amo_carry_out(const struct cw_amo *amo, void *word)
 {
-    struct amo *amo    = cw_request_state(request);
-    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
-    ucs_status_t status;
-    uint64_t id;
+    const uint64_t before = apply_packet(word, &amo->packet);
 
-    if (rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
+    if (amo->reply != NULL) {
+        store(amo->reply, amo->packet.size, before);
     }
-    status = cw_idmap_add(&request->worker->ids, request, &id);
-    if (status != UCS_OK) {
-        return status;
-    }
-    status = send_packet(request->ep->conn, amo, id);
-    if (status != UCS_OK) {
-        cw_idmap_remove(&request->worker->ids, id);
-        return status;
-    }
-    amo->packet.reply_id = id;
-    rma->replies++;
-    return UCS_INPROGRESS;
 }
 
-static ucs_status_t amo_send(struct cw_request *request)
+/* Chosen at each attempt, because a queued one meets its connection only later. */
+static ucs_status_t attempt(struct cw_request *request)
 {
-    struct amo *amo        = cw_request_state(request);
-    struct ucp_ep *ep      = request->ep;
-    const uint64_t address = amo->packet.address;
-    const unsigned size    = amo->packet.size;
-    char *word             = (amo->rkey == NULL) ? NULL : find_word(amo->rkey, address, size);
-    ucs_status_t status    = cw_rma_admit(cw_op_ep(ep)->rma, address, size, 1, word == NULL);
-    uint64_t before;
+    const struct cw_amo *amo                = cw_request_state(request);
+    const unsigned size                     = amo->packet.size;
+    const enum cw_proto_operation operation = (amo->reply == NULL) ? CW_PROTO_AMO_POST : CW_PROTO_AMO_FETCH;
+    ucs_status_t status;
+    unsigned remote;
 
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (word != NULL) {
-        before = apply_packet(word, &amo->packet);
-        if (amo->reply != NULL) {
-            store(amo->reply, size, before);
-        }
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, size);
-        return UCS_OK;
-    }
-    status = (amo->reply == NULL) ? send_posted(ep, amo) : send_fetching(request);
-    if (status == UCS_OK || status == UCS_INPROGRESS) {
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COPIED, 0, size);
-    }
+    do {
+        remote =
+            (amo->rkey != NULL && cw_amo_word(amo->rkey, amo->packet.address, size) != NULL) ? CW_REMOTE_MAPPED : 0;
+        status = cw_choice_rma(request->ep, cw_choice_table(operation, remote), 0, size)->start(request);
+    } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
     return status;
 }
 
 static void amo_release(struct cw_request *request)
 {
-    struct amo *amo = cw_request_state(request);
+    struct cw_amo *amo = cw_request_state(request);
 
     if (amo->packet.reply_id != 0) {
         cw_idmap_remove(&request->worker->ids, amo->packet.reply_id);
@@ -183,7 +142,7 @@ static void amo_release(struct cw_request *request)
 }
 
 /* A posting atomic without a request. CW_AGAIN, CW_HOLD: not now. */
-static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
+static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
@@ -191,8 +150,8 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
     if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running) {
         return CW_AGAIN;
     }
-    status = cw_rma_admit(rma, amo->packet.address, amo->packet.size, 1, 1);
-    status = (status == UCS_OK) ? send_posted(ep, amo) : status;
+    status = cw_rma_admit_packets(rma, amo->packet.address, amo->packet.size);
+    status = (status == UCS_OK) ? cw_amo_send_posted(ep, amo) : status;
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
     }
@@ -200,10 +159,10 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct amo *amo)
 }
 
 /* `param` NULL: the program is not to know of the request. */
-static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, const ucp_request_param_t *param)
+static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo, const ucp_request_param_t *param)
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
-    struct amo *state;
+    struct cw_amo *state;
 
     if (request == NULL) {
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
@@ -212,15 +171,15 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct amo *amo, c
     *state            = *amo;
     state->generation = cw_rma_begin(cw_op_ep(ep)->rma);
     cw_count_message(ep->worker, CW_COUNT_AMO_SENT, amo->packet.size);
-    request->ep       = ep;
-    request->send     = amo_send;
-    request->release  = amo_release;
+    request->ep      = ep;
+    request->send    = attempt;
+    request->release = amo_release;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_AMO_SENT, 0, amo->packet.size);
-    return (param == NULL) ? cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL) :
-           cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, NULL);
+    return (param == NULL) ? cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL)
+                           : cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, NULL);
 }
 
-static ucs_status_ptr_t start(struct ucp_ep *ep, struct amo *amo, const ucp_request_param_t *param)
+static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_request_param_t *param)
 {
     const uint32_t attr_mask = param->op_attr_mask;
     const int forced         = (attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
@@ -254,14 +213,14 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                            const ucp_request_param_t *param)
 {
-    struct amo amo = {.packet = {.token   = rkey->key.token,
-                                 .address = address,
-                                 .operand = value,
-                                 .swap    = swap,
-                                 .op      = (uint8_t)op,
-                                 .size    = (uint8_t)size},
-                      .rkey   = rkey,
-                      .reply  = reply};
+    struct cw_amo amo = {.packet = {.token   = rkey->key.token,
+                                    .address = address,
+                                    .operand = value,
+                                    .swap    = swap,
+                                    .op      = (uint8_t)op,
+                                    .size    = (uint8_t)size},
+                         .rkey   = rkey,
+                         .reply  = reply};
 
     return start(ep, &amo, param);
 }
@@ -269,7 +228,7 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
-    char *word                 = find_word(rkey, address, size);
+    char *word                 = cw_amo_word(rkey, address, size);
     const uint64_t value       = load(operand, size);
     const uint64_t swap        = (op == CW_WIRE_AMO_CSWAP) ? load(reply, size) : 0;
     struct cw_request *request = NULL;
@@ -303,7 +262,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_wire_amo_reply packet;
     struct cw_request *request;
     ucs_status_t status;
-    struct amo *amo;
+    struct cw_amo *amo;
     int32_t told; /* ucs_status_t has one byte only */
 
     if (length != sizeof(packet)) {
@@ -312,7 +271,7 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
     memcpy(&packet, data, sizeof(packet));
     told    = (int32_t)le32toh((uint32_t)packet.status);
     request = cw_idmap_get(&ep->worker->ids, le64toh(packet.reply_id));
-    if (request == NULL || request->ep != ep || request->send != amo_send || told > 0 || told <= UCS_ERR_LAST) {
+    if (request == NULL || request->ep != ep || request->send != attempt || told > 0 || told <= UCS_ERR_LAST) {
         return UCS_ERR_IO_ERROR;
     }
     status = (ucs_status_t)told;
@@ -322,8 +281,9 @@ ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length)
     } else {
         cw_log_ratelimited(&limit, CW_LOG_ERROR,
                            "worker %016llx refused an atomic of endpoint %p at 0x%llx: %s; the memory was unmapped, or "
-                           "the key does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep,
-                           (unsigned long long)amo->packet.address, ucs_status_string(status));
+                           "the key does not allow it",
+                           (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, (unsigned long long)amo->packet.address,
+                           ucs_status_string(status));
     }
     cw_list_remove(&request->link);
     cw_request_complete(request, status);

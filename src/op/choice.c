@@ -45,7 +45,7 @@ struct cw_choices {
 };
 
 struct cw_choices_rma {
-    struct choice_rma slots[CW_PROTO_OPERATIONS - CW_PROTO_PUT][CW_REMOTE_ALL];
+    struct choice_rma slots[CW_CHOICE_TABLES];
 };
 
 /* Below the least length of zero copy it does not matter how many entries a list has. */
@@ -171,50 +171,44 @@ const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct
 
 /* ---- one-sided operations ---- */
 
-static CW_COLD const struct cw_protocol *choose_rma(const struct ucp_ep *ep, const struct cw_choice_rma *what,
-                                                    uint32_t bits, struct choice_rma *slot, size_t length)
+static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits,
+                                                     size_t length)
 {
+    struct cw_op_state *state          = cw_op_state(ep->worker);
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);
     const struct cw_protocol_ask ask   = {.lanes     = &lane,
                                           .num_lanes = 1,
-                                          .data      = what->data,
-                                          .force     = what->force,
-                                          .fast      = what->fast,
-                                          .in_call   = what->in_call,
-                                          .remote    = what->remote};
-    struct rows here = {.last = {0}};
-    struct rows *rows = (slot == NULL) ? &here : &slot->rows;
+                                          .data      = bits & 3,
+                                          .force     = bits >> 2 & 3,
+                                          .fast      = bits >> 4 & 1,
+                                          .remote    = table % CW_REMOTE_ALL};
+    struct choice_rma made             = {.iface = ep->conn->iface, .max_piece = ep->conn->max_piece, .bits = bits};
 
-    fill(ep, what->operation, &ask, rows);
-    if (slot != NULL) {
-        slot->iface     = ep->conn->iface;
-        slot->max_piece = ep->conn->max_piece;
-        slot->bits      = bits;
+    fill(ep, CW_PROTO_PUT + table / CW_REMOTE_ALL, &ask, &made.rows);
+    if (state->choices_rma == NULL) {
+        state->choices_rma = calloc(1, sizeof(*state->choices_rma));
     }
-    return find(rows, length);
+    if (state->choices_rma != NULL) {
+        state->choices_rma->slots[table] = made;
+    }
+    return find(&made.rows, length);
 }
 
-static CW_COLD struct cw_choices_rma *make_rma(struct cw_op_state *state)
+const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length)
 {
-    state->choices_rma = calloc(1, sizeof(*state->choices_rma));
-    return state->choices_rma;
+    const struct cw_choices_rma *choices = cw_op_state(ep->worker)->choices_rma;
+    const struct choice_rma *slot        = (choices != NULL) ? &choices->slots[table] : NULL;
+
+    if (cw_likely(slot != NULL && slot->iface == ep->conn->iface && slot->max_piece == ep->conn->max_piece &&
+                  slot->bits == bits)) {
+        return find(&slot->rows, length);
+    }
+    return choose_rma(ep, table, bits, length);
 }
 
-const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, struct cw_choice_rma what,
-                                        const struct cw_dt_cursor *cursor)
+const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
+                                            unsigned force, unsigned fast)
 {
-    struct cw_op_state *state      = cw_op_state(ep->worker);
-    struct cw_choices_rma *choices = cw_likely(state->choices_rma != NULL) ? state->choices_rma : make_rma(state);
-    struct choice_rma *slot        = NULL;
-    uint32_t bits;
-
-    what.data = data_of(ep->conn->iface, cursor);
-    bits      = what.data | what.force << 2 | what.fast << 4 | what.in_call << 5;
-    if (cw_likely(choices != NULL)) {
-        slot = &choices->slots[what.operation - CW_PROTO_PUT][what.remote];
-        if (cw_likely(slot->iface == ep->conn->iface && slot->max_piece == ep->conn->max_piece && slot->bits == bits)) {
-            return find(&slot->rows, cursor->length);
-        }
-    }
-    return choose_rma(ep, &what, bits, slot, cursor->length);
+    return cw_choice_rma(ep, table, (uint32_t)data_of(ep->conn->iface, cursor) | force << 2 | fast << 4,
+                         cursor->length);
 }

@@ -11,22 +11,22 @@
 struct cw_choices;
 struct cw_choices_rma;
 
-/* A one-sided operation, as far as it says which protocol carries it. */
-struct cw_choice_rma {
-    uint8_t operation; /* enum cw_proto_operation */
-    uint8_t remote;    /* enum cw_protocol_remote */
-    uint8_t force;     /* enum cw_protocol_force */
-    uint8_t fast;      /* FAST_CMPL */
-    uint8_t in_call;   /* nothing is queued before it */
-    uint8_t data;      /* that of the cursor */
-};
-
 /* On a connected endpoint. `force`: enum cw_protocol_force. */
 const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_send *send, unsigned force);
 /* As above, for stream data. */
 const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor);
-/* As above, for a one-sided operation. */
-const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, struct cw_choice_rma what,
-                                        const struct cw_dt_cursor *cursor);
+
+/* One-sided operations: the table is that of the operation for memory that is reached in that way. `bits` 0: an atomic
+ * operation, which has no datatype. */
+#define CW_CHOICE_TABLES ((CW_PROTO_OPERATIONS - CW_PROTO_PUT) * CW_REMOTE_ALL)
+
+static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsigned remote)
+{
+    return (unsigned)(operation - CW_PROTO_PUT) * CW_REMOTE_ALL + remote;
+}
+
+const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);
+const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,
+                                            unsigned force, unsigned fast);
 
 #endif

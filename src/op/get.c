@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets (docs/RMA.md). What can be read directly needs no request. By packets the data comes to a receive of
- * op/fetch.h, which owns the request from then on. Where the system could copy, a short get is asked for first, because
- * a peer that is in progress answers in a fraction of the time. Invariant: a get is late from its GET, or the beginning
- * of its copy, to its end.
+ * Gets (docs/RMA.md). What can be read directly needs no request; for all others a protocol is chosen at each attempt.
+ * Invariant: a get is late from its GET, or the beginning of its copy, to its end.
  */
+#include "op/get.h"
+
 #include "base/bytes.h"
+#include "op/choice.h"
 #include "op/copy.h"
 #include "op/fetch.h"
-#include "op/get.h"
 
 static void release(struct cw_request *request)
 {
@@ -25,58 +25,6 @@ static void release(struct cw_request *request)
     }
     cw_rma_end(request->ep, get->generation);
 }
-
-/* ---- copies ---- */
-
-static void copied(struct cw_request *request, ucs_status_t status)
-{
-    struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
-
-    get->copy = NULL;
-    get->late = 0;
-    cw_rma_late_remove(rma);
-    cw_list_remove(&request->link);
-    if (status == UCS_OK) {
-        cw_request_complete(request, UCS_OK);
-        return;
-    }
-    cw_list_add_head(&rma->queue, &request->link); /* writes must not pass it */
-    cw_rma_kick(rma);
-}
-
-/* UCS_ERR_UNSUPPORTED: not this way. */
-static ucs_status_t copy(struct cw_request *request)
-{
-    struct cw_get *get       = cw_request_state(request);
-    const struct cw_key *key = &get->rkey->key;
-    ucs_status_t status;
-
-    get->no_copies = 1; /* should it come back */
-    if (get->cursor.length <= CW_COPY_CALL_BYTES) {
-        status = cw_copy_now(request->ep, key, get->address, &get->cursor, CW_COPY_GET);
-        if (status == UCS_OK) {
-            cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, get->cursor.length);
-        }
-        return status;
-    }
-    if (get->forced) {
-        return CW_AGAIN;
-    }
-    status = cw_dt_keep(&get->cursor);
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (cw_copy_begin(request, key, get->address, &get->cursor, CW_COPY_GET, copied, &get->copy) != UCS_OK) {
-        return UCS_ERR_UNSUPPORTED;
-    }
-    get->late = 1;
-    cw_rma_late_add(cw_op_ep(request->ep)->rma, get->address, get->cursor.length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SHARES, 0, get->cursor.length);
-    return UCS_INPROGRESS;
-}
-
-/* ---- packets ---- */
 
 static size_t pack_packet(void *dest, size_t max, void *arg)
 {
@@ -102,40 +50,6 @@ ucs_status_t cw_get_send(struct cw_request *request, uint64_t id, uint32_t piece
     return cw_lane_send_bcopy(conn, CW_PACKET_GET, sizeof(packet), pack_packet, &packet);
 }
 
-static ucs_status_t ask(struct cw_request *request)
-{
-    struct cw_get *get = cw_request_state(request);
-    struct ucp_ep *ep  = request->ep;
-    ucs_status_t status;
-    uint32_t piece;
-    uint64_t id;
-
-    if (get->forced) {
-        return CW_AGAIN;
-    }
-    if (cw_op_ep(ep)->rma->replies >= CW_RMA_WINDOW) {
-        return CW_HOLD;
-    }
-    status = cw_dt_keep(&get->cursor);
-    if (status == UCS_OK) {
-        status = cw_fetch_expect(ep, request, &get->cursor, &id, &piece);
-    }
-    if (status != UCS_OK) {
-        return status;
-    }
-    status = cw_get_send(request, id, piece);
-    if (status != UCS_OK) {
-        cw_fetch_forget(ep, id);
-        return status;
-    }
-    get->asked = 1;
-    get->late  = 1;
-    cw_op_ep(ep)->rma->replies++;
-    cw_rma_late_add(cw_op_ep(ep)->rma, get->address, get->cursor.length);
-    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED, 0, get->cursor.length);
-    return CW_RMA_OWNED;
-}
-
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_get_refused packet;
@@ -151,38 +65,39 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_ERR_IO_ERROR;
     }
     id = le64toh(packet.receive_id);
-    return (id & CW_GET_ID) ? cw_get_refused(ep, id, (ucs_status_t)status) :
-           cw_fetch_refused(ep, id, (ucs_status_t)status);
+    return (id & CW_GET_ID) ? cw_get_refused(ep, id, (ucs_status_t)status)
+                            : cw_fetch_refused(ep, id, (ucs_status_t)status);
 }
 
 /* ---- */
 
+/* How the memory is reached now, as far as it was not tried in vain. An absent owner is asked now and then. */
+static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep *ep)
+{
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
+    unsigned remote    = 0;
+
+    if (cw_rkey_direct(get->rkey, get->address, CW_KEY_READ) != NULL) {
+        remote = CW_REMOTE_MAPPED;
+    } else if (!get->no_copies && cw_copy_is_possible(ep, &get->rkey->key)) {
+        rma->absent -= rma->absent > 0 && !get->declined;
+        remote = CW_REMOTE_COPIES | ((rma->absent == 0 && !get->declined) ? CW_REMOTE_OWNER : 0);
+    }
+    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_GET, remote), &get->cursor,
+                             get->forced ? CW_FORCE_EAGER : CW_FORCE_NONE, 0);
+}
+
 /* Chosen at each attempt, because a queued get meets its connection only later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    struct cw_get *get   = cw_request_state(request);
-    struct ucp_ep *ep = request->ep;
-    const char *from  = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
-    const int copies  = from == NULL && !get->no_copies && cw_copy_is_possible(ep, &get->rkey->key);
+    struct cw_get *get = cw_request_state(request);
     ucs_status_t status;
 
-    if (copies && cw_get_is_quick(request)) {
-        status = cw_get_ask_quickly(request);
-        if (status != CW_AGAIN) {
-            return status;
-        }
-    }
-    status = copies ? cw_rma_admit_copy(cw_op_ep(ep)->rma, get->address, get->cursor.length, 0)
-                    : cw_rma_admit(cw_op_ep(ep)->rma, get->address, get->cursor.length, 0, from == NULL);
-    if (status != UCS_OK) {
-        return status;
-    }
-    if (from != NULL) {
-        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, get->cursor.length);
-        return cw_dt_unpack(&get->cursor, from, get->cursor.length);
-    }
-    status = copies ? copy(request) : UCS_ERR_UNSUPPORTED;
-    return (status == UCS_ERR_UNSUPPORTED) ? ask(request) : status;
+    get->declined = 0;
+    do {
+        status = choose(get, request->ep)->start(request);
+    } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
+    return status;
 }
 
 static ucs_status_t keep(struct cw_request *request)
@@ -213,8 +128,8 @@ static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
 }
 
-ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address, struct ucp_rkey *rkey,
-                                const ucp_request_param_t *param)
+ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, uint64_t address,
+                                const struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
     struct cw_rma *rma = cw_rma_get(ep);
     struct cw_request *request;
@@ -239,8 +154,9 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     request->send    = attempt;
     request->release = release;
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, get->cursor.length);
-    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) ? post_forced(request) :
-           cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
+    return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
+               ? post_forced(request)
+               : cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
 }
 
 /* By loads, of any datatype; a request only if the program wants to see one. */
@@ -283,9 +199,7 @@ ucs_status_ptr_t cw_get(struct ucp_ep *ep, void *buffer, size_t count, size_t le
     }
     from = cw_rkey_direct(rkey, address, CW_KEY_READ);
     if (cw_unlikely(from == NULL || !cw_rma_is_clear(ep, address, length, 0))) {
-        result = cw_get_has_parts(ep, length, address, rkey, param) ?
-                 cw_get_in_parts(ep, buffer, length, address, rkey, param) :
-                 cw_get_request(ep, buffer, count, address, rkey, param);
+        result = cw_get_request(ep, buffer, count, address, rkey, param);
         if (cw_likely(!UCS_PTR_IS_ERR(result))) {
             cw_count_message(ep->worker, CW_COUNT_GET_RECEIVED, length);
         }

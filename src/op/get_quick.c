@@ -76,13 +76,6 @@ static inline int is_much(const struct ucp_ep *ep, uint64_t length)
            cw_op_ep(ep)->rma->quick_bytes + length > PACKETS_UNDER_WAY * ep->conn->iface->limits.max_bcopy;
 }
 
-/* Packets of such an answer are copied here: nothing may be placed. */
-static inline int is_possible(struct ucp_ep *ep, uint64_t length, const struct ucp_rkey *rkey)
-{
-    return length <= CW_RMA_QUICK && cw_op_ep(ep)->rma->replies < CW_RMA_WINDOW &&
-           ep->conn->iface->limits.max_placed == 0 && cw_copy_is_possible(ep, &rkey->key);
-}
-
 ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length, uint64_t address,
                                 struct ucp_rkey *rkey, const ucp_request_param_t *param)
 {
@@ -92,7 +85,8 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
     struct cw_get *get;
 
     if (rma == NULL || !cw_ep_can_put(ep, sizeof(*packet) - sizeof(uint64_t)) || !cw_list_empty(&rma->queue) ||
-        !cw_cell_is_next(ep->cells) || rma->running || rma->absent > 0 || !is_possible(ep, length, rkey) ||
+        !cw_cell_is_next(ep->cells) || rma->running || rma->absent > 0 || length > CW_RMA_QUICK ||
+        rma->replies >= CW_RMA_WINDOW || cw_conn_places(ep->conn) || !cw_copy_is_possible(ep, &rkey->key) ||
         is_much(ep, length)) {
         return NULL;
     }
@@ -124,25 +118,16 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
     return cw_request_handle(request);
 }
 
-int cw_get_is_quick(struct cw_request *request)
-{
-    const struct cw_get *get = cw_request_state(request);
-    struct cw_rma *rma       = cw_op_ep(request->ep)->rma;
-
-    if (get->cursor.class_id != UCP_DATATYPE_CONTIG || get->forced ||
-        !is_possible(request->ep, get->cursor.length, get->rkey)) {
-        return 0;
-    }
-    rma->absent -= rma->absent > 0;
-    return rma->absent == 0;
-}
-
 ucs_status_t cw_get_ask_quickly(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
     struct ucp_ep *ep  = request->ep;
     ucs_status_t status;
 
+    if (cw_op_ep(ep)->rma->replies >= CW_RMA_WINDOW) {
+        get->declined = 1;
+        return UCS_ERR_UNSUPPORTED;
+    }
     if (is_much(ep, get->cursor.length)) {
         return CW_HOLD; /* answers come */
     }
@@ -155,7 +140,8 @@ ucs_status_t cw_get_ask_quickly(struct cw_request *request)
     if (status != UCS_OK) {
         cw_idmap_remove(gets_of(ep), get->wanted.id);
         get->wanted.id = 0;
-        return status;
+        get->declined  = status == CW_AGAIN;
+        return (status == CW_AGAIN) ? UCS_ERR_UNSUPPORTED : status;
     }
     enter(request, cw_op_ep(ep)->rma, get);
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED_FIRST, 0, get->cursor.length);
@@ -217,8 +203,9 @@ static int make_orphan(struct cw_rma *rma, struct cw_get *get)
 static void note_absence(struct cw_rma *rma)
 {
     if (rma->absent == 0) {
-        rma->absent_for = (uint8_t)((rma->absent_for == 0)             ? ABSENT_MIN :
-                                    (rma->absent_for < ABSENT_MAX / 2) ? 2 * rma->absent_for : ABSENT_MAX);
+        rma->absent_for = (uint8_t)((rma->absent_for == 0)               ? ABSENT_MIN
+                                    : (rma->absent_for < ABSENT_MAX / 2) ? 2 * rma->absent_for
+                                                                         : ABSENT_MAX);
         rma->absent     = rma->absent_for;
     }
 }

@@ -68,18 +68,17 @@ size_t cw_put_pack(void *dest, size_t max, void *arg)
 }
 
 /* How the memory is reached now, as far as it was not tried in vain. */
-static struct cw_choice_rma choice_of(const struct cw_send *send, struct ucp_ep *ep)
+static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
     const struct ucp_rkey *rkey = send->put.rkey;
-    struct cw_choice_rma what   = {.operation = CW_PROTO_PUT, .force = send->force, .fast = send->fast};
+    unsigned remote             = 0;
 
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
-        what.remote = CW_REMOTE_MAPPED;
+        remote = CW_REMOTE_MAPPED;
     } else if (!send->no_copies && cw_copy_is_possible(ep, &rkey->key)) {
-        what.remote = CW_REMOTE_COPIES;
-        what.remote |= (!send->overtaken && cw_ledger_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0;
+        remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_ledger_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
     }
-    return what;
+    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, send->force, send->fast);
 }
 
 ucs_status_t cw_put_attempt(struct cw_request *request)
@@ -88,7 +87,7 @@ ucs_status_t cw_put_attempt(struct cw_request *request)
     ucs_status_t status;
 
     do {
-        status = cw_choice_rma(request->ep, choice_of(send, request->ep), &send->cursor)->start(request);
+        status = choose(send, request->ep)->start(request);
     } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
     return status;
 }
@@ -119,10 +118,8 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
 /* What only asks may wait for progress behind other sends, if they collect. */
 static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_send *send)
 {
-    return (ep->state == CW_EP_OPEN && cw_ep_collects(ep) &&
-            cw_choice_rma(ep, choice_of(send, ep), &send->cursor)->announces)
-               ? CW_RMA_COLLECTED
-               : CW_RMA_FOLLOWS;
+    return (ep->state == CW_EP_OPEN && cw_ep_collects(ep) && choose(send, ep)->announces) ? CW_RMA_COLLECTED
+                                                                                          : CW_RMA_FOLLOWS;
 }
 
 static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address,

@@ -33,7 +33,7 @@ static inline ucs_status_t cw_put_admit(const struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state((struct cw_request *)(uintptr_t)request);
 
-    return cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, send->cursor.length, 1, 1);
+    return cw_rma_admit_packets(cw_op_ep(request->ep)->rma, send->put.address, send->cursor.length);
 }
 
 #endif

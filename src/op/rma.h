@@ -15,52 +15,52 @@
 /* Per endpoint, made at the first operation that is not direct, and at the first that the peer asks for and
  * that cannot be answered at once. */
 struct cw_rma {
-    struct cw_list link;            /* op_state->rma */
+    struct cw_list link; /* op_state->rma */
     struct ucp_ep *ep;
-    struct cw_list queue;           /* requests that did not start, in order */
-    struct cw_request *pump;        /* stands for the queue on ep->pending; NULL: not there */
-    struct cw_list waits;           /* struct cw_flush_wait, the oldest first */
-    struct cw_job job;              /* ends waits and goes on with the queue */
-    uint32_t generation;            /* of operations that begin now */
-    uint32_t open;                  /* operations of this generation that did not end */
-    uint32_t replies;               /* operations that the peer has to answer; at most CW_RMA_WINDOW */
-    uint32_t answers;               /* to gets that could be copied, packets so far */
-    uint32_t async_puts;            /* puts under way that packets sent later may overtake */
-    uint32_t sent_mark;             /* packets sent that only FLUSHED confirms, */
-    uint32_t asked_mark;            /* those before the last FLUSH sent, */
-    uint32_t acked_mark;            /* those confirmed, */
-    uint32_t fence_mark;            /* and those before the last fence */
-    uint32_t counted;               /* puts of the ledger: packets sent, */
-    uint32_t carried;               /* those known to be carried out, */
-    uint32_t fence_count;           /* and those before the last fence */
-    uint32_t num_late;              /* gets whose data is read later than the call: */
-    uint64_t late_first;            /* the range that holds all of theirs */
+    struct cw_list queue;    /* requests that did not start, in order */
+    struct cw_request *pump; /* stands for the queue on ep->pending; NULL: not there */
+    struct cw_list waits;    /* struct cw_flush_wait, the oldest first */
+    struct cw_job job;       /* ends waits and goes on with the queue */
+    uint32_t generation;     /* of operations that begin now */
+    uint32_t open;           /* operations of this generation that did not end */
+    uint32_t replies;        /* operations that the peer has to answer; at most CW_RMA_WINDOW */
+    uint32_t answers;        /* to gets that could be copied, packets so far */
+    uint32_t async_puts;     /* puts under way that packets sent later may overtake */
+    uint32_t sent_mark;      /* packets sent that only FLUSHED confirms, */
+    uint32_t asked_mark;     /* those before the last FLUSH sent, */
+    uint32_t acked_mark;     /* those confirmed, */
+    uint32_t fence_mark;     /* and those before the last fence */
+    uint32_t counted;        /* puts of the ledger: packets sent, */
+    uint32_t carried;        /* those known to be carried out, */
+    uint32_t fence_count;    /* and those before the last fence */
+    uint32_t num_late;       /* gets whose data is read later than the call: */
+    uint64_t late_first;     /* the range that holds all of theirs */
     uint64_t late_end;
-    uint32_t serving;               /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
-    uint32_t passed;                /* fences that were passed and that active messages do not know of yet */
-    struct cw_ledger *ledger;       /* the rest of it; NULL: nothing was counted yet */
-    struct cw_board *owner_board;   /* as owner: of the peer's ledger, once it is used, */
-    uint32_t counted_here;          /* and its packets that came; */
-    uint64_t claim_waited_ns;       /* how long we waited for the origin, since the transport was told, */
-    uint8_t ledger_shut;            /* and whether it was too long: it gets the claim no more */
-    uint32_t num_quick;             /* get.c: gets that the system could make as well, the oldest first, */
-    uint32_t num_orphans;           /* those that it made, while the answer is still to come, */
-    uint64_t quick_bytes;           /* and how much of them is asked for */
+    uint32_t serving;             /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
+    uint32_t passed;              /* fences that were passed and that active messages do not know of yet */
+    struct cw_ledger *ledger;     /* the rest of it; NULL: nothing was counted yet */
+    struct cw_board *owner_board; /* as owner: of the peer's ledger, once it is used, */
+    uint32_t counted_here;        /* and its packets that came; */
+    uint64_t claim_waited_ns;     /* how long we waited for the origin, since the transport was told, */
+    uint8_t ledger_shut;          /* and whether it was too long: it gets the claim no more */
+    uint32_t num_quick;           /* get.c: gets that the system could make as well, the oldest first, */
+    uint32_t num_orphans;         /* those that it made, while the answer is still to come, */
+    uint64_t quick_bytes;         /* and how much of them is asked for */
     struct cw_list quick;
-    struct cw_list confirms;        /* flushes that wait for the ledger */
-    struct cw_job patience;         /* patience.c: on the worker's list if is_patient */
-    uint64_t patient_since;         /* nanoseconds: nothing moved; 0: not known yet */
-    uint32_t patient_seen;          /* what had moved by then */
+    struct cw_list confirms; /* flushes that wait for the ledger */
+    struct cw_job patience;  /* patience.c: on the worker's list if is_patient */
+    uint64_t patient_since;  /* nanoseconds: nothing moved; 0: not known yet */
+    uint32_t patient_seen;   /* what had moved by then */
     uint32_t patient_rounds;
-    uint32_t told_carried;          /* what those that wait know of `carried` */
-    uint8_t is_patient;             /* and in which way */
-    uint8_t must_ask;               /* the ledger tells of a refusal: FLUSHED tells which */
+    uint32_t told_carried; /* what those that wait know of `carried` */
+    uint8_t is_patient;    /* and in which way */
+    uint8_t must_ask;      /* the ledger tells of a refusal: FLUSHED tells which */
     uint8_t running;
-    uint8_t absent;                 /* get.c: the peer does not answer at once: so many gets are not asked for, */
-    uint8_t absent_for;             /* and so many were not the last time; 0: it answers */
-    uint8_t fencing;                /* fence.c: within the call */
-    ucs_status_t error;             /* as origin: what the peer refused, for the next flush */
-    ucs_status_t refused;           /* as owner: what we refused since the peer's last FLUSH */
+    uint8_t absent;       /* get.c: the peer does not answer at once: so many gets are not asked for, */
+    uint8_t absent_for;   /* and so many were not the last time; 0: it answers */
+    uint8_t fencing;      /* fence.c: within the call */
+    ucs_status_t error;   /* as origin: what the peer refused, for the next flush */
+    ucs_status_t refused; /* as owner: what we refused since the peer's last FLUSH */
 };
 
 /* Puts and gets of up to so much go by packets where the system could copy, too (ledger.h, get.c). So an owner whose
@@ -144,8 +144,8 @@ static inline int cw_rma_is_clear(const struct ucp_ep *ep, uint64_t address, uin
 {
     const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
-    return cw_likely(rma == NULL) || (cw_list_empty(&rma->queue) && cw_rma_confirmed(rma) &&
-                                      !(writes && cw_rma_is_late(rma, address, length)));
+    return cw_likely(rma == NULL) ||
+           (cw_list_empty(&rma->queue) && cw_rma_confirmed(rma) && !(writes && cw_rma_is_late(rma, address, length)));
 }
 
 /* Whether an access can be made by loads and stores in this call. It lies in what the key says may be accessed so. */
@@ -163,9 +163,14 @@ static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);
 }
 
-/* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. `packets`:
- * it goes by packets, which are in order by themselves. */
-ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets);
+/* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. */
+ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
+
+/* The same for a write by packets, which are in order by themselves. A read by packets needs nothing of that. */
+static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64_t address, uint64_t length)
+{
+    return cw_unlikely(cw_rma_is_late(rma, address, length)) ? CW_HOLD : UCS_OK;
+}
 
 /* The same for a copy by the system: it must not pass counted puts, which may write to the same bytes. */
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);

@@ -11,12 +11,12 @@
 #include "op/op.h"
 
 struct flush_op {
-    struct cw_list link;    /* rma->confirms, while it waits for the ledger and has no id */
+    struct cw_list link; /* rma->confirms, while it waits for the ledger and has no id */
     uint64_t id;
     uint32_t generation;
     uint32_t mark;
     uint32_t count;
-    int local;              /* asks the peer nothing: of a close */
+    int local; /* asks the peer nothing: of a close */
 };
 
 _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -87,9 +87,9 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     if (request == NULL) {
         return NULL;
     }
-    op               = cw_request_state(request);
-    op->id           = 0;
-    op->local        = 0;
+    op        = cw_request_state(request);
+    op->id    = 0;
+    op->local = 0;
     cw_list_init(&op->link);
     op->generation   = cw_rma_begin(rma);
     request->ep      = rma->ep;
@@ -122,12 +122,13 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
         cw_op_ep(ep)->rma == NULL) {
         return UCS_ERR_IO_ERROR;
     }
-    status = (ucs_status_t)told;
+    status                        = (ucs_status_t)told;
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
     cw_ledger_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
-                 "does not allow it", (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
+                 "does not allow it",
+                 (unsigned long long)cw_ep_peer_uid(ep), (void *)ep, ucs_status_string(status));
         cw_op_ep(ep)->rma->error = status;
     }
     cw_rma_update(cw_op_ep(ep)->rma);
@@ -163,14 +164,14 @@ static ucs_status_t confirm(struct cw_rma *rma)
     return UCS_OK;
 }
 
-ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes, int packets)
+ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
 {
     ucs_status_t status;
 
     if (writes && cw_rma_is_late(rma, address, length)) {
         return CW_HOLD;
     }
-    if (packets || cw_rma_confirmed(rma)) {
+    if (cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
     cw_ledger_look(rma);
@@ -188,7 +189,7 @@ ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t le
 {
     cw_ledger_look(rma);
     if (cw_ledger_is_settled(rma)) {
-        return cw_rma_admit(rma, address, length, writes, 0);
+        return cw_rma_admit(rma, address, length, writes);
     }
     cw_patience_begin(rma, 1);
     return CW_HOLD;
@@ -242,7 +243,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
             return UCS_ERR_NO_MEMORY;
         }
         ((struct flush_op *)cw_request_state(request))->local = !confirm_packets;
-        result = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
+        result                                                = cw_rma_post(request, 0, CW_RMA_AT_ONCE, NULL);
         if (UCS_PTR_IS_ERR(result)) {
             return UCS_PTR_STATUS(result);
         }

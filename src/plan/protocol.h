@@ -53,6 +53,9 @@ enum cw_proto_operation {
     CW_PROTO_AM,
     CW_PROTO_STREAM,
     CW_PROTO_PUT, /* the first of the one-sided ones */
+    CW_PROTO_GET,
+    CW_PROTO_AMO_POST,
+    CW_PROTO_AMO_FETCH,
     CW_PROTO_OPERATIONS
 };
 

@@ -32,4 +32,14 @@ extern const struct cw_protocol cw_proto_put_zcopy;
 extern const struct cw_protocol cw_proto_put_copy;
 extern const struct cw_protocol cw_proto_put_pieces;
 
+extern const struct cw_protocol cw_proto_get_mapped;
+extern const struct cw_protocol cw_proto_get_quick;
+extern const struct cw_protocol cw_proto_get_parts;
+extern const struct cw_protocol cw_proto_get_cma;
+extern const struct cw_protocol cw_proto_get_cma_shares;
+extern const struct cw_protocol cw_proto_get_asked;
+
+extern const struct cw_protocol cw_proto_amo_mapped;
+extern const struct cw_protocol cw_proto_amo_packet;
+
 #endif

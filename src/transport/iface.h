@@ -212,6 +212,12 @@ struct cw_conn {
     char *end;
 };
 
+/* Whether a payload can go to its place at the peer without a copy. */
+static inline int cw_conn_places(const struct cw_conn *conn)
+{
+    return conn->iface->limits.max_placed > 0;
+}
+
 /* What the packets of a long message may be. */
 static inline size_t cw_conn_max_piece(const struct cw_conn *conn)
 {

@@ -167,6 +167,12 @@ static unsigned ways_of(const char *name, enum kind kind)
                  {"eager pieces", ONE(CW_TRACE_PIECES)},
                  {"rendezvous", ONE(CW_TRACE_ANNOUNCED)},
                  {"store", ONE(CW_TRACE_MAPPED)},
+                 {"load", ONE(CW_TRACE_MAPPED)},
+                 {"this processor", ONE(CW_TRACE_MAPPED)},
+                 {"packet to the owner", ONE(CW_TRACE_COPIED)},
+                 {"request to the owner", ONE(CW_TRACE_ASKED)},
+                 {"request, copied if it is late", ONE(CW_TRACE_ASKED_FIRST)},
+                 {"requests of 64 KiB, copied if they are late", ONE(CW_TRACE_PARTS)},
                  {"counted packets", ONE(CW_TRACE_COUNTED)},
                  {"copy between processes, in shares", ONE(CW_TRACE_SHARES)},
                  {"copy between processes", ONE(CW_TRACE_SYSTEM)}};
@@ -212,7 +218,7 @@ static unsigned told_by(const char *text, const char *title, const struct used *
  * count for an owner that may be found to be away. */
 static unsigned told(ucp_ep_h ep, const struct used *op, bool mapped)
 {
-    static const char *const names[]   = {"tag send", "active message", "stream send", "put"};
+    static const char *const names[]   = {"tag send", "active message", "stream send", "put", "get", "atomic fetch"};
     static const char *const data[]    = {"", " of a list", " of a generic datatype"};
     static const char *const remotes[] = {" (copied by the system)", " (copied by the system, owner away)",
                                           " (packets)"};
@@ -279,7 +285,7 @@ static void make(struct round *round, const struct used *op)
 
     param.op_attr_mask |=
         (op->told && op->kind < PUT ? 0 : UCP_OP_ATTR_FLAG_NO_IMM_CMPL) | (op->fast ? UCP_OP_ATTR_FLAG_FAST_CMPL : 0);
-    if (op->kind <= PUT) {
+    if (op->kind <= GET) {
         from = describe(round, op, iov, &count, &param);
     }
     switch (op->kind) {
@@ -306,7 +312,7 @@ static void make(struct round *round, const struct used *op)
                       ucp_put_nbx(ep, from, count, (uint64_t)(uintptr_t)region->base, round->keys[op->memory], &param));
         break;
     case GET:
-        cw_op_started(&send, ucp_get_nbx(ep, round->in, op->length, (uint64_t)(uintptr_t)region->base,
+        cw_op_started(&send, ucp_get_nbx(ep, (void *)(uintptr_t)from, count, (uint64_t)(uintptr_t)region->base,
                                          round->keys[op->memory], &param));
         break;
     default:
@@ -510,12 +516,16 @@ static void choose_op(uint64_t *seed, struct used *ops, unsigned n)
     struct used *op = &ops[n];
     unsigned i      = 0;
 
-    *op        = (struct used){.kind   = (enum kind)(cw_random_next(seed) % (PUT + 1)),
+    if (n == MOST_OPS - 1) { /* lengths name them, so there is one with this one */
+        *op = (struct used){.kind = FADD, .memory = CW_MEMORY_HEAP, .length = 8, .told = true};
+        return;
+    }
+    *op        = (struct used){.kind   = (enum kind)(cw_random_next(seed) % (GET + 1)),
                                .memory = (enum cw_memory)(cw_random_next(seed) % CW_MEMORY_KINDS),
                                .told   = true};
-    op->data   = (enum data)(cw_random_next(seed) % (op->kind == PUT ? GENERIC : DATA_KINDS));
+    op->data   = (enum data)(cw_random_next(seed) % (op->kind >= PUT ? GENERIC : DATA_KINDS));
     op->fast   = op->kind == TAG && cw_random_next(seed) % 3 == 0;
-    op->length = 1 + cw_random_next(seed) % (UINT64_C(1) << (1 + cw_random_next(seed) % 20));
+    op->length = 9 + cw_random_next(seed) % (UINT64_C(1) << (1 + cw_random_next(seed) % 20));
     while (i < n) { /* lengths name them */
         if (ops[i].length == op->length) {
             op->length++;

@@ -22,7 +22,7 @@ static ucs_status_t start(struct cw_request *request)
     if (cw_unlikely(to == NULL)) {
         return UCS_ERR_UNSUPPORTED; /* it is not registered any more, which the next choice sees as well */
     }
-    status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1, 0);
+    status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1);
     if (status == UCS_OK) {
         (void)cw_dt_pack(&send->cursor, to, length);
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, length);

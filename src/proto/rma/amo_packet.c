@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An atomic operation that the owner's processor carries out, asked by a packet. A posting one is over when the packet
+ * was taken, a fetching one waits for AMO_REPLY.
+ */
+#include "op/amo.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    (void)ask;
+    *row = (struct cw_protocol_row){
+        .first = 0, .last = CW_PLAN_NEVER, .way = "packet to the owner", .why = "the owner's processor carries it out"};
+    return 1;
+}
+
+static ucs_status_t send_fetching(struct cw_request *request)
+{
+    struct cw_amo *amo = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+    ucs_status_t status;
+    uint64_t id;
+
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_idmap_add(&request->worker->ids, request, &id);
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_amo_send(request->ep->conn, amo, id);
+    if (status != UCS_OK) {
+        cw_idmap_remove(&request->worker->ids, id);
+        return status;
+    }
+    amo->packet.reply_id = id;
+    rma->replies++;
+    return UCS_INPROGRESS;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    const struct cw_amo *amo = cw_request_state(request);
+    ucs_status_t status      = cw_rma_admit_packets(cw_op_ep(request->ep)->rma, amo->packet.address, amo->packet.size);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = (amo->reply == NULL) ? cw_amo_send_posted(request->ep, amo) : send_fetching(request);
+    if (status == UCS_OK || status == UCS_INPROGRESS) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_COPIED, 0, amo->packet.size);
+    }
+    return status;
+}
+
+const struct cw_protocol cw_proto_amo_packet = {.query = query, .start = start};

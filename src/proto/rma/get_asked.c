@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A get that asks the owner, whose library sends the bytes to a receive of op/fetch.h, which owns the request from then
+ * on. Fits everything but what must end in its call.
+ */
+#include "op/fetch.h"
+#include "op/get.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    (void)ask;
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .way   = "request to the owner",
+                                    .why   = "only the owner's library reaches the memory"};
+    return 1;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_get *get = cw_request_state(request);
+    struct ucp_ep *ep  = request->ep;
+    struct cw_rma *rma = cw_op_ep(ep)->rma;
+    ucs_status_t status;
+    uint32_t piece;
+    uint64_t id;
+
+    if (get->forced) {
+        return CW_AGAIN;
+    }
+    if (rma->replies >= CW_RMA_WINDOW) {
+        return CW_HOLD;
+    }
+    status = cw_dt_keep(&get->cursor);
+    if (status == UCS_OK) {
+        status = cw_fetch_expect(ep, request, &get->cursor, &id, &piece);
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    status = cw_get_send(request, id, piece);
+    if (status != UCS_OK) {
+        cw_fetch_forget(ep, id);
+        return status;
+    }
+    get->asked = 1;
+    get->late  = 1;
+    rma->replies++;
+    cw_rma_late_add(rma, get->address, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_ASKED, 0, get->cursor.length);
+    return CW_RMA_OWNED;
+}
+
+const struct cw_protocol cw_proto_get_asked = {.query = query, .start = start};

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A get that the system copies out of the owner's process: a short one at once, a longer one in shares, during
+ * progress, of which the owner takes some if it makes progress, too (op/copy.h).
+ */
+#include "op/copy.h"
+#include "op/get.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_COPY_CALL_BYTES,
+                                    .way   = "copy between processes",
+                                    .why   = "the system copies, whatever the owner does"};
+    return (ask->remote & CW_REMOTE_COPIES) != 0;
+}
+
+static int query_shares(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row = (struct cw_protocol_row){.first = CW_COPY_CALL_BYTES + 1,
+                                    .last  = CW_PLAN_NEVER,
+                                    .way   = "copy between processes, in shares",
+                                    .why   = "during progress; the owner helps if it makes progress"};
+    return (ask->remote & CW_REMOTE_COPIES) && ask->force != CW_FORCE_EAGER;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_get *get  = cw_request_state(request);
+    ucs_status_t status = cw_rma_admit_copy(cw_op_ep(request->ep)->rma, get->address, get->cursor.length, 0);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    get->no_copies = 1; /* should it come back */
+    status         = cw_copy_now(request->ep, &get->rkey->key, get->address, &get->cursor, CW_COPY_GET);
+    if (status == UCS_OK) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, get->cursor.length);
+    }
+    return status;
+}
+
+static void copied(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_get *get = cw_request_state(request);
+    struct cw_rma *rma = cw_op_ep(request->ep)->rma;
+
+    get->copy = NULL;
+    get->late = 0;
+    cw_rma_late_remove(rma);
+    cw_list_remove(&request->link);
+    if (status == UCS_OK) {
+        cw_request_complete(request, UCS_OK);
+        return;
+    }
+    cw_list_add_head(&rma->queue, &request->link); /* writes must not pass it */
+    cw_rma_kick(rma);
+}
+
+static ucs_status_t start_shares(struct cw_request *request)
+{
+    struct cw_get *get  = cw_request_state(request);
+    struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
+    ucs_status_t status = cw_rma_admit_copy(rma, get->address, get->cursor.length, 0);
+
+    status = (status == UCS_OK) ? cw_dt_keep(&get->cursor) : status;
+    if (status != UCS_OK) {
+        return status;
+    }
+    get->no_copies = 1; /* should it come back */
+    if (cw_copy_begin(request, &get->rkey->key, get->address, &get->cursor, CW_COPY_GET, copied, &get->copy) !=
+        UCS_OK) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    get->late = 1;
+    cw_rma_late_add(rma, get->address, get->cursor.length);
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SHARES, 0, get->cursor.length);
+    return UCS_INPROGRESS;
+}
+
+const struct cw_protocol cw_proto_get_cma        = {.query = query, .start = start, .at_once = 1};
+const struct cw_protocol cw_proto_get_cma_shares = {.query = query_shares, .start = start_shares};

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A get from memory that is mapped here, by loads. Of plain bytes the call makes it without a request (abi/rma.c).
+ */
+#include "op/get.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row =
+        (struct cw_protocol_row){.first = 0, .last = CW_PLAN_NEVER, .way = "load", .why = "the memory is mapped here"};
+    return (ask->remote & CW_REMOTE_MAPPED) != 0;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_get *get  = cw_request_state(request);
+    const char *from    = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* it is not registered any more, which the next choice sees as well */
+
+    if (cw_likely(from != NULL)) {
+        status = cw_rma_admit(cw_op_ep(request->ep)->rma, get->address, get->cursor.length, 0);
+    }
+    if (status == UCS_OK) {
+        cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_MAPPED, 0, get->cursor.length);
+        status = cw_dt_unpack(&get->cursor, from, get->cursor.length);
+    }
+    return status;
+}
+
+const struct cw_protocol cw_proto_get_mapped = {.query = query, .start = start, .at_once = 1};

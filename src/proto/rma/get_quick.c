@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A short get that asks the owner where the system could copy as well: an owner that makes progress answers in a
+ * fraction of the time. What is not answered in time the system copies (op/get_quick.c).
+ */
+#include "op/get.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_RMA_QUICK,
+                                    .way   = "request, copied if it is late",
+                                    .why   = "an owner that makes progress answers first"};
+    return cw_get_asks_first(ask);
+}
+
+const struct cw_protocol cw_proto_get_quick = {.query = query, .start = cw_get_ask_quickly};
