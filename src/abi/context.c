@@ -76,7 +76,7 @@ ucs_status_t ucp_context_query(ucp_context_h context, ucp_context_attr_t *attr)
         attr->thread_mode = context->mt_workers_shared ? UCS_THREAD_MODE_MULTI : UCS_THREAD_MODE_SINGLE;
     }
     if (attr->field_mask & UCP_ATTR_FIELD_MEMORY_TYPES) {
-        attr->memory_types = context->memory_types;
+        attr->memory_types = cw_context_memory_types(context);
     }
     if (attr->field_mask & UCP_ATTR_FIELD_NAME) {
         memcpy(attr->name, context->name, sizeof(attr->name));

@@ -58,21 +58,32 @@ static ucs_status_t refuse_type(ucs_memory_type_t type)
     return UCS_ERR_UNSUPPORTED;
 }
 
-/* All of it must be of that type. */
-static ucs_status_t check_ranges(ucs_memory_type_t type, ucp_datatype_t datatype, const void *buffer, size_t count)
+static ucs_status_t refuse_range(const void *ptr, size_t length, const char *type)
+{
+    cw_error("the %zu bytes at %p are not all memory of %s, as their beginning is, or others of the call, or as it "
+             "says", length, ptr, type);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* All of it from the i-th range on must be of that type. */
+static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_t datatype, const void *buffer,
+                                 size_t count, size_t i)
 {
     const struct cw_md *md = cw_md_of_type(type);
+    struct cw_md_attr attr;
     const void *ptr;
-    size_t i = 0, length;
+    size_t length;
 
     if (md == NULL) {
         return refuse_type(type);
     }
+    md->query(&attr);
+    if (told && attr.trusts_types) {
+        return UCS_OK;
+    }
     while (next_range(datatype, buffer, count, &i, &ptr, &length)) {
         if (md->type_of(ptr, length) != type) {
-            cw_error("the %zu bytes at %p are not memory of type %s, as others of the call are, or as it says", length,
-                     ptr, name_of(type));
-            return UCS_ERR_INVALID_PARAM;
+            return refuse_range(ptr, length, name_of(type));
         }
     }
     return UCS_OK;
@@ -84,6 +95,7 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
 {
     const ucp_datatype_t datatype = datatype_of(param);
     ucs_memory_type_t type        = told_type(worker, param);
+    const int told                = type != UCS_MEMORY_TYPE_UNKNOWN;
     const void *ptr;
     size_t i = 0, length;
 
@@ -91,17 +103,23 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     if (type == UCS_MEMORY_TYPE_HOST || (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
         return UCS_OK; /* the functions of a generic type touch the memory, and we what they give */
     }
-    if (type != UCS_MEMORY_TYPE_UNKNOWN && !(worker->context->memory_types & CW_MEMORY_BIT(type))) {
+    if (told && !cw_context_knows(worker->context, type)) {
         return refuse_type(type);
     }
     if (!next_range(datatype, buffer, count, &i, &ptr, &length)) {
         return UCS_OK;
     }
-    if (type == UCS_MEMORY_TYPE_UNKNOWN) {
+    if (!told) {
         type = cw_md_find(ptr, length);
+        if (type == CW_MEMORY_MIXED) {
+            return refuse_range(ptr, length, "a device");
+        }
+        if (!cw_context_knows(worker->context, type)) {
+            return refuse_type(type);
+        }
     }
     *type_p = type;
-    return (worker->looks == 0) ? UCS_OK : check_ranges(type, datatype, buffer, count);
+    return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 
 ucs_status_t cw_door_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,

@@ -121,6 +121,19 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
     }
 }
 
+/* Whether UCX_TLS so names a memory domain that is built in, be its device here or not. */
+static unsigned is_of_a_domain(const char *entry)
+{
+    const struct cw_md *md;
+    unsigned i, known = 0;
+
+    for (i = 0; (md = cw_md_at(i)) != NULL; i++) {
+        known |= (unsigned)(md->tls != NULL && (cw_plan_tls_selects(entry, md->tls) ||
+                                                cw_plan_tls_covered(entry, md->tls)));
+    }
+    return known;
+}
+
 static void warn_transports(const struct cw_allow_list *tls, const struct found *found, unsigned count)
 {
     struct names_text have = {.text = ""};
@@ -130,7 +143,7 @@ static void warn_transports(const struct cw_allow_list *tls, const struct found 
         names_add(&have, "%s%s", cw_plan_tls_aliases(found[j].transport->name), "");
     }
     for (i = 0; tls->mode == CW_LIST_ALLOW && i < tls->list.count; i++) {
-        known = 0;
+        known = is_of_a_domain(tls->list.names[i]);
         for (j = 0; j < count; j++) {
             known |= (unsigned)(cw_plan_tls_selects(tls->list.names[i], found[j].transport->name) ||
                                 cw_plan_tls_covered(tls->list.names[i], found[j].transport->name));
@@ -251,7 +264,6 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     uint64_t mask = params->field_mask;
 
     context->api               = cw_api_level_of(UCP_API_MAJOR, UCP_API_MINOR);
-    context->memory_types      = cw_md_types();
     context->features          = (mask & UCP_PARAM_FIELD_FEATURES) ? params->features : 0;
     context->request_size      = (mask & UCP_PARAM_FIELD_REQUEST_SIZE) ? params->request_size : 0;
     context->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
@@ -266,6 +278,23 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
         cw_debug("context %s: no lanes are made for operations that a device starts; lists of memory for them will be "
                  "refused (N22-120)", context->name);
     }
+}
+
+uint64_t cw_context_memory_types(struct ucp_context *context)
+{
+    const struct cw_md *md;
+    struct cw_md_attr attr;
+    uint64_t types = 0;
+    unsigned i;
+
+    for (i = 0; (md = cw_md_at(i)) != NULL; i++) {
+        if (md->tls == NULL || cw_context_allows(context, md->tls)) {
+            md->query(&attr);
+            types |= attr.copies;
+        }
+    }
+    __atomic_store_n(&context->memory_types, types, __ATOMIC_RELAXED);
+    return types;
 }
 
 static void context_free(struct ucp_context *context)
@@ -297,6 +326,7 @@ ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *
         goto fail;
     }
     set_params(context, params);
+    (void)cw_context_memory_types(context);
     context->references = 1;
     context->process    = cw_memory_process();
     status = cw_mem_table_new(&context->memory);

@@ -25,7 +25,7 @@ struct cw_mem_table;
 struct ucp_context {
     struct cw_api_level api;    /* of the program; until ucp_init_version says more, that of this library */
     uint64_t features;
-    uint64_t memory_types;      /* CW_MEMORY_BIT of those that some domain copied when it was made */
+    uint64_t memory_types;      /* CW_MEMORY_BIT of those that some domain copies; atomic, as more may come */
     size_t request_size;
     ucp_request_init_callback_t request_init;
     ucp_request_cleanup_callback_t request_cleanup;
@@ -46,6 +46,14 @@ struct ucp_context {
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
 /* The program is through with it. With workers left, which a warning tells, it ends with the last of them. */
 void cw_context_end(struct ucp_context *context);
+/* Asks the domains again: the program may have loaded the library of a device since. Some microseconds. */
+uint64_t cw_context_memory_types(struct ucp_context *context);
+/* Whether it knew that type then. */
+static inline int cw_context_knows(const struct ucp_context *context, ucs_memory_type_t type)
+{
+    return (__atomic_load_n(&context->memory_types, __ATOMIC_RELAXED) >> type & 1) != 0;
+}
+
 /* By workers. */
 void cw_context_hold(struct ucp_context *context);
 void cw_context_drop(struct ucp_context *context);

@@ -134,19 +134,21 @@ static ucs_status_t refuse(const char *why)
 }
 
 /* Which domain the memory belongs to. NULL: none that is there now. */
-static const struct cw_md *domain_of(const struct order *order)
+static const struct cw_md *domain_of(const struct ucp_context *context, const struct order *order)
 {
     const int allocates    = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
     ucs_memory_type_t type = (ucs_memory_type_t)order->memory_type;
+    const struct cw_md *md;
 
     if (type == UCS_MEMORY_TYPE_UNKNOWN) {
         type = (allocates || order->has_exported) ? UCS_MEMORY_TYPE_HOST : cw_md_find(order->address, order->length);
     }
-    return cw_md_of_type(type);
+    md = cw_md_of_type(type);
+    return (md != NULL && md->tls != NULL && !cw_context_allows(context, md->tls)) ? NULL : md;
 }
 
 /* MEM-1, MEM-3, MEM-4, MEM-6, MEM-10, MEM-32 */
-static ucs_status_t check(const struct order *order)
+static ucs_status_t check(const struct ucp_context *context, const struct order *order)
 {
     const int allocates = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0, fixed = (order->flags & UCP_MEM_MAP_FIXED) != 0;
 
@@ -166,7 +168,7 @@ static ucs_status_t check(const struct order *order)
     if (order->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         return refuse("the memory type does not exist");
     }
-    if (domain_of(order) == NULL) {
+    if (domain_of(context, order) == NULL) {
         cw_error("cannot map memory of type %s: no memory domain of this process copies it; map memory of the host",
                  (order->memory_type < CW_MEMORY_TYPE_COUNT) ? cw_words_memory_type[order->memory_type] : "unknown");
         return allocates ? UCS_ERR_NO_MEMORY : UCS_ERR_UNSUPPORTED; /* N22-24 */
@@ -209,7 +211,8 @@ static ucs_status_t obtain(struct ucp_context *context, const struct order *orde
 {
     struct cw_memory_wish wish = {.address = order->address,
                                   .fixed   = (order->flags & UCP_MEM_MAP_FIXED) != 0,
-                                  .length  = order->length};
+                                  .length  = order->length,
+                                  .type    = (ucs_memory_type_t)order->memory_type};
     ucs_status_t status;
 
     mem->key.rights = order->rights;
@@ -245,7 +248,7 @@ int cw_mem_is_imported(const struct ucp_mem *mem)
 ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t *params, struct ucp_mem **mem_p)
 {
     const struct order order = read_params(context, params);
-    ucs_status_t status      = check(&order);
+    ucs_status_t status      = check(context, &order);
     struct ucp_mem *mem;
 
     if (status != UCS_OK) {
@@ -257,7 +260,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         return UCS_ERR_NO_MEMORY;
     }
     mem->context = context;
-    mem->md      = domain_of(&order);
+    mem->md      = domain_of(context, &order);
     status       = obtain(context, &order, mem);
     if (status == UCS_OK) {
         mem->memory_type = (uint8_t)((mem->key.length == 0 || mem->md == &cw_md_host) ? UCS_MEMORY_TYPE_HOST :

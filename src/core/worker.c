@@ -286,7 +286,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     }
     cw_counters_ready(worker);
     find_inbox(worker);
-    worker->looks        = (context->memory_types == CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) ? 0 :
+    worker->looks        = (cw_context_memory_types(context) == CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST)) ? 0 :
                            UCP_OP_ATTR_FIELD_MEMORY_TYPE;
     worker->quick        = (worker->mt || worker->trace != NULL || worker->looks != 0) ? 0 : worker->features;
     worker->quick_locked = (worker->mt && worker->trace == NULL && worker->looks == 0) ? worker->features : 0;

@@ -14,6 +14,8 @@
 /* A set of memory types has the bit CW_MEMORY_BIT(type) for each. */
 #define CW_MEMORY_BIT(type) (UINT64_C(1) << (type))
 
+#define CW_MEMORY_MIXED ((ucs_memory_type_t)63)
+
 struct cw_md_attr {
     uint64_t allocates;         /* memory types of which it can give memory, */
     uint64_t registers;         /* of which it takes memory of the program's own, */
@@ -21,6 +23,8 @@ struct cw_md_attr {
     int needs_registration;     /* such memory must be registered before anything is done with it */
     unsigned key_length;        /* bytes of its part of a key; 0: peers reach the memory through its owner alone */
     unsigned register_ns;       /* about what registering costs */
+    int trusts_types;           /* a type that the program tells is believed, since type_of is dear; copies of other
+                                 * memory fail */
 };
 
 /* What the core says of a region, and what the memory of a peer must say as well before a key to it is believed. */
@@ -39,6 +43,7 @@ struct cw_md_part {
 
 struct cw_md {
     const char *name;
+    const char *tls;            /* what UCX_TLS calls it; NULL: it is always allowed */
     void (*query)(struct cw_md_attr *attr);
 
     /* Zeroed memory. UCS_ERR_NO_MEMORY: as cw_memory_allocate. */
@@ -61,7 +66,8 @@ struct cw_md {
     ucs_status_t (*attach)(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
                            struct cw_memory *memory, const uint64_t **valid_p);
 
-    /* Whether all these bytes are memory of the domain: their type, or UCS_MEMORY_TYPE_UNKNOWN. */
+    /* Whether all these bytes are memory of the domain: their type, or UCS_MEMORY_TYPE_UNKNOWN; CW_MEMORY_MIXED where
+     * it is known that only the first ones are. */
     ucs_memory_type_t (*type_of)(const void *ptr, size_t length);
     /* Copies between its memory and the host's, either way, or within its memory; both are valid. Only this function
      * touches bytes that are not the host's. UCS_ERR_IO_ERROR: the device failed. */

@@ -4,11 +4,13 @@
  */
 #include "mem/registry.h"
 
+#include "mem/cuda/cuda_md.h"
 #include "mem/sim/sim_md.h"
 
 static const struct cw_md *const mds[] = {
     &cw_md_host,
     &cw_md_sim_gpu,
+    &cw_md_cuda,
 };
 
 #define NUM_MDS (sizeof(mds) / sizeof(mds[0]))
@@ -38,15 +40,7 @@ ucs_memory_type_t cw_md_find(const void *ptr, size_t length)
     return (type == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_MEMORY_TYPE_HOST : type;
 }
 
-uint64_t cw_md_types(void)
+const struct cw_md *cw_md_at(unsigned i)
 {
-    struct cw_md_attr attr;
-    uint64_t types = 0;
-    unsigned i;
-
-    for (i = 0; i < NUM_MDS; i++) {
-        mds[i]->query(&attr);
-        types |= attr.copies;
-    }
-    return types;
+    return (i < NUM_MDS) ? mds[i] : NULL;
 }

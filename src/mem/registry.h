@@ -11,7 +11,7 @@
 const struct cw_md *cw_md_of_type(ucs_memory_type_t type);
 /* Of which type this memory is, as far as a domain knows its addresses; else of the host. */
 ucs_memory_type_t cw_md_find(const void *ptr, size_t length);
-/* The types that some domain copies now, that of the host among them. */
-uint64_t cw_md_types(void);
+/* All of them, from 0 on; NULL behind the last one. */
+const struct cw_md *cw_md_at(unsigned i);
 
 #endif

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ucs/memory/memory_type.h"
 #include "ucs/type/status.h"
 
 enum cw_memory_huge {
@@ -26,6 +27,7 @@ struct cw_memory_wish {
     size_t length;          /* > 0; rounded up to whole pages */
     int shareable;          /* 0: private to this process, without trailer and descriptor */
     enum cw_memory_huge huge;
+    ucs_memory_type_t type; /* of those that a memory domain allocates */
 };
 
 struct cw_memory {

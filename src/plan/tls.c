@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Only aliases with a member that exists here; the others (ib, rc, cuda ...) select nothing. */
+/* Only aliases with a member that exists here; the others (ib, rc ...) select nothing. */
 static const struct {
     const char *alias;
     const char *members[6];
@@ -18,9 +18,11 @@ static const struct {
     {"cxi", {"ofi", NULL}},
     {"opx", {"ofi", NULL}},
     {"psm3", {"ofi", NULL}},
+    {"cuda", {"cuda_copy", "cuda_ipc", "gdr_copy", NULL}},
 };
 
 static const char *const memory_family[] = {"posix", "sysv", "xpmem", "knem", "cma", NULL};
+static const char *const cuda_family[]   = {"cuda_copy", "cuda_ipc", "gdr_copy", NULL};
 
 static int listed(const char *name, const char *const *list)
 {
@@ -65,7 +67,8 @@ int cw_plan_tls_covered(const char *entry, const char *transport)
     const char *suffix = strchr(entry, ':');
 
     return (suffix != NULL && strcmp(suffix, ":aux") == 0) ||
-           (strcmp(transport, "posix") == 0 && listed(entry + (entry[0] == '\\'), memory_family));
+           (strcmp(transport, "posix") == 0 && listed(entry + (entry[0] == '\\'), memory_family)) ||
+           (strcmp(transport, "cuda_copy") == 0 && listed(entry + (entry[0] == '\\'), cuda_family));
 }
 
 const char *cw_plan_tls_aliases(const char *transport)

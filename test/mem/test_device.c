@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages and one-sided operations from and to memory of a simulated GPU, at either end and at both. A touch of it by
- * the processor ends the program, and the test of that shows it, so what passes here was moved by the domain's copy;
- * that copies were made at all is counted.
+ * Messages and one-sided operations from and to memory of a device (device.h), at either end and at both. A touch of
+ * it by the processor ends the program, and the test of that shows it, so what passes here was moved by the domain's
+ * copy; that copies were made at all is counted.
  */
 #include "harness.h"
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "mem/sim/sim_gpu.h"
+#include "device.h"
 #include "transport/sim/sim.h"
 
 #define LARGEST ((size_t)4 << 20)
@@ -35,7 +35,7 @@ static char *scratch;
 static int setup(void **state)
 {
     scratch = malloc(LARGEST + 1);
-    cw_sim_gpu_open(UCS_MEMORY_TYPE_CUDA);
+    device_open();
     if (cw_test_tls_has("sim")) {
         world = cw_sim_world_new(1, NULL);
     }
@@ -50,7 +50,7 @@ static int teardown(void **state)
         cw_sim_world_free(world);
         world = NULL;
     }
-    cw_sim_gpu_close();
+    device_close();
     free(scratch);
     return status;
 }
@@ -67,7 +67,7 @@ static struct memory memory_new(size_t length, int on_device)
 {
     struct memory memory = {.on_device = on_device};
 
-    memory.ptr = on_device ? cw_sim_gpu_alloc(length + 1) : malloc(length + 1);
+    memory.ptr = on_device ? device_alloc(length + 1) : malloc(length + 1);
     assert_non_null(memory.ptr);
     return memory;
 }
@@ -75,7 +75,7 @@ static struct memory memory_new(size_t length, int on_device)
 static void memory_free(struct memory *memory)
 {
     if (memory->on_device) {
-        cw_sim_gpu_free(memory->ptr);
+        device_free(memory->ptr);
     } else {
         free(memory->ptr);
     }
@@ -84,13 +84,13 @@ static void memory_free(struct memory *memory)
 static void fill(const struct memory *memory, size_t length, uint64_t seed)
 {
     cw_pattern_fill(scratch, length, seed);
-    cw_sim_gpu_write(memory->ptr, scratch, length); /* which moves bytes of the host as well */
+    device_write(memory->ptr, scratch, length); /* which moves bytes of the host as well */
 }
 
 /* The bytes are those of the pattern, and the one behind them was left alone. */
 static void check(const struct memory *memory, size_t length, uint64_t seed)
 {
-    cw_sim_gpu_read(scratch, memory->ptr, length + 1);
+    device_write(scratch, memory->ptr, length + 1);
     cw_pattern_check(scratch, length, seed);
     assert_int_equal(scratch[length], 0x77);
 }
@@ -98,7 +98,7 @@ static void check(const struct memory *memory, size_t length, uint64_t seed)
 static void blank(const struct memory *memory, size_t length)
 {
     memset(scratch, 0x77, length + 1);
-    cw_sim_gpu_write(memory->ptr, scratch, length + 1);
+    device_write(memory->ptr, scratch, length + 1);
 }
 
 /* Says of which type the memory is, or leaves it to the library, in turn. */
@@ -117,7 +117,7 @@ static ucp_request_param_t param_of(const struct memory *memory, size_t turn)
 
 static void test_a_touch_ends_the_program(void **state)
 {
-    char *ptr = cw_sim_gpu_alloc(100);
+    char *ptr = device_alloc(100);
     int status;
     pid_t pid;
 
@@ -138,7 +138,7 @@ static void test_a_touch_ends_the_program(void **state)
         assert_int_equal(waitpid(pid, &status, 0), pid);
         assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
     }
-    cw_sim_gpu_free(ptr);
+    device_free(ptr);
 }
 
 /* ---- messages ---- */
@@ -149,7 +149,7 @@ static void exchange_tag(struct cw_pair *pair, size_t length, int ends, enum ord
 {
     struct memory from = memory_new(length, ends & TX), to = memory_new(length, (ends & RX) != 0);
     ucp_request_param_t send = param_of(&from, turn), recv = param_of(&to, turn / 2);
-    const uint64_t copies = cw_sim_gpu_copies();
+    const uint64_t copies = device_copies();
     ucs_status_ptr_t sent = NULL, received = NULL;
     ucp_tag_recv_info_t info;
 
@@ -167,7 +167,7 @@ static void exchange_tag(struct cw_pair *pair, size_t length, int ends, enum ord
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
     check(&to, length, turn);
-    assert_true(length == 0 || cw_sim_gpu_copies() > copies);
+    assert_true(length == 0 || device_copies() > copies);
     memory_free(&from);
     memory_free(&to);
 }
@@ -443,7 +443,8 @@ static void test_mem10_allocated_on_the_gpu(void **state)
 
     open_pair(pair);
     assert_int_equal(ucp_context_query(pair->tx->context, &context_attr), UCS_OK);
-    assert_int_equal(context_attr.memory_types, UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_CUDA));
+    assert_int_equal(context_attr.memory_types,
+                     UCS_BIT(UCS_MEMORY_TYPE_HOST) | UCS_BIT(UCS_MEMORY_TYPE_CUDA) | device_other_types);
     assert_int_equal(ucp_mem_map(pair->tx->context, &params, &memh), UCS_OK);
     assert_int_equal(ucp_mem_query(memh, &attr), UCS_OK);
     assert_int_equal(attr.mem_type, UCS_MEMORY_TYPE_CUDA);
@@ -474,7 +475,12 @@ static void test_opa11_memory_of_another_type(void **state)
     struct cw_pair *pair = *state;
 
     open_pair(pair);
-    assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, host.ptr, 100, 1, &param)), UCS_ERR_INVALID_PARAM);
+    if (device_trusts) {
+        param = cw_param_none();
+    } else {
+        assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, host.ptr, 100, 1, &param)),
+                         UCS_ERR_INVALID_PARAM);
+    }
     assert_int_equal(UCS_PTR_STATUS(ucp_tag_send_nbx(pair->tx->ep, device.ptr, 1 << 20, 1, &param)),
                      UCS_ERR_INVALID_PARAM);
     param = cw_param_none();
@@ -498,11 +504,11 @@ static void test_a_gpu_that_fails(void **state)
     exchange_tag(pair, 100, RX, POSTED, 1);
     fill(&from, 4096, 1);
     received = ucp_tag_recv_nbx(pair->rx->worker, to.ptr, 4096, 2, CW_TAG_ALL, &param);
-    cw_sim_gpu_fail_after(0);
+    device_fail_after(0);
     sent = ucp_tag_send_nbx(pair->tx->ep, from.ptr, 4096, 2, &param);
     assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_ERR_IO_ERROR);
     assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
-    cw_sim_gpu_fail_after(UINT64_MAX);
+    device_fail_after(UINT64_MAX);
     exchange_tag(pair, 100, RX, POSTED, 2);
     memory_free(&from);
     memory_free(&to);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the library uses of the binary interface of the CUDA driver (libcuda.so.1): names, numbers, parameters. Nothing
+ * of NVIDIA is needed to build. CUDA_CALLS lists the functions; the table of pointers comes from it, and the stand-in
+ * of the tests declares what it implements with it.
+ */
+#ifndef CW_MEM_CUDA_ABI_H
+#define CW_MEM_CUDA_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t cuda_ptr;                 /* CUdeviceptr */
+typedef struct cuda_context *cuda_context; /* handles */
+typedef struct cuda_stream *cuda_stream;
+typedef struct cuda_event *cuda_event;
+typedef void (*cuda_host_function)(void *arg);
+
+/* CUresult */
+enum {
+    CUDA_OK                = 0,
+    CUDA_INVALID_VALUE     = 1,
+    CUDA_NO_MEMORY         = 2,
+    CUDA_NOT_INITIALIZED   = 3,
+    CUDA_DEINITIALIZED     = 4,
+    CUDA_NO_DEVICE         = 100,
+    CUDA_INVALID_DEVICE    = 101,
+    CUDA_INVALID_CONTEXT   = 201,
+    CUDA_INVALID_HANDLE    = 400,
+    CUDA_NOT_READY         = 600,
+    CUDA_ILLEGAL_ADDRESS   = 700,
+    CUDA_CONTEXT_DESTROYED = 709,
+    CUDA_NOT_SUPPORTED     = 801
+};
+
+/* CUpointer_attribute */
+enum {
+    CUDA_POINTER_CONTEXT     = 1,  /* cuda_context; NULL for pools and mapped allocations */
+    CUDA_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: nothing that the driver knows */
+    CUDA_POINTER_BUFFER_ID   = 7,  /* unsigned long long; no other allocation of the process ever has it */
+    CUDA_POINTER_IS_MANAGED  = 8,  /* unsigned */
+    CUDA_POINTER_ORDINAL     = 9,  /* int; number of the device */
+    CUDA_POINTER_RANGE_START = 11, /* void * */
+    CUDA_POINTER_RANGE_SIZE  = 12  /* size_t */
+};
+
+/* CUmemorytype */
+enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
+
+enum {
+    CUDA_STREAM_NON_BLOCKING  = 1, /* does not wait for what the program does on the default stream */
+    CUDA_EVENT_DISABLE_TIMING = 2,
+    CUDA_HOST_PORTABLE        = 1, /* pinned for all contexts */
+    CUDA_MANAGED_GLOBAL       = 1
+};
+
+/* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */
+#define CUDA_CALLS(CALL)                                                                                               \
+    CALL(device_count, cuDeviceGetCount, (int *count))                                                                 \
+    CALL(pointer_attributes, cuPointerGetAttributes, (unsigned count, int *attributes, void **data, cuda_ptr ptr))     \
+    CALL(context_current, cuCtxGetCurrent, (cuda_context * context))                                                   \
+    CALL(context_push, cuCtxPushCurrent_v2, (cuda_context context))                                                    \
+    CALL(context_pop, cuCtxPopCurrent_v2, (cuda_context * context))                                                    \
+    CALL(context_device, cuCtxGetDevice, (int *device))                                                                \
+    CALL(context_version, cuCtxGetApiVersion, (cuda_context context, unsigned *version))                               \
+    CALL(primary_state, cuDevicePrimaryCtxGetState, (int device, unsigned *flags, int *active))                        \
+    CALL(primary_retain, cuDevicePrimaryCtxRetain, (cuda_context * context, int device))                               \
+    CALL(stream_create, cuStreamCreate, (cuda_stream * stream, unsigned flags))                                        \
+    CALL(stream_synchronize, cuStreamSynchronize, (cuda_stream stream))                                                \
+    CALL(copy_async, cuMemcpyAsync, (cuda_ptr to, cuda_ptr from, size_t length, cuda_stream stream))                   \
+    CALL(set_async, cuMemsetD8Async, (cuda_ptr to, unsigned char byte, size_t length, cuda_stream stream))             \
+    CALL(alloc, cuMemAlloc_v2, (cuda_ptr * ptr, size_t length))                                                        \
+    CALL(alloc_managed, cuMemAllocManaged, (cuda_ptr * ptr, size_t length, unsigned flags))                            \
+    CALL(free, cuMemFree_v2, (cuda_ptr ptr))                                                                           \
+    CALL(error_name, cuGetErrorName, (int result, const char **name))
+
+/* Those that older drivers lack. */
+#define CUDA_CALLS_OPTIONAL(CALL) CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))
+
+#endif

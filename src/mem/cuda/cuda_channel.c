@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams of our own, one for each context that memory was worked with. A program may destroy a context at any time,
+ * and what belongs to it with it, so each use asks first whether the context is still the one that it was; nothing is
+ * done with the stream of one that is gone. Primary contexts are retained, once, so that they last.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "mem/cuda/cuda.h"
+#include "os/lock.h"
+
+#define MAX_CHANNELS 64 /* of contexts, in use at a time; further ones take the places of the oldest */
+#define MAX_DEVICES  64
+
+static struct {
+    struct cw_lock lock;
+    struct cuda_channel channels[MAX_CHANNELS];
+    unsigned next;
+    struct cuda_channel primary[MAX_DEVICES]; /* without streams */
+} known;
+
+/* A number that tells contexts apart, or 0: it is gone. Drivers before CUDA 12 only know whether a handle is valid. */
+static unsigned long long id_of(const struct cuda_driver *cuda, cuda_context context)
+{
+    unsigned long long id = 0;
+    unsigned version;
+
+    if (cuda->context_id != NULL) {
+        return (cuda->context_id(context, &id) == CUDA_OK) ? id + 1 : 0;
+    }
+    return (cuda->context_version(context, &version) == CUDA_OK) ? 1 : 0;
+}
+
+static int is_current_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
+{
+    int current = -1;
+
+    return cuda->context_current(context_p) == CUDA_OK && *context_p != NULL &&
+           cuda->context_device(&current) == CUDA_OK && current == device;
+}
+
+/* Locked. */
+static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
+{
+    struct cuda_channel *primary;
+    int result;
+
+    if (device < 0 || device >= MAX_DEVICES) {
+        return CUDA_INVALID_DEVICE;
+    }
+    primary = &known.primary[device];
+    if (primary->context == NULL || id_of(cuda, primary->context) != primary->id) {
+        result = cuda->primary_retain(&primary->context, device);
+        if (result != CUDA_OK) {
+            primary->context = NULL;
+            return result;
+        }
+        primary->id = id_of(cuda, primary->context);
+    }
+    *context_p = primary->context;
+    return CUDA_OK;
+}
+
+/* Locked. NULL: none. */
+static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context)
+{
+    struct cuda_channel *channel;
+
+    for (channel = known.channels; channel < known.channels + MAX_CHANNELS; channel++) {
+        if (channel->context == context) {
+            if (id_of(cuda, context) == channel->id) {
+                return channel;
+            }
+            channel->context = NULL;
+        }
+    }
+    return NULL;
+}
+
+/* Locked; the context is current. */
+static int channel_new(const struct cuda_driver *cuda, cuda_context context, struct cuda_channel *channel)
+{
+    int result = cuda->stream_create(&channel->stream, CUDA_STREAM_NON_BLOCKING);
+
+    if (result == CUDA_OK) {
+        channel->context                            = context;
+        channel->id                                 = id_of(cuda, context);
+        known.channels[known.next++ % MAX_CHANNELS] = *channel;
+    }
+    return result;
+}
+
+int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_channel *channel)
+{
+    cuda_context context = range->context;
+    const struct cuda_channel *found;
+    int result = CUDA_OK;
+
+    cw_lock_enter(&known.lock);
+    if (context == NULL && !is_current_of(cuda, range->device, &context)) {
+        result = primary_of(cuda, range->device, &context);
+    }
+    if (result == CUDA_OK) {
+        found  = channel_of(cuda, context);
+        result = cuda->context_push(context);
+        if (result == CUDA_OK && found != NULL) {
+            *channel = *found;
+        } else if (result == CUDA_OK) {
+            result = channel_new(cuda, context, channel);
+            if (result != CUDA_OK) {
+                cw_cuda_leave(cuda);
+            }
+        }
+    }
+    cw_lock_leave(&known.lock);
+    return result;
+}
+
+void cw_cuda_leave(const struct cuda_driver *cuda)
+{
+    cuda_context context;
+
+    (void)cuda->context_pop(&context);
+}

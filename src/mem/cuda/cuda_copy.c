@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies that are over when the call returns. They go on a stream of ours that does not wait for the program's work on
+ * the default stream; the program sees to it that what it sends is there (as for all of UCP).
+ */
+#include "mem/cuda/cuda.h"
+
+static int is_of_a_gpu(const struct cuda_range *range)
+{
+    return range->type == UCS_MEMORY_TYPE_CUDA || range->type == UCS_MEMORY_TYPE_CUDA_MANAGED;
+}
+
+/* Freed memory is of no GPU any more, and the driver would take it for the host's. */
+static int find_side(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_range *range)
+{
+    cw_cuda_range_of(cuda, to, range);
+    if (!is_of_a_gpu(range)) {
+        cw_cuda_range_of(cuda, from, range);
+    }
+    return is_of_a_gpu(range);
+}
+
+static ucs_status_t finish(const struct cuda_driver *cuda, const struct cuda_channel *channel, const char *what,
+                           int result)
+{
+    if (result == CUDA_OK) {
+        result = cuda->stream_synchronize(channel->stream);
+    }
+    cw_cuda_leave(cuda);
+    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(what, result);
+}
+
+ucs_status_t cw_cuda_copy(void *to, const void *from, size_t length)
+{
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct cuda_channel channel;
+    struct cuda_range range;
+    int result;
+
+    if (cuda == NULL || !find_side(cuda, to, from, &range)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    result = cw_cuda_enter(cuda, &range, &channel);
+    if (result != CUDA_OK) {
+        return cw_cuda_failed("a copy cannot begin", result);
+    }
+    result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, channel.stream);
+    return finish(cuda, &channel, "a copy failed", result);
+}
+
+ucs_status_t cw_cuda_clear(void *ptr, size_t length)
+{
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct cuda_channel channel;
+    struct cuda_range range;
+    int result;
+
+    cw_cuda_range_of(cuda, ptr, &range);
+    result = cw_cuda_enter(cuda, &range, &channel);
+    if (result != CUDA_OK) {
+        return cw_cuda_failed("memory cannot be cleared", result);
+    }
+    result = cuda->set_async((uintptr_t)ptr, 0, length, channel.stream);
+    return finish(cuda, &channel, "memory cannot be cleared", result);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The CUDA driver as this process has it, if it has one: the library never loads it and never initializes it.
+ */
+#ifndef CW_MEM_CUDA_DRIVER_H
+#define CW_MEM_CUDA_DRIVER_H
+
+#include "mem/cuda/cuda_abi.h"
+
+#define CUDA_MEMBER(name, symbol, parameters) int(*name) parameters;
+struct cuda_driver {
+    CUDA_CALLS(CUDA_MEMBER)
+    CUDA_CALLS_OPTIONAL(CUDA_MEMBER) /* NULL: not there */
+};
+#undef CUDA_MEMBER
+
+/* Looks whether the program has loaded it since the last look; NULL: not, or it lacks what is needed, or it finds no
+ * device. Any thread. What it gave once stays. */
+const struct cuda_driver *cw_cuda_driver_look(void);
+/* Without another look. */
+const struct cuda_driver *cw_cuda_driver_get(void);
+/* The driver's name of an error. */
+const char *cw_cuda_driver_error(int result);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the driver says of addresses. Nothing is kept from one question to the next: an answer could only be used again
+ * once the driver has confirmed the id of the buffer, which is a question like this one.
+ */
+#include "base/log.h"
+#include "mem/cuda/cuda.h"
+
+void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cuda_range *range)
+{
+    int attributes[] = {CUDA_POINTER_MEMORY_TYPE, CUDA_POINTER_IS_MANAGED, CUDA_POINTER_CONTEXT,  CUDA_POINTER_ORDINAL,
+                        CUDA_POINTER_RANGE_START, CUDA_POINTER_RANGE_SIZE, CUDA_POINTER_BUFFER_ID};
+    unsigned type = 0, managed = 0;
+    void *start  = NULL;
+    void *data[] = {&type, &managed, &range->context, &range->device, &start, &range->size, &range->buffer_id};
+
+    *range = (struct cuda_range){.type = UCS_MEMORY_TYPE_UNKNOWN};
+    if (cuda->pointer_attributes(sizeof(attributes) / sizeof(attributes[0]), attributes, data, (uintptr_t)ptr) !=
+        CUDA_OK) {
+        return;
+    }
+    range->start = (uintptr_t)start;
+    if (managed) {
+        range->type = UCS_MEMORY_TYPE_CUDA_MANAGED;
+    } else if (type == CUDA_MEMORY_DEVICE) {
+        range->type = UCS_MEMORY_TYPE_CUDA;
+    } else if (type == CUDA_MEMORY_HOST) {
+        range->type = UCS_MEMORY_TYPE_HOST;
+    }
+}
+
+ucs_status_t cw_cuda_failed(const char *what, int result)
+{
+    static struct cw_log_limit limit;
+
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the CUDA driver says %s (%d)", what, cw_cuda_driver_error(result),
+                       result);
+    return (result == CUDA_NO_MEMORY)                                     ? UCS_ERR_NO_MEMORY
+           : (result == CUDA_NO_DEVICE || result == CUDA_NOT_INITIALIZED) ? UCS_ERR_NO_DEVICE
+                                                                          : UCS_ERR_IO_ERROR;
+}

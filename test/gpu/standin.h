@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A stand-in for the CUDA driver, a library named libcuda.so.1, with devices that a processor cannot touch: device
+ * memory has addresses that are mapped without access, and its bytes lie elsewhere. It implements the functions that
+ * the library and its tests use, as the manual of the driver describes them, and is strict: a handle that is used
+ * after its context is gone ends the program with a sentence, where a real driver may do anything. What is put on a
+ * stream is carried out by a thread of its own, when its time has come, so bytes are read and written late.
+ */
+#ifndef CW_TEST_GPU_STANDIN_H
+#define CW_TEST_GPU_STANDIN_H
+
+#include "mem/cuda/cuda_abi.h"
+
+/* Functions of the driver that only programs call. Names and parameters as in the table of the library. */
+#define CUDA_CALLS_OF_PROGRAMS(CALL)                                                                                   \
+    CALL(init, cuInit, (unsigned flags))                                                                               \
+    CALL(context_create, cuCtxCreate_v2, (cuda_context * context, unsigned flags, int device))                         \
+    CALL(context_destroy, cuCtxDestroy_v2, (cuda_context context))                                                     \
+    CALL(context_set, cuCtxSetCurrent, (cuda_context context))                                                         \
+    CALL(primary_release, cuDevicePrimaryCtxRelease_v2, (int device))                                                  \
+    CALL(primary_reset, cuDevicePrimaryCtxReset_v2, (int device))                                                      \
+    CALL(stream_destroy, cuStreamDestroy_v2, (cuda_stream stream))                                                     \
+    CALL(copy, cuMemcpy, (cuda_ptr to, cuda_ptr from, size_t length))                                                  \
+    CALL(alloc_async, cuMemAllocAsync, (cuda_ptr * ptr, size_t length, cuda_stream stream))                            \
+    CALL(free_async, cuMemFreeAsync, (cuda_ptr ptr, cuda_stream stream))                                               \
+    CALL(host_alloc, cuMemHostAlloc, (void **ptr, size_t length, unsigned flags))                                      \
+    CALL(host_free, cuMemFreeHost, (void *ptr))                                                                        \
+    CALL(address_reserve, cuMemAddressReserve,                                                                         \
+         (cuda_ptr * ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags))                   \
+    CALL(address_free, cuMemAddressFree, (cuda_ptr ptr, size_t length))                                                \
+    CALL(vmm_create, cuMemCreate,                                                                                      \
+         (unsigned long long *handle, size_t length, const void *properties, unsigned long long flags))                \
+    CALL(vmm_release, cuMemRelease, (unsigned long long handle))                                                       \
+    CALL(vmm_map, cuMemMap,                                                                                            \
+         (cuda_ptr ptr, size_t length, size_t offset, unsigned long long handle, unsigned long long flags))            \
+    CALL(vmm_unmap, cuMemUnmap, (cuda_ptr ptr, size_t length))                                                         \
+    CALL(vmm_access, cuMemSetAccess, (cuda_ptr ptr, size_t length, const void *access, size_t count))
+
+#define CUDA_DECLARE(name, symbol, parameters) int symbol parameters;
+CUDA_CALLS(CUDA_DECLARE)
+CUDA_CALLS_OPTIONAL(CUDA_DECLARE)
+CUDA_CALLS_OF_PROGRAMS(CUDA_DECLARE)
+#undef CUDA_DECLARE
+
+#define STANDIN_DEVICES 3
+#define STANDIN_GRAIN   ((size_t)64 << 10) /* of mapped allocations */
+
+/* ---- for tests ---- */
+
+/* What is put on a stream from now on is carried out that much later, and so much later for each MiB. */
+void standin_delay(unsigned ns, unsigned ns_per_mib);
+/* The function of that symbol answers with `result` once it was called `after` times more; NULL: none fails. */
+void standin_fail(const char *symbol, unsigned after, int result);
+/* How often the function was called. */
+unsigned standin_calls(const char *symbol);
+/* Allocations that were not freed, of all kinds; streams and events that were not destroyed, nor their contexts. */
+unsigned standin_allocations(void);
+unsigned standin_streams(void);
+/* The next allocation gets the addresses of the one that was freed last, if it fits. */
+void standin_reuse_addresses(void);
+/* Copies between memory of any kind, at once, past all functions of the driver: how tests look into device memory. */
+void standin_peek(void *to, const void *from, size_t length);
+
+#endif

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stand-in's streams. Work is carried out by one thread at the time that was set when it was put there, in the
+ * order of the stream. A copy from or to memory that is not pinned is over when the call returns, as the driver's
+ * manual says, once all that is before it on the stream is over.
+ */
+#include "standin_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct work {
+    struct work *next;
+    uintptr_t to, from;
+    size_t length;
+    int fill; /* -1: a copy */
+    struct timespec at;
+};
+
+static pthread_t thread;
+static int thread_runs;
+
+void standin_delay(unsigned ns, unsigned ns_per_mib)
+{
+    pthread_mutex_lock(&standin.mutex);
+    standin.delay_ns         = ns;
+    standin.delay_ns_per_mib = ns_per_mib;
+    pthread_mutex_unlock(&standin.mutex);
+}
+
+static int is_before(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+static void add_ns(struct timespec *time, uint64_t ns)
+{
+    ns += (uint64_t)time->tv_nsec;
+    time->tv_sec += (time_t)(ns / 1000000000);
+    time->tv_nsec = (long)(ns % 1000000000);
+}
+
+unsigned standin_streams(void)
+{
+    const struct cuda_stream *stream;
+    unsigned count = 0;
+
+    pthread_mutex_lock(&standin.mutex);
+    for (stream = standin.streams; stream != NULL; stream = stream->next) {
+        count += !stream->is_destroyed;
+    }
+    pthread_mutex_unlock(&standin.mutex);
+    return count;
+}
+
+static void carry_out(const struct work *work)
+{
+    struct range *range;
+
+    if (work->fill < 0) {
+        standin_move(work->to, work->from, work->length);
+        return;
+    }
+    range = standin_find(work->to);
+    memset(range->bytes + (work->to - (uintptr_t)range->addresses), work->fill, work->length);
+}
+
+/* The work that comes first of all streams. */
+static cuda_stream next_stream(void)
+{
+    cuda_stream stream, best = NULL;
+
+    for (stream = standin.streams; stream != NULL; stream = stream->next) {
+        if (stream->first != NULL && (best == NULL || is_before(&stream->first->at, &best->first->at))) {
+            best = stream;
+        }
+    }
+    return best;
+}
+
+static void *run(void *arg)
+{
+    struct timespec now;
+    struct work *work;
+    cuda_stream stream;
+
+    (void)arg;
+    pthread_mutex_lock(&standin.mutex);
+    for (;;) {
+        stream = next_stream();
+        clock_gettime(CLOCK_REALTIME, &now);
+        if (stream == NULL) {
+            pthread_cond_wait(&standin.changed, &standin.mutex);
+        } else if (is_before(&now, &stream->first->at)) {
+            const struct timespec at = stream->first->at;
+
+            pthread_cond_timedwait(&standin.changed, &standin.mutex, &at);
+        } else {
+            work          = stream->first;
+            stream->first = work->next;
+            carry_out(work);
+            free(work);
+            pthread_cond_broadcast(&standin.changed);
+        }
+    }
+    return NULL;
+}
+
+static void check_stream(cuda_stream stream)
+{
+    const struct cuda_stream *other;
+
+    for (other = standin.streams; other != NULL && other != stream; other = other->next) {
+    }
+    if (other == NULL || other->is_destroyed) {
+        standin_die("a stream is used that is gone, or never was");
+    }
+    if (standin_current() != stream->context) {
+        standin_die("a stream is used while its context is not current");
+    }
+}
+
+static void put(cuda_stream stream, const struct work *order)
+{
+    struct work *work = malloc(sizeof(*work));
+    struct timespec now;
+
+    if (work == NULL || (!thread_runs && pthread_create(&thread, NULL, run, NULL) != 0)) {
+        standin_die("there is no memory");
+    }
+    thread_runs = 1;
+    *work       = *order;
+    clock_gettime(CLOCK_REALTIME, &now);
+    work->at = (stream->first != NULL && is_before(&now, &stream->last->at)) ? stream->last->at : now;
+    add_ns(&work->at, standin.delay_ns + ((uint64_t)order->length * standin.delay_ns_per_mib >> 20));
+    work->next = NULL;
+    if (stream->first == NULL) {
+        stream->first = work;
+    } else {
+        stream->last->next = work;
+    }
+    stream->last = work;
+    pthread_cond_broadcast(&standin.changed);
+}
+
+void standin_drain(cuda_stream stream)
+{
+    cuda_stream other;
+
+    for (other = standin.streams; other != NULL; other = other->next) {
+        while ((stream == NULL || stream == other) && other->first != NULL) {
+            pthread_cond_wait(&standin.changed, &standin.mutex);
+        }
+    }
+}
+
+static void drop(cuda_stream stream)
+{
+    struct work *work;
+
+    while ((work = stream->first) != NULL) {
+        stream->first = work->next;
+        free(work);
+    }
+    stream->is_destroyed = 1;
+}
+
+void standin_drop_streams(cuda_context context)
+{
+    cuda_stream stream;
+
+    for (stream = standin.streams; stream != NULL; stream = stream->next) {
+        if (stream->context == context) {
+            drop(stream);
+        }
+    }
+    pthread_cond_broadcast(&standin.changed);
+}
+
+int cuStreamCreate(cuda_stream *stream, unsigned flags)
+{
+    (void)flags;
+    ENTER();
+    if (standin_current() == NULL) {
+        return standin_leave(CUDA_INVALID_CONTEXT);
+    }
+    *stream = calloc(1, sizeof(**stream));
+    if (*stream == NULL) {
+        standin_die("there is no memory");
+    }
+    (*stream)->next    = standin.streams;
+    (*stream)->context = standin_current();
+    standin.streams    = *stream;
+    return standin_leave(CUDA_OK);
+}
+
+/* What was put there is still carried out. */
+int cuStreamDestroy_v2(cuda_stream stream)
+{
+    ENTER();
+    check_stream(stream);
+    standin_drain(stream);
+    stream->is_destroyed = 1;
+    return standin_leave(CUDA_OK);
+}
+
+int cuStreamSynchronize(cuda_stream stream)
+{
+    ENTER();
+    check_stream(stream);
+    standin_drain(stream);
+    return standin_leave(CUDA_OK);
+}
+
+static int is_pageable(uintptr_t address)
+{
+    return standin_find(address) == NULL;
+}
+
+/* All of it is memory of the driver, or none. */
+static int is_whole(uintptr_t address, size_t length)
+{
+    const struct range *range = standin_find(address);
+    const uintptr_t end       = address + length;
+
+    while (range != NULL && (uintptr_t)range->addresses + range->length < end) {
+        range = standin_find((uintptr_t)range->addresses + range->length);
+        if (range == NULL) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+int cuMemcpyAsync(cuda_ptr to, cuda_ptr from, size_t length, cuda_stream stream)
+{
+    const struct work work = {.to = to, .from = from, .length = length, .fill = -1};
+
+    ENTER();
+    check_stream(stream);
+    if (!is_whole(to, length) || !is_whole(from, length)) {
+        return standin_leave(CUDA_INVALID_VALUE);
+    }
+    if (is_pageable(to) || is_pageable(from)) {
+        standin_drain(stream);
+        carry_out(&work);
+    } else {
+        put(stream, &work);
+    }
+    return standin_leave(CUDA_OK);
+}
+
+int cuMemcpy(cuda_ptr to, cuda_ptr from, size_t length)
+{
+    ENTER();
+    if (standin_current() == NULL) {
+        return standin_leave(CUDA_INVALID_CONTEXT);
+    }
+    standin_drain(NULL);
+    standin_move(to, from, length);
+    return standin_leave(CUDA_OK);
+}
+
+int cuMemsetD8Async(cuda_ptr to, unsigned char byte, size_t length, cuda_stream stream)
+{
+    const struct work work = {.to = to, .length = length, .fill = byte};
+
+    ENTER();
+    check_stream(stream);
+    put(stream, &work);
+    return standin_leave(CUDA_OK);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The device that test_device.c runs over: one file implements these for each kind.
+ */
+#ifndef CW_TEST_DEVICE_H
+#define CW_TEST_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ucs/memory/memory_type.h"
+
+/* 1: a memory type that is told is believed. */
+extern const int device_trusts;
+/* Types of memory that it has besides UCS_MEMORY_TYPE_CUDA, as a mask. */
+extern const uint64_t device_other_types;
+
+void device_open(void);
+void device_close(void);
+void *device_alloc(size_t length);
+void device_free(void *ptr);
+/* Memory of the device or of the host, at either end. */
+void device_write(void *to, const void *from, size_t length);
+/* From now on, once so many copies were made, all further ones fail; UINT64_MAX: none. */
+void device_fail_after(uint64_t copies);
+/* Copies made by the library. */
+uint64_t device_copies(void);
+
+#endif
