@@ -20,6 +20,7 @@ const struct cw_transport *const cw_transports[] = {
     &cw_ofi_transport,
 #endif
     &cw_sim_transport,
+    &cw_sim_rdma_transport,
 };
 
 const unsigned cw_num_transports = sizeof(cw_transports) / sizeof(cw_transports[0]);

@@ -18,7 +18,7 @@ static const struct {
     {"address", cw_group_address}, {"connect", cw_group_connect}, {"data", cw_group_data},
     {"close", cw_group_close},     {"wakeup", cw_group_wakeup},   {"process", cw_group_process},
     {"leak", cw_group_leak},       {"peer", cw_group_peer},       {"placed", cw_group_placed},
-    {"batch", cw_group_batch},
+    {"batch", cw_group_batch},     {"access", cw_group_access},
 };
 
 static int wanted(const char *name, char **names, int count)

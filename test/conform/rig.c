@@ -219,6 +219,8 @@ void cw_rig_allow_peer_memory(int allow)
     peer_memory = allow;
 }
 
+static uint8_t next_domain;
+
 void cw_side_open(struct cw_side *side)
 {
     const struct cw_transport *transport = cw_subject.transport;
@@ -236,8 +238,15 @@ void cw_side_open(struct cw_side *side)
     status             = cw_poller_new(1, &side->poller);
     cw_check(status == UCS_OK, "cw_poller_new answers %d", status);
     params.poller = side->poller;
+    if (transport->access != NULL) {
+        status = transport->access->domain->open(config, side->devices[0].name, &side->domain);
+        cw_check(status == UCS_OK, "the domain of %s cannot be opened: %d", side->devices[0].name, status);
+        side->domain->number = next_domain++;
+        params.domain        = side->domain;
+    }
     status        = transport->open(&params, &side->iface);
     cw_check(status == UCS_OK, "open answers %d", status);
+    side->iface->domain  = params.domain;
     side->address_length = transport->address(side->iface, side->address, sizeof(side->address));
     cw_check(side->address_length > 0, "the address does not fit %u bytes", CW_ADDRESS_MAX);
 }
@@ -256,6 +265,10 @@ void cw_side_close(struct cw_side *side)
     if (side->iface != NULL) {
         cw_subject.transport->close(side->iface);
         side->iface = NULL;
+    }
+    if (side->domain != NULL) {
+        side->domain->kind->close(side->domain);
+        side->domain = NULL;
     }
     while ((link = cw_list_pop_head(&side->ends)) != NULL) {
         free(cw_container_of(link, struct cw_end, link));
@@ -462,6 +475,7 @@ int cw_rig_setup(void **state)
     rig->descriptors = cw_count_descriptors();
     rig->mappings    = cw_count_mappings();
     rig->a           = &rig->sides[0];
+    next_domain = 1;
     cw_side_open(rig->a);
     rig->b = rig->a;
     if (cw_subject.transport->device_class != CW_DEVICE_SELF) {

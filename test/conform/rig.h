@@ -83,6 +83,7 @@ struct cw_end {
 struct cw_side {
     struct cw_iface *iface;            /* NULL: closed */
     struct cw_poller *poller;
+    struct cw_domain *domain;          /* of transports with access: 1 of side a, 2 of side b */
     struct cw_list ends;
     uint8_t address[CW_ADDRESS_MAX];
     size_t address_length;
@@ -183,5 +184,6 @@ int cw_group_wakeup(void);
 int cw_group_process(void);
 int cw_group_leak(void);
 int cw_group_peer(void);
+int cw_group_access(void);
 
 #endif

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "transport/sim/sim_world.h"
+#include "transport/sim/sim_rdma.h"
 
 #define ADDRESS_LENGTH 16
 #define ADDRESS_MAGIC  0x316d6973u
@@ -28,7 +28,7 @@ _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
     (void)config;
-    if (cw_sim_world_get() == NULL) {
+    if (cw_sim_world_get() == NULL || cw_sim_world_get()->knobs.rdma > 0) {
         return 0;
     }
     if (max > 0) {
@@ -37,7 +37,20 @@ static unsigned query_devices(const struct cw_config *config, struct cw_device *
     return 1;
 }
 
-static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+static unsigned rdma_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
+{
+    const unsigned count = (cw_sim_world_get() == NULL) ? 0 : cw_sim_world_get()->knobs.rdma;
+    unsigned i;
+
+    (void)config;
+    for (i = 0; i < count && i < max; i++) {
+        snprintf(devices[i].name, sizeof(devices[i].name), "simrdma%u", i);
+    }
+    return count;
+}
+
+static ucs_status_t open_as(const struct cw_transport *transport, const struct cw_iface_params *params,
+                            struct cw_iface **iface_p)
 {
     struct cw_sim_world *world = cw_sim_world_get();
     struct cw_sim_iface *iface;
@@ -52,7 +65,7 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
         return UCS_ERR_NO_MEMORY;
     }
     *iface = (struct cw_sim_iface){
-        .iface  = {.transport = &cw_sim_transport,
+        .iface  = {.transport = transport,
                    .upcalls   = params->upcalls,
                    .owner     = params->owner,
                    .limits    = {.max_short     = world->knobs.max_short,
@@ -66,6 +79,12 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
         .world  = world,
         .poller = params->poller,
     };
+    if (params->domain != NULL) {
+        cw_sim_rdma_limits(world, &iface->iface.limits.access);
+    }
+    if (transport->access != NULL) {
+        iface->iface.limits.max_placed = 0;
+    }
     cw_list_init(&iface->links[0]);
     cw_list_init(&iface->links[1]);
     if (cw_sim_world_add(world, iface) < 0) {
@@ -75,6 +94,16 @@ static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_i
     }
     *iface_p = &iface->iface;
     return UCS_OK;
+}
+
+static ucs_status_t iface_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    return open_as(&cw_sim_transport, params, iface_p);
+}
+
+static ucs_status_t rdma_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    return open_as(&cw_sim_rdma_transport, params, iface_p);
 }
 
 static void iface_close(struct cw_iface *base)
@@ -148,6 +177,8 @@ static struct cw_sim_conn *conn_new(struct cw_sim_iface *iface, struct cw_sim_li
         .side  = (uint8_t)side,
         .state = (side == 0) ? CW_SIM_DIALING : CW_SIM_ACCEPTING,
     };
+    cw_list_init(&conn->accesses);
+    cw_list_init(&conn->flushes);
     conn->no_copies  = (uint8_t)cw_sim_peer_chance(iface->world, CW_SIM_NO_COPIES);
     link->ends[side] = conn;
     cw_sim_link_get(link);
@@ -220,6 +251,7 @@ static void close_conn(struct cw_conn *base)
     int leaves                 = conn->state == CW_SIM_OPEN && !iface->death;
 
     cw_sim_must(!iface->upcall, "close_conn is called inside an upcall of the interface");
+    cw_sim_rdma_end_all(conn, UCS_ERR_CANCELED);
     cw_sim_queue_end(conn, leaves, UCS_ERR_CANCELED);
     if (!iface->death) {
         cw_sim_link_end(link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
@@ -231,8 +263,9 @@ static void abandon(struct cw_conn *base)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
 
-    conn->state  = CW_SIM_BROKEN;
-    conn->status = UCS_ERR_CANCELED;
+    conn->state   = CW_SIM_BROKEN;
+    conn->status  = UCS_ERR_CANCELED;
+    conn->revoked = 1;
 }
 
 /* Somebody dials: makes this end, asks the core and sends the answer back. */
@@ -258,6 +291,7 @@ static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
     link->opened.status = (status == UCS_OK) ? UCS_OK : UCS_ERR_REJECTED;
     cw_sim_launch(&link->opened);
     if (status != UCS_OK) {
+        cw_sim_rdma_end_all(conn, UCS_ERR_CANCELED);
         cw_sim_queue_end(conn, 0, UCS_ERR_CANCELED);
         conn_free(conn);
         return 1;
@@ -302,6 +336,7 @@ static unsigned on_packet(struct cw_sim_iface *iface, struct cw_sim_link *link, 
     struct cw_sim_conn *conn   = link->ends[packet->side];
 
     give_room(world, packet);
+    cw_sim_rdma_catch_up(link, 1u - packet->side, packet->age);
     if (conn == NULL || conn->state != CW_SIM_OPEN) {
         return 0;
     }
@@ -321,6 +356,7 @@ static unsigned on_closed(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     }
     conn->state  = CW_SIM_BROKEN;
     conn->status = status;
+    cw_sim_rdma_end_all(conn, status);
     cw_sim_queue_end(conn, 0, status);
     iface->iface.upcalls->closed(&conn->conn, status);
     return 1;
@@ -356,6 +392,10 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
         return (conn != NULL) ? on_closed(iface, conn, event->status) : 0;
     case CW_SIM_EVENT_PUMP:
         return (conn != NULL) ? cw_sim_queue_pump(iface, conn) : 0;
+    case CW_SIM_EVENT_ACCESS:
+        return cw_sim_rdma_step(iface, event);
+    case CW_SIM_EVENT_REVOKED:
+        return (conn != NULL) ? cw_sim_rdma_revoked(conn) : 0;
     case CW_SIM_EVENT_ROOM:
         if (conn == NULL || conn->state != CW_SIM_OPEN) {
             return 0;
@@ -404,6 +444,14 @@ static const struct cw_transport_packets sim_packets = {
     .flush         = cw_sim_flush,
 };
 
+/* The device carries placed packets no better than the peer's memory itself. */
+static const struct cw_transport_packets rdma_packets = {
+    .send_short = cw_sim_send_short,
+    .send_bcopy = cw_sim_send_bcopy,
+    .send_zcopy = cw_sim_send_zcopy,
+    .flush      = cw_sim_flush,
+};
+
 static const struct cw_transport_copies sim_copies = {
     .ready   = cw_sim_peer_ready,
     .process = cw_sim_peer_process,
@@ -421,6 +469,22 @@ const struct cw_transport cw_sim_transport = {
     .copies        = &sim_copies,
     .query_devices = query_devices,
     .open          = iface_open,
+    .close         = iface_close,
+    .address       = iface_address,
+    .reachable     = reachable,
+    .progress      = progress,
+    .arm           = arm,
+};
+
+const struct cw_transport cw_sim_rdma_transport = {
+    .name          = "simrdma",
+    .wire_id       = 250,
+    .device_class  = CW_DEVICE_NET,
+    .connect       = &sim_connect,
+    .packets       = &rdma_packets,
+    .access        = &cw_sim_rdma_access,
+    .query_devices = rdma_query_devices,
+    .open          = rdma_open,
     .close         = iface_close,
     .address       = iface_address,
     .reachable     = reachable,

@@ -30,6 +30,9 @@ enum cw_sim_fault {
     CW_SIM_GARBAGE,         /* per packet: the receiver finds the framing broken */
     CW_SIM_SPURIOUS_ROOM,   /* per taken send: `room` comes although nobody was blocked */
     CW_SIM_NO_COPIES,       /* per end of a connection: it cannot copy to and from the peer's memory */
+    CW_SIM_DRY,             /* RDMA, per packet: the receiver has no buffer; all behind it waits, accesses too */
+    CW_SIM_ACCESS,          /* RDMA, per access: it ends with an error, carried out or not, and breaks the connection */
+    CW_SIM_NO_REGISTER,     /* RDMA: memory is not registered */
     CW_SIM_COPY,            /* per copy: it fails, possibly in the middle, and that end never copies again */
     CW_SIM_FAULT_LAST
 };
@@ -48,6 +51,11 @@ struct cw_sim_knobs {
     uint64_t delay_max_ns;
     uint64_t dial_timeout_ns;
     uint64_t step_ns;
+    unsigned rdma;                  /* so many RDMA devices, transport "simrdma", in place of "sim" */
+    size_t max_access;              /* of them: bytes of one access; */
+    int all_atomics;                /* all atomic operations, else those that InfiniBand has; */
+    unsigned max_mrs;               /* and what a device registers; 0: any number */
+    size_t max_mr_bytes;
     uint32_t chance[CW_SIM_FAULT_LAST]; /* out of CW_SIM_ALWAYS */
 };
 
@@ -69,6 +77,9 @@ struct cw_sim_stats {
     uint64_t again;                 /* answers CW_AGAIN */
     uint64_t pieces;                /* steps of packets that left piece by piece */
     uint64_t placed;                /* packets of send_placed that arrived whole */
+    uint64_t accesses;              /* of RDMA devices, taken */
+    uint64_t registered;            /* registrations that were made, */
+    uint64_t no_register;           /* and those refused */
     uint64_t copies;                /* to and from the peer's memory that were done */
     uint64_t faults[CW_SIM_FAULT_LAST];
     uint64_t digest;                /* of time, kind, place and length of all events: equal for equal runs */
@@ -104,6 +115,9 @@ void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death 
 /* Breaks all connections of a living interface, as a restarted router does: both ends see CONNECTION_RESET. Not from
  * inside an upcall. */
 void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
+
+/* The program unmapped this memory: from now on a registration of it must not be used. */
+void cw_sim_rdma_unmapped(const void *address, size_t length);
 
 /* A number from the world's own generator, for the choices of the test. */
 uint64_t cw_sim_random(struct cw_sim_world *world);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/hash.h"
-#include "transport/sim/sim_world.h"
+#include "transport/sim/sim_rdma.h"
 
 static int comes_before(const struct cw_sim_event *one, const struct cw_sim_event *other)
 {
@@ -130,7 +130,9 @@ void cw_sim_event_put(struct cw_sim_event *event)
 {
     struct cw_sim_link *link = event->link;
 
-    if (event->kind == CW_SIM_EVENT_PACKET || (event->kind == CW_SIM_EVENT_PLACED && !event->queued)) {
+    if (event->kind == CW_SIM_EVENT_ACCESS) {
+        cw_sim_rdma_put(event);
+    } else if ((event->kind == CW_SIM_EVENT_PACKET || event->kind == CW_SIM_EVENT_PLACED) && !event->queued) {
         cw_sim_packet_retire(link, event);
     }
     cw_sim_link_put(link);
@@ -171,6 +173,9 @@ void cw_sim_launch(struct cw_sim_event *event)
 
     if (time_ns < channel->last_arrival_ns) {
         time_ns = channel->last_arrival_ns;
+    }
+    if (event->kind == CW_SIM_EVENT_PACKET && world->knobs.rdma > 0 && cw_sim_chance(world, CW_SIM_DRY)) {
+        time_ns += 1000 + 4 * cw_sim_delay_ns(world); /* tried again, and all behind it waits */
     }
     if (event->kind == CW_SIM_EVENT_CLOSED && time_ns <= channel->last_placed_ns) {
         time_ns = channel->last_placed_ns + 1;
@@ -272,6 +277,7 @@ struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hell
         cw_list_init(&link->by_iface[side]);
         cw_list_init(&link->channels[side].queue);
         event_init(&link->closed[side], link, side, CW_SIM_EVENT_CLOSED);
+        event_init(&link->revoked[side], link, side, CW_SIM_EVENT_REVOKED);
         event_init(&link->channels[side].pump, link, side, CW_SIM_EVENT_PUMP);
         event_init(&link->channels[side].room, link, side, CW_SIM_EVENT_ROOM);
     }

@@ -9,5 +9,6 @@
 #include "transport/transport.h"
 
 extern const struct cw_transport cw_sim_transport;
+extern const struct cw_transport cw_sim_rdma_transport;
 
 #endif

@@ -124,6 +124,7 @@ void cw_sim_knobs_default(struct cw_sim_knobs *knobs)
         .delay_max_ns    = 20000,
         .dial_timeout_ns = 10000000,
         .step_ns         = 100,
+        .max_access      = 65536,
     };
 }
 

@@ -23,7 +23,9 @@ enum cw_sim_event_kind {
     CW_SIM_EVENT_PLACED,        /* a step of a packet of send_placed; the event stays the same for all steps */
     CW_SIM_EVENT_CLOSED,
     CW_SIM_EVENT_PUMP,          /* the sender can hand over a further piece */
-    CW_SIM_EVENT_ROOM
+    CW_SIM_EVENT_ROOM,
+    CW_SIM_EVENT_ACCESS,        /* a step of an access of an RDMA device, at its origin */
+    CW_SIM_EVENT_REVOKED
 };
 
 struct cw_sim_link;
@@ -90,6 +92,7 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
+    struct cw_sim_event revoked[2];
     struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, as many of the acceptor; made at first use */
     size_t hello_length;
     size_t reply_length;
@@ -107,6 +110,13 @@ struct cw_sim_conn {
     uint8_t state;
     uint8_t no_copies;
     ucs_status_t status;                /* why BROKEN */
+    struct cw_list accesses;            /* sim_rdma.c: those that are not over, in order */
+    struct cw_list flushes;
+    struct cw_completion *revoking;
+    unsigned fetches;                   /* among the accesses */
+    uint8_t waits_for_fetches;
+    uint8_t revoked;
+    ucs_status_t posted_status;         /* the first error that nobody was told of */
 };
 
 struct cw_sim_iface {

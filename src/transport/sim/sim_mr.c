@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Registered memory of the simulated RDMA devices (mem/domain.h). A key is a number that never comes again. A test
+ * tells what it unmapped (cw_sim_rdma_unmapped): the use of a registration that has such pages ends the program, for a real device
+ * would read and write pages that the program does not have any more.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "mem/md.h"
+#include "transport/sim/sim_rdma.h"
+
+#define PART_LENGTH 4u
+
+struct sim_domain {
+    struct cw_domain domain;
+    struct cw_list link;
+    struct cw_list mrs;
+    size_t bytes;
+    unsigned count;
+};
+
+struct sim_mr {
+    struct cw_memh memh;
+    struct cw_list link;
+    uint64_t address;
+    uint64_t length;
+    uint32_t key;
+    uint8_t stale; /* pages of it were unmapped */
+};
+
+static struct cw_list domains = {&domains, &domains};
+static uint32_t num_keys;
+
+static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
+{
+    struct sim_domain *domain = calloc(1, sizeof(*domain));
+
+    (void)config, (void)device;
+    if (domain == NULL) {
+        cw_error("cannot open the domain of a simulated device: out of memory");
+        return UCS_ERR_NO_MEMORY;
+    }
+    domain->domain.kind = &cw_sim_rdma_domain;
+    domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                                  .part_length      = PART_LENGTH,
+                                                  .register_ns      = 25000,
+                                                  .register_byte_ns = 0.015};
+    cw_list_init(&domain->mrs);
+    cw_list_add_tail(&domains, &domain->link);
+    *domain_p = &domain->domain;
+    return UCS_OK;
+}
+
+static void domain_close(struct cw_domain *base)
+{
+    struct sim_domain *domain = cw_container_of(base, struct sim_domain, domain);
+
+    cw_sim_must(cw_list_empty(&domain->mrs), "a domain is closed before its memory is deregistered");
+    cw_list_remove(&domain->link);
+    free(domain);
+}
+
+static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, unsigned rights, struct cw_memh **memh_p)
+{
+    struct sim_domain *domain  = cw_container_of(base, struct sim_domain, domain);
+    struct cw_sim_world *world = cw_sim_world_get();
+    struct sim_mr *mr;
+
+    cw_sim_must((rights & ~(unsigned)CW_RIGHT_ALL) == 0, "a right is wanted that does not exist");
+    if (length == 0) {
+        return UCS_ERR_INVALID_ADDR;
+    }
+    if (world != NULL && (cw_sim_chance(world, CW_SIM_NO_REGISTER) ||
+                          (world->knobs.max_mrs > 0 && domain->count >= world->knobs.max_mrs) ||
+                          (world->knobs.max_mr_bytes > 0 && length > world->knobs.max_mr_bytes - domain->bytes))) {
+        world->stats.no_register++;
+        return UCS_ERR_NO_MEMORY;
+    }
+    mr = malloc(sizeof(*mr));
+    if (mr == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *mr = (struct sim_mr){.memh    = {.domain = base, .rights = rights},
+                          .address = (uintptr_t)address,
+                          .length  = length,
+                          .key     = ++num_keys * 2654435761u};
+    domain->count++;
+    domain->bytes += length;
+    cw_list_add_tail(&domain->mrs, &mr->link);
+    *memh_p = &mr->memh;
+    if (world != NULL) {
+        world->stats.registered++;
+    }
+    return UCS_OK;
+}
+
+static void dereg(struct cw_memh *memh)
+{
+    struct sim_domain *domain = cw_container_of(memh->domain, struct sim_domain, domain);
+    struct sim_mr *mr         = cw_container_of(memh, struct sim_mr, memh);
+
+    domain->count--;
+    domain->bytes -= mr->length;
+    cw_list_remove(&mr->link);
+    free(mr);
+}
+
+static void write_part(const struct cw_memh *memh, uint8_t *part)
+{
+    const struct sim_mr *mr = cw_container_of(memh, struct sim_mr, memh);
+    unsigned i;
+
+    for (i = 0; i < PART_LENGTH; i++) {
+        part[i] = (uint8_t)(mr->key >> (8 * i));
+    }
+}
+
+static ucs_status_t read_part(const struct cw_domain *domain, const uint8_t *part, size_t length,
+                              const struct cw_domain_range *range, struct cw_remote_key *key)
+{
+    unsigned i;
+
+    (void)domain, (void)range;
+    if (length != PART_LENGTH) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *key = (struct cw_remote_key){.word = {0, 0}};
+    for (i = 0; i < PART_LENGTH; i++) {
+        key->word[0] |= (uint64_t)part[i] << (8 * i);
+    }
+    return UCS_OK;
+}
+
+char *cw_sim_mr_find(const struct cw_domain *base, const struct cw_access_target *target, size_t length, unsigned right)
+{
+    const struct sim_domain *domain = cw_container_of(base, struct sim_domain, domain);
+    const struct sim_mr *mr;
+
+    cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
+    {
+        if (mr->key == target->key.word[0]) {
+            if ((mr->memh.rights & right) != right || target->address < mr->address || length > mr->length ||
+                target->address - mr->address > mr->length - length) {
+                return NULL;
+            }
+            cw_sim_must(!mr->stale, "a peer uses a registration of memory that was unmapped");
+            return (char *)(uintptr_t)target->address;
+        }
+    }
+    return NULL;
+}
+
+void cw_sim_mr_use(const struct cw_access_iov *iov)
+{
+    const struct sim_domain *domain = cw_container_of(iov->memh->domain, struct sim_domain, domain);
+    const struct sim_mr *mr;
+    int found = 0;
+
+    cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
+    {
+        if (&mr->memh == iov->memh) {
+            found = 1;
+            cw_sim_must((uintptr_t)iov->address >= mr->address && iov->length <= mr->length &&
+                            (uintptr_t)iov->address - mr->address <= mr->length - iov->length,
+                        "an access goes beyond the registration of our memory");
+            cw_sim_must(!mr->stale, "an access uses a registration of memory that was unmapped");
+        }
+    }
+    cw_sim_must(found, "an access uses memory that was deregistered");
+}
+
+void cw_sim_rdma_unmapped(const void *address, size_t length)
+{
+    const uint64_t begin = (uintptr_t)address;
+    struct sim_domain *domain;
+    struct sim_mr *mr;
+
+    cw_list_for_each(domain, &domains, struct sim_domain, link)
+    {
+        cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
+        {
+            mr->stale |= begin < mr->address + mr->length && mr->address < begin + length;
+        }
+    }
+}
+
+const struct cw_domain_kind cw_sim_rdma_domain = {
+    .name       = "simrdma",
+    .open       = domain_open,
+    .close      = domain_close,
+    .reg        = reg,
+    .dereg      = dereg,
+    .write_part = write_part,
+    .read_part  = read_part,
+};

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The simulated RDMA device under test: a world per test, its seed and faults by the test's number. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "rig.h"
+#include "transport/sim/sim.h"
+#include "transport/sim/sim_transport.h"
+
+static struct cw_sim_world *world;
+static uint64_t next_seed;
+
+static void setup(void)
+{
+    struct cw_sim_knobs knobs;
+    const char *text = getenv("CW_SIM_SEED");
+
+    if (next_seed == 0) {
+        next_seed = (text != NULL) ? strtoull(text, NULL, 0) : 1;
+        print_message("The first simulated network has the seed CW_SIM_SEED=%llu; each test takes the next number.\n",
+                      (unsigned long long)next_seed);
+    }
+    cw_sim_knobs_random(&knobs, next_seed);
+    knobs.rdma               = 1;
+    knobs.max_access         = 1000 + next_seed * 77 % 70000;
+    knobs.all_atomics        = next_seed % 2 == 0;
+    knobs.chance[CW_SIM_DRY] = (next_seed % 3) * 20000;
+    world                    = cw_sim_world_new(next_seed++, &knobs);
+}
+
+static void teardown(void)
+{
+    cw_sim_world_free(world);
+}
+
+const struct cw_subject cw_subject = {
+    .transport = &cw_sim_rdma_transport, .traits = CW_SUBJECT_CHANCE, .setup = setup, .teardown = teardown};
