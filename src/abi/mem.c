@@ -54,15 +54,10 @@ ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advis
 
 static ucs_status_t pack(ucp_mem_h memh, int exports, uint8_t *bytes, size_t *length_p)
 {
-    struct cw_key key;
-
     if (exports) {
-        *length_p = CW_MEM_EXPORT_LENGTH;
-        return cw_mem_export(memh, bytes);
+        return cw_mem_export(memh, bytes, length_p);
     }
-    cw_mem_key(memh, &key);
-    cw_key_encode(&key, bytes);
-    *length_p = CW_KEY_LENGTH;
+    *length_p = cw_mem_pack(memh, bytes);
     return UCS_OK;
 }
 
@@ -76,9 +71,9 @@ ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params,
     if (CW_DOOR_LACKS(memh, "memory handle")) {
         return UCS_ERR_INVALID_PARAM;
     }
-    bytes = malloc(CW_MEM_EXPORT_LENGTH);
+    bytes = malloc(CW_MEM_EXPORT_MAX);
     if (bytes == NULL) {
-        cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_LENGTH);
+        cw_error("there is no memory for the %u bytes of a packed memory handle", CW_MEM_EXPORT_MAX);
         return UCS_ERR_NO_MEMORY;
     }
     status = pack(memh, (flags & UCP_MEMH_PACK_FLAG_EXPORT) != 0, bytes, &length);

@@ -69,3 +69,17 @@ void cw_domains_close(struct ucp_context *context)
         context->domains[context->num_domains]->kind->close(context->domains[context->num_domains]);
     }
 }
+
+/* Two executors are not atomic to each other, so devices are one only where no other way to this memory is left, or
+ * where the program says so. */
+int cw_domains_do_atomics(const struct ucp_context *context)
+{
+    unsigned i;
+
+    for (i = 0; context->config->atomic_mode == CW_ATOMIC_GUESS && i < context->num_resources; i++) {
+        if (context->resources[i].domain == NULL) {
+            return 0;
+        }
+    }
+    return context->config->atomic_mode != CW_ATOMIC_CPU;
+}

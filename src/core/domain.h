@@ -13,4 +13,7 @@ void cw_domains_open(struct ucp_context *context);
 /* All that was registered is given back. */
 void cw_domains_close(struct ucp_context *context);
 
+/* Whether the devices carry out atomic operations of 8 bytes, in place of the processor (UCX_ATOMIC_MODE). */
+int cw_domains_do_atomics(const struct ucp_context *context);
+
 #endif

@@ -151,6 +151,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 
 void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
 {
+    cw_mem_device_deregister(mem);
     if (mem->memory.ptr != NULL) {
         mem->md->release(&mem->memory);
     } else if (mem->mapping != NULL) {
@@ -188,6 +189,13 @@ void cw_mem_table_free(struct cw_mem_table *table)
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key)
 {
     *key = mem->key;
+}
+
+size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX])
+{
+    const struct cw_key_parts parts = cw_mem_parts(mem);
+
+    return cw_key_encode(&mem->key, &parts, bytes);
 }
 
 ucs_status_t cw_mem_query(const struct ucp_mem *mem, ucp_mem_attr_t *attr)

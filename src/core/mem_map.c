@@ -18,7 +18,7 @@
 #define HUGE_WORTH ((size_t)16 << 20) /* from here on the trailer's huge page does not count */
 
 /* An exported handle: these bytes, then the key. */
-static const uint8_t export_magic[4] = {'C', 'X', 1, sizeof(export_magic) + CW_KEY_LENGTH};
+static const uint8_t export_magic[4] = {'C', 'X', 2, 0};
 
 /* ---- allocating ---- */
 
@@ -191,7 +191,7 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
     struct cw_key key;
 
     if (memcmp(exported, export_magic, sizeof(export_magic)) != 0 ||
-        cw_key_decode((const uint8_t *)exported + sizeof(export_magic), &key) != UCS_OK) {
+        cw_key_decode((const uint8_t *)exported + sizeof(export_magic), &key, NULL) != UCS_OK) {
         return refuse("the bytes are no exported handle of this library");
     }
     if (cw_mapping_get(context, &key, &mem->mapping) != UCS_OK) {
@@ -271,7 +271,10 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
         if ((order.flags & UCP_MEM_MAP_LOCK) && mem->memory_type == UCS_MEMORY_TYPE_HOST && mem->key.length > 0) {
             cw_memory_populate((void *)(uintptr_t)mem->key.address, mem->key.length);
         }
-        status = cw_mem_register(context->memory, mem);
+        status = cw_mem_device_register(mem);
+        if (status == UCS_OK) {
+            status = cw_mem_register(context->memory, mem);
+        }
         if (status != UCS_OK) {
             cw_error("there is no memory for another registration");
             cw_mem_dispose(context->memory, mem);
@@ -286,7 +289,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
 
 /* ---- what else is asked of a region ---- */
 
-ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_LENGTH])
+ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p)
 {
     if (!(mem->context->features & UCP_FEATURE_EXPORTED_MEMH)) {
         cw_error("ucp_memh_pack needs UCP_FEATURE_EXPORTED_MEMH to export, which was not among the features given to "
@@ -298,7 +301,7 @@ ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPOR
         return UCS_ERR_UNSUPPORTED;
     }
     memcpy(bytes, export_magic, sizeof(export_magic));
-    cw_key_encode(&mem->key, bytes + sizeof(export_magic));
+    *length_p = sizeof(export_magic) + cw_key_encode(&mem->key, NULL, bytes + sizeof(export_magic));
     return UCS_OK;
 }
 
@@ -358,6 +361,7 @@ void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream)
     const char *last = "";
     ucs_status_t status;
     struct ucp_mem *mem;
+    uint8_t key[CW_KEY_MAX];
     unsigned i;
 
     if (!read_spec(spec, &params.length, &params.memory_type)) {
@@ -379,6 +383,6 @@ void cw_mem_print(struct ucp_context *context, const char *spec, FILE *stream)
             fprintf(stream, " %s", last);
         }
     }
-    fprintf(stream, "\n#  rkey size: %u\n#\n", CW_KEY_LENGTH);
+    fprintf(stream, "\n#  rkey size: %zu\n#\n", cw_mem_pack(mem, key));
     (void)cw_mem_unmap(context, mem);
 }

@@ -29,6 +29,8 @@ struct cw_mem_table {
     struct cw_list beacons;     /* struct cw_beacon_page; those with a free word first */
 };
 
+struct cw_mem_device;   /* mem_device.c */
+
 struct ucp_mem {
     struct cw_hash_link link;
     struct cw_list all_link;
@@ -39,6 +41,7 @@ struct ucp_mem {
     uint64_t *beacon;
     struct cw_memory memory;    /* what we allocated; ptr NULL: the user's, or imported */
     struct cw_mapping *mapping; /* imported */
+    struct cw_mem_device *device; /* NULL: no device reaches it */
     const char *method;         /* how it came about, for people */
     uint8_t memory_type;        /* ucs_memory_type_t */
     uint8_t direct;             /* those of the rights of the key that the processor may carry out: 0 where it may not
@@ -64,6 +67,11 @@ static inline struct cw_md_label cw_mem_label(const struct cw_key *key)
 {
     return (struct cw_md_label){.token = key->token, .address = key->address, .rights = key->rights};
 }
+
+/* Registers a region whose memory, rights and type are there with all domains of the context that take it. */
+ucs_status_t cw_mem_device_register(struct ucp_mem *mem);
+void cw_mem_device_deregister(struct ucp_mem *mem);
+struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem);
 
 /* Enters a new region whose key lacks token and beacon only. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem);

@@ -5,23 +5,29 @@
 #include "core/rkey.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include "core/lane_access.h"
 
 ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p)
 {
     struct ucp_rkey *rkey;
+    struct cw_key_parts parts;
     struct cw_key key;
     char *local         = NULL;
-    ucs_status_t status = cw_key_decode(bytes, &key);
+    ucs_status_t status = cw_key_decode(bytes, &key, &parts);
 
     if (status != UCS_OK) {
         return status;
     }
-    rkey = calloc(1, sizeof(*rkey));
+    rkey = calloc(1, sizeof(*rkey) + parts.length);
     if (rkey == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     rkey->context = context;
     rkey->key     = key;
+    rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey + 1), .length = parts.length};
+    memcpy(rkey + 1, parts.bytes, parts.length);
     if (key.length > 0 &&
         cw_mem_attach(context, &key, &local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
         local = NULL; /* by copies or packets, then */
@@ -29,6 +35,19 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     cw_rkey_set_local(rkey, local);
     *rkey_p = rkey;
     return UCS_OK;
+}
+
+int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint64_t address,
+                   struct cw_access_target *target)
+{
+    const struct cw_domain_range range = {.address = rkey->key.address, .length = rkey->key.length};
+    const unsigned number              = (rkey->parts.length == 0) ? 0 : cw_lane_peer_domain(lane);
+    const struct cw_domain *domain     = lane->iface->domain;
+    size_t length                      = 0;
+    const uint8_t *part                = (number == 0) ? NULL : cw_key_find_part(&rkey->parts, number, &length);
+
+    target->address = address;
+    return part != NULL && domain->kind->read_part(domain, part, length, &range, &target->key) == UCS_OK;
 }
 
 void cw_rkey_destroy(struct ucp_rkey *rkey)

@@ -12,6 +12,7 @@
 struct ucp_rkey {
     struct ucp_context *context;
     struct cw_key key;
+    struct cw_key_parts parts;  /* of the owner's devices; behind this structure */
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */
     const uint64_t *beacon;     /* with local: holds key.token while the region is registered */
     struct cw_mapping *mapping;
@@ -19,6 +20,10 @@ struct ucp_rkey {
     uint64_t writable;          /* and written by stores; */
     uint64_t words;             /* and at so many addresses a word of 8 bytes may begin of which both is true */
 };
+
+/* Whether the device of an open lane reaches an address of the region: *target. */
+int cw_rkey_target(const struct ucp_rkey *rkey, const struct cw_conn *lane, uint64_t address,
+                   struct cw_access_target *target);
 
 ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, struct ucp_rkey **rkey_p);
 void cw_rkey_destroy(struct ucp_rkey *rkey);

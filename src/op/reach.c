@@ -48,7 +48,7 @@ static int was_told(struct cw_reach *reach, uint64_t token)
 
 void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
 {
-    uint8_t packet[CW_KEY_LENGTH];
+    uint8_t packet[CW_KEY_MAX];
     struct cw_reach *reach;
     struct cw_key key;
 
@@ -57,8 +57,7 @@ void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
     }
     reach = reach_get(ep);
     if (reach != NULL && !was_told(reach, key.token)) {
-        cw_key_encode(&key, packet);
-        cw_ep_send_control(ep, CW_PACKET_REGION, packet, sizeof(packet));
+        cw_ep_send_control(ep, CW_PACKET_REGION, packet, cw_key_encode(&key, NULL, packet));
     }
 }
 
@@ -151,7 +150,8 @@ ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t leng
     struct cw_reach *reach;
     struct cw_key key;
 
-    if (length != CW_KEY_LENGTH || cw_key_decode(data, &key) != UCS_OK || key.length == 0) {
+    if (length < CW_KEY_LEAST || length != cw_key_length(data) || cw_key_decode(data, &key, NULL) != UCS_OK ||
+        key.length == 0) {
         return UCS_ERR_IO_ERROR;
     }
     if (!is_its_own(ep, &key)) {

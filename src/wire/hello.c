@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <string.h>
 
-#define VERSION 2u
+#define VERSION 3u
 
 struct wire_hello {
     char magic[4];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packed key of registered memory (KEY-1, R15: at most 64 bytes). Pure encoding and decoding; a key may come from
- * anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c.
+ * The packed key of registered memory (KEY-1, R15: at most 64 bytes with one device, 128 with eight). Pure encoding and
+ * decoding; a key may come from anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c.
  */
 #ifndef CW_WIRE_KEY_H
 #define CW_WIRE_KEY_H
@@ -14,25 +14,29 @@
 /*
  *   OFFSET SIZE MEANING (little endian)
  *        0    2 magic "CK"
- *        2    1 version 1
- *        3    1 length of the key, CW_KEY_LENGTH
- *        4    1 rights: CW_KEY_READ, CW_KEY_WRITE
- *        5    1 flags: CW_KEY_SHARED
- *        6    2 zero
- *        8    8 token of the region, 0 for a region of no bytes
- *       16    8 address of the region
- *       24    8 length of the region
- *       32    8 address of the beacon in the owner's process, 0: none
- *       40    8 SHARED: the machine and name space of process ids in which the next two mean something
- *       48    4 SHARED: process id
- *       52    4 SHARED: descriptor there, of the region's pages followed by the trailer
+ *        2    1 version 2
+ *        3    1 length of the key
+ *        4    1 bits 0-3: rights, CW_KEY_READ, CW_KEY_WRITE; bits 4-7: executor of atomic operations of 8 bytes: 0 the
+ *               owner's processor, else the device of the domain of that number, which has a part
+ *        5    8 token of the region, 0 for a region of no bytes
+ *       13    8 address of the region
+ *       21    8 length of the region
+ *       29    7 an eighth of the address of the beacon in the owner's process, 0: none
+ *       36      parts, by growing number
+ *
+ * A part is one byte, of which bits 4-7 are the number of a domain of the owner, bits 0-3 the length of what follows
+ * less 1, and what follows. Number 0 is the host's: 8 bytes the machine and name space of process ids in which the rest
+ * means something, 4 process id, 4 descriptor there, of the region's pages followed by the trailer. The others are read
+ * by the domain of the device that reaches the owner's (mem/domain.h).
  */
-#define CW_KEY_LENGTH 56u
+#define CW_KEY_LEAST 36u
+#define CW_KEY_MAX   255u
+#define CW_KEY_SHARED_LENGTH (CW_KEY_LEAST + 17u)   /* with the host's part alone */
 
 #define CW_KEY_READ  1u
 #define CW_KEY_WRITE 2u
 
-#define CW_KEY_SHARED 1u
+#define CW_KEY_SHARED 1u    /* has the host's part */
 
 struct cw_key {
     uint64_t token;
@@ -44,11 +48,33 @@ struct cw_key {
     uint32_t fd;
     uint8_t rights;
     uint8_t flags;
+    uint8_t executor;
 };
 
-void cw_key_encode(const struct cw_key *key, uint8_t bytes[CW_KEY_LENGTH]);
+/* The parts of devices, as they are in a key. */
+struct cw_key_parts {
+    const uint8_t *bytes;
+    size_t length;
+};
+
+#define CW_KEY_PARTS_MAX (CW_KEY_MAX - CW_KEY_LEAST)
+
+/* Returns the length. `parts` may be NULL: none. */
+size_t cw_key_encode(const struct cw_key *key, const struct cw_key_parts *parts, uint8_t bytes[CW_KEY_MAX]);
 /* Reads no more than the first 4 bytes before it knows that the rest is there. UCS_ERR_INVALID_PARAM: not a key of this
- * version, or one that contradicts itself (a range that wraps around, unknown bits). */
-ucs_status_t cw_key_decode(const void *bytes, struct cw_key *key);
+ * version, or one that contradicts itself (a range that wraps around, unknown bits, parts that overlap or come twice).
+ * *parts_p (may be NULL) points into the bytes. */
+ucs_status_t cw_key_decode(const void *bytes, struct cw_key *key, struct cw_key_parts *parts_p);
+/* The length that a key says to have, for bytes of which at least 4 are there; 0: not a key of this version. */
+size_t cw_key_length(const void *bytes);
+
+/* Puts a part of 1 to 16 bytes behind those that are there, of which `length` bytes are used. Returns the new length;
+ * the old one when there is no room. */
+size_t cw_key_add_part(uint8_t bytes[CW_KEY_PARTS_MAX], size_t length, unsigned domain, const void *part,
+                       unsigned part_length);
+/* Whether all of it are parts of devices with growing numbers: for those that come from a peer. */
+int cw_key_parts_hold(const struct cw_key_parts *parts);
+/* The part of that domain in parts that hold, or NULL. */
+const uint8_t *cw_key_find_part(const struct cw_key_parts *parts, unsigned domain, size_t *length_p);
 
 #endif

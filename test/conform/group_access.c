@@ -324,7 +324,7 @@ static void on_packet(struct cw_end *end, uint8_t id, const void *data, size_t l
     seen++;
 }
 
-/* A packet is handed up when the put before it is there; a put that waits for fetches does not change what they bring. */
+/* A packet is handed up when the put before it is there; a put after fetches does not change what they bring. */
 static void test_order(void **state)
 {
     struct bench bench;

@@ -9,11 +9,13 @@
 #include "core/rkey.h"
 #include "os/host.h"
 #include "os/memory.h"
+#include "transport/sim/sim_rdma.h"
 
 /* Of two contexts, so that the second reaches the memory of the first as it would another process'. */
 static ucp_context_h owner, reader;
 static struct ucp_mem *mem;
-static uint8_t real_key[CW_KEY_LENGTH], real_handle[CW_MEM_EXPORT_LENGTH];
+static uint8_t real_key[CW_KEY_MAX], real_handle[CW_MEM_EXPORT_MAX];
+static size_t key_length, handle_length;
 
 static void prepare(void)
 {
@@ -21,7 +23,6 @@ static void prepare(void)
                                          .length     = 10000,
                                          .flags      = UCP_MEM_MAP_ALLOCATE};
     const ucp_params_t init           = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_EXPORTED_MEMH};
-    struct cw_key key;
 
     if (reader != NULL) {
         return;
@@ -29,9 +30,8 @@ static void prepare(void)
     cw_log_set_interceptor(fuzz_swallow);
     fuzz_check(ucp_init(&init, NULL, &owner) == UCS_OK && ucp_init(&init, NULL, &reader) == UCS_OK);
     fuzz_check(cw_mem_map(owner, &params, &mem) == UCS_OK);
-    cw_mem_key(mem, &key);
-    cw_key_encode(&key, real_key);
-    fuzz_check(cw_mem_export(mem, real_handle) == UCS_OK);
+    key_length = cw_mem_pack(mem, real_key);
+    fuzz_check(cw_mem_export(mem, real_handle, &handle_length) == UCS_OK);
 }
 
 static void try_key(const uint8_t *bytes)
@@ -41,7 +41,7 @@ static void try_key(const uint8_t *bytes)
     void *ptr;
 
     if (cw_rkey_unpack(reader, bytes, &rkey) != UCS_OK) {
-        fuzz_check(cw_key_decode(bytes, &key) != UCS_OK);
+        fuzz_check(cw_key_decode(bytes, &key, NULL) != UCS_OK);
         return;
     }
     cw_mem_key(mem, &real);
@@ -65,19 +65,40 @@ static void try_handle(const uint8_t *bytes)
     }
 }
 
+/* Each part lies within them, and the domain of a device takes it or leaves it. */
+static void look_at_parts(const struct cw_key_parts *parts)
+{
+    const struct cw_domain_range range = {.address = 4096, .length = 1};
+    struct cw_remote_key key;
+    const uint8_t *part;
+    unsigned number;
+    size_t length;
+
+    for (number = 1; number <= CW_DOMAIN_MAX; number++) {
+        part = cw_key_find_part(parts, number, &length);
+        if (part != NULL) {
+            fuzz_check(part > parts->bytes && length <= parts->length && part <= parts->bytes + parts->length - length);
+            (void)cw_sim_rdma_domain.read_part(NULL, part, length, &range, &key);
+        }
+    }
+}
+
 static void try_bytes(const uint8_t *data, size_t size)
 {
-    uint8_t bytes[CW_MEM_EXPORT_LENGTH] = {0}, again[CW_KEY_LENGTH];
+    uint8_t bytes[CW_MEM_EXPORT_MAX] = {0}, again[CW_KEY_MAX];
+    struct cw_key_parts parts;
     struct cw_key key;
+    size_t length;
 
     memcpy(bytes, data, (size < sizeof(bytes)) ? size : sizeof(bytes));
-    if (cw_key_decode(bytes, &key) == UCS_OK) {
-        cw_key_encode(&key, again);
-        fuzz_check(memcmp(again, bytes, sizeof(again)) == 0);
+    if (cw_key_decode(bytes, &key, &parts) == UCS_OK) {
+        length = cw_key_encode(&key, &parts, again);
+        fuzz_check(length == cw_key_length(bytes) && memcmp(again, bytes, length) == 0);
+        look_at_parts(&parts);
         key.system = cw_host_pidns_id();
         key.pid    = cw_memory_process();
         key.fd    %= 64;
-        cw_key_encode(&key, again);
+        cw_key_encode(&key, &parts, again);
         try_key(again);
     }
     try_key(bytes);
@@ -86,16 +107,16 @@ static void try_bytes(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t changed[CW_MEM_EXPORT_LENGTH];
+    uint8_t changed[CW_MEM_EXPORT_MAX];
     size_t i;
 
     prepare();
     try_bytes(data, size);
-    for (i = 0; i < sizeof(real_key); i++) {
+    for (i = 0; i < key_length; i++) {
         changed[i] = real_key[i] ^ ((i < size) ? data[i] : 0);
     }
     try_key(changed);
-    for (i = 0; i < sizeof(real_handle); i++) {
+    for (i = 0; i < handle_length; i++) {
         changed[i] = real_handle[i] ^ ((i < size) ? data[i] : 0);
     }
     try_handle(changed);

@@ -463,7 +463,7 @@ static void test_named_regions_are_bounded(void **state)
                                    .flags      = UCP_MEM_MAP_ALLOCATE};
     ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
     uint64_t addresses[ALL];
-    uint8_t packet[CW_KEY_LENGTH];
+    uint8_t packet[CW_KEY_MAX];
     ucp_mem_h regions[ALL];
     struct cw_key key;
 
@@ -473,8 +473,7 @@ static void test_named_regions_are_bounded(void **state)
         assert_int_equal(ucp_mem_query(regions[i], &attr), UCS_OK);
         addresses[i] = (uintptr_t)attr.address;
         assert_true(cw_mem_find_shared(context, attr.address, LENGTH, &key));
-        cw_key_encode(&key, packet);
-        cw_op_packet(ep->conn, CW_PACKET_REGION, packet, sizeof(packet));
+        cw_op_packet(ep->conn, CW_PACKET_REGION, packet, cw_key_encode(&key, NULL, packet));
     }
     fake_transport.copies = NULL;
     assert_int_equal(ep->state, CW_EP_OPEN);

@@ -21,67 +21,138 @@ static const struct cw_key sample = {.token   = 0x1122334455667788,
                                      .pid     = 0x01020304,
                                      .fd      = 0x05060708,
                                      .rights  = CW_KEY_WRITE,
-                                     .flags   = CW_KEY_SHARED};
+                                     .flags   = CW_KEY_SHARED,
+                                     .executor = 9};
+
+/* Of devices 2 and 9. */
+static const uint8_t two_parts[] = {0x23, 1, 2, 3, 4, 0x90, 0x77};
+static const struct cw_key_parts sample_parts = {.bytes = two_parts, .length = sizeof(two_parts)};
 
 static void the_format_is_fixed(void **state)
 {
-    static const uint8_t expected[CW_KEY_LENGTH] = {
-        'C',  'K',  1,    56,   2,    1,    0,    0,    /* head, rights, flags */
+    static const uint8_t expected[] = {
+        'C',  'K',  2,    60,   0x92,                   /* head, executor and rights */
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* token */
         0x23, 0x01, 0xef, 0xcd, 0xab, 0x7f, 0,    0,    /* address */
         0x40, 0x30, 0x20, 0x10, 0,    0,    0,    0,    /* length */
-        0x90, 0x78, 0x56, 0x34, 0x12, 0x7f, 0,    0,    /* beacon */
+        0x12, 0xcf, 0x8a, 0x46, 0xe2, 0x0f, 0,          /* an eighth of the beacon */
+        0x0f,                                           /* the host's part: */
         0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, /* system */
-        0x04, 0x03, 0x02, 0x01, 0x08, 0x07, 0x06, 0x05  /* process, descriptor */
+        0x04, 0x03, 0x02, 0x01, 0x08, 0x07, 0x06, 0x05, /* process, descriptor */
+        0x23, 1,    2,    3,    4,    0x90, 0x77        /* parts of devices */
     };
-    uint8_t bytes[CW_KEY_LENGTH + 1];
+    uint8_t bytes[CW_KEY_MAX + 1];
+    struct cw_key_parts parts;
+    const uint8_t *part;
     struct cw_key key;
+    size_t length;
 
     (void)state;
-    assert_true(CW_KEY_LENGTH <= 64); /* R15 */
-    cw_key_encode(&sample, bytes);
+    assert_int_equal(cw_key_encode(&sample, &sample_parts, bytes), sizeof(expected));
     assert_memory_equal(bytes, expected, sizeof(expected));
     for (int shift = 0; shift < 2; shift++) { /* any alignment */
         memcpy(bytes + shift, expected, sizeof(expected));
-        assert_int_equal(cw_key_decode(bytes + shift, &key), UCS_OK);
+        assert_int_equal(cw_key_length(bytes + shift), sizeof(expected));
+        assert_int_equal(cw_key_decode(bytes + shift, &key, &parts), UCS_OK);
         assert_true(key.token == sample.token && key.address == sample.address && key.length == sample.length);
         assert_true(key.beacon == sample.beacon && key.system == sample.system && key.pid == sample.pid);
         assert_true(key.fd == sample.fd && key.rights == sample.rights && key.flags == sample.flags);
+        assert_int_equal(key.executor, 9);
+        part = cw_key_find_part(&parts, 2, &length);
+        assert_true(part != NULL && length == 4 && memcmp(part, two_parts + 1, 4) == 0);
+        part = cw_key_find_part(&parts, 9, &length);
+        assert_true(part != NULL && length == 1 && part[0] == 0x77);
+        assert_null(cw_key_find_part(&parts, 3, &length));
     }
+}
+
+/* R15: at most 64 bytes with one device, 128 with eight, whose parts have up to 8 bytes. */
+static void keys_are_short(void **state)
+{
+    static const uint8_t part[16] = {1};
+    uint8_t parts[CW_KEY_PARTS_MAX], bytes[CW_KEY_MAX];
+    struct cw_key_parts all       = {.bytes = parts};
+    struct cw_key key             = sample;
+
+    (void)state;
+    key.executor = 0;
+    assert_int_equal(cw_key_encode(&key, NULL, bytes), CW_KEY_SHARED_LENGTH);
+    for (unsigned number = 1; number <= 8; number++) {
+        all.length = cw_key_add_part(parts, all.length, number, part, 8);
+        assert_true(cw_key_encode(&key, &all, bytes) <= ((number == 1) ? 64 : 128));
+        assert_int_equal(cw_key_decode(bytes, &key, NULL), UCS_OK);
+    }
+    for (unsigned number = 9; number <= 15; number++) { /* what does not fit is left out */
+        all.length = cw_key_add_part(parts, all.length, number, part, 16);
+    }
+    assert_true(cw_key_encode(&key, &all, bytes) <= CW_KEY_MAX);
+    assert_int_equal(cw_key_decode(bytes, &key, NULL), UCS_OK);
+    assert_int_equal(cw_key_add_part(parts, all.length, 15, part, 16), all.length);
 }
 
 /* A flipped bit is refused, or it is another key: none is lost on the way. */
 static void every_bit_counts(void **state)
 {
-    uint8_t bytes[CW_KEY_LENGTH], again[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX], again[CW_KEY_MAX];
+    struct cw_key_parts parts;
+    size_t length, other;
     struct cw_key key;
 
     (void)state;
-    cw_key_encode(&sample, bytes);
-    for (unsigned bit = 0; bit < CW_KEY_LENGTH * 8; bit++) {
-        const unsigned at   = bit / 8, in = bit % 8;
-        const int is_head   = at < 4 || (at == 4 && in > 1) || (at == 5 && in > 0) || at == 6 || at == 7;
-        const int is_skewed = at == 32 && in < 3; /* the beacon is a whole word */
-        ucs_status_t status;
-
-        bytes[at] ^= (uint8_t)(1u << in);
-        status     = cw_key_decode(bytes, &key);
-        assert_int_equal(status, (is_head || is_skewed) ? UCS_ERR_INVALID_PARAM : UCS_OK);
-        if (status == UCS_OK) {
-            cw_key_encode(&key, again);
-            assert_memory_equal(again, bytes, sizeof(again));
+    length = cw_key_encode(&sample, &sample_parts, bytes);
+    for (unsigned bit = 0; bit < length * 8; bit++) {
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
+        if (bit / 8 < 3 || (bit / 8 == 3 && bytes[3] < length)) {
+            assert_int_equal(cw_key_decode(bytes, &key, &parts), UCS_ERR_INVALID_PARAM);
+        } else if (bit / 8 > 3 && cw_key_decode(bytes, &key, &parts) == UCS_OK) {
+            other = cw_key_encode(&key, &parts, again);
+            assert_int_equal(other, length);
+            assert_memory_equal(again, bytes, length);
         }
-        bytes[at] ^= (uint8_t)(1u << in);
+        bytes[bit / 8] ^= (uint8_t)(1u << bit % 8);
     }
+}
+
+static void refuse_parts(const uint8_t *bytes, size_t length)
+{
+    const struct cw_key_parts parts = {.bytes = bytes, .length = length};
+    uint8_t packed[CW_KEY_MAX];
+    struct cw_key key = sample;
+
+    key.executor = 0;
+    (void)cw_key_encode(&key, &parts, packed);
+    assert_int_equal(cw_key_decode(packed, &key, NULL), UCS_ERR_INVALID_PARAM);
+}
+
+static void lying_parts_are_refused(void **state)
+{
+    static const uint8_t cut[] = {0x11, 0}, no_body[] = {0x10}, twice[] = {0x10, 1, 0x10, 2};
+    static const uint8_t falling[] = {0x20, 1, 0x10, 2}, second_host[] = {0x00, 1};
+    struct cw_key key = sample;
+    uint8_t bytes[CW_KEY_MAX];
+
+    (void)state;
+    refuse_parts(cut, sizeof(cut));
+    refuse_parts(no_body, sizeof(no_body));
+    refuse_parts(twice, sizeof(twice));
+    refuse_parts(falling, sizeof(falling));
+    refuse_parts(second_host, sizeof(second_host));
+    key.executor = 3; /* has no part */
+    (void)cw_key_encode(&key, &sample_parts, bytes);
+    assert_int_equal(cw_key_decode(bytes, &key, NULL), UCS_ERR_INVALID_PARAM);
+    key.executor = 9;
+    (void)cw_key_encode(&key, &sample_parts, bytes);
+    bytes[CW_KEY_LEAST] ^= 1; /* a host's part of another length */
+    assert_int_equal(cw_key_decode(bytes, &key, NULL), UCS_ERR_INVALID_PARAM);
 }
 
 static ucs_status_t decode(struct cw_key key)
 {
-    uint8_t bytes[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX];
     struct cw_key again;
 
-    cw_key_encode(&key, bytes);
-    return cw_key_decode(bytes, &again);
+    (void)cw_key_encode(&key, &sample_parts, bytes);
+    return cw_key_decode(bytes, &again, NULL);
 }
 
 static void contradictions_are_refused(void **state)
@@ -105,12 +176,12 @@ static void contradictions_are_refused(void **state)
 /* Foreign bytes may be shorter than a key: no more than four are read before they are known. */
 static void foreign_bytes_are_refused(void **state)
 {
-    static const uint8_t foreign[][4] = {{0, 0, 0, 0}, {'C', 'K', 2, 56}, {'C', 'K', 1, 57}, {'C', 'X', 1, 56}};
+    static const uint8_t foreign[][4] = {{0, 0, 0, 0}, {'C', 'K', 1, 56}, {'C', 'K', 2, 35}, {'C', 'X', 2, 56}};
     struct cw_key key;
 
     (void)state;
     for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++) {
-        assert_int_equal(cw_key_decode(foreign[i], &key), UCS_ERR_INVALID_PARAM);
+        assert_int_equal(cw_key_decode(foreign[i], &key, NULL), UCS_ERR_INVALID_PARAM);
     }
 }
 
@@ -143,7 +214,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_format_is_fixed),
+        cmocka_unit_test(keys_are_short),
         cmocka_unit_test(every_bit_counts),
+        cmocka_unit_test(lying_parts_are_refused),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(foreign_bytes_are_refused),
         cmocka_unit_test(keys_have_a_total_order),

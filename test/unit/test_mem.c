@@ -307,7 +307,7 @@ static void fixed_memory_replaces(void **state)
 static void memory_of_no_bytes_is_fine(void **state)
 {
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS | UCP_MEM_ATTR_FIELD_LENGTH, .length = 5};
-    uint8_t bytes[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX];
     struct ucp_rkey *rkey;
     struct ucp_mem *mem;
     struct cw_key key;
@@ -322,7 +322,7 @@ static void memory_of_no_bytes_is_fine(void **state)
         assert_int_equal(attr.length, 0);
         key = key_of(mem);
         assert_int_equal(key.token, 0);
-        cw_key_encode(&key, bytes);
+        cw_key_encode(&key, NULL, bytes);
         assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
         assert_true(cw_rkey_holds(rkey, 0, 0) && !cw_rkey_holds(rkey, 0, 1));
         assert_int_equal(cw_rkey_ptr(rkey, 0, &ptr), UCS_ERR_INVALID_ADDR);
@@ -490,7 +490,7 @@ static void *churn(void *arg)
     const unsigned seed = (unsigned)(uintptr_t)arg;
     struct cw_mem_pin pin;
     struct ucp_rkey *rkey;
-    uint8_t bytes[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX];
     struct ucp_mem *mem;
     struct cw_key key;
     unsigned i;
@@ -501,7 +501,7 @@ static void *churn(void *arg)
             return NULL;
         }
         key = key_of(mem);
-        cw_key_encode(&key, bytes);
+        cw_key_encode(&key, NULL, bytes);
         if (cw_mem_pin(context, key.token, key.address, 64, BOTH, NULL, &pin, &ptr) != UCS_OK ||
             cw_rkey_unpack(context, bytes, &rkey) != UCS_OK || cw_rkey_direct(rkey, key.address, BOTH) == NULL) {
             return NULL;

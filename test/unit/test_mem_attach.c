@@ -33,8 +33,8 @@
 enum { LENGTH = 3 * 4096 - 100, ROUNDED = 3 * 4096 };
 
 struct report {
-    uint8_t key[CW_KEY_LENGTH];
-    uint8_t exported[CW_MEM_EXPORT_LENGTH];
+    uint8_t key[CW_KEY_MAX];
+    uint8_t exported[CW_MEM_EXPORT_MAX];
 };
 
 static struct {
@@ -114,13 +114,14 @@ static void own(int commands, int answers)
     struct ucp_mem *mem;
     struct cw_key key;
     struct report report;
+    size_t length;
     char command;
 
-    if (with == NULL || allocate(with, &mem) != UCS_OK || cw_mem_export(mem, report.exported) != UCS_OK) {
+    if (with == NULL || allocate(with, &mem) != UCS_OK || cw_mem_export(mem, report.exported, &length) != UCS_OK) {
         _exit(1);
     }
     cw_mem_key(mem, &key);
-    cw_key_encode(&key, report.key);
+    cw_key_encode(&key, NULL, report.key);
     memset((char *)(uintptr_t)key.address, 'a', ROUNDED);
     if (write(answers, &report, sizeof(report)) != (ssize_t)sizeof(report)) {
         _exit(1);
@@ -198,7 +199,7 @@ static int setup(void **state)
     owner.to   = commands[1];
     owner.from = answers[0];
     if (read(owner.from, &owner.report, sizeof(owner.report)) != (ssize_t)sizeof(owner.report) ||
-        cw_key_decode(owner.report.key, &owner.key) != UCS_OK) {
+        cw_key_decode(owner.report.key, &owner.key, NULL) != UCS_OK) {
         return -1;
     }
     context  = new_context();
@@ -223,10 +224,10 @@ static int teardown(void **state)
 
 static struct ucp_rkey *unpack(const struct cw_key *key)
 {
-    uint8_t bytes[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX];
     struct ucp_rkey *rkey = NULL;
 
-    cw_key_encode(key, bytes);
+    cw_key_encode(key, NULL, bytes);
     assert_int_equal(cw_rkey_unpack(context, bytes, &rkey), UCS_OK);
     return rkey;
 }
@@ -533,7 +534,7 @@ static void our_own_memory_is_where_it_is(void **state)
 static void a_forked_child_revokes_nothing(void **state)
 {
     ucp_context_h other = new_context();
-    uint8_t bytes[CW_KEY_LENGTH];
+    uint8_t bytes[CW_KEY_MAX];
     struct ucp_rkey *rkey;
     struct ucp_mem *mem;
     struct cw_key key;
@@ -551,7 +552,7 @@ static void a_forked_child_revokes_nothing(void **state)
     assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     assert_int_equal(*(char *)(uintptr_t)key.address, 'c');
-    cw_key_encode(&key, bytes);
+    cw_key_encode(&key, NULL, bytes);
     assert_int_equal(cw_rkey_unpack(other, bytes, &rkey), UCS_OK);
     assert_non_null(cw_rkey_direct(rkey, key.address, 0));
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
@@ -565,9 +566,10 @@ static void exported_memory_is_imported(void **state)
     ucp_mem_map_params_t params = {.field_mask           = UCP_MEM_MAP_PARAM_FIELD_EXPORTED_MEMH_BUFFER,
                                    .exported_memh_buffer = owner.report.exported};
     struct ucp_mem *mem, *none = NULL;
-    uint8_t wrong[CW_MEM_EXPORT_LENGTH];
+    uint8_t wrong[CW_MEM_EXPORT_MAX];
     volatile char *bytes;
     struct cw_key key;
+    size_t length;
 
     (void)state;
     assert_int_equal(cw_mem_map(context, &params, &mem), UCS_OK);
@@ -582,7 +584,7 @@ static void exported_memory_is_imported(void **state)
     tell('u'); /* the importer still has the pages */
     bytes[1] = 'y';
     assert_true(reaches(&key));
-    assert_int_equal(cw_mem_export(mem, wrong), UCS_ERR_UNSUPPORTED);
+    assert_int_equal(cw_mem_export(mem, wrong, &length), UCS_ERR_UNSUPPORTED);
     assert_int_equal(cw_mem_unmap(context, mem), UCS_OK);
     assert_int_equal(cw_mem_map(context, &params, &none), UCS_ERR_UNREACHABLE);
     memcpy(wrong, owner.report.exported, sizeof(wrong));

@@ -79,10 +79,9 @@ static ucp_mem_h allocate(ucp_context_h of, unsigned prot, struct cw_key *key)
 
 static void tell_region(const struct cw_key *key)
 {
-    uint8_t packet[CW_KEY_LENGTH];
+    uint8_t packet[CW_KEY_MAX];
 
-    cw_key_encode(key, packet);
-    feed(CW_PACKET_REGION, packet, sizeof(packet));
+    feed(CW_PACKET_REGION, packet, cw_key_encode(key, NULL, packet));
 }
 
 /* The peer wants a message of ours copied to that address. Returns what its sender says of it. */

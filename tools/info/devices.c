@@ -113,7 +113,7 @@ static void print_transport(const struct cw_config *config, const struct cw_tran
     unsigned i;
 
     printf("#\n# Memory domain: %s\n#     Component: %s\n", transport->name, transport->name);
-    printf("#             register: unlimited, cost: 0 nsec\n#           remote key: %u bytes\n", CW_KEY_LENGTH);
+    printf("#             register: unlimited, cost: 0 nsec\n#           remote key: %u bytes\n", CW_KEY_SHARED_LENGTH);
     if (transport->device_class != CW_DEVICE_NET) {
         printf("#           rkey_ptr is supported\n");
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Registered memory of the simulated RDMA devices (mem/domain.h). A key is a number that never comes again. A test
- * tells what it unmapped (cw_sim_rdma_unmapped): the use of a registration that has such pages ends the program, for a real device
- * would read and write pages that the program does not have any more.
+ * tells what it unmapped (cw_sim_rdma_unmapped): the use of a registration that has such pages ends the program, for a
+ * real device would read and write pages that the program does not have any more.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What devices need of a region: a handle for each domain of the context, made with the region, and their parts of its
+ * key. A domain that does not take the memory has neither: peers reach it by packets then.
+ */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "core/domain.h"
+#include "core/mem_table.h"
+
+/* Of a region; NULL: no domain took it. Constant until the region ends. */
+struct cw_mem_device {
+    struct cw_memh *handles[CW_DOMAIN_MAX]; /* by number, less 1 */
+    size_t parts_length;
+    uint8_t parts[CW_KEY_PARTS_MAX];
+};
+
+static unsigned wanted_rights(const struct ucp_mem *mem)
+{
+    unsigned rights = CW_RIGHT_LOCAL_WRITE;
+
+    rights |= (mem->key.rights & CW_KEY_READ) ? CW_RIGHT_REMOTE_READ : 0u;
+    rights |= (mem->key.rights & CW_KEY_WRITE) ? CW_RIGHT_REMOTE_WRITE : 0u;
+    return (mem->key.rights == (CW_KEY_READ | CW_KEY_WRITE)) ? rights | CW_RIGHT_REMOTE_ATOMIC : rights;
+}
+
+static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
+{
+    const uint64_t bit = CW_MEMORY_BIT(mem->memory_type);
+    void *address      = (void *)(uintptr_t)mem->key.address;
+    uint8_t part[CW_DOMAIN_PART_MAX];
+    ucs_status_t status = UCS_ERR_UNSUPPORTED;
+    struct cw_memh *memh;
+
+    if (domain->attr.memory_types & bit) {
+        status = domain->kind->reg(domain, address, mem->key.length, wanted_rights(mem), &memh);
+    }
+    if (status != UCS_OK) {
+        cw_debug("domain %u (%s) does not register %llu bytes at %p: %s", domain->number, domain->kind->name,
+                 (unsigned long long)mem->key.length, address, ucs_status_string(status));
+        return;
+    }
+    mem->device->handles[domain->number - 1] = memh;
+    domain->kind->write_part(memh, part);
+    mem->device->parts_length = cw_key_add_part(mem->device->parts, mem->device->parts_length, domain->number, part,
+                                                domain->attr.part_length);
+}
+
+/* The first device that may carry out atomic operations; 0: the processor. */
+static uint8_t executor_of(const struct ucp_mem *mem)
+{
+    const struct cw_key_parts parts = {.bytes = mem->device->parts, .length = mem->device->parts_length};
+    size_t length;
+    uint8_t i;
+
+    for (i = 1; cw_domains_do_atomics(mem->context) && i <= mem->context->num_domains; i++) {
+        if (mem->device->handles[i - 1] != NULL && (mem->device->handles[i - 1]->rights & CW_RIGHT_REMOTE_ATOMIC) &&
+            cw_key_find_part(&parts, i, &length) != NULL) {
+            return i;
+        }
+    }
+    return 0;
+}
+
+ucs_status_t cw_mem_device_register(struct ucp_mem *mem)
+{
+    unsigned i;
+
+    if (mem->context->num_domains == 0 || mem->key.length == 0 || mem->mapping != NULL) {
+        return UCS_OK;
+    }
+    mem->device = calloc(1, sizeof(*mem->device));
+    if (mem->device == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    for (i = 0; i < mem->context->num_domains; i++) {
+        register_with(mem, mem->context->domains[i]);
+    }
+    mem->key.executor = executor_of(mem);
+    return UCS_OK;
+}
+
+void cw_mem_device_deregister(struct ucp_mem *mem)
+{
+    unsigned i;
+
+    for (i = 0; mem->device != NULL && i < CW_DOMAIN_MAX; i++) {
+        if (mem->device->handles[i] != NULL) {
+            mem->device->handles[i]->domain->kind->dereg(mem->device->handles[i]);
+        }
+    }
+    free(mem->device);
+    mem->device = NULL;
+}
+
+const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_domain *domain)
+{
+    return (mem->device == NULL) ? NULL : mem->device->handles[domain->number - 1];
+}
+
+struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem)
+{
+    return (mem->device == NULL) ? (struct cw_key_parts){.length = 0} :
+           (struct cw_key_parts){.bytes = mem->device->parts, .length = mem->device->parts_length};
+}
