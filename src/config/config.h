@@ -97,6 +97,8 @@ enum cw_config_group {
     CW_GROUP_SYSV,
     CW_GROUP_CMA,
     CW_GROUP_SELF,
+    CW_GROUP_IB,
+    CW_GROUP_RC,
     CW_GROUP_GLOBAL,
     CW_GROUP_COUNT
 };

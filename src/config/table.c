@@ -18,20 +18,20 @@ struct value_shapes {
 };
 
 /* The C type of a member must be that of its value type. */
-#define CW_ASSERT_SHAPE(ctype, name, type)                                                                        \
+#define CW_ASSERT_SHAPE(ctype, name, type)                                                                             \
     _Static_assert(__builtin_types_compatible_p(ctype, __typeof__(((struct value_shapes *)0)->shape_##type)), name);
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description)                          \
     CW_ASSERT_SHAPE(ctype, name, type)
 #define CW_GLOBAL CW_SETTING
 #include "config/config.def"
 
-#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description) \
+#define CW_SETTING(member, ctype, name, type, words, text, group, flags, reason, description)                          \
     {name, {type, words, text}, offsetof(struct cw_config, member), group, flags, reason, description},
 const struct cw_setting cw_settings[CW_SETTING_COUNT] = {
 #include "config/config.def"
 };
 
-#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description) \
+#define CW_GLOBAL(member, ctype, name, type, words, text, group, flags, reason, description)                           \
     {name, {type, words, text}, offsetof(struct cw_global_config, member), group, flags, reason, description},
 const struct cw_setting cw_global_settings[CW_GLOBAL_COUNT] = {
 #include "config/config.def"
@@ -60,8 +60,9 @@ const struct cw_setting_known cw_setting_known_keys[] = {
 const char *cw_config_group_prefix(enum cw_config_group group)
 {
     static const char *const prefixes[CW_GROUP_COUNT] = {
-        [CW_GROUP_CONTEXT] = "", [CW_GROUP_TCP] = "TCP_",   [CW_GROUP_POSIX] = "POSIX_", [CW_GROUP_SYSV] = "SYSV_",
-        [CW_GROUP_CMA] = "CMA_", [CW_GROUP_SELF] = "SELF_", [CW_GROUP_GLOBAL] = ""};
+        [CW_GROUP_CONTEXT] = "",   [CW_GROUP_TCP] = "TCP_", [CW_GROUP_POSIX] = "POSIX_",
+        [CW_GROUP_SYSV] = "SYSV_", [CW_GROUP_CMA] = "CMA_", [CW_GROUP_SELF] = "SELF_",
+        [CW_GROUP_IB] = "IB_",     [CW_GROUP_RC] = "RC_",   [CW_GROUP_GLOBAL] = ""};
 
     return prefixes[group];
 }

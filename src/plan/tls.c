@@ -6,11 +6,19 @@
 
 #include <string.h>
 
-/* Only aliases with a member that exists here; the others (ib, rc ...) select nothing. */
+/* Only aliases with a member that exists here; the others (dc ...) select nothing. What other libraries carry by
+ * datagrams of InfiniBand goes by connections here, so that the names of both mean the one transport. */
 static const struct {
     const char *alias;
     const char *members[6];
 } aliases[] = {
+    {"ib", {"verbs", NULL}},
+    {"rc", {"verbs", NULL}},
+    {"rc_v", {"verbs", NULL}},
+    {"rc_verbs", {"verbs", NULL}},
+    {"ud", {"verbs", NULL}},
+    {"ud_v", {"verbs", NULL}},
+    {"ud_verbs", {"verbs", NULL}},
     {"sm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"shm", {"posix", "sysv", "xpmem", "knem", "cma", NULL}},
     {"mm", {"posix", "sysv", "xpmem", NULL}},
@@ -75,6 +83,9 @@ const char *cw_plan_tls_aliases(const char *transport)
 {
     if (strcmp(transport, "ofi") == 0) {
         return "ofi, efa, cxi, opx, psm3";
+    }
+    if (strcmp(transport, "verbs") == 0) {
+        return "ib, rc, rc_v, rc_verbs, ud, ud_v, ud_verbs, verbs";
     }
     return (strcmp(transport, "posix") == 0) ? "mm, posix, shm, sm" : transport;
 }

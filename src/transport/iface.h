@@ -22,6 +22,7 @@ struct cw_far;
 struct cw_iface;
 struct cw_net_address;
 struct cw_protocol_plan;
+struct cw_text;
 
 #define CW_DEVICE_NAME_MAX 32
 
@@ -151,6 +152,8 @@ struct cw_transport {
 
     /* Lists devices, at most `max`; returns how many there are. No side effects, microseconds. */
     unsigned (*query_devices)(const struct cw_config *config, struct cw_device *devices, unsigned max);
+    /* Adds a line for each device that is there and not listed, or why there is none at all. NULL: that says itself. */
+    void (*explain)(const struct cw_config *config, struct cw_text *text);
     /* Opens an interface. Fails with a reason in the log and nothing left behind. UCS_ERR_INVALID_PARAM and
      * UCS_ERR_UNSUPPORTED: the settings demand protection that cannot be had, so there must be no worker. close(): all
      * conns were closed before. */

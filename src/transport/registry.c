@@ -11,10 +11,12 @@
 #include "transport/shm/shm_transport.h"
 #include "transport/sim/sim_transport.h"
 #include "transport/tcp/tcp_transport.h"
+#include "transport/verbs/verbs_transport.h"
 
 const struct cw_transport *const cw_transports[] = {
     &cw_self_transport,
     &cw_shm_transport,
+    &cw_verbs_transport,
     &cw_tcp_transport,
 #ifdef CW_HAVE_LIBFABRIC
     &cw_ofi_transport,

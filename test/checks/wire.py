@@ -48,7 +48,7 @@ def compare(what, source, document):
     for number, name in source:
         if number is None:
             complaints.append("%s %s: its id cannot be found in the source" % (what, name))
-        elif number in seen:
+        elif seen.get(number, name) != name:
             complaints.append("%s: id %d stands for both %s and %s" % (what, number, seen[number], name))
         seen.setdefault(number, name)
     for number, name in sorted(set(document) - set(source)):

@@ -197,7 +197,9 @@ static void on_closed(struct cw_conn *conn, ucs_status_t status)
         !cw_check(end->opened && end->opened_status == UCS_OK, "`closed` came on a connection that was not open")) {
         return;
     }
-    cw_check(status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_IO_ERROR, "`closed` with status %d", status);
+    cw_check(status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_IO_ERROR ||
+             (status == UCS_ERR_ENDPOINT_TIMEOUT && (cw_subject.traits & CW_SUBJECT_NEEDS_WATCH)),
+             "`closed` with status %d", status);
     end->closed        = 1;
     end->closed_status = status;
     if (end->on_closed != NULL) {

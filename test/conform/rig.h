@@ -30,6 +30,7 @@
 enum cw_subject_traits {
     CW_SUBJECT_PROCESSES = 1,  /* reaches other processes of this machine */
     CW_SUBJECT_DIALS_OUT = 2,  /* a damaged address may name a stranger's machine: such addresses are not dialled */
+    CW_SUBJECT_NEEDS_WATCH = 8, /* an idle connection notices a peer's death only if it is watched, and as a silence */
     CW_SUBJECT_CHANCE = 4      /* copies to and from the peer's memory fail by chance */
 };
 

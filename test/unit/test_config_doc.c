@@ -79,14 +79,15 @@ static const char intro[] =
     "The last column says what a setting does here: `read` means that the library acts on it; otherwise it is\n"
     "accepted, checked for its syntax, printed, and has no effect for the reason given.\n";
 
-static const char *const titles[CW_GROUP_COUNT] = {
-    [CW_GROUP_CONTEXT] = "Context",
-    [CW_GROUP_TCP]     = "TCP",
-    [CW_GROUP_POSIX]   = "Shared memory",
-    [CW_GROUP_SYSV]    = "Shared memory under its System V name",
-    [CW_GROUP_CMA]     = "Copying between processes",
-    [CW_GROUP_SELF]    = "Loopback",
-    [CW_GROUP_GLOBAL]  = "Process"};
+static const char *const titles[CW_GROUP_COUNT] = {[CW_GROUP_CONTEXT] = "Context",
+                                                   [CW_GROUP_TCP]     = "TCP",
+                                                   [CW_GROUP_POSIX]   = "Shared memory",
+                                                   [CW_GROUP_SYSV]    = "Shared memory under its System V name",
+                                                   [CW_GROUP_CMA]     = "Copying between processes",
+                                                   [CW_GROUP_SELF]    = "Loopback",
+                                                   [CW_GROUP_IB]      = "InfiniBand and RoCE",
+                                                   [CW_GROUP_RC]      = "Connections over InfiniBand and RoCE",
+                                                   [CW_GROUP_GLOBAL]  = "Process"};
 
 /* A bar would end the cell. */
 static void add_cell(struct cw_text *doc, const char *text)
@@ -168,8 +169,9 @@ static void add_names(struct cw_text *doc)
 
 static void make_doc(struct cw_text *doc)
 {
-    static const enum cw_config_group order[] = {CW_GROUP_CONTEXT, CW_GROUP_TCP,  CW_GROUP_POSIX,  CW_GROUP_SYSV,
-                                                 CW_GROUP_CMA,     CW_GROUP_SELF, CW_GROUP_GLOBAL};
+    static const enum cw_config_group order[] = {CW_GROUP_CONTEXT, CW_GROUP_TCP, CW_GROUP_POSIX,
+                                                 CW_GROUP_SYSV,    CW_GROUP_CMA, CW_GROUP_SELF,
+                                                 CW_GROUP_IB,      CW_GROUP_RC,  CW_GROUP_GLOBAL};
     size_t i;
 
     cw_text_add(doc, intro);
@@ -228,8 +230,8 @@ static void test_reasons_are_sentences(void **state)
 
     (void)state;
     for (i = 0; i < CW_SETTING_COUNT + CW_GLOBAL_COUNT; ++i) {
-        const struct cw_setting *setting = (i < CW_SETTING_COUNT) ? &cw_settings[i]
-                                                                  : &cw_global_settings[i - CW_SETTING_COUNT];
+        const struct cw_setting *setting =
+            (i < CW_SETTING_COUNT) ? &cw_settings[i] : &cw_global_settings[i - CW_SETTING_COUNT];
 
         assert_true(setting->description[strlen(setting->description) - 1] == '.' ||
                     setting->description[strlen(setting->description) - 1] == ')');

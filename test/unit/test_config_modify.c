@@ -129,7 +129,7 @@ static void test_cfg18_transport_keys_in_both_spellings(void **state)
 
 static void body_cfg20(void)
 {
-    static const char *const keys[] = {"IB_PCI_RELAXED_ORDERING", "RC_FENCE", "IB_SEG_SIZE", "UD_VERBS_TIMEOUT",
+    static const char *const keys[] = {"IB_PCI_RELAXED_ORDERING", "RC_FENCE", "IB_NUM_PATHS", "UD_VERBS_TIMEOUT",
                                        "DC_MLX5_NUM_DCI", "CUDA_COPY_BW", "ROCM_IPC_LAT", "KNEM_BW", "XPMEM_BW",
                                        "GDR_COPY_BW", "RDMA_CM_REUSEADDR", "MEMTYPE_COPY_ENABLE", "GID_INDEX",
                                        "TRAFFIC_CLASS", "TX_INLINE_RESP", "NUM_PATHS", "SYSV_HUGETLB_MODE",

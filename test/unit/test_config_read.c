@@ -394,7 +394,7 @@ static void body_cfg10(void)
 {
     struct cw_config *config;
 
-    child_check(setenv("UCX_IB_GID_INDEX", "no number at all", 1) == 0);
+    child_check(setenv("UCX_DC_NUM_DCI", "no number at all", 1) == 0);
     child_check(setenv("UCX_RC_VERBS_TIMEOUT", "=", 1) == 0);
     config = read_good(NULL, NULL);
     cw_config_warn_unused(config);

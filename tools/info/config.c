@@ -24,6 +24,8 @@ static const struct {
     {CW_GROUP_SYSV, "sysv transport configuration"},
     {CW_GROUP_CMA, "cma configuration"},
     {CW_GROUP_TCP, "tcp transport configuration"},
+    {CW_GROUP_IB, "verbs transport configuration"},
+    {CW_GROUP_RC, "verbs transport's connections"},
 };
 
 _Static_assert(sizeof(groups) / sizeof(groups[0]) == CW_GROUP_COUNT, "every group has its place");

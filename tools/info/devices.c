@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/string.h"
 #include "config/config.h"
 #include "os/random.h"
 #include "say.h"
@@ -128,6 +129,21 @@ static void print_transport(const struct cw_config *config, const struct cw_tran
     }
 }
 
+/* What the transport has to say of devices, also of those that it does not use. */
+static void print_explanation(const struct cw_config *config, const struct cw_transport *transport)
+{
+    struct cw_text text = {0};
+    const char *line, *end;
+
+    transport->explain(config, &text);
+    printf("#\n# Devices of %s:\n", transport->name);
+    for (line = cw_text_get(&text); (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        printf("#   %.*s\n", (int)(end - line), line);
+    }
+    printf("#\n");
+    cw_text_free(&text);
+}
+
 /* The system's copies between processes are no transport here, but have a name in UCX_TLS. */
 static void print_copies(void)
 {
@@ -153,6 +169,10 @@ int cw_show_devices(const struct cw_info_options *options)
         count = cw_transports[i]->query_devices(config, devices, MAX_DEVICES);
         if (count > 0) {
             print_transport(config, cw_transports[i], devices, (count < MAX_DEVICES) ? count : MAX_DEVICES);
+            shown++;
+        }
+        if (cw_transports[i]->explain != NULL) {
+            print_explanation(config, cw_transports[i]);
             shown++;
         }
     }

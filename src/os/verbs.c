@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * os/verbs.h by dlopen(3).
+ */
+#include "os/verbs.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEVICES "/sys/class/infiniband"
+
+struct symbol {
+    const char *name;
+    size_t offset;
+};
+
+#define SYMBOL(member, symbol) {#symbol, offsetof(struct cw_verbs_library, member)},
+static const struct symbol symbols[] = {CW_VERBS_SYMBOLS(SYMBOL)};
+#undef SYMBOL
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct cw_verbs_library table;
+static int opened; /* 1: it is; -1: it cannot be */
+static char why[256];
+
+/* Opening the library reads its configuration and loads the drivers that it names, for nothing on most machines. */
+static int has_device(void)
+{
+    DIR *directory = opendir(DEVICES);
+    const struct dirent *entry;
+    int found = 0;
+
+    if (directory == NULL) {
+        return 0;
+    }
+    while (!found && (entry = readdir(directory)) != NULL) {
+        found = entry->d_name[0] != '.';
+    }
+    (void)closedir(directory);
+    return found;
+}
+
+/* With the lock held. */
+static int open_library(void)
+{
+    void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *error;
+    void *address;
+    size_t i;
+
+    if (library == NULL) {
+        error = dlerror();
+        snprintf(why, sizeof(why),
+                 "libibverbs.so.1 cannot be opened (%s); install rdma-core (package libibverbs1 or libibverbs).",
+                 (error != NULL) ? error : "no reason given");
+        return -1;
+    }
+    for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
+        address = dlsym(library, symbols[i].name);
+        if (address == NULL) {
+            snprintf(why, sizeof(why), "libibverbs.so.1 lacks %s; install rdma-core 32 or later.", symbols[i].name);
+            return -1;
+        }
+        memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
+    }
+    return 1;
+}
+
+const struct cw_verbs_library *cw_verbs_library(const char **why_p)
+{
+    const struct cw_verbs_library *library = NULL;
+
+    *why_p = why;
+    if (!has_device()) {
+        *why_p = "The kernel lists no RDMA device in " DEVICES ".";
+        return NULL;
+    }
+    pthread_mutex_lock(&lock);
+    opened  = (opened == 0) ? open_library() : opened;
+    library = (opened > 0) ? &table : NULL;
+    pthread_mutex_unlock(&lock);
+    return library;
+}
+
+void cw_verbs_unblock(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    if (flags >= 0) {
+        (void)fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+    }
+}

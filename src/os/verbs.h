@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rdma-core's libibverbs, opened at run time: a machine without it lacks nothing but its devices. What is called for
+ * each packet (posting, polling) are inline functions of its header, which need no symbol. Only files that are built
+ * where the header is include this one.
+ */
+#ifndef CW_OS_VERBS_H
+#define CW_OS_VERBS_H
+
+#include <infiniband/verbs.h>
+
+/* The calls that transport/verbs needs: member, symbol. */
+#define CW_VERBS_SYMBOLS(X)                                                                                            \
+    X(get_device_list, ibv_get_device_list)                                                                            \
+    X(free_device_list, ibv_free_device_list)                                                                          \
+    X(get_device_name, ibv_get_device_name)                                                                            \
+    X(open_device, ibv_open_device)                                                                                    \
+    X(close_device, ibv_close_device)                                                                                  \
+    X(query_device, ibv_query_device)                                                                                  \
+    X(query_port_compat, ibv_query_port)                                                                               \
+    X(query_gid_ex, _ibv_query_gid_ex)                                                                                 \
+    X(query_pkey, ibv_query_pkey)                                                                                      \
+    X(alloc_pd, ibv_alloc_pd)                                                                                          \
+    X(dealloc_pd, ibv_dealloc_pd)                                                                                      \
+    X(reg_mr, ibv_reg_mr)                                                                                              \
+    X(dereg_mr, ibv_dereg_mr)                                                                                          \
+    X(create_comp_channel, ibv_create_comp_channel)                                                                    \
+    X(destroy_comp_channel, ibv_destroy_comp_channel)                                                                  \
+    X(create_cq, ibv_create_cq)                                                                                        \
+    X(resize_cq, ibv_resize_cq)                                                                                        \
+    X(destroy_cq, ibv_destroy_cq)                                                                                      \
+    X(get_cq_event, ibv_get_cq_event)                                                                                  \
+    X(ack_cq_events, ibv_ack_cq_events)                                                                                \
+    X(create_srq, ibv_create_srq)                                                                                      \
+    X(destroy_srq, ibv_destroy_srq)                                                                                    \
+    X(create_qp, ibv_create_qp)                                                                                        \
+    X(modify_qp, ibv_modify_qp)                                                                                        \
+    X(destroy_qp, ibv_destroy_qp)                                                                                      \
+    X(create_ah, ibv_create_ah)                                                                                        \
+    X(destroy_ah, ibv_destroy_ah)                                                                                      \
+    X(get_async_event, ibv_get_async_event)                                                                            \
+    X(ack_async_event, ibv_ack_async_event)                                                                            \
+    X(wc_status_str, ibv_wc_status_str)                                                                                \
+    X(event_type_str, ibv_event_type_str)
+
+struct cw_verbs_library {
+#define CW_VERBS_MEMBER(member, symbol) __typeof__(&(symbol)) member;
+    CW_VERBS_SYMBOLS(CW_VERBS_MEMBER)
+#undef CW_VERBS_MEMBER
+};
+
+/* NULL: there is nothing to be had, and *why_p says why, as a sentence; it lives for ever. Opened once per process, and
+ * only where the kernel has a device. Thread safe. */
+const struct cw_verbs_library *cw_verbs_library(const char **why_p);
+
+/* A descriptor that the library made: reads from it do not wait. */
+void cw_verbs_unblock(int fd);
+
+#endif

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Inside the verbs transport (docs/decisions/verbs_transport.md). One interface serves one port of one device; its
+ * connections are queue pairs of type RC, which meet by datagrams. Files:
+ *
+ *   verbs_device.c   which ports there are, and which of them are used
+ *   verbs_iface.c    the table; opening and closing, completion queues, arming, events of the device
+ *   verbs_ud.c       the queue pair for datagrams
+ *   verbs_meet.c     dialling and accepting by them
+ *   verbs_conn.c     queue pairs, their places and completions, ends
+ *   verbs_data.c     packets
+ *   verbs_pool.c     registered memory
+ *   verbs_wire.c     bytes that others see
+ */
+#ifndef CW_TRANSPORT_VERBS_VERBS_H
+#define CW_TRANSPORT_VERBS_VERBS_H
+
+#include "base/hash.h"
+#include "base/idmap.h"
+#include "base/log.h"
+#include "os/verbs.h"
+#include "transport/verbs/verbs_transport.h"
+#include "transport/verbs/verbs_wire.h"
+
+#define CW_VERBS_GID_TEXT 48u
+#define CW_VERBS_NOT_SET  UINT64_MAX
+#define CW_VERBS_KEPT     2u /* places of a send queue for the end and for an empty request */
+#define CW_VERBS_BATCH    16 /* completions taken at a time */
+#define CW_VERBS_FLUSHES  4u
+#define CW_VERBS_HANDLES  16u /* address handles that are kept */
+
+/* Datagrams: so many receives, and sends under way. Before what is received stand 40 bytes; nobody may send more than
+ * 4096, and a receive that is too short would end the queue pair. */
+#define CW_VERBS_UD_RECEIVES 64u
+#define CW_VERBS_UD_GRH      40u
+#define CW_VERBS_UD_ROOM     (CW_VERBS_UD_GRH + 4096u)
+#define CW_VERBS_UD_SENDS    32u
+#define CW_VERBS_UD_SEND     512u
+/* In the wr_id of what is the datagrams'. */
+#define CW_VERBS_UD_WR       (UINT64_C(1) << 63)
+
+/* The id of a packet travels as immediate data; id 0 is the transport's own, with one of these above it. */
+enum { CW_VERBS_READY = 0x100, CW_VERBS_END = 0x200 };
+
+struct cw_verbs_settings {
+    uint64_t gid_index; /* CW_VERBS_NOT_SET: chosen */
+    uint64_t pkey;      /* likewise; without the bit of membership */
+    uint8_t sl;
+    uint8_t traffic_class;
+    uint8_t traffic_class_chosen; /* by us, for RoCE */
+    uint8_t hop_limit;
+    uint8_t timeout; /* as verbs count it */
+    uint8_t retries;
+    uint8_t rnr_timer;
+    uint8_t rnr_retries;
+    uint8_t reads;
+    unsigned sends;    /* places of a send queue */
+    unsigned receives; /* of the shared receive queue */
+    unsigned inlined;
+    size_t segment; /* bytes of a packet */
+    size_t most_segments;
+    uint64_t connect_timeout_ns;
+    uint64_t first_retry_ns;
+    uint64_t keepalive_ns;
+};
+
+/* One port, as the device tells. */
+struct cw_verbs_port {
+    char device[CW_DEVICE_NAME_MAX];
+    char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
+    uint8_t number;
+    uint8_t gid_indices[CW_VERBS_MAX_GIDS];
+    uint16_t pkey_index;
+    struct cw_verbs_address address; /* without queue pair and key */
+    double bandwidth_bps;
+    unsigned max_reads;
+    unsigned max_sends;
+    unsigned max_receives;
+    char why[96]; /* it is not used; "": it is */
+};
+
+struct cw_verbs_segment {
+    struct cw_verbs_segment *next;
+    char *data;
+    uint32_t lkey;
+};
+
+/* Registered memory in pieces of one size, for sending and receiving. Grows, never shrinks. */
+struct cw_verbs_pool {
+    struct cw_verbs_segment *free;
+    struct cw_verbs_chunk *chunks;
+    size_t count;
+    int told;
+};
+
+struct cw_verbs_conn;
+
+struct cw_verbs_iface {
+    struct cw_iface super;
+    const struct cw_verbs_library *lib;
+    struct cw_verbs_settings settings;
+    struct cw_verbs_port port;
+    struct cw_poller *poller;
+    int sleeps;
+
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct ibv_comp_channel *channel; /* NULL: nobody sleeps */
+    struct ibv_cq *recv_cq;
+    struct ibv_cq *send_cq;
+    struct ibv_srq *srq; /* NULL before the first connection */
+    struct cw_poll_item events;
+    struct cw_poll_item async;
+    int armed;
+    int vanished; /* the device is gone */
+    struct cw_verbs_pool pool;
+    unsigned missing;   /* receives to be posted */
+    unsigned receiving; /* posted ones */
+    unsigned num_held;  /* completions of recv_cq that were taken and not looked at */
+    unsigned next_held;
+    struct ibv_wc held[CW_VERBS_BATCH];
+
+    uint64_t key;
+    uint8_t address[CW_VERBS_ADDRESS_MAX];
+    size_t address_length;
+    struct cw_verbs_address local; /* that, decoded */
+    struct ibv_qp *ud;
+    struct ibv_mr *ud_mr;
+    char *ud_memory;
+    unsigned ud_sending; /* under way */
+    unsigned ud_next;
+    struct cw_log_limit ud_limit;
+    struct {
+        struct ibv_ah *handle;
+        uint16_t lid;
+        uint8_t gid[16];
+        uint8_t index;
+    } handles[CW_VERBS_HANDLES];
+    unsigned next_handle;
+
+    struct cw_hash by_qp;   /* connections by the number of their queue pair */
+    struct cw_hash by_peer; /* accepted ones, by interface and connection of the dialler */
+    struct cw_idmap ids;
+    struct cw_list conns;
+    struct cw_list blocked; /* told CW_AGAIN */
+    struct cw_list due;     /* something is to be handed up or ended */
+    unsigned num_conns;
+    unsigned in_flight; /* requests of all connections */
+    uint32_t last_serial;
+    int drained; /* recv_cq was empty when it was last looked at */
+    int starved; /* of segments */
+    int told_limit;
+    struct cw_verbs_refusal *refusals; /* what was told to diallers who may ask again */
+    unsigned next_refusal;
+};
+
+/* ACCEPTING: the dialler is not known to receive. FAILING: `closed` is due. LEAVING: closed by the core, and something
+ * is under way still. OVER: to be freed. */
+enum cw_verbs_state {
+    CW_VERBS_DIALLING,
+    CW_VERBS_ACCEPTING,
+    CW_VERBS_OPEN,
+    CW_VERBS_FAILING,
+    CW_VERBS_CLOSED,
+    CW_VERBS_LEAVING,
+    CW_VERBS_OVER
+};
+
+struct cw_verbs_flush {
+    struct cw_completion *completion;
+    uint32_t until;
+};
+
+struct cw_verbs_conn {
+    struct cw_conn super;
+    struct cw_hash_link by_qp;
+    struct cw_hash_link by_peer;
+    struct cw_list link; /* iface->conns */
+    struct cw_list blocked;
+    struct cw_list due;
+    struct cw_alarm alarm;
+    struct ibv_qp *qp;
+    enum cw_verbs_state state;
+    ucs_status_t status; /* of FAILING and CLOSED; of a dial that failed */
+    uint32_t serial;     /* tells completions from those of an earlier queue pair of this number */
+    uint32_t posted;     /* requests, and of those: */
+    uint32_t completed;
+    uint32_t signalled; /* all up to here complete visibly */
+    uint32_t looked;    /* `completed` at the last look */
+    unsigned idle_looks;
+    uint32_t end; /* request with the end, if LEAVING and is_last */
+    uint32_t psn;
+    unsigned max_inline;
+    uint8_t is_last;
+    uint8_t is_ready; /* both queue pairs receive */
+    uint8_t is_dialler;
+    uint8_t is_said; /* the hello was sent */
+    uint8_t is_watched;
+    uint8_t is_ended;  /* the peer's end came */
+    uint8_t is_listed; /* in by_peer */
+    uint8_t num_flushes;
+    uint8_t gid_index; /* in our address */
+    uint8_t peer_gid;
+    uint64_t id;
+    uint64_t peer_id;
+    struct cw_verbs_address peer;
+    struct cw_verbs_retry retry;
+    struct cw_verbs_flush flushes[CW_VERBS_FLUSHES];
+    uint8_t *words;                     /* hello or reply; NULL when it is not needed any more */
+    size_t num_words;
+    struct cw_verbs_segment *slots[]; /* of the requests under way */
+};
+
+static inline struct cw_verbs_iface *cw_verbs_iface_of(const struct cw_conn *conn)
+{
+    return cw_container_of(conn->iface, struct cw_verbs_iface, super);
+}
+
+static inline struct cw_verbs_conn *cw_verbs_conn_of(struct cw_conn *conn)
+{
+    return cw_container_of(conn, struct cw_verbs_conn, super);
+}
+
+/* verbs_device.c */
+void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);
+void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_settings *settings);
+unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
+void cw_verbs_explain(const struct cw_config *config, struct cw_text *text);
+/* Opens the device of that name. *port tells why not. */
+struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, const struct cw_verbs_settings *settings,
+                                         const char *name, struct cw_verbs_port *port);
+
+/* verbs_pool.c */
+struct cw_verbs_segment *cw_verbs_segment_get(struct cw_verbs_iface *iface);
+void cw_verbs_segment_put(struct cw_verbs_iface *iface, struct cw_verbs_segment *segment);
+void cw_verbs_pool_free(struct cw_verbs_iface *iface);
+/* Memory for a device, registered; NULL with a line in the log. */
+char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p);
+
+/* verbs_ud.c */
+ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface);
+void cw_verbs_ud_close(struct cw_verbs_iface *iface);
+/* May be lost, as any datagram. */
+void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
+                      unsigned peer_gid, const struct cw_verbs_datagram *datagram);
+/* A completion of recv_cq that is the queue pair's. Returns what was handed up. */
+unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
+
+/* verbs_meet.c */
+ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                           size_t hello_length, void *user, struct cw_conn **conn_p);
+int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why);
+unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
+                           const struct ibv_wc *wc, const uint8_t *grh);
+unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
+void cw_verbs_cancel(struct cw_verbs_conn *conn);
+
+/* verbs_conn.c */
+/* The way to a peer, in what verbs take. */
+void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
+                   unsigned peer_gid, struct ibv_ah_attr *attr);
+struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
+void cw_verbs_conn_free(struct cw_verbs_conn *conn);
+/* To RTS. 0, or an errno value. */
+int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
+void cw_verbs_conn_due(struct cw_verbs_conn *conn);
+/* It is over; `closed`, or `opened`, follows from progress. */
+void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why);
+void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t size);
+/* Of a request: its place is counted. */
+int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
+                       int signal);
+/* So that all that was posted completes visibly. */
+void cw_verbs_conn_nudge(struct cw_verbs_conn *conn);
+void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word);
+/* Takes completions of sends; makes no upcall. Returns whether there were any. */
+int cw_verbs_sent(struct cw_verbs_iface *iface);
+unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface);
+void cw_verbs_close_conn(struct cw_conn *super);
+void cw_verbs_watch(struct cw_conn *super);
+void cw_verbs_abandon(struct cw_conn *super);
+/* Their end came, or its connection is over. */
+void cw_verbs_conn_ended(struct cw_verbs_conn *conn);
+/* The first word of the dialler: it receives. */
+void cw_verbs_conn_first(struct cw_verbs_conn *conn);
+
+/* verbs_data.c */
+extern const struct cw_transport_packets cw_verbs_packets;
+unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
+/* Posts receives that are missing. */
+void cw_verbs_refill(struct cw_verbs_iface *iface);
+ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface);
+int cw_verbs_has_place(const struct cw_verbs_conn *conn);
+
+/* verbs_iface.c: room for the completions of one more connection. */
+int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
+
+#endif

@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Queue pairs of type RC: their places and completions, and how they end.
+ *
+ * One request in a quarter of the send queue, at most each 64th, completes visibly, and so tells of all before it. What
+ * needs to know earlier posts an empty write, for which a place is kept. After an error every request completes, so the
+ * completion queue has room for all.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/string.h"
+#include "os/clock.h"
+#include "os/random.h"
+
+#define PSN_MASK    0xffffffu
+#define STUCK_LOOKS 10u
+#define LEAVING_NS  UINT64_C(10000000000)
+#define MOST_UNSEEN 64u
+
+static unsigned on_alarm(struct cw_alarm *alarm);
+
+void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
+                   unsigned peer_gid, struct ibv_ah_attr *attr)
+{
+    *attr = (struct ibv_ah_attr){.port_num = iface->port.number, .sl = iface->settings.sl, .dlid = to->lid};
+    if (to->ethernet) {
+        attr->is_global         = 1;
+        attr->grh.sgid_index    = iface->port.gid_indices[gid_index];
+        attr->grh.hop_limit     = iface->settings.hop_limit;
+        attr->grh.traffic_class = iface->settings.traffic_class;
+        memcpy(attr->grh.dgid.raw, to->gids[peer_gid], 16);
+    }
+}
+
+/* A limit of the device or of the system: other transports are tried, and the user is told once. */
+static void tell_limit(struct cw_verbs_iface *iface, const char *what)
+{
+    if (!iface->told_limit) {
+        iface->told_limit = 1;
+        cw_warn("%s has no room for one more connection (%s: %s); further ones take another transport if there is one",
+                iface->port.name, what, strerror(errno));
+    }
+}
+
+static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
+                                    .port_num        = iface->port.number,
+                                    .pkey_index      = iface->port.pkey_index,
+                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* of no bytes: no memory is offered */
+    struct ibv_qp_init_attr init = {
+        .send_cq = iface->send_cq,
+        .recv_cq = iface->recv_cq,
+        .srq     = iface->srq,
+        .qp_type = IBV_QPT_RC,
+        .cap = {.max_send_wr = iface->settings.sends, .max_send_sge = 2, .max_inline_data = iface->settings.inlined}};
+
+    conn->qp = iface->lib->create_qp(iface->pd, &init);
+    if (conn->qp == NULL) {
+        tell_limit(iface, "a queue pair");
+        return 0;
+    }
+    conn->max_inline = init.cap.max_inline_data;
+    errno =
+        iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+    if (errno != 0) {
+        tell_limit(iface, "setting up a queue pair");
+        (void)iface->lib->destroy_qp(conn->qp);
+        return 0;
+    }
+    return 1;
+}
+
+struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user)
+{
+    struct cw_verbs_conn *conn;
+
+    if (cw_verbs_receive_begin(iface) != UCS_OK || !cw_verbs_grow_cq(iface)) {
+        tell_limit(iface, "its queues");
+        return NULL;
+    }
+    conn = calloc(1, sizeof(*conn) + iface->settings.sends * sizeof(conn->slots[0]));
+    if (conn == NULL || cw_idmap_add(&iface->ids, conn, &conn->id) != UCS_OK) {
+        free(conn);
+        return NULL;
+    }
+    if (!make_qp(iface, conn)) {
+        cw_idmap_remove(&iface->ids, conn->id);
+        free(conn);
+        return NULL;
+    }
+    conn->super.iface = &iface->super;
+    conn->super.user  = user;
+    conn->alarm.fire  = on_alarm;
+    conn->serial      = ++iface->last_serial & 0x7fffffffu;
+    conn->psn         = (uint32_t)cw_random_u64() & PSN_MASK;
+    cw_list_init(&conn->blocked);
+    cw_list_init(&conn->due);
+    cw_list_add_tail(&iface->conns, &conn->link);
+    cw_hash_add(&iface->by_qp, &conn->by_qp, conn->qp->qp_num);
+    iface->num_conns++;
+    return conn;
+}
+
+static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until)
+{
+    struct cw_verbs_segment **slot;
+
+    iface->in_flight -= until - conn->completed;
+    for (; conn->completed != until; conn->completed++) {
+        slot = &conn->slots[conn->completed % iface->settings.sends];
+        if (*slot != NULL) {
+            cw_verbs_segment_put(iface, *slot);
+            *slot = NULL;
+        }
+    }
+}
+
+/* When destroy_qp has returned, the device neither reads nor writes any more for it. */
+static void drop_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    if (conn->qp != NULL) {
+        cw_hash_remove(&iface->by_qp, &conn->by_qp);
+        (void)iface->lib->destroy_qp(conn->qp);
+        conn->qp = NULL;
+        free_slots(iface, conn, conn->posted);
+    }
+}
+
+void cw_verbs_conn_free(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    drop_qp(iface, conn);
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    if (conn->is_listed) {
+        cw_hash_remove(&iface->by_peer, &conn->by_peer);
+    }
+    cw_idmap_remove(&iface->ids, conn->id);
+    cw_list_remove(&conn->link);
+    cw_list_remove(&conn->blocked);
+    cw_list_remove(&conn->due);
+    iface->num_conns--;
+    free(conn->words);
+    free(conn->super.end);
+    free(conn);
+}
+
+int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads)
+{
+    struct cw_verbs_iface *iface             = cw_verbs_iface_of(&conn->super);
+    const struct cw_verbs_settings *settings = &iface->settings;
+    const unsigned our_mtu                   = iface->local.mtu;
+    struct ibv_qp_attr attr                  = {.qp_state           = IBV_QPS_RTR,
+                                                .path_mtu           = (enum ibv_mtu)((mtu < our_mtu) ? mtu : our_mtu),
+                                                .dest_qp_num        = qp,
+                                                .rq_psn             = psn & PSN_MASK,
+                                                .max_dest_rd_atomic = settings->reads,
+                                                .min_rnr_timer      = settings->rnr_timer};
+    int error;
+
+    cw_verbs_path(iface, &conn->peer, conn->gid_index, conn->peer_gid, &attr.ah_attr);
+    error = iface->lib->modify_qp(conn->qp, &attr,
+                                  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                                      IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+    if (error != 0) {
+        return error;
+    }
+    attr = (struct ibv_qp_attr){.qp_state      = IBV_QPS_RTS,
+                                .sq_psn        = conn->psn,
+                                .timeout       = settings->timeout,
+                                .retry_cnt     = settings->retries,
+                                .rnr_retry     = settings->rnr_retries,
+                                .max_rd_atomic = (uint8_t)((reads < settings->reads) ? reads : settings->reads)};
+    return iface->lib->modify_qp(conn->qp, &attr,
+                                 IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+                                     IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+void cw_verbs_conn_due(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    if (cw_list_empty(&conn->due)) {
+        if (cw_list_empty(&iface->due)) {
+            cw_poller_stir(iface->poller);
+        }
+        cw_list_add_tail(&iface->due, &conn->due);
+    }
+}
+
+void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t size)
+{
+    char gid[CW_VERBS_GID_TEXT];
+
+    cw_verbs_gid_text(conn->peer.gids[conn->peer_gid], gid);
+    if (conn->peer.ethernet) {
+        snprintf(text, size, "%s", gid);
+    } else {
+        snprintf(text, size, "LID %u (%s)", conn->peer.lid, gid);
+    }
+}
+
+void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    struct ibv_qp_attr attr      = {.qp_state = IBV_QPS_ERR};
+    struct cw_text text          = {0};
+    char peer[CW_VERBS_GID_TEXT + 32];
+
+    if (conn->state >= CW_VERBS_FAILING) {
+        if (conn->state == CW_VERBS_LEAVING) {
+            conn->state = CW_VERBS_OVER;
+            cw_verbs_conn_due(conn);
+        }
+        return;
+    }
+    cw_verbs_peer_text(conn, peer, sizeof(peer));
+    cw_text_addf(&text, "RDMA connection by %s with %s: %s", iface->port.name, peer, why);
+    free(conn->super.end);
+    conn->super.end = text.data;
+    conn->status    = status;
+    if (!conn->is_ended) { /* nothing more may arrive; after the peer's end nothing does */
+        (void)iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
+    }
+    conn->state = CW_VERBS_FAILING;
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    cw_verbs_conn_due(conn);
+}
+
+int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment, int signal)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    const uint32_t quarter       = iface->settings.sends / 4;
+    struct ibv_send_wr *bad;
+    int error;
+
+    if (signal || conn->posted + 1 - conn->signalled >= ((quarter < MOST_UNSEEN) ? quarter : MOST_UNSEEN)) {
+        wr->send_flags |= IBV_SEND_SIGNALED;
+    }
+    wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
+    error     = ibv_post_send(conn->qp, wr, &bad);
+    if (error != 0) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
+        return 0;
+    }
+    conn->slots[conn->posted++ % iface->settings.sends] = segment;
+    iface->in_flight++;
+    if (wr->send_flags & IBV_SEND_SIGNALED) {
+        conn->signalled = conn->posted;
+    }
+    return 1;
+}
+
+void cw_verbs_conn_nudge(struct cw_verbs_conn *conn)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+    if (conn->posted != conn->signalled &&
+        conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends) {
+        (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
+    }
+}
+
+void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(word)};
+
+    (void)cw_verbs_conn_post(conn, &wr, NULL, word == CW_VERBS_END);
+}
+
+static const char *failure_text(const struct cw_verbs_iface *iface, const struct ibv_wc *wc)
+{
+    return (wc->status == IBV_WC_RETRY_EXC_ERR)       ? "it does not answer (UCX_RC_TIMEOUT, UCX_RC_RETRY_COUNT)"
+           : (wc->status == IBV_WC_RNR_RETRY_EXC_ERR) ? "it posts no receives (UCX_RC_RNR_RETRY_COUNT)"
+                                                      : iface->lib->wc_status_str(wc->status);
+}
+
+static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
+{
+    struct cw_hash_link *link = cw_hash_find(&iface->by_qp, wc->qp_num);
+    const uint32_t number     = (uint32_t)wc->wr_id;
+    struct cw_verbs_conn *conn;
+
+    conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
+    if (conn == NULL || conn->serial != (uint32_t)(wc->wr_id >> 32) ||
+        number - conn->completed >= conn->posted - conn->completed) {
+        return; /* of a queue pair that is gone */
+    }
+    free_slots(iface, conn, number + 1);
+    if (wc->status != IBV_WC_SUCCESS) {
+        cw_verbs_conn_fail(conn,
+                           (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
+                               ? UCS_ERR_ENDPOINT_TIMEOUT
+                               : UCS_ERR_CONNECTION_RESET,
+                           failure_text(iface, wc));
+        return;
+    }
+    if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
+        conn->state = CW_VERBS_OVER;
+    }
+    if (conn->state == CW_VERBS_OVER || conn->num_flushes > 0 || !cw_list_empty(&conn->blocked)) {
+        cw_verbs_conn_due(conn);
+    }
+}
+
+int cw_verbs_sent(struct cw_verbs_iface *iface)
+{
+    struct ibv_wc wc[CW_VERBS_BATCH];
+    int any = 0, num, i;
+
+    do {
+        num = ibv_poll_cq(iface->send_cq, CW_VERBS_BATCH, wc);
+        for (i = 0; i < num; i++) {
+            if (wc[i].wr_id & CW_VERBS_UD_WR) {
+                iface->ud_sending -= (iface->ud_sending > 0);
+            } else {
+                request_done(iface, &wc[i]);
+            }
+        }
+        any |= num > 0;
+    } while (num == CW_VERBS_BATCH);
+    return any;
+}
+
+static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t status)
+{
+    struct cw_completion *completion = conn->flushes[index].completion;
+
+    conn->num_flushes--;
+    memmove(&conn->flushes[index], &conn->flushes[index + 1], (conn->num_flushes - index) * sizeof(conn->flushes[0]));
+    completion->done(completion, status);
+}
+
+/* Upcalls that are due. The core may do anything but close in them. */
+static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    unsigned count                   = 0;
+
+    if (conn->state == CW_VERBS_OVER) {
+        cw_verbs_conn_free(conn);
+        return 0;
+    }
+    if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* what came before the end goes first */
+        cw_verbs_conn_due(conn);
+        return 1;
+    }
+    while (conn->num_flushes > 0 && (int32_t)(conn->completed - conn->flushes[0].until) >= 0) {
+        flush_at(conn, 0, UCS_OK);
+        count++;
+    }
+    if (conn->state == CW_VERBS_FAILING) {
+        conn->state = CW_VERBS_CLOSED;
+        cw_list_remove(&conn->blocked);
+        while (conn->num_flushes > 0) {
+            flush_at(conn, 0, conn->status);
+        }
+        if (conn->is_dialler && !conn->is_ready) {
+            upcalls->opened(&conn->super, conn->status, NULL, 0);
+        } else {
+            upcalls->closed(&conn->super, conn->status);
+        }
+        return count + 1;
+    }
+    if (!cw_list_empty(&conn->blocked) && cw_verbs_has_place(conn)) {
+        cw_list_remove(&conn->blocked);
+        upcalls->room(&conn->super);
+        count++;
+    }
+    return count;
+}
+
+unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_conn *conn;
+    struct cw_list list;
+    struct cw_list *link;
+    unsigned count = 0;
+
+    if (iface->starved && iface->pool.free != NULL) { /* any of them may have the room that it waits for */
+        iface->starved = 0;
+        cw_list_for_each(conn, &iface->blocked, struct cw_verbs_conn, blocked)
+        {
+            cw_verbs_conn_due(conn);
+        }
+    }
+    cw_list_init(&list);
+    cw_list_splice_tail(&list, &iface->due);
+    while ((link = cw_list_pop_head(&list)) != NULL) {
+        count += settle(iface, cw_container_of(link, struct cw_verbs_conn, due));
+    }
+    return count;
+}
+
+void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
+{
+    conn->is_ended = 1;
+    cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
+}
+
+static unsigned look(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint64_t now_ns)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+
+    if (conn->posted == conn->completed) {
+        (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
+    } else if (conn->completed != conn->looked) {
+        conn->idle_looks = 0;
+        cw_verbs_conn_nudge(conn);
+    } else if (++conn->idle_looks >= STUCK_LOOKS) {
+        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it has taken nothing for ten times UCX_KEEPALIVE_INTERVAL");
+        return 1;
+    } else {
+        cw_verbs_conn_nudge(conn);
+    }
+    conn->looked = conn->completed;
+    if (conn->state == CW_VERBS_OPEN) {
+        cw_poller_alarm_set(iface->poller, &conn->alarm, now_ns + iface->settings.keepalive_ns);
+    }
+    return 0;
+}
+
+static unsigned on_alarm(struct cw_alarm *alarm)
+{
+    struct cw_verbs_conn *conn   = cw_container_of(alarm, struct cw_verbs_conn, alarm);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    switch (conn->state) {
+    case CW_VERBS_OPEN:
+        return look(iface, conn, cw_clock_ns());
+    case CW_VERBS_LEAVING:
+        conn->state = CW_VERBS_OVER;
+        cw_verbs_conn_due(conn);
+        return 0;
+    case CW_VERBS_DIALLING:
+    case CW_VERBS_ACCEPTING:
+        return cw_verbs_meet_alarm(conn, cw_clock_ns());
+    default:
+        return 0;
+    }
+}
+
+void cw_verbs_watch(struct cw_conn *super)
+{
+    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+
+    conn->is_watched = 1;
+    if (conn->state == CW_VERBS_OPEN && !cw_alarm_is_set(&conn->alarm) && iface->settings.keepalive_ns != UINT64_MAX) {
+        cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
+    }
+}
+
+void cw_verbs_abandon(struct cw_conn *super)
+{
+    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+
+    if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
+        cw_verbs_cancel(conn);
+    }
+    drop_qp(iface, conn);
+    cw_list_remove(&conn->blocked);
+    cw_list_remove(&conn->due);
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    conn->state  = CW_VERBS_CLOSED;
+    conn->status = UCS_ERR_CONNECTION_RESET;
+}
+
+/* Behind all that was taken; a place is kept for it. */
+static void say_end(struct cw_verbs_conn *conn)
+{
+    conn->is_last = 1;
+    conn->end     = conn->posted;
+    cw_verbs_conn_say(conn, CW_VERBS_END);
+}
+
+void cw_verbs_conn_first(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    free(conn->words);
+    conn->words    = NULL;
+    conn->is_ready = 1;
+    if (conn->state == CW_VERBS_LEAVING) {
+        say_end(conn);
+        return;
+    }
+    if (conn->state != CW_VERBS_ACCEPTING) {
+        return;
+    }
+    conn->state = CW_VERBS_OPEN;
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    if (conn->is_watched) {
+        cw_verbs_watch(&conn->super);
+    }
+    if (!cw_list_empty(&conn->blocked)) {
+        cw_verbs_conn_due(conn);
+    }
+}
+
+void cw_verbs_close_conn(struct cw_conn *super)
+{
+    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+
+    while (conn->num_flushes > 0) {
+        flush_at(conn, 0, UCS_ERR_CANCELED);
+    }
+    if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
+        cw_verbs_cancel(conn);
+    }
+    if (conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_ACCEPTING) {
+        cw_verbs_conn_free(conn);
+        return;
+    }
+    cw_list_remove(&conn->blocked);
+    cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + LEAVING_NS);
+    conn->super.user = NULL;
+    if (conn->is_ready) {
+        say_end(conn); /* which fails the connection if it cannot be posted */
+    }
+    if (conn->state == CW_VERBS_FAILING) {
+        cw_verbs_conn_free(conn);
+        return;
+    }
+    conn->state = CW_VERBS_LEAVING;
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Packets: each is one message with its id as immediate data, so that its bytes lie in the receiver's memory as they
+ * were. Short ones travel inside of their request, others are packed into registered memory.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/compiler.h"
+#include "base/probe.h"
+
+#define ID_MASK   0xffu
+#define MOST_POST 64u
+#define ENOUGH    16u /* receives that are posted together */
+
+int cw_verbs_has_place(const struct cw_verbs_conn *conn)
+{
+    return conn->is_ready && conn->state == CW_VERBS_OPEN &&
+           conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends - CW_VERBS_KEPT;
+}
+
+static CW_APART ucs_status_t again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    if (cw_list_empty(&conn->blocked)) {
+        cw_list_add_tail(&iface->blocked, &conn->blocked);
+    }
+    return CW_AGAIN;
+}
+
+/* Places of the queue, when they seem to be used up. */
+static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    if (conn->state >= CW_VERBS_FAILING) {
+        return conn->status;
+    }
+    (void)cw_verbs_sent(iface);
+    if (conn->state >= CW_VERBS_FAILING) {
+        return conn->status;
+    }
+    return cw_verbs_has_place(conn) ? UCS_OK : again(iface, conn);
+}
+
+static ucs_status_t can_send(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+{
+    return cw_likely(cw_verbs_has_place(conn)) ? UCS_OK : find_place(iface, conn);
+}
+
+/* All segments are in use: those that are sent come back when their requests complete visibly. */
+static CW_APART struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_segment *segment;
+    struct cw_verbs_conn *conn;
+
+    (void)cw_verbs_sent(iface);
+    segment = cw_verbs_segment_get(iface);
+    if (segment == NULL) {
+        iface->starved = 1;
+        cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+        {
+            if (conn->state == CW_VERBS_OPEN) {
+                cw_verbs_conn_nudge(conn);
+            }
+        }
+    }
+    return segment;
+}
+
+static ucs_status_t post(struct cw_verbs_conn *conn, uint8_t id, struct ibv_sge *sges, int num,
+                         struct cw_verbs_segment *segment, unsigned flags)
+{
+    struct ibv_send_wr wr = {
+        .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = htobe32(id), .sg_list = sges, .num_sge = num, .send_flags = flags};
+
+    return cw_verbs_conn_post(conn, &wr, segment, 0) ? UCS_OK : conn->status;
+}
+
+static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    ucs_status_t status          = can_send(iface, conn);
+    struct cw_verbs_segment *segment;
+    struct ibv_sge sge;
+    size_t length;
+
+    assert(max <= iface->settings.segment);
+    if (status != UCS_OK) {
+        return status;
+    }
+    segment = iface->pool.free;
+    if (cw_likely(segment != NULL)) {
+        iface->pool.free = segment->next;
+    } else {
+        segment = find_segment(iface);
+        if (segment == NULL) {
+            return (conn->state >= CW_VERBS_FAILING) ? conn->status : again(iface, conn);
+        }
+    }
+    length = pack(segment->data, max, arg);
+    sge    = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
+    if (length <= conn->max_inline) {
+        status = post(conn, id, &sge, length > 0, NULL, IBV_SEND_INLINE);
+        cw_verbs_segment_put(iface, segment);
+        return status;
+    }
+    status = post(conn, id, &sge, 1, segment, 0);
+    if (status != UCS_OK) {
+        cw_verbs_segment_put(iface, segment);
+    }
+    return status;
+}
+
+static ucs_status_t verbs_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    ucs_status_t status = send_packed(super, id, max, pack, arg);
+
+    CW_PROBE(send_bcopy, CW_VERBS_WIRE_ID, max, (int)status);
+    return status;
+}
+
+struct two_parts {
+    uint64_t header;
+    const void *payload;
+    size_t length;
+};
+
+static size_t pack_two(void *dest, size_t max, void *arg)
+{
+    const struct two_parts *parts = arg;
+
+    (void)max;
+    memcpy(dest, &parts->header, sizeof(parts->header));
+    if (parts->length > 0) {
+        cw_bytes_copy_any((char *)dest + sizeof(parts->header), parts->payload, parts->length);
+    }
+    return sizeof(parts->header) + parts->length;
+}
+
+static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload,
+                                     size_t length)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+    struct two_parts parts     = {.header = header, .payload = payload, .length = length};
+    struct ibv_sge sges[2]     = {{.addr = (uintptr_t)&header, .length = sizeof(header)},
+                                  {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
+    ucs_status_t status;
+
+    if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
+        status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
+    } else {
+        status = can_send(cw_verbs_iface_of(super), conn);
+        if (status == UCS_OK) {
+            status = post(conn, id, sges, (length > 0) ? 2 : 1, NULL, IBV_SEND_INLINE);
+        }
+    }
+    CW_PROBE(send_short, CW_VERBS_WIRE_ID, sizeof(header) + length, (int)status);
+    return status;
+}
+
+static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+
+    if (conn->state >= CW_VERBS_FAILING) {
+        return conn->status;
+    }
+    if (completion == NULL) {
+        return (conn->num_flushes > 0 || conn->posted != conn->completed) ? UCS_INPROGRESS : UCS_OK;
+    }
+    if (conn->posted == conn->completed) {
+        return UCS_OK;
+    }
+    if (conn->num_flushes == CW_VERBS_FLUSHES) {
+        return again(cw_verbs_iface_of(super), conn);
+    }
+    conn->flushes[conn->num_flushes++] = (struct cw_verbs_flush){.completion = completion, .until = conn->posted};
+    cw_verbs_conn_nudge(conn);
+    return UCS_INPROGRESS;
+}
+
+static int verbs_owes(const struct cw_iface *super)
+{
+    return cw_container_of(super, const struct cw_verbs_iface, super)->in_flight > 0;
+}
+
+const struct cw_transport_packets cw_verbs_packets = {
+    .send_short = verbs_send_short,
+    .send_bcopy = verbs_send_bcopy,
+    .flush      = verbs_flush,
+    .owes       = verbs_owes,
+};
+
+void cw_verbs_refill(struct cw_verbs_iface *iface)
+{
+    struct ibv_recv_wr wrs[MOST_POST], *bad = NULL;
+    struct ibv_sge sges[MOST_POST];
+    struct cw_verbs_segment *segment;
+    unsigned num = 0, i;
+
+    while (num < MOST_POST && num < iface->missing && (segment = cw_verbs_segment_get(iface)) != NULL) {
+        sges[num] = (struct ibv_sge){
+            .addr = (uintptr_t)segment->data, .length = (uint32_t)iface->settings.segment, .lkey = segment->lkey};
+        wrs[num] = (struct ibv_recv_wr){
+            .wr_id = (uintptr_t)segment, .next = &wrs[num + 1], .sg_list = &sges[num], .num_sge = 1};
+        num++;
+    }
+    if (num == 0) {
+        return;
+    }
+    wrs[num - 1].next = NULL;
+    if (ibv_post_srq_recv(iface->srq, wrs, &bad) != 0) {
+        for (i = (unsigned)(bad - wrs); i < num; i++) {
+            cw_verbs_segment_put(iface, (struct cw_verbs_segment *)(uintptr_t)wrs[i].wr_id); /* NOLINT: our own */
+        }
+        num = (unsigned)(bad - wrs);
+    }
+    iface->missing -= num;
+    iface->receiving += num;
+}
+
+ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
+{
+    struct ibv_srq_init_attr init = {.attr = {.max_wr = iface->settings.receives, .max_sge = 1}};
+
+    if (iface->srq != NULL) {
+        return UCS_OK;
+    }
+    iface->srq = iface->lib->create_srq(iface->pd, &init);
+    if (iface->srq == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    iface->missing = iface->settings.receives;
+    while (iface->missing > 0) {
+        const unsigned before = iface->missing;
+
+        cw_verbs_refill(iface);
+        if (iface->missing == before) {
+            break;
+        }
+    }
+    if (iface->receiving > 0) {
+        return UCS_OK;
+    }
+    (void)iface->lib->destroy_srq(iface->srq);
+    iface->srq = NULL;
+    return UCS_ERR_NO_MEMORY;
+}
+
+/* The id is the peer's word. */
+static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t word, const char *data,
+                            size_t length)
+{
+    if (word == CW_VERBS_READY) {
+        cw_verbs_conn_first(conn);
+        return 0;
+    }
+    if (word == CW_VERBS_END) {
+        cw_verbs_conn_ended(conn);
+        return 0;
+    }
+    if (word == 0 || word > ID_MASK) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
+        return 0;
+    }
+    if ((conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_FAILING) || !conn->is_ready) {
+        return 0;
+    }
+    iface->super.upcalls->packet(&conn->super, (uint8_t)word, data, length);
+    return 1;
+}
+
+unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
+{
+    struct cw_verbs_segment *segment = (struct cw_verbs_segment *)(uintptr_t)wc->wr_id; /* NOLINT: our own */
+    struct cw_hash_link *link        = cw_hash_find(&iface->by_qp, wc->qp_num);
+    struct cw_verbs_conn *conn;
+    unsigned count = 0;
+
+    conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
+    if (conn == NULL) {
+        /* Of a queue pair that is gone. */
+    } else if (wc->status != IBV_WC_SUCCESS) {
+        if (wc->status != IBV_WC_WR_FLUSH_ERR) {
+            cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, iface->lib->wc_status_str(wc->status));
+        }
+    } else if (!(wc->wc_flags & IBV_WC_WITH_IMM) || wc->byte_len > iface->settings.segment) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, "it sent what is no packet");
+    } else {
+        count = take_packet(iface, conn, be32toh(wc->imm_data), segment->data, wc->byte_len);
+    }
+    cw_verbs_segment_put(iface, segment);
+    iface->receiving--;
+    iface->missing++;
+    if (iface->missing >= ENOUGH) {
+        cw_verbs_refill(iface);
+    }
+    return count;
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The verbs transport's table, and its interface: opening, completion queues, arming, events of the device.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/clock.h"
+#include "os/random.h"
+
+#define FIRST_CONNS   16u
+#define LAST_WORDS_NS UINT64_C(1000000000)
+
+static struct cw_verbs_iface *iface_of(struct cw_iface *super)
+{
+    return cw_container_of(super, struct cw_verbs_iface, super);
+}
+
+/* What the device moves meanwhile is seen by the next look at the queues. */
+static unsigned on_events(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, events);
+    struct ibv_cq *cq;
+    void *context;
+
+    (void)events;
+    while (iface->lib->get_cq_event(iface->channel, &cq, &context) == 0) {
+        iface->lib->ack_cq_events(cq, 1);
+        iface->armed = 0;
+    }
+    return 0;
+}
+
+static void fail_all(struct cw_verbs_iface *iface, const char *why)
+{
+    struct cw_verbs_conn *conn;
+
+    iface->vanished = 1;
+    cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+    {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, why);
+    }
+}
+
+static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const char *why)
+{
+    struct cw_verbs_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+    {
+        if (conn->qp == qp) {
+            cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, why);
+            return;
+        }
+    }
+}
+
+/* Each interface has the device open for itself, and so hears each event. An event that was read and not acknowledged
+ * would have the destruction of its queue pair wait for ever. */
+static unsigned on_async(struct cw_poll_item *item, unsigned events)
+{
+    struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, async);
+    struct ibv_async_event event;
+
+    (void)events;
+    while (iface->lib->get_async_event(iface->context, &event) == 0) {
+        const char *text = iface->lib->event_type_str(event.event_type);
+
+        switch (event.event_type) {
+        case IBV_EVENT_DEVICE_FATAL:
+        case IBV_EVENT_CQ_ERR:
+        case IBV_EVENT_SRQ_ERR:
+            cw_warn("%s: %s; its connections are over", iface->port.name, text);
+            fail_all(iface, text);
+            break;
+        case IBV_EVENT_QP_FATAL:
+        case IBV_EVENT_QP_REQ_ERR:
+        case IBV_EVENT_QP_ACCESS_ERR:
+            fail_qp(iface, event.element.qp, text);
+            break;
+        case IBV_EVENT_PORT_ERR:
+        case IBV_EVENT_PORT_ACTIVE:
+            if (event.element.port_num == iface->port.number) {
+                cw_diag("%s: %s", iface->port.name, text);
+            }
+            break;
+        default:
+            cw_debug("%s: %s", iface->port.name, text);
+            break;
+        }
+        iface->lib->ack_async_event(&event);
+    }
+    return 0;
+}
+
+int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
+{
+    const unsigned needed = (iface->num_conns + 1) * iface->settings.sends + CW_VERBS_UD_SENDS;
+
+    if (needed <= (unsigned)iface->send_cq->cqe) {
+        return 1;
+    }
+    (void)cw_verbs_sent(iface);
+    errno = iface->lib->resize_cq(iface->send_cq, (int)(2 * needed));
+    if (errno != 0) { /* twice as many may be more than the device has */
+        errno = iface->lib->resize_cq(iface->send_cq, (int)needed);
+    }
+    return errno == 0;
+}
+
+static ucs_status_t make_queues(struct cw_verbs_iface *iface)
+{
+    const struct cw_verbs_settings *settings = &iface->settings;
+
+    iface->pd = iface->lib->alloc_pd(iface->context);
+    if (iface->pd == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (iface->sleeps) {
+        iface->channel = iface->lib->create_comp_channel(iface->context);
+        if (iface->channel == NULL) {
+            return UCS_ERR_NO_MEMORY;
+        }
+        cw_verbs_unblock(iface->channel->fd);
+    }
+    iface->recv_cq = iface->lib->create_cq(iface->context, (int)(settings->receives + CW_VERBS_UD_RECEIVES), NULL,
+                                           iface->channel, 0);
+    iface->send_cq = iface->lib->create_cq(iface->context, (int)(FIRST_CONNS * settings->sends + CW_VERBS_UD_SENDS),
+                                           NULL, iface->channel, 0);
+    return (iface->recv_cq == NULL || iface->send_cq == NULL) ? UCS_ERR_NO_MEMORY : cw_verbs_ud_open(iface);
+}
+
+static ucs_status_t watch_descriptors(struct cw_verbs_iface *iface)
+{
+    ucs_status_t status;
+
+    cw_verbs_unblock(iface->context->async_fd);
+    iface->async = (struct cw_poll_item){.fd = iface->context->async_fd, .ready = on_async};
+    status       = cw_poller_add(iface->poller, &iface->async, CW_POLL_READ);
+    if (status != UCS_OK) {
+        iface->async.fd = -1;
+    } else if (iface->channel != NULL) {
+        iface->events = (struct cw_poll_item){.fd = iface->channel->fd, .ready = on_events};
+        status        = cw_poller_add(iface->poller, &iface->events, CW_POLL_READ);
+        if (status != UCS_OK) {
+            iface->events.fd = -1;
+        }
+    }
+    return status;
+}
+
+static void set_limits(struct cw_verbs_iface *iface)
+{
+    struct cw_limits *limits = &iface->super.limits;
+
+    limits->max_short     = iface->settings.inlined - sizeof(uint64_t);
+    limits->max_bcopy     = iface->settings.segment;
+    limits->latency_ns    = 1000;
+    limits->bandwidth_bps = iface->port.bandwidth_bps;
+    limits->overhead_ns   = 200;
+}
+
+static void set_address(struct cw_verbs_iface *iface)
+{
+    iface->local          = iface->port.address;
+    iface->local.qp       = iface->ud->qp_num;
+    iface->local.key      = iface->key;
+    iface->address_length = cw_verbs_address_encode(&iface->local, iface->address);
+}
+
+static void free_iface(struct cw_verbs_iface *iface)
+{
+    const struct cw_verbs_library *lib = iface->lib;
+
+    if (iface->events.fd >= 0) {
+        cw_poller_remove(iface->poller, &iface->events);
+    }
+    if (iface->async.fd >= 0) {
+        cw_poller_remove(iface->poller, &iface->async);
+    }
+    cw_verbs_ud_close(iface);
+    if (iface->srq != NULL) {
+        (void)lib->destroy_srq(iface->srq);
+    }
+    if (iface->recv_cq != NULL) {
+        (void)lib->destroy_cq(iface->recv_cq);
+    }
+    if (iface->send_cq != NULL) {
+        (void)lib->destroy_cq(iface->send_cq);
+    }
+    if (iface->channel != NULL) {
+        (void)lib->destroy_comp_channel(iface->channel);
+    }
+    cw_verbs_pool_free(iface);
+    if (iface->pd != NULL) {
+        (void)lib->dealloc_pd(iface->pd);
+    }
+    if (iface->context != NULL) {
+        (void)lib->close_device(iface->context);
+    }
+    cw_hash_cleanup(&iface->by_qp);
+    cw_hash_cleanup(&iface->by_peer);
+    cw_idmap_cleanup(&iface->ids);
+    free(iface->refusals);
+    free(iface);
+}
+
+/* The device's limits are the upper ones. */
+static void fit_settings(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_settings *settings = &iface->settings;
+    const struct cw_verbs_port *port   = &iface->port;
+
+    settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
+    settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
+    settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
+    if (!port->address.ethernet && settings->traffic_class_chosen) {
+        settings->traffic_class = 0;
+    }
+}
+
+static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
+{
+    const char *why                    = NULL;
+    const struct cw_verbs_library *lib = cw_verbs_library(&why);
+    struct cw_verbs_iface *iface       = calloc(1, sizeof(*iface));
+    ucs_status_t status;
+
+    if (lib == NULL || iface == NULL) {
+        cw_error("cannot open %s: %s", params->devices[0].name, (lib == NULL) ? why : "out of memory");
+        free(iface);
+        return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
+    }
+    iface->super.transport = &cw_verbs_transport;
+    iface->super.upcalls   = params->upcalls;
+    iface->super.owner     = params->owner;
+    iface->lib             = lib;
+    iface->poller          = params->poller;
+    iface->sleeps          = params->wakeup;
+    iface->events.fd       = -1;
+    iface->async.fd        = -1;
+    iface->key             = cw_random_u64();
+    cw_list_init(&iface->conns);
+    cw_list_init(&iface->blocked);
+    cw_list_init(&iface->due);
+    cw_hash_init(&iface->by_qp, 0);
+    cw_hash_init(&iface->by_peer, cw_random_u64());
+    cw_idmap_init(&iface->ids);
+    cw_verbs_settings_load(params->config, &iface->settings);
+    iface->context = cw_verbs_device_open(lib, &iface->settings, params->devices[0].name, &iface->port);
+    if (iface->context == NULL) {
+        cw_error("cannot open %s: %s", params->devices[0].name, iface->port.why);
+        free_iface(iface);
+        return UCS_ERR_NO_DEVICE;
+    }
+    fit_settings(iface);
+    set_limits(iface);
+    status = make_queues(iface);
+    status = (status == UCS_OK) ? watch_descriptors(iface) : status;
+    if (status != UCS_OK) {
+        cw_error("cannot open %s: no queues, memory or descriptors for it: %s", iface->port.name, strerror(errno));
+        free_iface(iface);
+        return status;
+    }
+    set_address(iface);
+    *iface_p = &iface->super;
+    return UCS_OK;
+}
+
+static int is_leaving(const struct cw_verbs_iface *iface)
+{
+    const struct cw_verbs_conn *conn;
+
+    cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
+    {
+        if (conn->state == CW_VERBS_LEAVING && conn->is_last) {
+            return 1;
+        }
+    }
+    return iface->ud_sending > 0;
+}
+
+/* What was sent last is in the device's hands, which ends with the queue pairs: it gets a moment. */
+static void verbs_close(struct cw_iface *super)
+{
+    struct cw_verbs_iface *iface = iface_of(super);
+    const uint64_t end           = cw_clock_ns() + LAST_WORDS_NS;
+    struct cw_verbs_conn *conn;
+
+    do {
+        (void)cw_verbs_sent(iface);
+    } while (is_leaving(iface) && cw_clock_ns() < end);
+    while (!cw_list_empty(&iface->conns)) {
+        conn = cw_list_head(&iface->conns, struct cw_verbs_conn, link);
+        assert(conn->state == CW_VERBS_LEAVING || conn->state == CW_VERBS_OVER);
+        cw_verbs_conn_free(conn);
+    }
+    free_iface(iface);
+}
+
+static size_t verbs_address(struct cw_iface *super, void *buffer, size_t max)
+{
+    const struct cw_verbs_iface *iface = iface_of(super);
+
+    if (iface->address_length > max) {
+        return 0;
+    }
+    memcpy(buffer, iface->address, iface->address_length);
+    return iface->address_length;
+}
+
+/* Whether something is held. */
+static int take_received(struct cw_verbs_iface *iface)
+{
+    int num;
+
+    if (iface->next_held == iface->num_held) {
+        num              = ibv_poll_cq(iface->recv_cq, CW_VERBS_BATCH, iface->held);
+        iface->num_held  = (num > 0) ? (unsigned)num : 0;
+        iface->next_held = 0;
+        iface->drained   = num < CW_VERBS_BATCH;
+    }
+    return iface->next_held < iface->num_held;
+}
+
+static unsigned verbs_progress(struct cw_iface *super)
+{
+    struct cw_verbs_iface *iface = iface_of(super);
+    const struct ibv_wc *wc;
+    unsigned count = 0;
+
+    if (take_received(iface)) {
+        while (iface->next_held < iface->num_held) {
+            wc = &iface->held[iface->next_held++];
+            count += (wc->qp_num == iface->ud->qp_num) ? cw_verbs_ud_received(iface, wc) : cw_verbs_received(iface, wc);
+        }
+        if (iface->missing > 0) {
+            cw_verbs_refill(iface);
+        }
+        count += !iface->drained;
+    }
+    if (iface->in_flight + iface->ud_sending > 0) {
+        (void)cw_verbs_sent(iface);
+    }
+    if (!cw_list_empty(&iface->due) || iface->starved) {
+        count += cw_verbs_conns_settle(iface);
+    }
+    return count;
+}
+
+static ucs_status_t verbs_arm(struct cw_iface *super)
+{
+    struct cw_verbs_iface *iface = iface_of(super);
+
+    if (iface->channel != NULL && !iface->armed) {
+        if (ibv_req_notify_cq(iface->recv_cq, 0) != 0 || ibv_req_notify_cq(iface->send_cq, 0) != 0) {
+            return UCS_ERR_BUSY;
+        }
+        iface->armed = 1;
+    }
+    (void)cw_verbs_sent(iface);
+    return (take_received(iface) || !cw_list_empty(&iface->due)) ? UCS_ERR_BUSY : UCS_OK;
+}
+
+static const struct cw_transport_connect verbs_connect = {
+    .dial       = cw_verbs_dial,
+    .close_conn = cw_verbs_close_conn,
+    .watch      = cw_verbs_watch,
+    .abandon    = cw_verbs_abandon,
+};
+
+const struct cw_transport cw_verbs_transport = {
+    .name          = "verbs",
+    .wire_id       = CW_VERBS_WIRE_ID,
+    .device_class  = CW_DEVICE_NET,
+    .connect       = &verbs_connect,
+    .packets       = &cw_verbs_packets,
+    .query_devices = cw_verbs_query_devices,
+    .explain       = cw_verbs_explain,
+    .open          = verbs_open,
+    .close         = verbs_close,
+    .address       = verbs_address,
+    .reachable     = cw_verbs_reachable,
+    .progress      = verbs_progress,
+    .arm           = verbs_arm,
+};

@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How connections begin. The dialler sends a hello until a reply comes; the acceptor answers every copy of it with the
+ * one reply. Then the dialler's queue pair says over the connection that it receives, so nothing else needs an answer.
+ * Whoever is told of a connection that is not there says so by a cancel.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "os/clock.h"
+#include "os/random.h"
+#include "os/route.h"
+
+#define REFUSALS 32u
+
+struct cw_verbs_refusal {
+    uint64_t key; /* of the dialler's interface; 0: none */
+    uint64_t id;
+    size_t length;
+    uint8_t reply[CW_HELLO_MAX];
+};
+
+/* What the routing table says of an IPv4 or IPv6 address behind a GID. NULL: nothing against it. */
+static const char *route_complaint(const uint8_t gid[16])
+{
+    struct cw_net_address address = {.family = CW_NET_IPV6};
+    struct cw_route route;
+
+    memcpy(address.bytes, gid, 16);
+    if (cw_verbs_gid_is_ipv4(gid)) {
+        address = (struct cw_net_address){.family = CW_NET_IPV4};
+        memcpy(address.bytes, gid + 12, 4);
+    } else if (cw_verbs_gid_is_local(gid)) {
+        return NULL;
+    }
+    cw_routes_find(&address, 1, &route);
+    return (route.kind == CW_ROUTE_NONE)   ? "there is no route to its address (GID)"
+           : (route.kind == CW_ROUTE_DOWN) ? "the interface towards its address (GID) has no carrier"
+                                           : NULL;
+}
+
+/* NULL, or why not. */
+static const char *find_way(struct cw_verbs_iface *iface, const void *bytes, size_t length,
+                            struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
+{
+    const char *why = cw_verbs_address_decode(bytes, length, peer);
+
+    why = (why == NULL) ? cw_verbs_pair(&iface->local, peer, our_gid, peer_gid) : why;
+    if (why == NULL && iface->vanished) {
+        why = "the device is gone";
+    }
+    return (why == NULL && peer->ethernet) ? route_complaint(peer->gids[*peer_gid]) : why;
+}
+
+int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why)
+{
+    struct cw_verbs_address peer;
+    unsigned our_gid, peer_gid;
+    const char *wrong =
+        find_way(cw_container_of(super, struct cw_verbs_iface, super), address, length, &peer, &our_gid, &peer_gid);
+
+    if (wrong != NULL) {
+        *why = wrong;
+    }
+    return wrong == NULL;
+}
+
+/* The head of whatever is sent for a connection. */
+static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, enum cw_verbs_kind kind)
+{
+    const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    return (struct cw_verbs_datagram){.kind     = kind,
+                                      .key      = conn->peer.key,
+                                      .to       = conn->peer_id,
+                                      .from     = conn->id,
+                                      .mtu      = iface->local.mtu,
+                                      .reads    = iface->settings.reads,
+                                      .gid_from = conn->gid_index,
+                                      .gid_to   = conn->peer_gid,
+                                      .qp       = conn->qp->qp_num,
+                                      .psn      = conn->psn,
+                                      .words    = conn->words,
+                                      .length   = conn->num_words};
+}
+
+static void send_datagram(struct cw_verbs_conn *conn, const struct cw_verbs_datagram *datagram)
+{
+    cw_verbs_ud_send(cw_verbs_iface_of(&conn->super), &conn->peer, conn->gid_index, conn->peer_gid, datagram);
+}
+
+static void send_hello(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_HELLO);
+
+    datagram.address = cw_verbs_iface_of(&conn->super)->local;
+    send_datagram(conn, &datagram);
+}
+
+void cw_verbs_cancel(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_CANCEL);
+
+    datagram.length = 0;
+    send_datagram(conn, &datagram);
+}
+
+ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
+                           size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct cw_verbs_iface *iface = cw_container_of(super, struct cw_verbs_iface, super);
+    struct cw_verbs_address peer;
+    struct cw_verbs_conn *conn;
+    unsigned our_gid, peer_gid;
+    const uint64_t now = cw_clock_ns();
+
+    if (hello_length > CW_HELLO_MAX || find_way(iface, address, address_length, &peer, &our_gid, &peer_gid) != NULL) {
+        return UCS_ERR_UNREACHABLE;
+    }
+    conn = cw_verbs_conn_new(iface, user);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    conn->words = malloc(hello_length + 1);
+    if (conn->words == NULL) {
+        cw_verbs_conn_free(conn);
+        return UCS_ERR_NO_MEMORY;
+    }
+    cw_bytes_copy_any(conn->words, hello, hello_length);
+    conn->num_words  = hello_length;
+    conn->peer       = peer;
+    conn->gid_index  = (uint8_t)our_gid;
+    conn->peer_gid   = (uint8_t)peer_gid;
+    conn->is_dialler = 1;
+    cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
+    /* The first one goes from progress: finding the neighbour may take a while. */
+    cw_poller_alarm_set(iface->poller, &conn->alarm, now);
+    *conn_p = &conn->super;
+    return UCS_OK;
+}
+
+unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    if (conn->state != CW_VERBS_DIALLING) {
+        cw_verbs_cancel(conn);
+        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it never said that it receives");
+        return 1;
+    }
+    if (!conn->is_said) {
+        conn->is_said = 1;
+        send_hello(conn);
+        cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
+        return 0;
+    }
+    if (cw_verbs_retry_step(&conn->retry, now_ns)) {
+        send_hello(conn);
+        cw_poller_alarm_set(iface->poller, &conn->alarm, conn->retry.next_ns);
+        return 0;
+    }
+    cw_verbs_cancel(conn);
+    cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no answer in the time of UCX_CONNECT_TIMEOUT");
+    return 1;
+}
+
+/* The device tells where a datagram came from; without that, anybody could have us send to anybody. */
+static int comes_from(const struct cw_verbs_datagram *hello, const struct ibv_wc *wc, const uint8_t *grh)
+{
+    const uint8_t *gid = hello->address.gids[hello->gid_from];
+
+    if (!hello->address.ethernet) {
+        return wc->slid == hello->address.lid;
+    }
+    if (!(wc->wc_flags & IBV_WC_GRH)) {
+        return 0;
+    }
+    return cw_verbs_gid_is_ipv4(gid) ? memcmp(grh + 20 + 12, gid + 12, 4) == 0 : memcmp(grh + 8, gid, 16) == 0;
+}
+
+static uint64_t peer_hash(uint64_t key, uint64_t id)
+{
+    return cw_hash_mix(key ^ cw_hash_mix(id));
+}
+
+static struct cw_verbs_conn *find_accepted(const struct cw_verbs_iface *iface, uint64_t key, uint64_t id)
+{
+    struct cw_hash_link *link = cw_hash_find(&iface->by_peer, peer_hash(key, id));
+    struct cw_verbs_conn *conn;
+
+    for (; link != NULL; link = cw_hash_next(link)) {
+        conn = cw_container_of(link, struct cw_verbs_conn, by_peer);
+        if (conn->peer.key == key && conn->peer_id == id) {
+            return conn;
+        }
+    }
+    return NULL;
+}
+
+static void answer_without(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello,
+                           enum cw_verbs_answer answer, const uint8_t *reply, size_t length)
+{
+    const struct cw_verbs_datagram datagram = {.kind     = CW_VERBS_REPLY,
+                                               .answer   = answer,
+                                               .key      = hello->address.key,
+                                               .to       = hello->from,
+                                               .mtu      = iface->local.mtu,
+                                               .gid_from = hello->gid_to,
+                                               .gid_to   = hello->gid_from,
+                                               .words    = reply,
+                                               .length   = length};
+
+    cw_verbs_ud_send(iface, &hello->address, hello->gid_to, hello->gid_from, &datagram);
+}
+
+static void send_reply(struct cw_verbs_conn *conn)
+{
+    const struct cw_verbs_datagram datagram = datagram_for(conn, CW_VERBS_REPLY);
+
+    send_datagram(conn, &datagram);
+}
+
+/* The dialler may not get the answer, and ask again; the core was asked once. */
+static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello, const uint8_t *reply,
+                   size_t length)
+{
+    struct cw_verbs_refusal *refusal;
+
+    answer_without(iface, hello, CW_VERBS_REFUSED, reply, length);
+    if (iface->refusals == NULL) {
+        iface->refusals = calloc(REFUSALS, sizeof(*iface->refusals));
+    }
+    if (iface->refusals != NULL) {
+        refusal         = &iface->refusals[iface->next_refusal++ % REFUSALS];
+        refusal->key    = hello->address.key;
+        refusal->id     = hello->from;
+        refusal->length = length;
+        cw_bytes_copy_any(refusal->reply, reply, length);
+    }
+}
+
+/* Whether that hello was refused already; then it is told again. */
+static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
+{
+    unsigned i;
+
+    for (i = 0; iface->refusals != NULL && i < REFUSALS; i++) {
+        if (iface->refusals[i].key == hello->address.key && iface->refusals[i].id == hello->from) {
+            answer_without(iface, hello, CW_VERBS_REFUSED, iface->refusals[i].reply, iface->refusals[i].length);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A queue pair for the dialler; NULL: none to be had, or what it says of its own is nonsense. */
+static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_new(iface, NULL);
+    int error;
+
+    if (conn == NULL) {
+        return NULL;
+    }
+    conn->state     = CW_VERBS_ACCEPTING;
+    conn->peer      = hello->address;
+    conn->peer_id   = hello->from;
+    conn->gid_index = (uint8_t)hello->gid_to;
+    conn->peer_gid  = (uint8_t)hello->gid_from;
+    error           = cw_verbs_conn_connect(conn, hello->qp, hello->psn, hello->mtu, hello->reads);
+    if (error != 0) {
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN, "%s: a connection is not accepted: %s", iface->port.name,
+                           strerror(error));
+        cw_verbs_conn_free(conn);
+        return NULL;
+    }
+    cw_hash_add(&iface->by_peer, &conn->by_peer, peer_hash(conn->peer.key, conn->peer_id));
+    conn->is_listed = 1;
+    return conn;
+}
+
+static unsigned take_hello(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
+{
+    struct cw_verbs_conn *conn = find_accepted(iface, hello->address.key, hello->from);
+    uint8_t reply[CW_HELLO_MAX];
+    size_t length = sizeof(reply);
+    ucs_status_t status;
+
+    if (conn != NULL) {
+        if (conn->words != NULL) {
+            send_reply(conn);
+        }
+        return 0;
+    }
+    if (was_refused(iface, hello)) {
+        return 0;
+    }
+    conn = accept_new(iface, hello);
+    if (conn == NULL) {
+        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
+        return 0;
+    }
+    conn->words = malloc(CW_HELLO_MAX);
+    if (conn->words == NULL) {
+        cw_verbs_conn_free(conn);
+        answer_without(iface, hello, CW_VERBS_FAILED, NULL, 0);
+        return 0;
+    }
+    status =
+        iface->super.upcalls->accept(iface->super.owner, &conn->super, hello->words, hello->length, reply, &length);
+    if (status != UCS_OK) {
+        cw_verbs_conn_free(conn);
+        refuse(iface, hello, reply, length);
+        return 1;
+    }
+    cw_bytes_copy_any(conn->words, reply, length);
+    conn->num_words = length;
+    send_reply(conn);
+    cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.connect_timeout_ns);
+    return 1;
+}
+
+static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
+                             const struct cw_verbs_datagram *reply)
+{
+    int error;
+
+    conn->peer_id = reply->from;
+    error         = cw_verbs_conn_connect(conn, reply->qp, reply->psn, reply->mtu, reply->reads);
+    if (error != 0) {
+        cw_verbs_cancel(conn);
+        cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, strerror(error));
+        return 0;
+    }
+    free(conn->words);
+    conn->words = NULL;
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    conn->state    = CW_VERBS_OPEN;
+    conn->is_ready = 1;
+    cw_verbs_conn_say(conn, CW_VERBS_READY);
+    if (conn->is_watched) {
+        cw_verbs_watch(&conn->super);
+    }
+    iface->super.upcalls->opened(&conn->super, UCS_OK, reply->words, reply->length);
+    return 1;
+}
+
+static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *reply, const struct ibv_wc *wc)
+{
+    struct cw_verbs_conn *conn = cw_idmap_get(&iface->ids, reply->to);
+
+    if (conn == NULL || conn->state != CW_VERBS_DIALLING) {
+        if (reply->answer == CW_VERBS_ACCEPTED && (conn == NULL || conn->peer_id != reply->from)) {
+            cw_debug("%s: a reply to a dial that is over, from queue pair %u", iface->port.name, wc->src_qp);
+        }
+        return 0;
+    }
+    if (wc->src_qp != conn->peer.qp) {
+        return 0;
+    }
+    if (reply->answer == CW_VERBS_ACCEPTED) {
+        return open_dialled(iface, conn, reply);
+    }
+    cw_poller_alarm_cancel(iface->poller, &conn->alarm);
+    conn->state  = CW_VERBS_CLOSED;
+    conn->status = (reply->answer == CW_VERBS_REFUSED) ? UCS_ERR_REJECTED : UCS_ERR_UNREACHABLE;
+    iface->super.upcalls->opened(&conn->super, conn->status, (reply->answer == CW_VERBS_REFUSED) ? reply->words : NULL,
+                                 (reply->answer == CW_VERBS_REFUSED) ? reply->length : 0);
+    return 1;
+}
+
+/* A dialler gives up, or an acceptor. Neither has sent anything by then. */
+static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *cancel,
+                            const struct ibv_wc *wc)
+{
+    struct cw_verbs_conn *conn = NULL;
+    struct cw_list *link;
+
+    if (cancel->to != 0) {
+        conn = cw_idmap_get(&iface->ids, cancel->to);
+    }
+    for (link = iface->conns.next; conn == NULL && link != &iface->conns; link = link->next) {
+        conn = cw_container_of(link, struct cw_verbs_conn, link);
+        if (conn->is_dialler || conn->peer_id != cancel->from || conn->peer.qp != wc->src_qp) {
+            conn = NULL;
+        }
+    }
+    if (conn == NULL || conn->peer.qp != wc->src_qp || conn->peer_id != cancel->from || conn->is_dialler) {
+        return 0;
+    }
+    if (!conn->is_ready) {
+        cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it gave up");
+    }
+    return 0;
+}
+
+unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
+                           const struct ibv_wc *wc, const uint8_t *grh)
+{
+    unsigned our_gid, peer_gid;
+
+    if (datagram->gid_to >= iface->local.num_gids) {
+        return 0;
+    }
+    if (datagram->kind == CW_VERBS_REPLY) {
+        return take_reply(iface, datagram, wc);
+    }
+    if (datagram->kind == CW_VERBS_CANCEL) {
+        return take_cancel(iface, datagram, wc);
+    }
+    if (!comes_from(datagram, wc, grh) || wc->src_qp != datagram->address.qp || datagram->from == 0 ||
+        cw_verbs_pair(&iface->local, &datagram->address, &our_gid, &peer_gid) != NULL) {
+        cw_log_ratelimited(&iface->ud_limit, CW_LOG_WARN,
+                           "%s: a hello that does not come from where it says is dropped", iface->port.name);
+        return 0;
+    }
+    return take_hello(iface, datagram);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the verbs transport tells others: the address of an interface, and the datagrams by which connections begin.
+ * Pure encoding and decoding; bytes from outside may be any.
+ * Their layout: docs/WIRE.md.
+ */
+#ifndef CW_TRANSPORT_VERBS_VERBS_WIRE_H
+#define CW_TRANSPORT_VERBS_VERBS_WIRE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define CW_VERBS_MAX_GIDS      4u
+#define CW_VERBS_ADDRESS_HEAD  18u
+#define CW_VERBS_ADDRESS_MAX   (CW_VERBS_ADDRESS_HEAD + 16u * CW_VERBS_MAX_GIDS)
+#define CW_VERBS_WORDS_MAX     256u
+#define CW_VERBS_DATAGRAM_HEAD 40u
+#define CW_VERBS_DATAGRAM_MAX  (CW_VERBS_DATAGRAM_HEAD + 1u + CW_VERBS_ADDRESS_MAX + CW_VERBS_WORDS_MAX)
+
+struct cw_verbs_address {
+    unsigned ethernet;
+    unsigned mtu;
+    uint16_t lid;
+    uint16_t pkey;
+    uint32_t qp;
+    uint64_t key;
+    unsigned num_gids;
+    uint8_t gids[CW_VERBS_MAX_GIDS][16];
+};
+
+enum cw_verbs_kind { CW_VERBS_HELLO = 1, CW_VERBS_REPLY, CW_VERBS_CANCEL };
+enum cw_verbs_answer { CW_VERBS_ACCEPTED, CW_VERBS_REFUSED, CW_VERBS_FAILED };
+
+struct cw_verbs_datagram {
+    enum cw_verbs_kind kind;
+    enum cw_verbs_answer answer;
+    uint64_t key;
+    uint64_t to;
+    uint64_t from;
+    unsigned mtu;
+    unsigned reads;
+    unsigned gid_from;
+    unsigned gid_to;
+    uint32_t qp;
+    uint32_t psn;
+    struct cw_verbs_address address; /* of a hello */
+    size_t length;
+    const uint8_t *words; /* borrowed */
+};
+
+/* Returns the length, at most CW_VERBS_ADDRESS_MAX. */
+size_t cw_verbs_address_encode(const struct cw_verbs_address *address, uint8_t *to);
+/* NULL, or what is wrong. */
+const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_verbs_address *address);
+
+/* Returns the length, at most CW_VERBS_DATAGRAM_MAX. */
+size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_t *to);
+const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_verbs_datagram *datagram);
+
+/* Whether it is an IPv4 address in the form of a GID, and whether it is link-local. */
+int cw_verbs_gid_is_ipv4(const uint8_t gid[16]);
+int cw_verbs_gid_is_local(const uint8_t gid[16]);
+
+/* The GIDs of both sides between which a connection goes. NULL, or why the peer cannot be reached. */
+const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_verbs_address *theirs, unsigned *our_gid,
+                          unsigned *their_gid);
+
+/* When something is sent again to a peer that does not answer: after `first`, then twice as long each time, at most a
+ * second, until the end. */
+struct cw_verbs_retry {
+    uint64_t next_ns;
+    uint64_t interval_ns;
+    uint64_t end_ns;
+};
+
+void cw_verbs_retry_begin(struct cw_verbs_retry *retry, uint64_t now_ns, uint64_t first_ns, uint64_t timeout_ns);
+/* At next_ns: 1: send again, and next_ns is later; 0: it is over. */
+int cw_verbs_retry_step(struct cw_verbs_retry *retry, uint64_t now_ns);
+
+#endif
