@@ -28,10 +28,12 @@ static void complain_of_address(const void *blob, ucs_status_t status)
 
     if (maker != NULL) {
         cw_error("cannot create an endpoint: the worker address given was made by %s; all processes of a job have to "
-                 "load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)", maker);
+                 "load the same libucp.so.0 (LD_LIBRARY_PATH, ldd)",
+                 maker);
     } else {
-        cw_error("cannot create an endpoint: the bytes given are %s", (status == UCS_ERR_UNREACHABLE) ?
-                 "no worker address of this library" : "a worker address that was cut or changed on its way");
+        cw_error("cannot create an endpoint: the bytes given are %s",
+                 (status == UCS_ERR_UNREACHABLE) ? "no worker address of this library"
+                                                 : "a worker address that was cut or changed on its way");
     }
 }
 
@@ -98,8 +100,8 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
 
 ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params)
 {
-    const uint64_t forbidden = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR |
-                               UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
+    const uint64_t forbidden =
+        UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_SOCK_ADDR | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
 
     if (CW_DOOR_LACKS(ep, "endpoint")) {
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
@@ -226,7 +228,10 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
 ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
                                   ucp_ep_evaluate_perf_attr_t *attr)
 {
+    const struct cw_proto_table table = {.operation = CW_PROTO_TAG, .data = CW_DATA_CONTIG};
+    struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     const struct cw_iface *iface;
+    unsigned count;
 
     if (CW_DOOR_LACKS(ep, "endpoint")) {
         return UCS_ERR_INVALID_PARAM;
@@ -238,8 +243,8 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
     cw_worker_enter(ep->worker);
     iface = iface_of(ep);
     if (iface != NULL) {
-        attr->estimated_time = cw_plan_estimate(iface->limits.latency_ns, iface->limits.overhead_ns,
-                                                iface->limits.bandwidth_bps, (double)param->message_size);
+        count = cw_proto_rows(ep->worker, iface, (ep->state == CW_EP_OPEN) ? ep->conn : NULL, &table, rows);
+        attr->estimated_time = cw_protocol_estimate(rows, count, param->message_size);
     }
     cw_worker_leave(ep->worker);
     return (iface == NULL) ? UCS_ERR_NOT_CONNECTED : UCS_OK;
@@ -265,8 +270,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
     fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,
             (unsigned long long)cw_ep_peer_uid(ep), ep->number);
     if (iface != NULL) {
-        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", cw_iface_name(iface),
-                cw_iface_device(iface));
+        fprintf(stream, "#                 lane[0]:  0:%s/%s\n", cw_iface_name(iface), cw_iface_device(iface));
     }
     fprintf(stream, "#               state: %s\n#\n", state_name(ep));
     if (iface != NULL) {

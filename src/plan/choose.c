@@ -44,8 +44,3 @@ int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count)
     }
     return best;
 }
-
-double cw_plan_estimate(double latency_ns, double overhead_ns, double bandwidth_bps, double bytes)
-{
-    return (latency_ns + overhead_ns) * 1e-9 + bytes / bandwidth_bps;
-}

@@ -8,7 +8,7 @@
 struct cw_plan_candidate {
     double latency_ns;
     double bandwidth_bps;
-    int usable;             /* the peer can be reached by it and it was not tried in vain */
+    int usable; /* the peer can be reached by it and it was not tried in vain */
 };
 
 /* By which number one candidate is better than another. */
@@ -19,9 +19,5 @@ int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_ca
 
 /* The index of the best usable candidate: lowest latency, then highest bandwidth, then first in the list; -1: none. */
 int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count);
-
-/* Seconds that a message of this size takes (EP-36): half an overhead on each side, latency, and the bytes. Finite and
- * growing with the size. */
-double cw_plan_estimate(double latency_ns, double overhead_ns, double bandwidth_bps, double bytes);
 
 #endif

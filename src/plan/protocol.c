@@ -23,50 +23,92 @@ static size_t rndv_auto(const struct cw_protocol_input *input)
 
 void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protocol_plan *plan)
 {
-    plan->rndv_forced   = input->rndv_thresh != CW_PLAN_AUTO;
-    plan->rndv_min      = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
-    plan->rndv_min      = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
-    plan->rndv_fast_min = plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ?
-                          plan->rndv_min : input->rndv_fast_thresh;
+    plan->rndv_forced = input->rndv_thresh != CW_PLAN_AUTO;
+    plan->rndv_min    = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
+    plan->rndv_min    = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
+    plan->rndv_fast_min =
+        plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
-    plan->zcopy_min     = (input->zcopy_thresh == CW_PLAN_AUTO) ?
-                          smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1) : input->zcopy_thresh;
+    plan->zcopy_min = (input->zcopy_thresh == CW_PLAN_AUTO) ? smaller(ZCOPY_AUTO, input->max_bcopy - CW_PLAN_HEADER + 1)
+                                                            : input->zcopy_thresh;
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }
     plan->short_end = smaller(input->max_short + 1, smaller(plan->rndv_min, plan->zcopy_min));
 }
 
+/* What `row` costs for that length more than `other`. */
+static double excess(const struct cw_protocol_row *row, const struct cw_protocol_row *other, size_t length)
+{
+    return row->cost.fixed_ns - other->cost.fixed_ns + (row->cost.byte_ns - other->cost.byte_ns) * (double)length;
+}
+
+/* The last length for which `row` is not dearer than `other`, which it is not for `at`. */
+static size_t cheap_end(const struct cw_protocol_row *row, const struct cw_protocol_row *other, size_t at)
+{
+    const double gain = row->cost.byte_ns - other->cost.byte_ns, end = -excess(row, other, at) / gain;
+
+    return (gain > 0 && end < (double)(CW_PLAN_NEVER / 4)) ? at + (size_t)end : CW_PLAN_NEVER;
+}
+
 /* The row that begins with `at`. */
 static void choose_at(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask, size_t at,
-                      struct cw_protocol_row *row)
+                      struct cw_protocol_row *best)
 {
+    struct cw_protocol_row row;
     size_t last = CW_PLAN_NEVER;
 
-    for (; *table != NULL; table++) {
-        if (!(*table)->query(ask, row) || row->last < at) {
+    best->protocol = NULL;
+    for (; *table != NULL && (best->protocol == NULL || !best->fixed); table++) {
+        if (!(*table)->query(ask, &row) || row.last < at) {
             continue;
         }
-        if (row->first <= at) {
-            row->first    = at;
-            row->last     = smaller(row->last, last);
-            row->protocol = *table;
-            return;
+        row.protocol = *table;
+        if (row.first > at) {
+            last = smaller(last, row.first - 1); /* is looked at again from there on */
+        } else if (best->protocol == NULL) {
+            *best = row;
+        } else if (excess(best, &row, at) > 0) {
+            last  = smaller(last, cheap_end(&row, best, at));
+            *best = row;
+        } else {
+            last = smaller(last, cheap_end(best, &row, at));
         }
-        last = smaller(last, row->first - 1); /* goes before those that follow, from there on */
     }
+    best->first = at;
+    best->last  = smaller(best->last, last);
 }
 
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS])
 {
+    struct cw_protocol_row row;
     unsigned count = 0;
     size_t at      = 0;
 
     do {
-        choose_at(table, ask, at, &rows[count]);
-        at = rows[count++].last + 1;
-    } while (at != 0 && count < CW_PROTOCOL_MAX_ROWS);
+        choose_at(table, ask, at, &row);
+        if (count > 0 && rows[count - 1].protocol == row.protocol) {
+            rows[count - 1].last = row.last;
+        } else if (count < CW_PROTOCOL_MAX_ROWS) {
+            rows[count++] = row;
+        } else {
+            break;
+        }
+        at = row.last + 1;
+    } while (at != 0);
     rows[count - 1].last = CW_PLAN_NEVER;
     return count;
+}
+
+double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, size_t length)
+{
+    double most_ns = 0, now_ns;
+    unsigned i;
+
+    for (i = 0; i < count && rows[i].first <= length; i++) {
+        now_ns  = rows[i].cost.fixed_ns + rows[i].cost.byte_ns * (double)smaller(rows[i].last, length);
+        most_ns = (now_ns > most_ns) ? now_ns : most_ns;
+    }
+    return most_ns * 1e-9;
 }

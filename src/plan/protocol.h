@@ -24,11 +24,14 @@
 struct cw_protocol_input {
     size_t max_short;
     size_t max_bcopy;
-    size_t max_zcopy;         /* 0: cannot */
-    size_t max_placed;        /* likewise */
-    int memory;               /* the peer's memory can be reached, if the system allows it */
-    int grows;                /* a connection that moves a good deal has less of rendezvous */
-    size_t rndv_thresh;       /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
+    size_t max_zcopy;   /* 0: cannot */
+    size_t max_placed;  /* likewise */
+    int memory;         /* the peer's memory can be reached, if the system allows it */
+    int grows;          /* a connection that moves a good deal has less of rendezvous */
+    size_t rndv_thresh; /* settings; CW_PLAN_AUTO, CW_PLAN_NEVER */
+    double latency_ns;  /* struct cw_limits */
+    double bandwidth_bps;
+    double overhead_ns;
     const char *rndv_setting; /* where that comes from, for texts */
     size_t rndv_fast_thresh;  /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
@@ -116,10 +119,22 @@ static inline const struct cw_protocol_lane *cw_protocol_placing(const struct cw
 struct cw_protocol;
 struct cw_request;
 
+/* What an operation takes, until its bytes are there. */
+struct cw_protocol_cost {
+    double fixed_ns;
+    double byte_ns;
+};
+
+/* Moved by this processor where the memory is mapped, and by the system between processes. */
+#define CW_COST_MEMORY ((struct cw_protocol_cost){.fixed_ns = 20, .byte_ns = 0.1})
+#define CW_COST_SYSTEM ((struct cw_protocol_cost){.fixed_ns = 500, .byte_ns = 0.2})
+
 /* One line of a table: lengths, and who carries them. */
 struct cw_protocol_row {
     size_t first;
     size_t last; /* CW_PLAN_NEVER: no end */
+    struct cw_protocol_cost cost;
+    int fixed; /* begins where that was measured, or set: what stands behind it in the table does not displace it */
     const char *way;
     const char *why;
     const struct cw_protocol *protocol;
@@ -137,9 +152,19 @@ struct cw_protocol {
 
 #define CW_PROTOCOL_MAX_ROWS 8u
 
-/* The lengths from 0 to CW_PLAN_NEVER, each with the first protocol of the table that offers itself; returns how many
- * rows. The table ends with NULL, and its last protocol offers itself for everything. */
+/* Over that lane, with so many trips from one side to the other. */
+static inline struct cw_protocol_cost cw_protocol_cost(const struct cw_protocol_lane *lane, double trips)
+{
+    return (struct cw_protocol_cost){.fixed_ns = trips * (lane->input.latency_ns + 2 * lane->input.overhead_ns),
+                                     .byte_ns  = 1e9 / lane->input.bandwidth_bps};
+}
+
+/* The lengths from 0 to CW_PLAN_NEVER, each with the cheapest protocol of the table that offers itself, of equal ones
+ * the first; returns how many rows. The table ends with NULL, and its last protocol offers itself for everything. */
 unsigned cw_protocol_rows(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask,
                           struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
+
+/* Seconds that an operation of that length takes by these rows (EP-36): finite, and growing with the length. */
+double cw_protocol_estimate(const struct cw_protocol_row *rows, unsigned count, size_t length);
 
 #endif

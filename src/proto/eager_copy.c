@@ -13,8 +13,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     if (ask->header > packet) {
         return 0;
     }
-    *row = (struct cw_protocol_row){
-        .first = 0, .last = packet - ask->header, .way = "eager copy", .why = "fits one packet"};
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = packet - ask->header,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .way   = "eager copy",
+                                    .why   = "fits one packet"};
     return 1;
 }
 

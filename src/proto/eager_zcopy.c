@@ -15,6 +15,8 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = ask->lanes->plan->zcopy_min,
                                     .last  = packet - ask->header,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .fixed = 1,
                                     .way   = "eager zero copy",
                                     .why   = (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO)
                                                  ? "the copy costs more than its bookkeeping"

@@ -48,6 +48,8 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = (min > ask->extra) ? min - ask->extra : 0,
                                     .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 3),
+                                    .fixed = 1,
                                     .way   = ask->lanes->input.memory
                                                  ? "rendezvous, copied from memory to memory by both sides"
                                              : (ask->lanes->input.max_placed > 0) ? "rendezvous, received in place"

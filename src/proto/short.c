@@ -12,6 +12,7 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = 0,
                                     .last  = ask->lanes->plan->short_end - 1,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
                                     .way   = "short",
                                     .why   = "copied into the packet by the call itself"};
     return 1;

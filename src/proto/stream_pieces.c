@@ -7,9 +7,11 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    (void)ask;
-    *row = (struct cw_protocol_row){
-        .first = 0, .last = CW_PLAN_NEVER, .way = "eager pieces", .why = "more than one packet takes"};
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .way   = "eager pieces",
+                                    .why   = "more than one packet takes"};
     return 1;
 }
 

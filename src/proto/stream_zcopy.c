@@ -15,6 +15,8 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     }
     *row = (struct cw_protocol_row){.first = input->max_bcopy - ask->header + 1,
                                     .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .fixed = 1,
                                     .way   = "eager zero copy",
                                     .why   = "more than one copied packet takes"};
     return 1;

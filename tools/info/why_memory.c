@@ -17,73 +17,44 @@
 
 #define REGION_BYTES 4096u
 
-static int is_announced(const struct cw_why *why)
+static enum cw_proto_operation operation_of(enum cw_info_op op)
 {
-    const struct cw_proto_table table = {.operation = CW_PROTO_PUT};
+    return (op == CW_INFO_PUT) ? CW_PROTO_PUT : (op == CW_INFO_GET) ? CW_PROTO_GET : CW_PROTO_AMO_FETCH;
+}
+
+/* The row of the library's table for memory that is reached in that way. */
+static void print_way(const struct cw_why *why, unsigned remote)
+{
+    const struct cw_proto_table table = {.operation = operation_of(why->options->op), .remote = remote};
+    const struct cw_conn *conn        = (why->ep != NULL) ? why->ep->conn : NULL;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     unsigned i = 0;
 
-    (void)cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
+    (void)cw_proto_rows(why->side.worker, why->chosen, conn, &table, rows);
     while (rows[i].last < why->options->size) {
         i++;
     }
-    return rows[i].protocol->announces;
+    printf("%s: %s\n", rows[i].way, rows[i].why);
 }
 
-static void print_packets(const struct cw_why *why)
-{
-    const struct cw_limits *limits = &why->chosen->limits;
-    const char *name               = why->chosen->transport->name;
-
-    switch (why->options->op) {
-    case CW_INFO_PUT:
-        if (is_announced(why)) {
-            printf("announced by %s, and received in place by the owner's library\n", name);
-        } else {
-            printf("by packets of at most %zu bytes over %s, which the owner's library carries out\n",
-                   limits->max_bcopy, name);
-        }
-        break;
-    case CW_INFO_GET:
-        printf("asked for by a packet over %s, and sent by the owner's library\n", name);
-        break;
-    default:
-        printf("by a packet over %s, carried out by the owner's CPU\n", name);
-    }
-}
-
-static void print_copy(const struct cw_why *why)
-{
-    if (why->options->size <= CW_COPY_CALL_BYTES) {
-        printf("copied between the processes by one system call within the call\n");
-    } else {
-        printf("copied between the processes by the system, in shares during progress; the owner helps if it is in "
-               "progress, too\n");
-    }
-}
-
-/* The order is that in which put.c, get.c and amo.c ask. */
 static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
 {
-    const unsigned rights = (why->options->op == CW_INFO_PUT) ? CW_KEY_WRITE :
-                            (why->options->op == CW_INFO_GET) ? CW_KEY_READ : CW_KEY_READ | CW_KEY_WRITE;
+    const unsigned rights = (why->options->op == CW_INFO_PUT)   ? CW_KEY_WRITE
+                            : (why->options->op == CW_INFO_GET) ? CW_KEY_READ
+                                                                : CW_KEY_READ | CW_KEY_WRITE;
     char setting[CW_WHY_SETTING_MAX];
 
     if (cw_rkey_direct(rkey, rkey->key.address, rights) != NULL) {
-        printf("%s by our CPU within the call: the memory is mapped here\n",
-               (why->options->op == CW_INFO_AMO) ? "carried out" : "copied");
+        print_way(why, CW_REMOTE_MAPPED);
         return;
     }
-    if (why->options->op != CW_INFO_AMO && cw_copy_is_possible(why->ep, &rkey->key)) {
-        print_copy(why);
-    } else {
-        print_packets(why);
-    }
+    print_way(why, cw_copy_is_possible(why->ep, &rkey->key) ? CW_REMOTE_COPIES | CW_REMOTE_OWNER : 0);
     if (!cw_context_allows(why->side.context, "posix")) {
         printf("#       (not mapped here: %s does not allow posix)\n", cw_why_setting(why, CW_SETTING_tls, setting));
     } else {
-        printf("#       (not mapped here: %s)\n", (rkey->key.flags & CW_KEY_SHARED) ?
-               "it was tried, and the system refused" : "the key names nothing that could be");
+        printf("#       (not mapped here: %s)\n", (rkey->key.flags & CW_KEY_SHARED)
+                                                      ? "it was tried, and the system refused"
+                                                      : "the key names nothing that could be");
     }
 }
 
@@ -93,9 +64,9 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
     const ucp_mem_map_params_t params = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH |
                       ((own == NULL) ? UCP_MEM_MAP_PARAM_FIELD_FLAGS : UCP_MEM_MAP_PARAM_FIELD_ADDRESS),
-        .address    = own,
-        .length     = REGION_BYTES,
-        .flags      = UCP_MEM_MAP_ALLOCATE};
+        .address = own,
+        .length  = REGION_BYTES,
+        .flags   = UCP_MEM_MAP_ALLOCATE};
     struct ucp_rkey *rkey;
     size_t length;
     void *packed;
@@ -120,17 +91,18 @@ static void print_kind(const struct cw_why *why, ucp_context_h owner, void *own,
 static void print_unknown(const struct cw_why *why)
 {
     printf("#   by packets, which always works:\n#       ");
-    print_packets(why);
+    print_way(why, 0);
     if (why->options->op != CW_INFO_AMO && cw_iface_copies(why->chosen)) {
         printf("#   before that, if the system allows copies between the processes:\n#       ");
-        print_copy(why);
+        print_way(why, CW_REMOTE_COPIES | CW_REMOTE_OWNER);
     }
     if (why->chosen->transport->device_class == CW_DEVICE_NET) {
         return;
     }
     if (cw_context_allows(why->side.context, "posix")) {
         printf("#   before that, if the peer's library has allocated the memory and it can be mapped here:\n"
-               "#       by our CPU within the call\n");
+               "#       ");
+        print_way(why, CW_REMOTE_MAPPED);
     }
     printf("#   Which of these it is depends on the key of the memory, which an address does not tell.\n");
 }

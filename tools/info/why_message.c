@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "core/proto_info.h"
-#include "plan/choose.h"
 
 static enum cw_proto_operation operation_of(enum cw_info_op op)
 {
@@ -44,7 +43,8 @@ static void print_copies(const struct cw_why *why)
         printf("#   Copies from memory to memory were tried on the connection: they work.\n");
     } else if (transport->device_class != CW_DEVICE_SELF && !cw_context_allows(why->side.context, "cma")) {
         printf("#   Only memory that ucp_mem_map has allocated is copied from memory to memory; other memory goes in\n"
-               "#   pieces, because %s does not allow cma.\n", cw_why_setting(why, CW_SETTING_tls, setting));
+               "#   pieces, because %s does not allow cma.\n",
+               cw_why_setting(why, CW_SETTING_tls, setting));
     } else if (why->ep != NULL) {
         printf("#   Only memory that ucp_mem_map has allocated is copied from memory to memory; other memory goes in\n"
                "#   pieces, because the system has refused copies between these processes.\n");
@@ -56,25 +56,22 @@ static void print_copies(const struct cw_why *why)
 void cw_why_message(const struct cw_why *why)
 {
     const enum cw_proto_operation operation = operation_of(why->options->op);
-    const struct cw_limits *limits          = &why->chosen->limits;
     const size_t size                       = why->options->size;
     struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS];
     char thresh[CW_WHY_SETTING_MAX], zcopy[CW_WHY_SETTING_MAX];
     const struct cw_proto_table table = {.operation = operation, .data = CW_DATA_CONTIG};
-    const unsigned count = cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
-    unsigned i           = 0;
+    const unsigned count              = cw_proto_rows(why->side.worker, why->chosen, NULL, &table, rows);
+    unsigned i                        = 0;
 
     while (i + 1 < count && rows[i].last < size) {
         i++;
     }
     printf("# The message: %s of %zu bytes goes by %s\n#   %s: %s\n#\n", cw_proto_name(operation), size,
            why->chosen->transport->name, rows[i].way, rows[i].why);
-    if (operation != CW_PROTO_STREAM && i + 1 == count &&
-        size >= why->chosen->plan->rndv_min) {
+    if (operation != CW_PROTO_STREAM && i + 1 == count && size >= why->chosen->plan->rndv_min) {
         print_copies(why);
     }
-    printf("#   Estimated time: %.3f usec\n#\n",
-           1e6 * cw_plan_estimate(limits->latency_ns, limits->overhead_ns, limits->bandwidth_bps, (double)size));
+    printf("#   Estimated time: %.3f usec\n#\n", 1e6 * cw_protocol_estimate(rows, count, size));
     printf("# All lengths, with %s and %s\n", cw_why_setting(why, CW_SETTING_rndv_thresh, thresh),
            cw_why_setting(why, CW_SETTING_zcopy_thresh, zcopy));
     print_rows(rows, count, i);

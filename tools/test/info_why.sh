@@ -87,10 +87,10 @@ has "the memory is mapped here"
 why --op get --size 1m
 has "memory that the peer's program had already"
 why --op amo --size 4
-has "carried out by our CPU within the call"
-has "carried out by the owner's CPU"
+has "this processor: the memory is mapped here"
+has "packet to the owner: the owner's processor carries it out"
 UCX_TLS=posix why --op put
-has "by packets of at most"
+has "short: copied into the packet by the call itself"
 why --op put -P self
 grep -q 'not mapped here' "$work/out" && fail "our own memory is not mapped"
 
@@ -105,7 +105,7 @@ if "$info" -d -t tcp | grep -q 'Device: lo$'; then
     verdict tcp CHOSEN
     grep -Eq '^#   from (127\.0\.0\.1|\[::1\]):[0-9]+ to ' "$work/out" || fail "the ends of the connection are not told"
     UCX_TLS=tcp why --op put --size 1m
-    has "announced by tcp"
+    has "rendezvous, received in place"
     has "does not allow posix"
     if [ "$("$info" -d -t tcp | grep -c 'Device:')" -gt 1 ]; then
         UCX_TLS=tcp UCX_NET_DEVICES=lo why

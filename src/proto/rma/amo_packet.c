@@ -8,9 +8,11 @@
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    (void)ask;
-    *row = (struct cw_protocol_row){
-        .first = 0, .last = CW_PLAN_NEVER, .way = "packet to the owner", .why = "the owner's processor carries it out"};
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .way   = "packet to the owner",
+                                    .why   = "the owner's processor carries it out"};
     return 1;
 }
 

@@ -35,8 +35,10 @@ static int query_short(const struct cw_protocol_ask *ask, struct cw_protocol_row
     *row = (struct cw_protocol_row){.first = 0,
                                     .last =
                                         (max - sizeof(uint64_t) < CW_PUT_SHORT) ? max - sizeof(uint64_t) : CW_PUT_SHORT,
-                                    .way = "short",
-                                    .why = "copied into the packet by the call itself"};
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .fixed = 1,
+                                    .way   = "short",
+                                    .why   = "copied into the packet by the call itself"};
     return 1;
 }
 
@@ -68,6 +70,8 @@ static int query_zcopy(const struct cw_protocol_ask *ask, struct cw_protocol_row
     }
     *row = (struct cw_protocol_row){.first = ask->lanes->plan->zcopy_min,
                                     .last  = max - header,
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
+                                    .fixed = 1,
                                     .way   = "eager zero copy",
                                     .why   = (ask->lanes->input.zcopy_thresh == CW_PLAN_AUTO)
                                                  ? "the copy costs more than its bookkeeping"
@@ -91,6 +95,7 @@ static int query_copy(const struct cw_protocol_ask *ask, struct cw_protocol_row 
 {
     *row = (struct cw_protocol_row){.first = 0,
                                     .last  = ask->lanes->input.max_bcopy - sizeof(struct cw_wire_put),
+                                    .cost  = cw_protocol_cost(ask->lanes, 1),
                                     .way   = "eager copy",
                                     .why   = "fits one packet"};
     return 1;

@@ -17,6 +17,8 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     min   = ask->fast ? lane->plan->rndv_fast_min : lane->plan->rndv_min;
     *row  = (struct cw_protocol_row){.first = (min > least) ? min : least,
                                      .last  = CW_PLAN_NEVER,
+                                     .cost  = cw_protocol_cost(lane, 3),
+                                     .fixed = 1,
                                      .way   = "rendezvous, received in place",
                                      .why   = lane->plan->rndv_forced ? lane->input.rndv_setting
                                                                       : "a round trip costs less than a copy there"};
