@@ -127,7 +127,7 @@ static unsigned is_of_a_domain(const char *entry)
     const struct cw_md *md;
     unsigned i, known = 0;
 
-    for (i = 0; (md = cw_md_at(i)) != NULL; i++) {
+    for (i = 0; (md = cw_mds[i]) != NULL; i++) {
         known |= (unsigned)(md->tls != NULL && (cw_plan_tls_selects(entry, md->tls) ||
                                                 cw_plan_tls_covered(entry, md->tls)));
     }
@@ -287,7 +287,7 @@ uint64_t cw_context_memory_types(struct ucp_context *context)
     uint64_t types = 0;
     unsigned i;
 
-    for (i = 0; (md = cw_md_at(i)) != NULL; i++) {
+    for (i = 0; (md = cw_mds[i]) != NULL; i++) {
         if (md->tls == NULL || cw_context_allows(context, md->tls)) {
             md->query(&attr);
             types |= attr.copies;

@@ -7,11 +7,12 @@
 
 #include "mem/md.h"
 
+/* NULL behind the last one. */
+extern const struct cw_md *const cw_mds[];
+
 /* The domain that copies memory of that type, or NULL. Of the host it is cw_md_host. */
 const struct cw_md *cw_md_of_type(ucs_memory_type_t type);
 /* Of which type this memory is, as far as a domain knows its addresses; else of the host. */
 ucs_memory_type_t cw_md_find(const void *ptr, size_t length);
-/* All of them, from 0 on; NULL behind the last one. */
-const struct cw_md *cw_md_at(unsigned i);
 
 #endif

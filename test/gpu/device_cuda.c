@@ -10,6 +10,7 @@
 #include "standin.h"
 
 const int device_trusts           = 1;
+const int device_is_apart         = 1;
 const uint64_t device_other_types = UINT64_C(1) << UCS_MEMORY_TYPE_CUDA_MANAGED;
 
 enum { NUM_CONTEXTS = STANDIN_DEVICES + 1 };

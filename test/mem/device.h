@@ -12,6 +12,8 @@
 
 /* 1: a memory type that is told is believed. */
 extern const int device_trusts;
+/* 1: a processor that touches its memory ends the program. */
+extern const int device_is_apart;
 /* Types of memory that it has besides UCS_MEMORY_TYPE_CUDA, as a mask. */
 extern const uint64_t device_other_types;
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The memory type of the exercise, for the tests of memory that the processor cannot read. */
+#include "mem/registry.h"
+
+#include "device.h"
+#include "mirror.h"
+
+/* In place of src/mem/registry.c. */
+const struct cw_md *const cw_mds[] = {&cw_md_host, &mirror_md, NULL};
+
+const int device_trusts           = 0;
+const int device_is_apart         = 0;
+const uint64_t device_other_types = 0;
+
+void device_open(void)
+{
+    mirror_fail_after(UINT64_MAX);
+}
+
+void device_close(void)
+{
+}
+
+void *device_alloc(size_t length)
+{
+    const struct cw_memory_wish wish = {.length = length};
+    struct cw_memory memory;
+
+    return (mirror_md.allocate(&wish, &memory) == UCS_OK) ? memory.ptr : NULL;
+}
+
+void device_free(void *ptr)
+{
+    struct cw_memory memory = {.ptr = ptr};
+
+    mirror_md.release(&memory);
+}
+
+void device_write(void *to, const void *from, size_t length)
+{
+    mirror_move(to, from, length);
+}
+
+void device_fail_after(uint64_t copies)
+{
+    mirror_fail_after(copies);
+}
+
+uint64_t device_copies(void)
+{
+    return mirror_copies();
+}
