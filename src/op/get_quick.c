@@ -67,7 +67,7 @@ static inline void enter(struct cw_request *request, struct cw_rma *rma, struct 
     cw_list_add_tail(&rma->quick, &get->quick);
     rma->num_quick++;
     rma->quick_bytes += get->wanted.length;
-    cw_patience_begin(rma, 0);
+    cw_fallback_begin(rma, 0);
 }
 
 static inline int is_much(const struct ucp_ep *ep, uint64_t length)

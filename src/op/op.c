@@ -12,7 +12,7 @@
 #include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 #include "op/reach.h"
 #include "op/rma.h"
 #include "op/send.h"
@@ -81,7 +81,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_HELPED]        = cw_copy_on_helped,
     [CW_PACKET_STAY]          = stay,
     [CW_PACKET_REGION]        = cw_reach_on_region,
-    [CW_PACKET_PUT_COUNTED]   = cw_ledger_on_put,
+    [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
 };
 

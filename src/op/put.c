@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "op/choice.h"
 #include "op/copy.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
@@ -76,7 +76,7 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
         remote = CW_REMOTE_MAPPED;
     } else if (!send->no_copies && cw_copy_is_possible(ep, &rkey->key)) {
-        remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_ledger_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
+        remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_counted_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, send->force, send->fast);
 }
@@ -159,10 +159,10 @@ static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
     return rma != NULL && !rma->running && cw_list_empty(&rma->queue) && !cw_rma_is_late(rma, address, length);
 }
 
-/* Whether one packet in the ledger is the way. */
-static int fits_ledger(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
+/* Whether one counted packet is the way. */
+static int fits_counted(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
-    return length <= CW_RMA_QUICK_PUT && cw_ledger_is_open(ep, rkey) && length <= cw_ledger_max(ep);
+    return length <= CW_RMA_QUICK_PUT && cw_counted_is_open(ep, rkey) && length <= cw_counted_max(ep);
 }
 
 /* Whether a short send is. */
@@ -228,7 +228,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
         return put_request(ep, buffer, count, address, rkey, param);
     }
     if (cw_copy_is_possible(ep, &rkey->key)) {
-        status = fits_ledger(ep, length, rkey) ? cw_ledger_send(ep, rkey, address, &parcel) : CW_AGAIN;
+        status = fits_counted(ep, length, rkey) ? cw_counted_send(ep, rkey, address, &parcel) : CW_AGAIN;
     } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);

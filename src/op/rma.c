@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 #include "op/op.h"
 
 /* Operations started before others of the worker get their turn. */
@@ -376,7 +376,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     cw_list_init(&rma->queue);
     cw_list_init(&rma->waits);
     cw_list_init(&rma->job.link);
-    cw_patience_init(rma);
+    cw_fallback_init(rma);
     cw_list_add_tail(&cw_op_state(ep->worker)->rma, &rma->link);
     cw_op_ep(ep)->rma = rma;
     return rma;
@@ -401,8 +401,8 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     cw_op_ep(ep)->rma = NULL;
     ep->rma_busy = 0;
-    cw_patience_end(rma);
-    cw_ledger_free(rma);
+    cw_fallback_end(rma);
+    cw_counted_free(rma);
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);
     free(rma);

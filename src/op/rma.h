@@ -30,7 +30,7 @@ struct cw_rma {
     uint32_t asked_mark;     /* those before the last FLUSH sent, */
     uint32_t acked_mark;     /* those confirmed, */
     uint32_t fence_mark;     /* and those before the last fence */
-    uint32_t counted;        /* puts of the ledger: packets sent, */
+    uint32_t counted;        /* counted puts: packets sent, */
     uint32_t carried;        /* those known to be carried out, */
     uint32_t fence_count;    /* and those before the last fence */
     uint32_t num_late;       /* gets whose data is read later than the call: */
@@ -38,23 +38,23 @@ struct cw_rma {
     uint64_t late_end;
     uint32_t serving;             /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;              /* fences that were passed and that active messages do not know of yet */
-    struct cw_ledger *ledger;     /* the rest of it; NULL: nothing was counted yet */
-    struct cw_board *owner_board; /* as owner: of the peer's ledger, once it is used, */
+    struct cw_counted *packets;     /* the rest of it; NULL: nothing was counted yet */
+    struct cw_board *owner_board; /* as owner: of the peer's counted packets, once it is used, */
     uint32_t counted_here;        /* and its packets that came; */
     uint64_t claim_waited_ns;     /* how long we waited for the origin, since the transport was told, */
-    uint8_t ledger_shut;          /* and whether it was too long: it gets the claim no more */
+    uint8_t counted_shut;          /* and whether it was too long: it gets the claim no more */
     uint32_t num_quick;           /* get.c: gets that the system could make as well, the oldest first, */
     uint32_t num_orphans;         /* those that it made, while the answer is still to come, */
     uint64_t quick_bytes;         /* and how much of them is asked for */
     struct cw_list quick;
-    struct cw_list confirms; /* flushes that wait for the ledger */
-    struct cw_job patience;  /* patience.c: on the worker's list if is_patient */
-    uint64_t patient_since;  /* nanoseconds: nothing moved; 0: not known yet */
-    uint32_t patient_seen;   /* what had moved by then */
-    uint32_t patient_rounds;
+    struct cw_list confirms; /* flushes that wait for the counted packets */
+    struct cw_job fallback;  /* fallback.c: on the worker's list if falls_back */
+    uint64_t fallback_since;  /* nanoseconds: nothing moved; 0: not known yet */
+    uint32_t fallback_seen;   /* what had moved by then */
+    uint32_t fallback_rounds;
     uint32_t told_carried; /* what those that wait know of `carried` */
-    uint8_t is_patient;    /* and in which way */
-    uint8_t must_ask;      /* the ledger tells of a refusal: FLUSHED tells which */
+    uint8_t falls_back;    /* and in which way */
+    uint8_t must_ask;      /* the board tells of a refusal: FLUSHED tells which */
     uint8_t running;
     uint8_t absent;       /* get.c: the peer does not answer at once: so many gets are not asked for, */
     uint8_t absent_for;   /* and so many were not the last time; 0: it answers */
@@ -63,7 +63,7 @@ struct cw_rma {
     ucs_status_t refused; /* as owner: what we refused since the peer's last FLUSH */
 };
 
-/* Puts and gets of up to so much go by packets where the system could copy, too (ledger.h, get.c). So an owner whose
+/* Puts and gets of up to so much go by packets where the system could copy, too (counted.h, get.c). So an owner whose
  * answer to a get has to wait copies it: the asker may not wait for it any more, and then nobody would know that the
  * memory is in use. */
 #define CW_RMA_QUICK_PUT (4096u << 10)
@@ -175,14 +175,14 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
 /* The same for a copy by the system: it must not pass counted puts, which may write to the same bytes. */
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
 
-/* patience.c: looks after what the system could do, as long as such things wait. `hurries`: in each round of progress,
+/* fallback.c: looks after what the system could do, as long as such things wait. `hurries`: in each round of progress,
  * else now and then. */
-void cw_patience_init(struct cw_rma *rma);
-void cw_patience_begin(struct cw_rma *rma, int hurries);
-void cw_patience_end(struct cw_rma *rma);
+void cw_fallback_init(struct cw_rma *rma);
+void cw_fallback_begin(struct cw_rma *rma, int hurries);
+void cw_fallback_end(struct cw_rma *rma);
 /* The oldest quick get is copied by the system. */
 void cw_get_copy_oldest(struct cw_rma *rma);
-/* Ends the flushes that waited for what the ledger has by now; has the owner asked about the rest. */
+/* Ends the flushes that waited for what is counted by now; has the owner asked about the rest. */
 void cw_rma_end_confirms(struct cw_rma *rma);
 void cw_rma_ask(struct cw_rma *rma);
 

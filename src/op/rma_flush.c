@@ -2,16 +2,16 @@
 /*
  * Flush of one-sided operations, and what may only start when earlier ones are confirmed (op/rma.h). A flush has a wait
  * for what is counted in generations, and an operation of its own for packets that nobody has confirmed: it asks the
- * owner (FLUSH), or waits for the ledger, which needs no packet.
+ * owner (FLUSH), or waits for the counted packets, which needs no packet.
  */
 #include "op/rma.h"
 
 #include "base/log.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 #include "op/op.h"
 
 struct flush_op {
-    struct cw_list link; /* rma->confirms, while it waits for the ledger and has no id */
+    struct cw_list link; /* rma->confirms, while it waits for the counted packets and has no id */
     uint64_t id;
     uint32_t generation;
     uint32_t mark;
@@ -36,13 +36,13 @@ static void flush_op_release(struct cw_request *request)
 }
 
 /* Counted puts need no packet. */
-static ucs_status_t wait_for_ledger(struct cw_rma *rma, struct flush_op *op)
+static ucs_status_t wait_for_counted(struct cw_rma *rma, struct flush_op *op)
 {
-    if (cw_ledger_is_settled(rma)) {
+    if (cw_counted_is_settled(rma)) {
         return UCS_OK;
     }
     cw_list_add_tail(&rma->confirms, &op->link);
-    cw_patience_begin(rma, 1);
+    cw_fallback_begin(rma, 1);
     return UCS_INPROGRESS;
 }
 
@@ -54,11 +54,11 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     ucs_status_t status;
     uint64_t id;
 
-    cw_ledger_look(rma);
+    cw_counted_look(rma);
     op->mark  = rma->sent_mark;
     op->count = rma->counted;
     if (op->local || rma->acked_mark == rma->sent_mark) {
-        return wait_for_ledger(rma, op);
+        return wait_for_counted(rma, op);
     }
     if (rma->replies >= CW_RMA_WINDOW) {
         return CW_HOLD;
@@ -124,7 +124,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     }
     status                        = (ucs_status_t)told;
     cw_op_ep(ep)->rma->acked_mark = ((struct flush_op *)cw_request_state(request))->mark;
-    cw_ledger_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
+    cw_counted_confirmed(cw_op_ep(ep)->rma, ((struct flush_op *)cw_request_state(request))->count);
     if (status != UCS_OK) {
         cw_error("worker %016llx refused a put or an atomic of endpoint %p: %s; the memory was unmapped, or the key "
                  "does not allow it",
@@ -135,8 +135,8 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     cw_list_remove(&request->link);
     cw_request_complete(request, UCS_OK);
     cw_rma_end_confirms(cw_op_ep(ep)->rma);
-    if (!cw_ledger_is_settled(cw_op_ep(ep)->rma) || !cw_list_empty(&cw_op_ep(ep)->rma->quick)) {
-        cw_patience_begin(cw_op_ep(ep)->rma, !cw_ledger_is_settled(cw_op_ep(ep)->rma));
+    if (!cw_counted_is_settled(cw_op_ep(ep)->rma) || !cw_list_empty(&cw_op_ep(ep)->rma->quick)) {
+        cw_fallback_begin(cw_op_ep(ep)->rma, !cw_counted_is_settled(cw_op_ep(ep)->rma));
     }
     return UCS_OK;
 }
@@ -174,12 +174,12 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
     if (cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
-    cw_ledger_look(rma);
+    cw_counted_look(rma);
     if (cw_rma_confirmed(rma)) {
         return UCS_OK;
     }
-    if (!cw_ledger_is_settled(rma)) {
-        cw_patience_begin(rma, 1);
+    if (!cw_counted_is_settled(rma)) {
+        cw_fallback_begin(rma, 1);
     }
     status = confirm(rma);
     return (status == UCS_OK) ? CW_HOLD : status;
@@ -187,11 +187,11 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
 
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
 {
-    cw_ledger_look(rma);
-    if (cw_ledger_is_settled(rma)) {
+    cw_counted_look(rma);
+    if (cw_counted_is_settled(rma)) {
         return cw_rma_admit(rma, address, length, writes);
     }
-    cw_patience_begin(rma, 1);
+    cw_fallback_begin(rma, 1);
     return CW_HOLD;
 }
 
@@ -222,7 +222,7 @@ void cw_rma_end_confirms(struct cw_rma *rma)
  * without it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
 static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
 {
-    return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->ledger != NULL)) ||
+    return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->packets != NULL)) ||
            (confirm_packets && rma->asked_mark != rma->sent_mark);
 }
 
@@ -236,7 +236,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     if (rma == NULL) {
         return UCS_OK;
     }
-    cw_ledger_look(rma);
+    cw_counted_look(rma);
     if (needs_flush_op(rma, confirm_packets)) {
         request = flush_op_new(rma);
         if (request == NULL) {
@@ -267,7 +267,7 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     return UCS_INPROGRESS;
 }
 
-/* What waits for the ledger waits for FLUSHED then, too. */
+/* What waits for the counted packets waits for FLUSHED then, too. */
 void cw_rma_ask(struct cw_rma *rma)
 {
     struct cw_request *request;

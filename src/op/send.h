@@ -26,7 +26,7 @@ enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
 enum cw_send_phase {
     CW_SEND_QUEUED,
     CW_SEND_PIECES,
-    CW_SEND_COUNTED,    /* a put, in the ledger: some of it was sent */
+    CW_SEND_COUNTED,    /* a put, counted: some of it was sent */
     CW_SEND_ANNOUNCED,
     CW_SEND_COPYING,
     CW_SEND_COPIED,

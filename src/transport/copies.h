@@ -20,7 +20,7 @@ struct cw_board {
 };
 
 #define CW_BOARDS        16u              /* for shares of copies (op/board.h) */
-#define CW_LEDGER        CW_BOARDS        /* index of the one behind them (op/ledger.h) */
+#define CW_COUNTED        CW_BOARDS        /* index of the one behind them (op/counted.h) */
 #define CW_ALL_BOARDS    (CW_BOARDS + 1u)
 /* Copies between our memory and that of the peer's process, and words that both see. `gone` and `excused` alone may be
  * NULL. */

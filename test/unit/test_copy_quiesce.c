@@ -3,7 +3,7 @@
  * An owner of memory that takes shares of copies of ours and never ends them (op/copy.h): when the endpoint is lost,
  * the origin waits for all of them together, once, some milliseconds. ERR-9, RMA-9.
  */
-#include "test_rma_ledger.h"
+#include "test_rma_counted.h"
 
 #include "op/copy.h"
 
@@ -41,7 +41,7 @@ static void test_shares_that_never_end(void **state)
     (void)state;
     there = malloc(LENGTH);
     assert_non_null(there);
-    begin_ledger();
+    begin_counted();
     rkey->key.length = LENGTH;
     for (unsigned i = 0; i < COPIES; i++) {
         gets[i] = ucp_get_nbx(ep, there, LENGTH, base(), rkey, &none);
@@ -56,7 +56,7 @@ static void test_shares_that_never_end(void **state)
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
     progress();
     assert_in_range(now_ns - begun_ns, 15 * MS, 40 * MS);
-    end_ledger(0);
+    end_counted(0);
     for (unsigned i = 0; i < COPIES; i++) {
         assert_int_equal(finish(gets[i]), UCS_ERR_IO_ERROR);
     }

@@ -3,7 +3,7 @@
  * Short gets of memory that the system could copy, and long ones in parts, with an owner that answers, comes late,
  * never, or tells nonsense (docs/RMA.md): RMA-9, FLU-1.
  */
-#include "test_rma_ledger.h"
+#include "test_rma_counted.h"
 
 static ucs_status_ptr_t get(void)
 {
@@ -17,7 +17,7 @@ static void test_get_asks_again(void **state)
     unsigned copied, asked = 3;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     for (int i = 0; i < 3; i++) {
         gets[i] = get();
         assert_true(is_pending(gets[i]));
@@ -50,7 +50,7 @@ static void test_get_asks_again(void **state)
         feed_data(word_of(records[i].bytes, 24), 0, 100);
     }
     assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_orphans, 0);
-    end_ledger(1);
+    end_counted(1);
 }
 
 static void feed_refused(uint64_t id, int32_t status)
@@ -68,7 +68,7 @@ static void test_get_answered(void **state)
     uint64_t id;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     request = get();
     id      = word_of(sent_packet(CW_PACKET_GET), 24);
     feed_data(id, 60, 40);
@@ -91,7 +91,7 @@ static void test_get_answered(void **state)
     assert_int_equal(finish(request), UCS_ERR_INVALID_ADDR);
     assert_int_equal(num_reads, 0);
     assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late + cw_op_ep(ep)->rma->num_quick, 0);
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* A long get is asked for part by part, and over when all of them are, with the first that failed. */
@@ -103,7 +103,7 @@ static void test_get_in_parts(void **state)
 
     (void)state;
     for (int i = 0; i < 2; i++) {
-        begin_ledger();
+        begin_counted();
         request = ucp_get_nbx(ep, local, ROOM, base(), rkey, &none);
         assert_int_equal(count_packets(CW_PACKET_GET), 1);
         assert_int_equal(word_of(sent_packet(CW_PACKET_GET), 16), CW_RMA_QUICK);
@@ -121,7 +121,7 @@ static void test_get_in_parts(void **state)
         assert_int_equal(local[ROOM - 1], 0xee);
         assert_int_equal(num_reads, 0);
         assert_int_equal(cw_op_ep(ep)->rma->replies + cw_op_ep(ep)->rma->num_late + cw_op_ep(ep)->rma->num_quick, 0);
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
@@ -131,7 +131,7 @@ static void test_get_in_parts_from_nobody(void **state)
     ucs_status_ptr_t request;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     request = ucp_get_nbx(ep, local, ROOM, base(), rkey, &none);
     wait_long();
     assert_int_equal(finish(request), UCS_OK);
@@ -143,7 +143,7 @@ static void test_get_in_parts_from_nobody(void **state)
     assert_int_equal(finish(request), UCS_OK);
     feed_data(word_of(sent_packet(CW_PACKET_GET), 24), 0, CW_RMA_QUICK);
     assert_int_equal(local[0], 0xdd);
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* What was not asked for costs the connection, also once the system has copied, and no byte beside is touched. */
@@ -155,7 +155,7 @@ static void test_get_answered_wrongly(void **state)
     (void)state;
     for (int copied = 0; copied < 2; copied++) {
         for (int i = 0; i < 10; i++) {
-            begin_ledger();
+            begin_counted();
             request = get();
             id      = word_of(sent_packet(CW_PACKET_GET), 24);
             if (copied) {
@@ -186,7 +186,7 @@ static void test_get_answered_wrongly(void **state)
                 feed_data(id, 0, 100);
                 feed_data(id, 0, 100);
             }
-            end_ledger(0);
+            end_counted(0);
             if (!copied) {
                 assert_int_equal(finish(request), (i == 8) ? UCS_OK : UCS_ERR_IO_ERROR);
             }
@@ -206,7 +206,7 @@ static void test_get_answered_by_others(void **state)
 
     (void)state;
     other = connected();
-    begin_ledger();
+    begin_counted();
     request           = get();
     id                = word_of(sent_packet(CW_PACKET_GET), 24);
     header.receive_id = htole64(id);
@@ -218,7 +218,7 @@ static void test_get_answered_by_others(void **state)
     feed_data(id, 0, 100);
     assert_int_equal(finish(request), UCS_OK);
     assert_int_equal(local[99], 0xee);
-    end_ledger(1);
+    end_counted(1);
     cw_alone_wait(worker, ucp_ep_close_nb(other, UCP_EP_CLOSE_MODE_FORCE));
 }
 
@@ -241,7 +241,7 @@ static void test_flush_in_callback_of_copied(void **state)
                                  .user_data    = &flush};
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     assert_true(is_pending(ucp_get_nbx(ep, local, 100, base(), rkey, &param)));
     assert_true(is_pending(ucp_get_nbx(ep, local, 100, base(), rkey, &param)));
     wait_long();
@@ -251,7 +251,7 @@ static void test_flush_in_callback_of_copied(void **state)
     assert_int_equal(num_writes, 2);
     feed_data(word_of(records[0].bytes, 24), 0, 100);
     feed_data(word_of(records[1].bytes, 24), 0, 100);
-    end_ledger(1);
+    end_counted(1);
 }
 
 int main(void)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put in packets that the owner counts (op/ledger.h), where the system could copy as well: as long as the owner makes
+ * A put in packets that the owner counts (op/counted.h), where the system could copy as well: as long as the owner makes
  * progress that takes a fraction of the time. One packet of plain bytes needs no request (cw_put).
  */
-#include "op/ledger.h"
+#include "op/counted.h"
 #include "op/put.h"
 #include "proto/proto.h"
 
@@ -30,11 +30,11 @@ static ucs_status_t start(struct cw_request *request)
     ucs_status_t status     = cw_put_admit(request);
     size_t left;
 
-    if (status == UCS_OK && send->phase == CW_SEND_QUEUED && send->cursor.length > cw_ledger_max(ep)) {
+    if (status == UCS_OK && send->phase == CW_SEND_QUEUED && send->cursor.length > cw_counted_max(ep)) {
         status = cw_dt_keep(&send->cursor); /* once a piece is under way it must not fail any more */
     }
     while (status == UCS_OK && send->cursor.offset < send->cursor.length) {
-        if (!cw_ledger_is_open(ep, send->put.rkey)) {
+        if (!cw_counted_is_open(ep, send->put.rkey)) {
             cw_dt_rewind(&send->cursor); /* a part that was sent is written once more: nothing newer can be there */
             send->phase     = CW_SEND_QUEUED;
             send->overtaken = 1; /* not once more by packets, for an owner that comes and goes */
@@ -42,8 +42,8 @@ static ucs_status_t start(struct cw_request *request)
             return UCS_ERR_UNSUPPORTED;
         }
         left          = send->cursor.length - send->cursor.offset;
-        parcel.length = (left < cw_ledger_max(ep)) ? left : cw_ledger_max(ep);
-        status        = cw_ledger_send(ep, send->put.rkey, send->put.address + send->cursor.offset, &parcel);
+        parcel.length = (left < cw_counted_max(ep)) ? left : cw_counted_max(ep);
+        status        = cw_counted_send(ep, send->put.rkey, send->put.address + send->cursor.offset, &parcel);
         if (status == UCS_OK) {
             send->phase   = CW_SEND_COUNTED;
             request->send = go_on;

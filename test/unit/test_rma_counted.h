@@ -3,12 +3,12 @@
  * Ground of the tests of counted puts and short gets: a transport with boards whose peer comes late, never, or tells
  * nonsense. The clock is the test's, so nobody waits. One file of a program includes it.
  */
-#ifndef CW_TEST_RMA_LEDGER_H
-#define CW_TEST_RMA_LEDGER_H
+#ifndef CW_TEST_RMA_COUNTED_H
+#define CW_TEST_RMA_COUNTED_H
 
 #include "test_rma.h"
 
-#include "op/ledger.h"
+#include "op/counted.h"
 
 enum { PATIENCE = 1600 /* rounds that are longer than the origin waits */, MAX_WRITES = 600 };
 
@@ -97,10 +97,10 @@ static inline ucs_status_t keeping_bcopy(struct cw_conn *conn, uint8_t id, size_
 
 static inline struct cw_board *board(void)
 {
-    return &boards[CW_LEDGER];
+    return &boards[CW_COUNTED];
 }
 
-static inline void begin_ledger(void)
+static inline void begin_counted(void)
 {
     begin();
     memset(boards, 0, sizeof(boards));
@@ -119,13 +119,13 @@ static inline void begin_ledger(void)
 /* As owner of memory, with the boards that the origin hands out. */
 static inline void begin_owner(void)
 {
-    begin_ledger();
+    begin_counted();
     assert_non_null(cw_rma_get(ep));
     cw_op_ep(ep)->rma->owner_board = board();
 }
 
 /* No copies any more, so that the end of a test goes as in other programs. */
-static inline void end_ledger(int lives)
+static inline void end_counted(int lives)
 {
     is_near = 0;
     end(lives);

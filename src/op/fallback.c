@@ -1,38 +1,38 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is done when the owner of memory does not come along (docs/RMA.md, "The ledger"): a job of progress, which runs
- * while something waits that the system could do as well. Invariant: it is on the worker's list while short gets or
- * flushes of counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
+ * The fallback timer (docs/RMA.md, "Counted packets"): a job of progress, which runs while something waits for an owner
+ * of memory that the system could do as well. Invariant: it is on the worker's list while short gets or flushes of
+ * counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
  */
 #include "op/copy.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 
-#define PATIENCE_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */
+#define FALLBACK_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */
 #define BYTES_PER_NS     8u             /* that is how fast it copies */
 #define ROUNDS_PER_CLOCK 4u
 
-enum patience { RESTS, PACED, HURRIES }; /* rma->is_patient */
+enum fallback { RESTS, PACED, HURRIES }; /* rma->falls_back */
 
 /* Callbacks that it runs may have begun it already. */
-static void stay(struct cw_rma *rma, enum patience how)
+static void stay(struct cw_rma *rma, enum fallback how)
 {
-    if (rma->is_patient >= how) {
+    if (rma->falls_back >= how) {
         return;
     }
-    cw_list_remove(&rma->patience.link);
-    rma->is_patient = (uint8_t)how;
+    cw_list_remove(&rma->fallback.link);
+    rma->falls_back = (uint8_t)how;
     if (how == HURRIES) {
-        cw_worker_add_job(rma->ep->worker, &rma->patience);
+        cw_worker_add_job(rma->ep->worker, &rma->fallback);
     } else {
-        cw_worker_add_paced(rma->ep->worker, &rma->patience);
+        cw_worker_add_paced(rma->ep->worker, &rma->fallback);
     }
 }
 
-void cw_patience_begin(struct cw_rma *rma, int hurries)
+void cw_fallback_begin(struct cw_rma *rma, int hurries)
 {
-    if (rma->is_patient == RESTS) {
-        rma->patient_rounds = 0;
-        rma->patient_since  = 0;
+    if (rma->falls_back == RESTS) {
+        rma->fallback_rounds = 0;
+        rma->fallback_since  = 0;
     }
     stay(rma, hurries ? HURRIES : PACED);
 }
@@ -42,8 +42,8 @@ static void look(struct cw_rma *rma)
 {
     const uint32_t waiting = rma->counted - rma->carried;
 
-    if (waiting > 0 && rma->patient_rounds % (waiting / 4 + 1) == 0) {
-        cw_ledger_look(rma);
+    if (waiting > 0 && rma->fallback_rounds % (waiting / 4 + 1) == 0) {
+        cw_counted_look(rma);
     }
 }
 
@@ -53,25 +53,25 @@ static int is_over(struct cw_rma *rma)
     const uint32_t seen = rma->answers + rma->carried;
     uint64_t now_ns;
 
-    if (rma->patient_rounds % ROUNDS_PER_CLOCK != 0) {
+    if (rma->fallback_rounds % ROUNDS_PER_CLOCK != 0) {
         return 0;
     }
     now_ns = cw_clock_ns();
-    if (rma->patient_since == 0 || rma->patient_seen != seen) {
-        rma->patient_seen  = seen;
-        rma->patient_since = now_ns;
+    if (rma->fallback_since == 0 || rma->fallback_seen != seen) {
+        rma->fallback_seen  = seen;
+        rma->fallback_since = now_ns;
     }
-    if (now_ns - rma->patient_since < PATIENCE_NS + rma->quick_bytes / BYTES_PER_NS) {
+    if (now_ns - rma->fallback_since < FALLBACK_NS + rma->quick_bytes / BYTES_PER_NS) {
         return 0;
     }
-    cw_ledger_look(rma); /* rounds in which much was sent are long */
-    return rma->patient_seen == rma->answers + rma->carried;
+    cw_counted_look(rma); /* rounds in which much was sent are long */
+    return rma->fallback_seen == rma->answers + rma->carried;
 }
 
 /* One get was given up: so are those that were asked for with it. */
 static int is_known(const struct cw_rma *rma)
 {
-    return rma->absent > 0 && !cw_list_empty(&rma->quick) && cw_ledger_is_settled(rma) && cw_rma_confirmed(rma);
+    return rma->absent > 0 && !cw_list_empty(&rma->quick) && cw_counted_is_settled(rma) && cw_rma_confirmed(rma);
 }
 
 /* Something moved: goes on with what waited for it. */
@@ -89,8 +89,8 @@ static void lose(struct cw_rma *rma)
 {
     ucs_status_t status;
 
-    if (!cw_ledger_is_settled(rma)) {
-        status = cw_ledger_rescue(rma);
+    if (!cw_counted_is_settled(rma)) {
+        status = cw_counted_rescue(rma);
         if (status == UCS_ERR_UNSUPPORTED) {
             cw_rma_ask(rma);
         } else if (status == UCS_OK) {
@@ -105,13 +105,13 @@ static void lose(struct cw_rma *rma)
     }
 }
 
-/* What waits for the ledger looks at it in each round; gets that were asked for wait for a packet. */
-static enum patience what_waits(const struct cw_rma *rma)
+/* What waits for the counted packets looks at it in each round; gets that were asked for wait for a packet. */
+static enum fallback what_waits(const struct cw_rma *rma)
 {
-    if (rma->asked_mark != rma->acked_mark && !(cw_ledger_is_settled(rma) && cw_rma_confirmed(rma))) {
+    if (rma->asked_mark != rma->acked_mark && !(cw_counted_is_settled(rma) && cw_rma_confirmed(rma))) {
         return RESTS; /* FLUSHED begins it again */
     }
-    if (!cw_ledger_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue))) {
+    if (!cw_counted_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue))) {
         return HURRIES;
     }
     return cw_list_empty(&rma->quick) ? RESTS : (rma->absent > 0) ? HURRIES : PACED;
@@ -119,10 +119,10 @@ static enum patience what_waits(const struct cw_rma *rma)
 
 static void run(struct cw_job *job)
 {
-    struct cw_rma *rma = cw_container_of(job, struct cw_rma, patience);
+    struct cw_rma *rma = cw_container_of(job, struct cw_rma, fallback);
     int over;
 
-    rma->is_patient = RESTS;
+    rma->falls_back = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
         return; /* about to be ended */
     }
@@ -134,19 +134,19 @@ static void run(struct cw_job *job)
     if (over || is_known(rma)) {
         lose(rma);
     }
-    rma->patient_rounds++;
+    rma->fallback_rounds++;
     stay(rma, what_waits(rma));
 }
 
-void cw_patience_init(struct cw_rma *rma)
+void cw_fallback_init(struct cw_rma *rma)
 {
-    rma->patience.run = run;
-    cw_list_init(&rma->patience.link);
+    rma->fallback.run = run;
+    cw_list_init(&rma->fallback.link);
     cw_list_init(&rma->quick);
     cw_list_init(&rma->confirms);
 }
 
-void cw_patience_end(struct cw_rma *rma)
+void cw_fallback_end(struct cw_rma *rma)
 {
-    cw_list_remove(&rma->patience.link);
+    cw_list_remove(&rma->fallback.link);
 }

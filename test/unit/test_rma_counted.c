@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ledger of counted puts (docs/RMA.md) from both ends, with a peer that comes late, never, or tells nonsense: each
+ * Counted puts (docs/RMA.md) from both ends, with a peer that comes late, never, or tells nonsense: each
  * put is carried out once, by the owner or by its origin, a flush waits for nobody longer than it must, and no byte is
  * touched beside what was allowed: RMA-5, RMA-9, RMA-12, FLU-1. The clock is the test's, so nobody waits.
  */
-#include "test_rma_ledger.h"
+#include "test_rma_counted.h"
 
 /* ---- the origin ---- */
 
@@ -14,7 +14,7 @@ static void test_owner_in_progress(void **state)
     ucs_status_ptr_t flush;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     put(0, 1);
     put(100, 2);
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 2);
@@ -28,7 +28,7 @@ static void test_owner_in_progress(void **state)
     assert_int_equal(num_writes, 0);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 0);
     assert_null(ucp_ep_flush_nbx(ep, &none));
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* It may be through at any moment, also when the origin was just about to go on without it. */
@@ -38,7 +38,7 @@ static void test_owner_is_through_at_last(void **state)
 
     (void)state;
     for (int rounds = 0; rounds < 300; rounds++) {
-        begin_ledger();
+        begin_counted();
         for (uint8_t i = 0; i < 40; i++) {
             put(100 * i, i);
         }
@@ -47,9 +47,9 @@ static void test_owner_is_through_at_last(void **state)
             ucp_worker_progress(worker);
         }
         board()->done  = 40;
-        board()->claim = CW_LEDGER_FREE;
+        board()->claim = CW_COUNTED_FREE;
         assert_int_equal(finish(flush), UCS_OK);
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
@@ -61,7 +61,7 @@ static void test_owner_away(void **state)
 
     (void)state;
     for (uint32_t seen = 0; seen < 3; seen++) { /* so many the owner had done */
-        begin_ledger();
+        begin_counted();
         for (uint8_t i = 0; i < 40; i++) {
             put(100 * i, i);
         }
@@ -78,18 +78,18 @@ static void test_owner_away(void **state)
             assert_int_equal(writes[i].beacon, 0x1000);
         }
         assert_true(board()->done == 40);
-        assert_true(board()->claim == CW_LEDGER_AWAY);
+        assert_true(board()->claim == CW_COUNTED_AWAY);
         assert_int_equal(count_packets(CW_PACKET_FLUSH), 0);
         put(5000, 99);
         assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 40);
         assert_int_equal(num_writes, 41 - seen);
         assert_null(ucp_ep_flush_nbx(ep, &none));
-        board()->claim = CW_LEDGER_FREE; /* it was there */
+        board()->claim = CW_COUNTED_FREE; /* it was there */
         put(5000, 98);
         assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 41);
         board()->done = 41;
         assert_null(ucp_ep_flush_nbx(ep, &none));
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
@@ -101,9 +101,9 @@ static void test_owner_comes_and_goes(void **state)
     unsigned pieces;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     packets_taken = 20;
-    request       = ucp_put_nbx(ep, local, 24 * cw_ledger_max(ep), base(), rkey, &none);
+    request       = ucp_put_nbx(ep, local, 24 * cw_counted_max(ep), base(), rkey, &none);
     assert_true(is_pending(request));
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 20);
     while (num_writes == 0) {
@@ -114,13 +114,13 @@ static void test_owner_comes_and_goes(void **state)
     assert_in_range(pieces, 1, 19);
     packets_taken  = MAX_RECORDS;
     board()->done  = 20;
-    board()->claim = CW_LEDGER_FREE;
+    board()->claim = CW_COUNTED_FREE;
     assert_int_equal(finish(request), UCS_OK);
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 20);
     assert_int_equal(num_writes, pieces + 1);
     assert_true(writes[pieces].address == base());
-    assert_int_equal(writes[pieces].length, 24 * cw_ledger_max(ep));
-    end_ledger(1);
+    assert_int_equal(writes[pieces].length, 24 * cw_counted_max(ep));
+    end_counted(1);
 }
 
 /* CLS-4, CLS-19: a close waits for no progress of the owner, and yet what was put is there. */
@@ -129,7 +129,7 @@ static void test_close_while_owner_is_away(void **state)
     ucs_status_ptr_t closing;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     for (uint8_t i = 0; i < 3; i++) {
         put(100 * i, i);
     }
@@ -152,12 +152,12 @@ static void test_close_while_owner_is_away(void **state)
 /* Somebody has the claim and does not let go: nothing is written behind his back, and what he did counts. */
 static void test_claim_stuck(void **state)
 {
-    static const uint64_t held[] = {CW_LEDGER_OWNER, CW_LEDGER_ORIGIN, CW_LEDGER_SHUT + 1, 1234567, UINT64_MAX};
+    static const uint64_t held[] = {CW_COUNTED_OWNER, CW_COUNTED_ORIGIN, CW_COUNTED_SHUT + 1, 1234567, UINT64_MAX};
     ucs_status_ptr_t flush;
 
     (void)state;
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
-        begin_ledger();
+        begin_counted();
         put(0, 1);
         put(100, 2);
         put(200, 3);
@@ -168,12 +168,12 @@ static void test_claim_stuck(void **state)
         assert_int_equal(num_writes, 0);
         assert_true(board()->claim == held[i]);
         board()->done  = 2;
-        board()->claim = CW_LEDGER_FREE;
+        board()->claim = CW_COUNTED_FREE;
         wait_long();
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(num_writes, 1);
         assert_int_equal(writes[0].first, 3);
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
@@ -183,14 +183,14 @@ static void test_owner_dies(void **state)
     ucs_status_ptr_t flush;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     put(0, 1);
-    board()->claim = CW_LEDGER_OWNER;
+    board()->claim = CW_COUNTED_OWNER;
     flush          = ucp_ep_flush_nbx(ep, &none);
     wait_long();
     assert_true(is_pending(flush));
     cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
-    end_ledger(0);
+    end_counted(0);
     assert_int_equal(finish(flush), UCS_ERR_CONNECTION_RESET);
     assert_int_equal(num_writes, 0);
 }
@@ -203,7 +203,7 @@ static void test_forged_counts(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
-        begin_ledger();
+        begin_counted();
         put(0, 1);
         put(100, 2);
         board()->done = 1;
@@ -219,17 +219,17 @@ static void test_forged_counts(void **state)
         flush         = ucp_ep_flush_nbx(ep, &none);
         board()->done = 3;
         assert_int_equal(finish(flush), UCS_OK);
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
-/* What the ledger says was refused is asked about, and told by the flush. */
+/* What the board says was refused is asked about, and told by the flush. */
 static void test_refused(void **state)
 {
     ucs_status_ptr_t flush;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     put(0, 1);
     flush         = ucp_ep_flush_nbx(ep, &none);
     board()->done = (UINT64_C(1) << 32) | 1;
@@ -239,7 +239,7 @@ static void test_refused(void **state)
     feed_flushed(UCS_ERR_INVALID_ADDR);
     assert_int_equal(finish(flush), UCS_ERR_INVALID_ADDR);
     assert_null(ucp_ep_flush_nbx(ep, &none));
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* Only the owner can: the system refuses, something else is on its way, or the packet is not there any more. */
@@ -249,7 +249,7 @@ static void test_rescue_refused(void **state)
 
     (void)state;
     for (int i = 0; i < 3; i++) {
-        begin_ledger();
+        begin_counted();
         put(0, 1);
         put(100, 2);
         write_answer = (i == 0) ? UCS_ERR_REJECTED : UCS_OK;
@@ -264,11 +264,11 @@ static void test_rescue_refused(void **state)
         assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
         assert_int_equal(num_writes, (i == 2) ? 1 : 0);
         assert_true(board()->done == num_writes);
-        assert_true(board()->claim != CW_LEDGER_ORIGIN);
+        assert_true(board()->claim != CW_COUNTED_ORIGIN);
         feed_flushed(UCS_OK);
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(cw_op_ep(ep)->rma->carried, 2);
-        end_ledger(1);
+        end_counted(1);
     }
 }
 
@@ -278,16 +278,16 @@ static void test_shut_by_the_owner(void **state)
     ucs_status_ptr_t flush;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     put(0, 1);
-    board()->claim = CW_LEDGER_SHUT;
+    board()->claim = CW_COUNTED_SHUT;
     put(100, 2);
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 2);
     flush = ucp_ep_flush_nbx(ep, &none);
     wait_long();
     assert_true(is_pending(flush));
     assert_int_equal(num_writes, 0);
-    assert_true(board()->claim == CW_LEDGER_SHUT);
+    assert_true(board()->claim == CW_COUNTED_SHUT);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
     feed_flushed(UCS_OK);
     assert_int_equal(finish(flush), UCS_OK);
@@ -296,24 +296,24 @@ static void test_shut_by_the_owner(void **state)
     board()->done = 3; /* in progress it is as fast as ever */
     assert_int_equal(finish(flush), UCS_OK);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* No more wait than there is room for in the log; the rest is queued, and nothing is lost when the owner is away. */
 static void test_full_log(void **state)
 {
-    enum { MORE = CW_LEDGER_PACKETS + 100 };
+    enum { MORE = CW_COUNTED_PACKETS + 100 };
     uint8_t byte = 7;
     ucs_status_ptr_t puts[MORE], flush;
 
     (void)state;
-    begin_ledger();
+    begin_counted();
     for (unsigned i = 0; i < MORE; i++) {
         puts[i] = ucp_put_nbx(ep, &byte, 1, base() + i, rkey, &none);
         assert_false(UCS_PTR_IS_ERR(puts[i]));
-        assert_int_equal(puts[i] == NULL, i < CW_LEDGER_PACKETS);
+        assert_int_equal(puts[i] == NULL, i < CW_COUNTED_PACKETS);
     }
-    assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), CW_LEDGER_PACKETS);
+    assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), CW_COUNTED_PACKETS);
     flush = ucp_ep_flush_nbx(ep, &none);
     wait_long();
     assert_int_equal(finish(flush), UCS_OK);
@@ -324,7 +324,7 @@ static void test_full_log(void **state)
     for (unsigned i = 0; i < MORE; i++) {
         assert_true(writes[i].address == base() + i);
     }
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* ---- the owner ---- */
@@ -349,14 +349,14 @@ static void test_owner_carries_out(void **state)
     assert_int_equal(memory[GUARD], 0xee);
     assert_int_equal(memory[GUARD + 99], 0xee);
     assert_true(board()->done == 2);
-    assert_true(board()->claim == CW_LEDGER_FREE);
+    assert_true(board()->claim == CW_COUNTED_FREE);
     feed_counted(rkey->key.token ^ 1, base() + 200, 8);        /* refused, and counted */
     feed_counted(rkey->key.token, base() + ROOM - 7, 8);
     feed_counted(rkey->key.token, base() - 1, 8);
     check_rest(0, 100);
     assert_true(board()->done == ((UINT64_C(3) << 32) | 5));
     assert_int_equal(cw_op_ep(ep)->rma->refused, UCS_ERR_INVALID_ADDR);
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* What the origin has carried out is passed over; that the owner was there is to be seen. */
@@ -365,9 +365,9 @@ static void test_owner_passes_over(void **state)
     (void)state;
     begin_owner();
     board()->done  = 2;
-    board()->claim = CW_LEDGER_AWAY;
+    board()->claim = CW_COUNTED_AWAY;
     feed_counted(rkey->key.token, base(), 10);
-    assert_true(board()->claim == CW_LEDGER_FREE);
+    assert_true(board()->claim == CW_COUNTED_FREE);
     feed_counted(rkey->key.token, base() + 100, 10);
     check_rest(0, 0);
     assert_true(board()->done == 2);
@@ -375,7 +375,7 @@ static void test_owner_passes_over(void **state)
     check_rest(200, 10);
     assert_int_equal(memory[GUARD + 200], 0xee);
     assert_true(board()->done == 3);
-    end_ledger(1);
+    end_counted(1);
 }
 
 /* A count that is neither: the origin's own packets are passed over, and that is all. */
@@ -390,15 +390,15 @@ static void test_owner_with_forged_counts(void **state)
         feed_counted(rkey->key.token, base(), 10);
         check_rest(0, 0);
         assert_true(board()->done == forged[i]);
-        assert_true(board()->claim == CW_LEDGER_FREE);
-        end_ledger(1);
+        assert_true(board()->claim == CW_COUNTED_FREE);
+        end_counted(1);
     }
 }
 
 /* An origin that begins and does not end, or writes nonsense there: the owner does not wait for ever. */
 static void test_owner_does_not_wait_for_ever(void **state)
 {
-    static const uint64_t held[] = {CW_LEDGER_ORIGIN, CW_LEDGER_OWNER, 5, UINT64_MAX};
+    static const uint64_t held[] = {CW_COUNTED_ORIGIN, CW_COUNTED_OWNER, 5, UINT64_MAX};
 
     (void)state;
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
@@ -408,7 +408,7 @@ static void test_owner_does_not_wait_for_ever(void **state)
         feed_counted(rkey->key.token, base(), 10);
         assert_int_equal(ep->status, UCS_ERR_ENDPOINT_TIMEOUT);
         check_rest(0, 0);
-        end_ledger(0);
+        end_counted(0);
     }
 }
 
@@ -417,7 +417,7 @@ static void test_owner_does_not_wait_for_the_dead(void **state)
 {
     (void)state;
     begin_owner();
-    board()->claim           = CW_LEDGER_ORIGIN;
+    board()->claim           = CW_COUNTED_ORIGIN;
     step_ns                  = 0; /* no time passes */
     fake_copies.gone = fake_gone;
     looks_until_gone = 5;
@@ -425,7 +425,7 @@ static void test_owner_does_not_wait_for_the_dead(void **state)
     assert_int_equal(looks_until_gone, 0);
     assert_int_equal(ep->status, UCS_ERR_CONNECTION_RESET);
     check_rest(0, 0);
-    end_ledger(0);
+    end_counted(0);
     fake_copies.gone = NULL;
 }
 
@@ -446,7 +446,7 @@ static int frees_the_claim(struct cw_conn *conn)
     (void)conn;
     assert_true(looks_until_free > 0);
     if (--looks_until_free == 0) {
-        board()->claim = CW_LEDGER_FREE;
+        board()->claim = CW_COUNTED_FREE;
     }
     return 0;
 }
@@ -464,28 +464,28 @@ static void end_patient_owner(int lives)
 {
     fake_copies.gone    = NULL;
     fake_copies.excused = NULL;
-    end_ledger(lives);
+    end_counted(lives);
 }
 
 /* An origin that holds the claim again and again does so until it is not excused any more. Then the owner takes the
  * claim for good and waits for nobody, whatever stands there. */
-static void test_owner_shuts_the_ledger(void **state)
+static void test_owner_shuts_the_counting(void **state)
 {
-    static const uint64_t held[] = {CW_LEDGER_ORIGIN, CW_LEDGER_FREE, CW_LEDGER_AWAY, 5, UINT64_MAX};
+    static const uint64_t held[] = {CW_COUNTED_ORIGIN, CW_COUNTED_FREE, CW_COUNTED_AWAY, 5, UINT64_MAX};
     uint64_t before, packets;
 
     (void)state;
     begin_patient_owner(100000000);
-    for (packets = 0; board()->claim == CW_LEDGER_FREE; packets++) {
+    for (packets = 0; board()->claim == CW_COUNTED_FREE; packets++) {
         assert_true(waited_ns <= 100000000);
-        board()->claim   = CW_LEDGER_ORIGIN;
+        board()->claim   = CW_COUNTED_ORIGIN;
         looks_until_free = 10;
         step_ns          = 1000000;
         feed_counted(rkey->key.token, base() + packets, 1);
         assert_int_equal(looks_until_free, 0);
         assert_int_equal(ep->state, CW_EP_OPEN);
     }
-    assert_true(board()->claim == CW_LEDGER_SHUT);
+    assert_true(board()->claim == CW_COUNTED_SHUT);
     assert_in_range(packets, 8, 12);
     before  = waited_ns;
     step_ns = UINT64_C(10000000000); /* it would be given up at once */
@@ -509,21 +509,21 @@ static void test_short_holds_add_up(void **state)
     (void)state;
     begin_patient_owner(100000000);
     step_ns = 20000;
-    for (unsigned i = 0; board()->claim == CW_LEDGER_FREE; i++) {
+    for (unsigned i = 0; board()->claim == CW_COUNTED_FREE; i++) {
         assert_true(i < 6000);
-        board()->claim   = CW_LEDGER_ORIGIN;
+        board()->claim   = CW_COUNTED_ORIGIN;
         looks_until_free = 1;
         feed_counted(rkey->key.token, base() + i, 1);
     }
-    assert_true(board()->claim == CW_LEDGER_SHUT);
+    assert_true(board()->claim == CW_COUNTED_SHUT);
     end_patient_owner(1);
 }
 
 /* One that was not excused on another connection gets no claim on this one; if it has taken it before its first packet
  * is looked at, the connection ends without a wait. */
-static void test_no_ledger_for_the_distrusted(void **state)
+static void test_no_counting_for_the_distrusted(void **state)
 {
-    static const uint64_t held[] = {CW_LEDGER_FREE, CW_LEDGER_AWAY, CW_LEDGER_ORIGIN, 1234};
+    static const uint64_t held[] = {CW_COUNTED_FREE, CW_COUNTED_AWAY, CW_COUNTED_ORIGIN, 1234};
     struct cw_conn *loop;
 
     (void)state;
@@ -539,7 +539,7 @@ static void test_no_ledger_for_the_distrusted(void **state)
         feed_counted(rkey->key.token, base(), 10);
         ep->loop_conn = loop;
         if (i < 2) {
-            assert_true(board()->claim == CW_LEDGER_SHUT);
+            assert_true(board()->claim == CW_COUNTED_SHUT);
             assert_true(board()->done == 1);
             check_rest(0, 10);
         } else {
@@ -557,15 +557,15 @@ static void test_cut_short(void **state)
 
     (void)state;
     for (size_t length = 0; length <= sizeof(bytes); length++) {
-        begin_ledger();
+        begin_counted();
         feed(CW_PACKET_PUT_COUNTED, bytes, length);
-        end_ledger(0);
+        end_counted(0);
     }
-    begin_ledger(); /* over a connection that has no such thing */
+    begin_counted(); /* over a connection that has no such thing */
     fake_transport.copies = NULL;
     feed_counted(rkey->key.token, base(), 10);
     check_rest(0, 0);
-    end_ledger(0);
+    end_counted(0);
 }
 
 int main(void)
@@ -588,9 +588,9 @@ int main(void)
         cmocka_unit_test(test_owner_with_forged_counts),
         cmocka_unit_test(test_owner_does_not_wait_for_ever),
         cmocka_unit_test(test_owner_does_not_wait_for_the_dead),
-        cmocka_unit_test(test_owner_shuts_the_ledger),
+        cmocka_unit_test(test_owner_shuts_the_counting),
         cmocka_unit_test(test_short_holds_add_up),
-        cmocka_unit_test(test_no_ledger_for_the_distrusted),
+        cmocka_unit_test(test_no_counting_for_the_distrusted),
         cmocka_unit_test(test_cut_short),
     };
 

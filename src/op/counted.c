@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/ledger.h. Invariants: `done` changes under the claim only, and never falls; packet n is carried out by who holds
+ * op/counted.h. Invariants: `done` changes under the claim only, and never falls; packet n is carried out by who holds
  * the claim while `done` is n, so exactly once; the log has the packets from rma->carried to rma->counted, which lie
  * where the transport keeps them until the owner has passed them. What the peer writes to the board can only end our
  * waiting too early or make us pass over its own packets, and keep us waiting as long as the transport excuses it; then
- * the owner shuts the ledger: it takes the claim when it is free, and keeps it.
+ * the owner shuts the counting: it takes the claim when it is free, and keeps it.
  */
-#include "op/ledger.h"
+#include "op/counted.h"
 
 #include <stdlib.h>
 
@@ -28,40 +28,40 @@ struct log_entry {
     size_t length;
 };
 
-struct cw_ledger {
+struct cw_counted {
     struct cw_board *board;
     uint32_t refused;           /* of `done`, as last seen */
     uint8_t away;               /* the origin carried out, and the owner was not seen since */
-    struct log_entry log[CW_LEDGER_PACKETS];
+    struct log_entry log[CW_COUNTED_PACKETS];
 };
 
 /* ---- the origin ---- */
 
-int cw_ledger_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
+int cw_counted_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
     const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (!cw_copy_is_possible(ep, &rkey->key) || rma == NULL || rma->absent) {
         return 0;
     }
-    if (cw_unlikely(rma->ledger != NULL && rma->ledger->away)) {
-        rma->ledger->away = __atomic_load_n(&rma->ledger->board->claim, __ATOMIC_RELAXED) == CW_LEDGER_AWAY;
-        return !rma->ledger->away && cw_ledger_is_settled(rma);
+    if (cw_unlikely(rma->packets != NULL && rma->packets->away)) {
+        rma->packets->away = __atomic_load_n(&rma->packets->board->claim, __ATOMIC_RELAXED) == CW_COUNTED_AWAY;
+        return !rma->packets->away && cw_counted_is_settled(rma);
     }
     return 1;
 }
 
-static struct cw_ledger *ledger_new(struct ucp_ep *ep)
+static struct cw_counted *counted_new(struct ucp_ep *ep)
 {
-    struct cw_ledger *ledger = malloc(sizeof(*ledger));
+    struct cw_counted *packets = malloc(sizeof(*packets));
 
-    if (ledger != NULL) {
-        ledger->board   = cw_lane_board(ep->conn, 1, CW_LEDGER);
-        ledger->refused = 0;
-        ledger->away    = 0;
-        cw_op_ep(ep)->rma->ledger = ledger;
+    if (packets != NULL) {
+        packets->board   = cw_lane_board(ep->conn, 1, CW_COUNTED);
+        packets->refused = 0;
+        packets->away    = 0;
+        cw_op_ep(ep)->rma->packets = packets;
     }
-    return ledger;
+    return packets;
 }
 
 struct packing {
@@ -90,33 +90,33 @@ static size_t pack(void *dest, size_t max, void *arg)
     return sizeof(packing->header) + parcel->length;
 }
 
-ucs_status_t cw_ledger_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
+ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
                             const struct cw_parcel *parcel)
 {
     struct packing packing   = {.header = {.token = htole64(rkey->key.token), .address = htole64(address)},
                                 .parcel = parcel,
                                 .far    = ep->conn->far};
     struct cw_rma *rma       = cw_op_ep(ep)->rma;
-    struct cw_ledger *ledger = cw_likely(rma->ledger != NULL) ? rma->ledger : ledger_new(ep);
+    struct cw_counted *packets = cw_likely(rma->packets != NULL) ? rma->packets : counted_new(ep);
     ucs_status_t status;
 
-    if (cw_unlikely(ledger == NULL)) {
+    if (cw_unlikely(packets == NULL)) {
         return UCS_ERR_NO_MEMORY;
     }
-    if (cw_unlikely(rma->counted - rma->carried >= CW_LEDGER_PACKETS)) {
-        cw_ledger_look(rma);
-        if (rma->counted - rma->carried >= CW_LEDGER_PACKETS) {
-            cw_patience_begin(rma, 1);
+    if (cw_unlikely(rma->counted - rma->carried >= CW_COUNTED_PACKETS)) {
+        cw_counted_look(rma);
+        if (rma->counted - rma->carried >= CW_COUNTED_PACKETS) {
+            cw_fallback_begin(rma, 1);
             return CW_HOLD;
         }
     }
     status =
         cw_lane_send_bcopy(ep->conn, CW_PACKET_PUT_COUNTED, sizeof(packing.header) + parcel->length, pack, &packing);
     if (cw_unlikely(status != UCS_OK)) {
-        cw_patience_begin(rma, 1);
+        cw_fallback_begin(rma, 1);
         return status;
     }
-    ledger->log[rma->counted++ % CW_LEDGER_PACKETS] =
+    packets->log[rma->counted++ % CW_COUNTED_PACKETS] =
         (struct log_entry){.packet = packing.place,
                            .header = packing.header,
                            .beacon = rkey->key.beacon,
@@ -131,21 +131,22 @@ static void take_count(struct cw_rma *rma, uint64_t done)
     const uint32_t ahead = (uint32_t)done - rma->carried;
 
     rma->carried += (ahead <= rma->counted - rma->carried) ? ahead : rma->counted - rma->carried;
-    if (cw_unlikely((uint32_t)(done >> 32) != rma->ledger->refused)) {
-        rma->ledger->refused = (uint32_t)(done >> 32);
+    if (cw_unlikely((uint32_t)(done >> 32) != rma->packets->refused)) {
+        rma->packets->refused = (uint32_t)(done >> 32);
         rma->must_ask        = 1;
         rma->sent_mark++;
     }
 }
 
-void cw_ledger_look(struct cw_rma *rma)
+void cw_counted_look(struct cw_rma *rma)
 {
-    if (!cw_ledger_is_settled(rma)) {
-        take_count(rma, __atomic_load_n(&rma->ledger->board->done, __ATOMIC_ACQUIRE)); /* pairs with on_put's release */
+    if (!cw_counted_is_settled(rma)) {
+        /* pairs with on_put's release */
+        take_count(rma, __atomic_load_n(&rma->packets->board->done, __ATOMIC_ACQUIRE));
     }
 }
 
-void cw_ledger_confirmed(struct cw_rma *rma, uint32_t number)
+void cw_counted_confirmed(struct cw_rma *rma, uint32_t number)
 {
     if (number - rma->carried <= rma->counted - rma->carried) {
         rma->carried = number;
@@ -166,15 +167,15 @@ static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entr
     return cw_lane_copy_to(ep->conn, &iov, 1, le64toh(entry->header.address), &beacon);
 }
 
-static int claim(struct cw_board *board, enum cw_ledger_state who)
+static int claim(struct cw_board *board, enum cw_counted_state who)
 {
-    uint64_t state = CW_LEDGER_FREE;
+    uint64_t state = CW_COUNTED_FREE;
 
     if (cw_likely(__atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0, __ATOMIC_ACQ_REL,
                                               __ATOMIC_RELAXED))) {
         return 1;
     }
-    return state == CW_LEDGER_AWAY && __atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0,
+    return state == CW_COUNTED_AWAY && __atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0,
                                                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
@@ -186,9 +187,9 @@ static int may_rescue(const struct cw_rma *rma)
            rma->replies == rma->num_quick + rma->num_orphans && cw_lane_can_copy(rma->ep->conn);
 }
 
-ucs_status_t cw_ledger_rescue(struct cw_rma *rma)
+ucs_status_t cw_counted_rescue(struct cw_rma *rma)
 {
-    struct cw_ledger *ledger = rma->ledger;
+    struct cw_counted *packets = rma->packets;
     ucs_status_t status      = UCS_OK;
     uint64_t done;
     unsigned i;
@@ -196,29 +197,29 @@ ucs_status_t cw_ledger_rescue(struct cw_rma *rma)
     if (!may_rescue(rma)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (!claim(ledger->board, CW_LEDGER_ORIGIN)) {
-        return (__atomic_load_n(&ledger->board->claim, __ATOMIC_RELAXED) == CW_LEDGER_SHUT) ? UCS_ERR_UNSUPPORTED :
+    if (!claim(packets->board, CW_COUNTED_ORIGIN)) {
+        return (__atomic_load_n(&packets->board->claim, __ATOMIC_RELAXED) == CW_COUNTED_SHUT) ? UCS_ERR_UNSUPPORTED :
                CW_AGAIN;
     }
-    done = __atomic_load_n(&ledger->board->done, __ATOMIC_RELAXED);
+    done = __atomic_load_n(&packets->board->done, __ATOMIC_RELAXED);
     take_count(rma, done);
-    for (i = 0; i < RESCUE_PACKETS && !cw_ledger_is_settled(rma) && status == UCS_OK; i++) {
-        status = write_packet(rma->ep, &ledger->log[rma->carried % CW_LEDGER_PACKETS]);
+    for (i = 0; i < RESCUE_PACKETS && !cw_counted_is_settled(rma) && status == UCS_OK; i++) {
+        status = write_packet(rma->ep, &packets->log[rma->carried % CW_COUNTED_PACKETS]);
         if (status == UCS_OK) {
             rma->carried++;
-            ledger->away = 1;
+            packets->away = 1;
         }
     }
     done = (done & ~(uint64_t)UINT32_MAX) | rma->carried;
-    __atomic_store_n(&ledger->board->done, done, __ATOMIC_RELEASE);
-    __atomic_store_n(&ledger->board->claim, ledger->away ? CW_LEDGER_AWAY : CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    __atomic_store_n(&packets->board->done, done, __ATOMIC_RELEASE);
+    __atomic_store_n(&packets->board->claim, packets->away ? CW_COUNTED_AWAY : CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return (status == UCS_OK) ? UCS_OK : UCS_ERR_UNSUPPORTED;
 }
 
-void cw_ledger_free(struct cw_rma *rma)
+void cw_counted_free(struct cw_rma *rma)
 {
-    free(rma->ledger);
-    rma->ledger = NULL;
+    free(rma->packets);
+    rma->packets = NULL;
 }
 
 /* ---- the owner ---- */
@@ -242,7 +243,7 @@ static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, ui
 {
     unsigned spins;
 
-    for (spins = 0; !claim(board, CW_LEDGER_OWNER); spins++) {
+    for (spins = 0; !claim(board, CW_COUNTED_OWNER); spins++) {
         if (spins < SPINS) {
             cw_cpu_relax();
             continue;
@@ -269,7 +270,7 @@ static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t 
             done += REFUSED_ONE;
         }
         done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)(number + 1);
-        __atomic_store_n(&board->done, done, __ATOMIC_RELEASE); /* pairs with cw_ledger_look's acquire */
+        __atomic_store_n(&board->done, done, __ATOMIC_RELEASE); /* pairs with cw_counted_look's acquire */
     }
 }
 
@@ -280,7 +281,7 @@ static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *b
     struct cw_rma *rma      = cw_op_ep(ep)->rma;
     ucs_status_t status     = UCS_OK;
 
-    if (!rma->ledger_shut) {
+    if (!rma->counted_shut) {
         status               = wait_for_claim(ep, board, begin_ns);
         rma->claim_waited_ns += cw_clock_ns() - begin_ns;
     }
@@ -289,21 +290,21 @@ static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *b
         return status;
     }
     if (rma->claim_waited_ns > TOLD_NS) {
-        rma->ledger_shut     = !cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
+        rma->counted_shut     = !cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
         rma->claim_waited_ns = 0;
     }
     carry(ep, board, rma->counted_here++, data, length);
-    __atomic_store_n(&board->claim, rma->ledger_shut ? CW_LEDGER_SHUT : CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    __atomic_store_n(&board->claim, rma->counted_shut ? CW_COUNTED_SHUT : CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return UCS_OK;
 }
 
 static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
 {
-    if (cw_unlikely(!claim(board, CW_LEDGER_OWNER))) {
+    if (cw_unlikely(!claim(board, CW_COUNTED_OWNER))) {
         return carry_out_late(ep, board, data, length);
     }
     carry(ep, board, cw_op_ep(ep)->rma->counted_here++, data, length);
-    __atomic_store_n(&board->claim, CW_LEDGER_FREE, __ATOMIC_RELEASE);
+    __atomic_store_n(&board->claim, CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return UCS_OK;
 }
 
@@ -312,7 +313,7 @@ static struct cw_board *peer_board(const struct ucp_ep *ep)
 {
     struct cw_conn *conn = (cw_ep_peer_uid(ep) == ep->worker->uid && ep->loop_conn != NULL) ? ep->loop_conn : ep->conn;
 
-    return cw_lane_board(conn, 0, CW_LEDGER);
+    return cw_lane_board(conn, 0, CW_COUNTED);
 }
 
 /* One that kept us waiting before, on another connection, gets no claim. */
@@ -321,13 +322,13 @@ static CW_COLD void begin_as_owner(struct ucp_ep *ep, struct cw_rma *rma)
     struct cw_board *board = peer_board(ep);
 
     rma->owner_board = board;
-    if (!cw_lane_is_excused(ep->conn, 0) && claim(board, CW_LEDGER_OWNER)) {
-        rma->ledger_shut = 1;
-        __atomic_store_n(&board->claim, CW_LEDGER_SHUT, __ATOMIC_RELEASE);
+    if (!cw_lane_is_excused(ep->conn, 0) && claim(board, CW_COUNTED_OWNER)) {
+        rma->counted_shut = 1;
+        __atomic_store_n(&board->claim, CW_COUNTED_SHUT, __ATOMIC_RELEASE);
     }
 }
 
-ucs_status_t cw_ledger_on_put(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_counted_on_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_rma *rma = cw_rma_get(ep);
 
