@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which allocated region some memory of the program lies in: for messages that a peer may then read and write by loads
- * and stores (op/reach.h). There are few such regions, so a walk finds it.
+ * and stores (op/peer_regions.h). There are few such regions, so a walk finds it.
  */
 #include "core/mem_table.h"
 

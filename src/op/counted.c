@@ -266,7 +266,7 @@ static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t 
     uint64_t done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
 
     if (cw_likely((uint32_t)done == number)) {
-        if (cw_unlikely(cw_serve_put(ep, data, length) != UCS_OK)) {
+        if (cw_unlikely(cw_rma_target_put(ep, data, length) != UCS_OK)) {
             done += REFUSED_ONE;
         }
         done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)(number + 1);

@@ -13,7 +13,7 @@
 #include "op/credit.h"
 #include "op/fetch.h"
 #include "op/counted.h"
-#include "op/reach.h"
+#include "op/peer_regions.h"
 #include "op/rma.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -69,9 +69,9 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_AM_RTS]       = cw_am_on_rts,
     [CW_PACKET_STREAM_DATA]   = cw_stream_on_data,
     [CW_PACKET_STREAM_CREDIT] = cw_stream_on_credit,
-    [CW_PACKET_PUT]           = cw_serve_on_put,
-    [CW_PACKET_PUT_RTS]       = cw_serve_on_put_rts,
-    [CW_PACKET_GET]           = cw_serve_on_get,
+    [CW_PACKET_PUT]           = cw_rma_target_on_put,
+    [CW_PACKET_PUT_RTS]       = cw_rma_target_on_put_rts,
+    [CW_PACKET_GET]           = cw_rma_target_on_get,
     [CW_PACKET_GET_REFUSED]   = cw_get_on_refused,
     [CW_PACKET_AMO]           = cw_amo_on_request,
     [CW_PACKET_AMO_REPLY]     = cw_amo_on_reply,
@@ -80,7 +80,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_HELP]          = cw_copy_on_help,
     [CW_PACKET_HELPED]        = cw_copy_on_helped,
     [CW_PACKET_STAY]          = stay,
-    [CW_PACKET_REGION]        = cw_reach_on_region,
+    [CW_PACKET_REGION]        = cw_peer_regions_on_region,
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
 };
@@ -267,7 +267,7 @@ void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
-    cw_reach_ep_lost(ep);
+    cw_peer_regions_ep_lost(ep);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One-sided operations: what puts, gets and atomics of an endpoint share (docs/RMA.md): the queue of those that cannot
- * start, the count of those under way, flush and fence. The operations themselves: put.c, get.c, amo.c; serve.c is the
- * owner's side; copy.c copies between processes.
+ * start, the count of those under way, flush and fence. The operations themselves: put.c, get.c, amo.c; rma_target.c is
+ * the owner's side; copy.c copies between processes.
  */
 #ifndef CW_OP_RMA_H
 #define CW_OP_RMA_H
@@ -205,14 +205,14 @@ ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *o
                         uint64_t address, struct ucp_rkey *rkey, const ucp_request_param_t *param);
 
 /* Packets. The owner's: */
-ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_serve_on_put_rts(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length);
 /* Carries out a PUT of more than its header; the refusal is noted. */
-ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t length);
 /* The origin's: */
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);

@@ -6,7 +6,7 @@
 #include "core/ep_round.h"
 #include "op/board.h"
 #include "op/op_ep.h"
-#include "op/reach.h"
+#include "op/peer_regions.h"
 #include "op/send.h"
 
 /* What is sent before others get their turn. */
@@ -45,7 +45,7 @@ ucs_status_t cw_send_announce(struct cw_request *request)
         return status;
     }
     if (send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0) {
-        cw_reach_tell(request->ep, send->cursor.contig, send->cursor.length);
+        cw_peer_regions_tell(request->ep, send->cursor.contig, send->cursor.length);
     }
     status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_RTS], send->kind->header(send, CW_SEND_RTS, NULL),
                                 pack_rts, send);
@@ -184,7 +184,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     }
     while (length > 0) {
         count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = cw_reach_write(request->ep, iov, count, send->address + send->cursor.offset);
+        status = cw_peer_regions_write(request->ep, iov, count, send->address + send->cursor.offset);
         if (status != UCS_OK) {
             return status;
         }
@@ -211,7 +211,7 @@ static void copy(struct cw_job *job)
         cw_worker_add_job(request->worker, job);
         return;
     }
-    if (!cw_reach_is_possible(request->ep, send->address, send->cursor.length, CW_KEY_WRITE)) {
+    if (!cw_peer_regions_is_possible(request->ep, send->address, send->cursor.length, CW_KEY_WRITE)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }

@@ -16,7 +16,7 @@
 #include "op/am_desc.h"
 #include "op/board.h"
 #include "op/op.h"
-#include "op/reach.h"
+#include "op/peer_regions.h"
 #include "wire/key.h"
 #include "wire/rma.h"
 
@@ -478,7 +478,7 @@ static void test_named_regions_are_bounded(void **state)
     fake_transport.copies = NULL;
     assert_int_equal(ep->state, CW_EP_OPEN);
     for (unsigned i = 0; i < ALL; i++) {
-        assert_int_equal(cw_reach_is_possible(ep, addresses[i], LENGTH, CW_KEY_WRITE), i < MOST);
+        assert_int_equal(cw_peer_regions_is_possible(ep, addresses[i], LENGTH, CW_KEY_WRITE), i < MOST);
     }
     lose_ep();
     for (unsigned i = 0; i < ALL; i++) {

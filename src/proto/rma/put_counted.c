@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put in packets that the owner counts (op/counted.h), where the system could copy as well: as long as the owner makes
- * progress that takes a fraction of the time. One packet of plain bytes needs no request (cw_put).
+ * A put in packets that the owner counts (op/counted.h), where the system could copy as well: as long as the owner
+ * makes progress that takes a fraction of the time. One packet of plain bytes needs no request (cw_put).
  */
 #include "op/counted.h"
 #include "op/put.h"

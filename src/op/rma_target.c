@@ -43,7 +43,7 @@ static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wir
     return status;
 }
 
-ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_put header;
     ucs_status_t status;
@@ -66,12 +66,12 @@ ucs_status_t cw_serve_put(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-ucs_status_t cw_serve_on_put(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rma_target_on_put(struct ucp_ep *ep, const void *data, size_t length)
 {
     if (length <= sizeof(struct cw_wire_put)) {
         return UCS_ERR_IO_ERROR;
     }
-    (void)cw_serve_put(ep, data, length);
+    (void)cw_rma_target_put(ep, data, length);
     return UCS_OK;
 }
 
@@ -148,7 +148,7 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
     return status;
 }
 
-ucs_status_t cw_serve_on_put_rts(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_put_rts header;
     struct cw_offer offer;
@@ -381,7 +381,7 @@ static ucs_status_t refuse_get(struct ucp_ep *ep, uint64_t receive_id, ucs_statu
     return cw_rma_answer(ep, CW_PACKET_GET_REFUSED, &packet, sizeof(packet));
 }
 
-ucs_status_t cw_serve_on_get(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_get packet;
     ucs_status_t status = CW_AGAIN;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/reach.h. A mapping is believed as long as its beacon says that the region is registered: the peer may have given
- * the memory back and use the addresses for something else. Mappings beyond a number are not made; those messages go by
- * system copies.
+ * op/peer_regions.h. A mapping is believed as long as its beacon says that the region is registered: the peer may have
+ * given the memory back and use the addresses for something else. Mappings beyond a number are not made; those messages
+ * go by system copies.
  */
-#include "op/reach.h"
+#include "op/peer_regions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,79 +18,79 @@
 #define MAX_MAPPINGS 32u
 #define MAX_TOLD     32u /* further regions are told again and again: harmless, and rare */
 
-struct cw_reach {
+struct cw_peer_regions {
     unsigned num_told;
     unsigned num_keys;
     uint64_t told[MAX_TOLD];            /* tokens of our regions */
     struct ucp_rkey *keys[MAX_MAPPINGS]; /* of the peer's, all mapped here */
 };
 
-static struct cw_reach *reach_get(struct ucp_ep *ep)
+static struct cw_peer_regions *regions_get(struct ucp_ep *ep)
 {
-    if (cw_op_ep(ep)->reach == NULL) {
-        cw_op_ep(ep)->reach = calloc(1, sizeof(*cw_op_ep(ep)->reach));
+    if (cw_op_ep(ep)->peer_regions == NULL) {
+        cw_op_ep(ep)->peer_regions = calloc(1, sizeof(*cw_op_ep(ep)->peer_regions));
     }
-    return cw_op_ep(ep)->reach;
+    return cw_op_ep(ep)->peer_regions;
 }
 
-static int was_told(struct cw_reach *reach, uint64_t token)
+static int was_told(struct cw_peer_regions *regions, uint64_t token)
 {
     unsigned i;
 
-    for (i = 0; i < reach->num_told && i < MAX_TOLD; i++) {
-        if (reach->told[i] == token) {
+    for (i = 0; i < regions->num_told && i < MAX_TOLD; i++) {
+        if (regions->told[i] == token) {
             return 1;
         }
     }
-    reach->told[reach->num_told++ % MAX_TOLD] = token;
+    regions->told[regions->num_told++ % MAX_TOLD] = token;
     return 0;
 }
 
-void cw_reach_tell(struct ucp_ep *ep, const void *ptr, size_t length)
+void cw_peer_regions_tell(struct ucp_ep *ep, const void *ptr, size_t length)
 {
     uint8_t packet[CW_KEY_MAX];
-    struct cw_reach *reach;
+    struct cw_peer_regions *regions;
     struct cw_key key;
 
     if (!cw_lane_has_copies(ep->conn) || !cw_mem_find_shared(ep->worker->context, ptr, length, &key)) {
         return;
     }
-    reach = reach_get(ep);
-    if (reach != NULL && !was_told(reach, key.token)) {
+    regions = regions_get(ep);
+    if (regions != NULL && !was_told(regions, key.token)) {
         cw_ep_send_control(ep, CW_PACKET_REGION, packet, cw_key_encode(&key, NULL, packet));
     }
 }
 
-static void forget(struct cw_reach *reach, unsigned index)
+static void forget(struct cw_peer_regions *regions, unsigned index)
 {
-    cw_rkey_destroy(reach->keys[index]);
-    reach->keys[index] = reach->keys[--reach->num_keys];
+    cw_rkey_destroy(regions->keys[index]);
+    regions->keys[index] = regions->keys[--regions->num_keys];
 }
 
 /* Where it lies here, or NULL. */
 static char *find(struct ucp_ep *ep, uint64_t address, uint64_t length, unsigned rights)
 {
-    struct cw_reach *reach = cw_op_ep(ep)->reach;
+    struct cw_peer_regions *regions = cw_op_ep(ep)->peer_regions;
     unsigned i;
     char *ptr;
 
-    if (cw_likely(reach == NULL)) {
+    if (cw_likely(regions == NULL)) {
         return NULL;
     }
-    for (i = 0; i < reach->num_keys; i++) {
-        if (!cw_rkey_holds(reach->keys[i], address, length) || (reach->keys[i]->key.rights & rights) != rights) {
+    for (i = 0; i < regions->num_keys; i++) {
+        if (!cw_rkey_holds(regions->keys[i], address, length) || (regions->keys[i]->key.rights & rights) != rights) {
             continue;
         }
-        ptr = cw_rkey_direct(reach->keys[i], address, 0);
+        ptr = cw_rkey_direct(regions->keys[i], address, 0);
         if (ptr != NULL) {
             return ptr;
         }
-        forget(reach, i--);
+        forget(regions, i--);
     }
     return NULL;
 }
 
-int cw_reach_is_possible(struct ucp_ep *ep, uint64_t address, uint64_t length, unsigned right)
+int cw_peer_regions_is_possible(struct ucp_ep *ep, uint64_t address, uint64_t length, unsigned right)
 {
     return find(ep, address, length, right) != NULL || cw_lane_can_copy(ep->conn);
 }
@@ -106,7 +106,7 @@ static uint64_t bytes_of(const struct iovec *iov, unsigned count)
     return length;
 }
 
-ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned count, uint64_t from)
+ucs_status_t cw_peer_regions_read(struct ucp_ep *ep, const struct iovec *to, unsigned count, uint64_t from)
 {
     const char *source = find(ep, from, bytes_of(to, count), CW_KEY_READ);
     unsigned i;
@@ -121,7 +121,7 @@ ucs_status_t cw_reach_read(struct ucp_ep *ep, const struct iovec *to, unsigned c
     return UCS_OK;
 }
 
-ucs_status_t cw_reach_write(struct ucp_ep *ep, const struct iovec *from, unsigned count, uint64_t to)
+ucs_status_t cw_peer_regions_write(struct ucp_ep *ep, const struct iovec *from, unsigned count, uint64_t to)
 {
     char *dest = find(ep, to, bytes_of(from, count), CW_KEY_WRITE);
     unsigned i;
@@ -144,10 +144,10 @@ static int is_its_own(const struct ucp_ep *ep, const struct cw_key *key)
            key->pid == cw_lane_peer_process(ep->conn);
 }
 
-ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_peer_regions_on_region(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct ucp_rkey *rkey;
-    struct cw_reach *reach;
+    struct cw_peer_regions *regions;
     struct cw_key key;
 
     if (length < CW_KEY_LEAST || length != cw_key_length(data) || cw_key_decode(data, &key, NULL) != UCS_OK ||
@@ -158,8 +158,8 @@ ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t leng
         cw_debug("memory of process %u is not what endpoint %p's peer may tell of", key.pid, (void *)ep);
         return UCS_OK;
     }
-    reach = reach_get(ep);
-    if (reach == NULL || reach->num_keys == MAX_MAPPINGS || find(ep, key.address, key.length, 0) != NULL ||
+    regions = regions_get(ep);
+    if (regions == NULL || regions->num_keys == MAX_MAPPINGS || find(ep, key.address, key.length, 0) != NULL ||
         cw_rkey_unpack(ep->worker->context, data, &rkey) != UCS_OK) {
         return UCS_OK; /* by system copies, then */
     }
@@ -169,17 +169,17 @@ ucs_status_t cw_reach_on_region(struct ucp_ep *ep, const void *data, size_t leng
     }
     cw_debug("%llu bytes that endpoint %p's peer allocated are mapped here", (unsigned long long)key.length,
              (void *)ep);
-    reach->keys[reach->num_keys++] = rkey;
+    regions->keys[regions->num_keys++] = rkey;
     return UCS_OK;
 }
 
-void cw_reach_ep_lost(struct ucp_ep *ep)
+void cw_peer_regions_ep_lost(struct ucp_ep *ep)
 {
-    if (cw_op_ep(ep)->reach != NULL) {
-        while (cw_op_ep(ep)->reach->num_keys > 0) {
-            forget(cw_op_ep(ep)->reach, cw_op_ep(ep)->reach->num_keys - 1);
+    if (cw_op_ep(ep)->peer_regions != NULL) {
+        while (cw_op_ep(ep)->peer_regions->num_keys > 0) {
+            forget(cw_op_ep(ep)->peer_regions, cw_op_ep(ep)->peer_regions->num_keys - 1);
         }
-        free(cw_op_ep(ep)->reach);
-        cw_op_ep(ep)->reach = NULL;
+        free(cw_op_ep(ep)->peer_regions);
+        cw_op_ep(ep)->peer_regions = NULL;
     }
 }
