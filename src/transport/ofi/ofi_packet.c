@@ -270,7 +270,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
 
 void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
 {
-    struct arrived arrived;
+    struct arrived arrived = {.length = 0};
     struct ofi_conn *conn;
     uint32_t number;
     uint8_t id;

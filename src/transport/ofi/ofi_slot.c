@@ -85,14 +85,16 @@ void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
 
 static struct ofi_slot *find_in(const struct ofi_block *block, const void *context)
 {
-    const char *const first = (const char *)block->slots;
-    const size_t offset     = (size_t)((const char *)context - first);
+    uintptr_t offset;
 
-    if (block == NULL || (const char *)context < first || offset >= block->count * sizeof(block->slots[0]) ||
-        offset % sizeof(block->slots[0]) != 0) {
+    if (block == NULL) {
         return NULL;
     }
-    return (struct ofi_slot *)context;
+    offset = (uintptr_t)context - (uintptr_t)block->slots; /* of what lies before, a very great one */
+    if (offset >= block->count * sizeof(block->slots[0]) || offset % sizeof(block->slots[0]) != 0) {
+        return NULL;
+    }
+    return (struct ofi_slot *)(uintptr_t)context;
 }
 
 struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context)
