@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "abi/door.h"
+#include "config/value.h"
 #include "op/send.h"
 #include "op/tag.h"
 
@@ -129,6 +130,23 @@ void *ucp_request_alloc(ucp_worker_h worker)
     return NULL; /* REQ-29 */
 }
 
+/* Of gets it is not noted. */
+static ucs_memory_type_t memory_type_of(const struct cw_request *request)
+{
+    const struct cw_dt_cursor *cursor = (const void *)(request + 1); /* the state of receives begins with it */
+
+    switch (request->kind) {
+    case CW_REQUEST_TAG_RECV:
+        return (request->flags & CW_REQUEST_PLAIN) ? UCS_MEMORY_TYPE_HOST :
+               cw_dt_memory_type(&((const struct cw_tag_recv_state *)(const void *)(request + 1))->cursor);
+    case CW_REQUEST_AM_RECV:
+    case CW_REQUEST_STREAM_RECV:
+        return cw_dt_memory_type(cursor);
+    default:
+        return cw_send_memory_type(request);
+    }
+}
+
 ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
 {
     const uint64_t text_fields = UCP_REQUEST_ATTR_FIELD_INFO_STRING | UCP_REQUEST_ATTR_FIELD_INFO_STRING_SIZE;
@@ -144,22 +162,24 @@ ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr)
         return UCS_ERR_INVALID_PARAM;
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_INFO_STRING) {
+        const char *memory = cw_words_memory_type[memory_type_of(req)];
+
         if ((attr->field_mask & text_fields) != text_fields) {
             return UCS_ERR_INVALID_PARAM;
         }
         if (req->kind == CW_REQUEST_TAG_RECV || req->kind == CW_REQUEST_STREAM_RECV) {
-            snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu host memory: %s", req->info.length,
-                     ucs_status_string(status));
+            snprintf(attr->debug_string, attr->debug_string_size, "recv length %zu %s memory: %s", req->info.length,
+                     memory, ucs_status_string(status));
         } else {
-            snprintf(attr->debug_string, attr->debug_string_size, "send length %zu host memory: %s",
-                     cw_send_length(req), ucs_status_string(status));
+            snprintf(attr->debug_string, attr->debug_string_size, "send length %zu %s memory: %s",
+                     cw_send_length(req), memory, ucs_status_string(status));
         }
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_STATUS) {
         attr->status = status;
     }
     if (attr->field_mask & UCP_REQUEST_ATTR_FIELD_MEM_TYPE) {
-        attr->mem_type = UCS_MEMORY_TYPE_HOST;
+        attr->mem_type = memory_type_of(req);
     }
     return UCS_OK;
 }

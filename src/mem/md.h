@@ -3,7 +3,8 @@
  * A memory domain: what memory means to one device or mechanism (docs/ARCHITECTURE.md, "Memory domains"). One const
  * table per kind; mem/registry.c lists them. The core keeps the table of regions and what peers may do with them; a
  * domain knows how memory comes about, how a peer finds it, and how its bytes are copied.
- * Every slot is there. None of them calls back, logs at more than level debug, or waits for anybody.
+ * Every slot is there, but for the last five. None of them calls back, logs at more than level debug, or waits for
+ * anybody.
  */
 #ifndef CW_MEM_MD_H
 #define CW_MEM_MD_H
@@ -41,6 +42,13 @@ struct cw_md_part {
     uint32_t fd;                /* and a descriptor there */
 };
 
+/* A copy under way; the domain's own. */
+struct cw_md_copy {
+    void *handle;
+    void *context;
+    uint64_t id;
+};
+
 struct cw_md {
     const char *name;
     const char *tls;            /* what UCX_TLS calls it; NULL: it is always allowed */
@@ -72,6 +80,15 @@ struct cw_md {
     /* Copies between its memory and the host's, either way, or within its memory; both are valid. Only this function
      * touches bytes that are not the host's. UCS_ERR_IO_ERROR: the device failed. */
     ucs_status_t (*copy)(void *to, const void *from, size_t length);
+
+    /* Memory of the host that is good for copies from and to that of the device; NULL: there is none, or no use in it.
+     * And copies that go on after the call: UCS_INPROGRESS, then `poll` until it tells another status, or `wait`. NULL
+     * where the memory is the host's. */
+    void *(*stage)(const void *device, size_t length);
+    void (*unstage)(void *memory);
+    ucs_status_t (*start)(void *to, const void *from, size_t length, struct cw_md_copy *copy);
+    ucs_status_t (*poll)(struct cw_md_copy *copy);
+    ucs_status_t (*wait)(struct cw_md_copy *copy);
 };
 
 extern const struct cw_md cw_md_host;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "op/op.h"
+#include "op/stage.h"
 
 #define SLOTS 8u /* place among the operations, state and transport of the connection tell them apart */
 
@@ -60,6 +61,21 @@ static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct 
     return (cursor->length < iface->plan->zcopy_min || cw_dt_fits_iov(cursor, iface->limits.max_iov))
                ? CW_DATA_LIST
                : CW_DATA_SCATTERED;
+}
+
+/* Data and force of a message. A long one of a device is announced, if nobody says otherwise: both ends then copy while
+ * pieces travel. */
+static inline uint32_t bits_of(const struct ucp_ep *ep, const struct cw_send *send, const struct cw_dt_cursor *cursor,
+                               unsigned force)
+{
+    if (cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG)) {
+        return CW_DATA_CONTIG | force << 2;
+    }
+    if (cw_stage_is_worth(cursor, cursor->length) && send != NULL && force == CW_FORCE_NONE &&
+        !ep->conn->iface->plan->rndv_forced) {
+        force = CW_FORCE_RNDV;
+    }
+    return (uint32_t)data_of(ep->conn->iface, cursor) | force << 2;
 }
 
 static size_t header_of(const struct cw_send *send)
@@ -147,7 +163,7 @@ static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const s
                                     .max_whole = conn->max_whole,
                                     .eager_end = conn->eager_end,
                                     .extra     = (send != NULL) ? send->extra : 0,
-                                    .bits      = data_of(iface, cursor) | force << 2 | fast << 4};
+                                    .bits      = bits_of(ep, send, cursor, force) | fast << 4};
     const unsigned in_place      = (send != NULL) ? send->kind->used_in_place : 1;
     const unsigned at            = in_place | (key.eager_end != 0) << 1 | (iface->counted & 1) << 2;
     struct choice *slots         = slots_of(cw_op_state(ep->worker));

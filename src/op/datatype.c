@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "op/stage.h"
 
-#define CLASS_DONE 0xff /* finished cursor */
+#define CLASS_DONE        0xff /* finished cursor */
+#define CLASS_DONE_DEVICE 0xfe /* of memory of a device */
 
 /* Generic messages up to this are packed and unpacked in one call even when they travel in pieces: packers of some MPI
  * libraries cannot stop inside of a structure. */
@@ -31,6 +33,12 @@ static const struct cw_dt_device *device_of(ucp_datatype_t datatype)
 ucp_datatype_t cw_dt_of_program(ucp_datatype_t datatype)
 {
     return ((datatype & UCP_DATATYPE_CLASS_MASK) == CW_DT_DEVICE) ? device_of(datatype)->datatype : datatype;
+}
+
+ucs_memory_type_t cw_dt_memory_type(const struct cw_dt_cursor *cursor)
+{
+    return (cursor->class_id == CW_DT_DEVICE || cursor->class_id == CW_DT_STAGED ||
+            cursor->class_id == CLASS_DONE_DEVICE) ? (ucs_memory_type_t)cursor->memory_type : UCS_MEMORY_TYPE_HOST;
 }
 
 static int has_entries(const struct cw_dt_cursor *cursor)
@@ -56,6 +64,7 @@ static ucs_status_t start_device(struct cw_dt_cursor *cursor, const struct cw_dt
         return UCS_ERR_INVALID_PARAM;
     }
     cursor->memory_type = (uint8_t)device->memory_type;
+    cursor->owns_iov    = CW_DT_NOTES;
     cursor->layout      = (uint8_t)(device->datatype & UCP_DATATYPE_CLASS_MASK);
     if (cursor->layout == UCP_DATATYPE_CONTIG) {
         cursor->length = cw_dt_contig_length(device->datatype, count);
@@ -104,7 +113,7 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
     const ucp_dt_iov_t *from;
     ucp_dt_iov_t *copy;
 
-    if (!has_entries(cursor) || cursor->owns_iov || left == 0) {
+    if (!has_entries(cursor) || (cursor->owns_iov & CW_DT_OWNS) || left == 0) {
         return UCS_OK;
     }
     from = cursor->vec.iov + cursor->vec.entry;
@@ -119,8 +128,19 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
     memcpy(copy, from, count * sizeof(*copy));
     cursor->vec.iov   = copy;
     cursor->vec.entry = 0;
-    cursor->owns_iov  = 1;
+    cursor->owns_iov |= CW_DT_OWNS;
     return UCS_OK;
+}
+
+static void finish_owned(struct cw_dt_cursor *cursor)
+{
+    if (cursor->class_id == CW_DT_STAGED) {
+        cw_stage_end(cursor->stage);
+    } else if (cursor->owns_iov & CW_DT_OWNS) {
+        free((void *)cursor->vec.iov);
+    }
+    cursor->class_id = (cursor->owns_iov & CW_DT_NOTES) ? CLASS_DONE_DEVICE : CLASS_DONE;
+    cursor->owns_iov &= CW_DT_NOTES;
 }
 
 void cw_dt_finish(struct cw_dt_cursor *cursor)
@@ -129,7 +149,8 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
         cursor->generic.type->ops.finish(cursor->generic.state);
         free(cursor->generic.collected);
     } else if (cursor->owns_iov) {
-        free((void *)cursor->vec.iov);
+        finish_owned(cursor);
+        return;
     }
     cursor->class_id = CLASS_DONE;
     cursor->owns_iov = 0;
@@ -239,6 +260,8 @@ size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *des
         copy_iov(cursor, far, dest, max, 0);
     } else if (cursor->class_id == CW_DT_DEVICE) {
         (void)copy_device(cursor, dest, max, 0);
+    } else if (cursor->class_id == CW_DT_STAGED) {
+        cw_stage_pack(cursor->stage, far, cursor->offset, dest, max);
     } else {
         pack_generic(cursor, dest, max);
     }
@@ -267,7 +290,7 @@ void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)
     cw_dt_finish(cursor);
     cursor->class_id = UCP_DATATYPE_CONTIG;
     cursor->contig   = memory;
-    cursor->owns_iov = 1;
+    cursor->owns_iov = CW_DT_OWNS;
 }
 
 void cw_dt_collect(struct cw_dt_cursor *cursor, size_t total)
@@ -389,6 +412,8 @@ ucs_status_t cw_dt_unpack(struct cw_dt_cursor *cursor, const void *src, size_t l
         copy_iov(cursor, NULL, (char *)src, length, 1);
     } else if (cursor->class_id == CW_DT_DEVICE) {
         status = copy_device(cursor, (char *)src, length, 1);
+    } else if (cursor->class_id == CW_DT_STAGED) {
+        status = cw_stage_unpack(cursor->stage, cursor->offset, src, length);
     } else {
         status = unpack_generic(cursor, src, length);
     }

@@ -16,6 +16,8 @@
 #include "mem/copy.h"
 #include "ucp/api/ucp.h"
 
+struct cw_stage;
+
 struct cw_dt_cursor {
     size_t length;                /* bytes in all: of the message to send, or the capacity of a receive */
     size_t offset;                /* bytes done */
@@ -31,11 +33,12 @@ struct cw_dt_cursor {
             void *state;
             char *collected;      /* of a receive in pieces: what came so far; NULL: unpacked piece by piece */
         } generic;
+        struct cw_stage *stage;
     };
     uint8_t class_id;             /* ucp_dt_type, or CW_DT_DEVICE; then also: */
     uint8_t memory_type;          /* ucs_memory_type_t of its bytes, */
     uint8_t layout;               /* and the class of what lies there, contiguous or iov */
-    uint8_t owns_iov;             /* the array, or the contiguous memory, is our copy */
+    uint8_t owns_iov;             /* CW_DT_OWNS: the array, or the contiguous memory, is our copy */
 };
 
 /* What a generic datatype handle points to. */
@@ -46,6 +49,8 @@ struct cw_dt_generic {
 
 /* Memory of another type than the host's, for the length of one call: a datatype within the library. */
 #define CW_DT_DEVICE 3u
+/* The same, contiguous, by way of a stage (op/stage.h): of a cursor only. */
+#define CW_DT_STAGED 4u
 
 struct cw_dt_device {
     ucp_datatype_t datatype;        /* contiguous or iov */
@@ -59,6 +64,13 @@ static inline ucp_datatype_t cw_dt_make_device(const struct cw_dt_device *device
 
 /* How the program called it. */
 ucp_datatype_t cw_dt_of_program(ucp_datatype_t datatype);
+
+/* Bits of owns_iov. */
+#define CW_DT_OWNS  1u
+#define CW_DT_NOTES 2u  /* of a device: its end keeps the type */
+
+/* Also of one that is finished. */
+ucs_memory_type_t cw_dt_memory_type(const struct cw_dt_cursor *cursor);
 
 enum cw_dt_direction { CW_DT_SEND, CW_DT_RECV };
 

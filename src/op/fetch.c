@@ -17,6 +17,7 @@
 #include "op/op.h"
 #include "op/peer_regions.h"
 #include "op/rma.h"
+#include "op/stage.h"
 
 #define SHARE_BYTES (128u << 10)
 #define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two, if there is nothing else to copy */
@@ -80,9 +81,15 @@ static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t statu
     cw_request_complete(request, status);
 }
 
+/* Nothing is missing of a message that is only on its way into the device. */
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
-    finish(cw_container_of(incoming, struct cw_fetch, in), ep, status);
+    struct cw_fetch *fetch = cw_container_of(incoming, struct cw_fetch, in);
+
+    if (fetch->cursor->class_id == CW_DT_STAGED && incoming->received == fetch->offer.length) {
+        status = cw_stage_wait(fetch->cursor->stage);
+    }
+    finish(fetch, ep, status);
 }
 
 static const struct cw_incoming_kind fetch_kind = {.lost = lost};
@@ -118,10 +125,18 @@ static uint32_t piece_of(const struct cw_fetch *fetch)
     return is_placeable(fetch) ? UINT32_MAX : (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
 }
 
+static void begin_receiving(struct cw_fetch *fetch)
+{
+    set_phase(fetch, RECEIVING);
+    if (cw_unlikely(cw_stage_is_worth(fetch->cursor, fetch->offer.length))) {
+        cw_stage_begin(fetch->cursor, fetch->in.ep->worker, fetch->offer.length);
+    }
+}
+
 /* Asks the sender for pieces. */
 static void ask_for_data(struct cw_fetch *fetch)
 {
-    set_phase(fetch, RECEIVING);
+    begin_receiving(fetch);
     send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
 }
 
@@ -339,7 +354,7 @@ ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, stru
         return UCS_ERR_NO_MEMORY;
     }
     fetch->unannounced = 1;
-    set_phase(fetch, RECEIVING);
+    begin_receiving(fetch);
     *id_p    = fetch->id;
     *piece_p = piece_of(fetch);
     return UCS_OK;
@@ -373,9 +388,27 @@ static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t lengt
            length <= fetch->offer.length - offset && (is_placeable(fetch) || offset == fetch->in.received);
 }
 
+/* All of it came; the device has it, too, or will. */
+static void drain(void *arg)
+{
+    struct cw_fetch *fetch = arg;
+
+    if (cw_stage_left(fetch->cursor->stage, &fetch->status) > 0) {
+        cw_stage_await(fetch->cursor->stage, drain, fetch);
+    } else {
+        finish(fetch, fetch->in.ep, fetch->status);
+    }
+}
+
 static void received(struct cw_fetch *fetch, uint64_t length)
 {
     fetch->in.received += length;
+    if (cw_unlikely(fetch->cursor->class_id == CW_DT_STAGED)) {
+        if (fetch->in.received == fetch->offer.length) {
+            drain(fetch);
+        }
+        return;
+    }
     if (fetch->in.received == fetch->offer.length) {
         if (fetch->is_flat) {
             fetch->status = cw_dt_deliver(fetch->cursor);

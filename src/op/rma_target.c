@@ -96,6 +96,7 @@ static void put_release(struct cw_request *request)
 {
     struct put *put = cw_request_state(request);
 
+    cw_dt_finish(&put->cursor);
     cw_mem_unpin(request->worker->context, &put->pin);
     cw_rma_serve_end(request->ep);
 }

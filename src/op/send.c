@@ -359,6 +359,12 @@ size_t cw_send_length(const struct cw_request *request)
     return is_send(request) ? ((const struct cw_send *)(const void *)(request + 1))->cursor.length : 0;
 }
 
+ucs_memory_type_t cw_send_memory_type(const struct cw_request *request)
+{
+    return is_send(request) ? cw_dt_memory_type(&((const struct cw_send *)(const void *)(request + 1))->cursor) :
+           UCS_MEMORY_TYPE_HOST;
+}
+
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
 {
     struct cw_request *request = cw_idmap_get(&ep->worker->ids, id);

@@ -134,8 +134,9 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
 /* The sender's end is over, with the request on any list. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
-/* The length of the message, 0 for requests of other operations. */
+/* The length of the message, 0 for requests of other operations; and the type of its memory, the host's for them. */
 size_t cw_send_length(const struct cw_request *request);
+ucs_memory_type_t cw_send_memory_type(const struct cw_request *request);
 /* What the packets of the peer name: a send of this endpoint, or NULL. */
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
 /* Takes a send back as far as it can (docs/RENDEZVOUS.md); any request. */

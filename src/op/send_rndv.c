@@ -8,6 +8,7 @@
 #include "op/op_ep.h"
 #include "op/peer_regions.h"
 #include "op/send.h"
+#include "op/stage.h"
 
 /* What is sent before others get their turn. */
 #define TURN_BYTES   (256u << 10)
@@ -111,8 +112,42 @@ static ucs_status_t send_piece(struct cw_request *request)
             return send_piece_zcopy(request, CW_SEND_ZCOPY);
         }
     }
+    if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {
+        left = cw_stage_complete(send->cursor.stage) - send->cursor.offset;
+    }
     left = smaller(left, send->piece) + sizeof(struct cw_wire_rndv_data);
     return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)), pack_data, send);
+}
+
+/* More of the message may lie in the stage. */
+static void go_on(void *arg)
+{
+    struct cw_request *request = arg;
+
+    if (request->ep->state == CW_EP_OPEN) {
+        cw_list_remove(&request->link);
+        cw_ep_queue(request->ep, request);
+        cw_ep_reap_later(request->ep); /* which drains the queue */
+    }
+}
+
+/* UCS_OK: there is something to send. A device that fails costs the endpoint, for the peer waits for these bytes. */
+static ucs_status_t look_at_stage(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+    ucs_status_t status;
+    size_t ready;
+
+    ready = cw_stage_ready(send->cursor.stage, &status);
+    if (status != UCS_OK) {
+        cw_ep_fail(request->ep, status);
+        return CW_AGAIN;
+    }
+    if (ready > send->cursor.offset) {
+        return UCS_OK;
+    }
+    cw_stage_await(send->cursor.stage, go_on, request);
+    return UCS_INPROGRESS;
 }
 
 ucs_status_t cw_send_data(struct cw_request *request)
@@ -125,9 +160,15 @@ ucs_status_t cw_send_data(struct cw_request *request)
     if (cw_ep_must_pause(request->ep)) {
         return CW_AGAIN;
     }
+    if (cw_unlikely(send->cursor.offset == 0 && cw_stage_is_worth(&send->cursor, send->cursor.length))) {
+        cw_stage_begin(&send->cursor, request->worker, send->cursor.length);
+    }
     while (send->cursor.offset < send->cursor.length) {
         begin  = send->cursor.offset;
-        status = send_piece(request);
+        status = cw_unlikely(send->cursor.class_id == CW_DT_STAGED) ? look_at_stage(request) : UCS_OK;
+        if (status == UCS_OK) {
+            status = send_piece(request);
+        }
         if (status != UCS_OK) {
             return status;
         }

@@ -110,7 +110,7 @@ unsigned standin_allocations(void)
     unsigned count = 0;
 
     for (range = standin.ranges; range != NULL; range = range->next) {
-        count++;
+        count += range->kind != REGISTERED;
     }
     return count;
 }
@@ -419,7 +419,7 @@ void standin_remove(struct range *range)
         place = &(*place)->next;
     }
     *place = range->next;
-    if (range->kind != MAPPED) {
+    if (range->kind != MAPPED && range->kind != REGISTERED) {
         if (range->bytes != range->addresses) {
             munmap(range->bytes, range->length);
         }
@@ -584,6 +584,30 @@ int cuMemFreeHost(void *ptr)
     return standin_leave(give_back((uintptr_t)ptr, PINNED, PINNED));
 }
 
+int cuMemHostRegister_v2(void *ptr, size_t length, unsigned flags)
+{
+    cuda_context context;
+    int result;
+
+    (void)flags;
+    ENTER();
+    context = standin_current();
+    result  = context_check(context);
+    if (result == CUDA_OK && standin_find((uintptr_t)ptr) != NULL) {
+        result = CUDA_INVALID_VALUE;
+    }
+    if (result == CUDA_OK) {
+        standin_add(REGISTERED, ptr, ptr, length, context->device, context);
+    }
+    return standin_leave(result);
+}
+
+int cuMemHostUnregister(void *ptr)
+{
+    ENTER();
+    return standin_leave(give_back((uintptr_t)ptr, REGISTERED, REGISTERED));
+}
+
 /* ---- mapped allocations: a handle is its bytes ---- */
 
 struct piece {
@@ -680,7 +704,7 @@ static void tell(const struct range *range, int attribute, void *data)
         *(cuda_context *)data = (range == NULL) ? NULL : range->context;
         break;
     case CUDA_POINTER_MEMORY_TYPE:
-        *(unsigned *)data = (range == NULL) ? 0 : (range->kind == PINNED) ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
+        *(unsigned *)data = (range == NULL) ? 0 : (range->kind >= PINNED) ? CUDA_MEMORY_HOST : CUDA_MEMORY_DEVICE;
         break;
     case CUDA_POINTER_BUFFER_ID:
         *(unsigned long long *)data = (range == NULL) ? 0 : range->id;

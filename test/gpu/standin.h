@@ -53,9 +53,11 @@ void standin_delay(unsigned ns, unsigned ns_per_mib);
 void standin_fail(const char *symbol, unsigned after, int result);
 /* How often the function was called. */
 unsigned standin_calls(const char *symbol);
-/* Allocations that were not freed, of all kinds; streams and events that were not destroyed, nor their contexts. */
+/* Allocations that were not freed, but not registered memory; streams and events that were not destroyed, nor their
+ * contexts. */
 unsigned standin_allocations(void);
 unsigned standin_streams(void);
+unsigned standin_events(void);
 /* The next allocation gets the addresses of the one that was freed last, if it fits. */
 void standin_reuse_addresses(void);
 /* Copies between memory of any kind, at once, past all functions of the driver: how tests look into device memory. */

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum kind { DEVICE, POOL, MAPPED, MANAGED, PINNED };
+enum kind { DEVICE, POOL, MAPPED, MANAGED, PINNED, REGISTERED };
 
 struct range {
     struct range *next;
@@ -39,6 +39,7 @@ struct cuda_stream {
     cuda_context context;
     int is_destroyed;
     struct work *first, *last;
+    unsigned long long put, done; /* works, ever */
 };
 
 extern struct standin {

@@ -100,6 +100,7 @@ static void *run(void *arg)
             stream->first = work->next;
             carry_out(work);
             free(work);
+            stream->done++;
             pthread_cond_broadcast(&standin.changed);
         }
     }
@@ -140,6 +141,7 @@ static void put(cuda_stream stream, const struct work *order)
         stream->last->next = work;
     }
     stream->last = work;
+    stream->put++;
     pthread_cond_broadcast(&standin.changed);
 }
 
@@ -268,5 +270,102 @@ int cuMemsetD8Async(cuda_ptr to, unsigned char byte, size_t length, cuda_stream 
     ENTER();
     check_stream(stream);
     put(stream, &work);
+    return standin_leave(CUDA_OK);
+}
+
+/* ---- events ---- */
+
+struct cuda_event {
+    struct cuda_event *next;
+    cuda_context context;
+    cuda_stream stream;    /* NULL: never recorded */
+    unsigned long long at; /* over once the stream did that much */
+    int is_destroyed;
+};
+
+static cuda_event events;
+
+/* Handles are never given out again, so that a stale one is known. */
+static void check_event(cuda_event event)
+{
+    const struct cuda_event *other;
+
+    for (other = events; other != NULL && other != event; other = other->next) {
+    }
+    if (other == NULL || other->is_destroyed) {
+        standin_die("an event is used that is gone, or never was");
+    }
+    if (other->context->is_destroyed || (other->stream != NULL && other->stream->is_destroyed)) {
+        standin_die("an event is used whose context is gone");
+    }
+}
+
+unsigned standin_events(void)
+{
+    const struct cuda_event *event;
+    unsigned count = 0;
+
+    pthread_mutex_lock(&standin.mutex);
+    for (event = events; event != NULL; event = event->next) {
+        count += !event->is_destroyed && (event->stream == NULL || !event->stream->is_destroyed);
+    }
+    pthread_mutex_unlock(&standin.mutex);
+    return count;
+}
+
+int cuEventCreate(cuda_event *event, unsigned flags)
+{
+    (void)flags;
+    ENTER();
+    if (standin_current() == NULL) {
+        return standin_leave(CUDA_INVALID_CONTEXT);
+    }
+    *event = calloc(1, sizeof(**event));
+    if (*event == NULL) {
+        standin_die("there is no memory");
+    }
+    (*event)->next    = events;
+    (*event)->context = standin_current();
+    events            = *event;
+    return standin_leave(CUDA_OK);
+}
+
+int cuEventRecord(cuda_event event, cuda_stream stream)
+{
+    ENTER();
+    check_event(event);
+    check_stream(stream);
+    event->stream = stream;
+    event->at     = stream->put;
+    return standin_leave(CUDA_OK);
+}
+
+static int is_over(const struct cuda_event *event)
+{
+    return event->stream == NULL || event->stream->done >= event->at;
+}
+
+int cuEventQuery(cuda_event event)
+{
+    ENTER();
+    check_event(event);
+    return standin_leave(is_over(event) ? CUDA_OK : CUDA_NOT_READY);
+}
+
+int cuEventSynchronize(cuda_event event)
+{
+    ENTER();
+    check_event(event);
+    while (!is_over(event)) {
+        pthread_cond_wait(&standin.changed, &standin.mutex);
+    }
+    return standin_leave(CUDA_OK);
+}
+
+int cuEventDestroy_v2(cuda_event event)
+{
+    ENTER();
+    check_event(event);
+    event->is_destroyed = 1;
     return standin_leave(CUDA_OK);
 }

@@ -67,6 +67,13 @@ enum {
     CALL(primary_retain, cuDevicePrimaryCtxRetain, (cuda_context * context, int device))                               \
     CALL(stream_create, cuStreamCreate, (cuda_stream * stream, unsigned flags))                                        \
     CALL(stream_synchronize, cuStreamSynchronize, (cuda_stream stream))                                                \
+    CALL(event_create, cuEventCreate, (cuda_event * event, unsigned flags))                                            \
+    CALL(event_record, cuEventRecord, (cuda_event event, cuda_stream stream))                                          \
+    CALL(event_query, cuEventQuery, (cuda_event event))                                                                \
+    CALL(event_synchronize, cuEventSynchronize, (cuda_event event))                                                    \
+    CALL(event_destroy, cuEventDestroy_v2, (cuda_event event))                                                         \
+    CALL(host_register, cuMemHostRegister_v2, (void *ptr, size_t length, unsigned flags))                              \
+    CALL(host_unregister, cuMemHostUnregister, (void *ptr))                                                            \
     CALL(copy_async, cuMemcpyAsync, (cuda_ptr to, cuda_ptr from, size_t length, cuda_stream stream))                   \
     CALL(set_async, cuMemsetD8Async, (cuda_ptr to, unsigned char byte, size_t length, cuda_stream stream))             \
     CALL(alloc, cuMemAlloc_v2, (cuda_ptr * ptr, size_t length))                                                        \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams of our own, one for each context that memory was worked with. A program may destroy a context at any time,
+ * Streams of our own, two for each context that memory was worked with. A program may destroy a context at any time,
  * and what belongs to it with it, so each use asks first whether the context is still the one that it was; nothing is
  * done with the stream of one that is gone. Primary contexts are retained, once, so that they last.
  */
@@ -81,8 +81,11 @@ static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_cont
 /* Locked; the context is current. */
 static int channel_new(const struct cuda_driver *cuda, cuda_context context, struct cuda_channel *channel)
 {
-    int result = cuda->stream_create(&channel->stream, CUDA_STREAM_NON_BLOCKING);
+    int result = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
 
+    if (result == CUDA_OK) {
+        result = cuda->stream_create(&channel->streams[1], CUDA_STREAM_NON_BLOCKING);
+    }
     if (result == CUDA_OK) {
         channel->context                            = context;
         channel->id                                 = id_of(cuda, context);
@@ -115,6 +118,11 @@ int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range
     }
     cw_lock_leave(&known.lock);
     return result;
+}
+
+int cw_cuda_enter_again(const struct cuda_driver *cuda, cuda_context context, unsigned long long id)
+{
+    return (id_of(cuda, context) == id) ? cuda->context_push(context) : CUDA_CONTEXT_DESTROYED;
 }
 
 void cw_cuda_leave(const struct cuda_driver *cuda)

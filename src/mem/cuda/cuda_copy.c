@@ -20,32 +20,41 @@ static int find_side(const struct cuda_driver *cuda, const void *to, const void 
     return is_of_a_gpu(range);
 }
 
-static ucs_status_t finish(const struct cuda_driver *cuda, const struct cuda_channel *channel, const char *what,
-                           int result)
+static ucs_status_t finish(const struct cuda_driver *cuda, cuda_stream stream, const char *what, int result)
 {
     if (result == CUDA_OK) {
-        result = cuda->stream_synchronize(channel->stream);
+        result = cuda->stream_synchronize(stream);
     }
     cw_cuda_leave(cuda);
     return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(what, result);
+}
+
+int cw_cuda_begin(const void *to, const void *from, struct cuda_channel *channel, int *inwards_p)
+{
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct cuda_range range;
+
+    if (cuda == NULL || !find_side(cuda, to, from, &range)) {
+        return CUDA_INVALID_VALUE;
+    }
+    *inwards_p = (uintptr_t)to - range.start < range.size;
+    return cw_cuda_enter(cuda, &range, channel);
 }
 
 ucs_status_t cw_cuda_copy(void *to, const void *from, size_t length)
 {
     const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_channel channel;
-    struct cuda_range range;
-    int result;
+    cuda_stream stream;
+    int result, inwards;
 
-    if (cuda == NULL || !find_side(cuda, to, from, &range)) {
-        return UCS_ERR_IO_ERROR;
-    }
-    result = cw_cuda_enter(cuda, &range, &channel);
+    result = cw_cuda_begin(to, from, &channel, &inwards);
     if (result != CUDA_OK) {
         return cw_cuda_failed("a copy cannot begin", result);
     }
-    result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, channel.stream);
-    return finish(cuda, &channel, "a copy failed", result);
+    stream = channel.streams[inwards];
+    result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
+    return finish(cuda, stream, "a copy failed", result);
 }
 
 ucs_status_t cw_cuda_clear(void *ptr, size_t length)
@@ -60,6 +69,6 @@ ucs_status_t cw_cuda_clear(void *ptr, size_t length)
     if (result != CUDA_OK) {
         return cw_cuda_failed("memory cannot be cleared", result);
     }
-    result = cuda->set_async((uintptr_t)ptr, 0, length, channel.stream);
-    return finish(cuda, &channel, "memory cannot be cleared", result);
+    result = cuda->set_async((uintptr_t)ptr, 0, length, channel.streams[1]);
+    return finish(cuda, channel.streams[1], "memory cannot be cleared", result);
 }

@@ -5,6 +5,7 @@
 #include "mem/cuda/cuda_md.h"
 
 #include "mem/cuda/cuda.h"
+#include "mem/cuda/cuda_stage.h"
 #include "os/loaded.h"
 
 static void cuda_query(struct cw_md_attr *attr)
@@ -162,4 +163,9 @@ const struct cw_md cw_md_cuda = {
     .attach   = cuda_attach,
     .type_of  = cuda_type_of,
     .copy     = cw_cuda_copy,
+    .stage    = cw_cuda_stage,
+    .unstage  = cw_cuda_unstage,
+    .start    = cw_cuda_start,
+    .poll     = cw_cuda_poll,
+    .wait     = cw_cuda_wait,
 };

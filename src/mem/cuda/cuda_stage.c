@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Copies that go on after the call, and memory of the host for them. The driver copies pinned memory by itself, and
+ * other memory within the call. Pinned memory is ours and only registered with the driver, so that it stays when a
+ * program destroys the context where that was done. It is kept for the next transfer, up to a bound.
+ */
+#include "base/list.h"
+#include "base/log.h"
+#include "mem/cuda/cuda_stage.h"
+#include "mem/cuda/cuda.h"
+#include "os/lock.h"
+
+#include <stdlib.h>
+
+#define MOST_KEPT ((size_t)64 << 20)
+
+struct buffer {
+    struct cw_list link;
+    struct cw_memory memory;
+    size_t length;
+    int in_use;
+};
+
+static struct {
+    struct cw_lock lock;
+    struct cw_list all;
+    size_t kept; /* bytes of those that are not in use */
+} pool;
+
+/* ---- memory ---- */
+
+/* Where it cannot be pinned it is of use all the same. */
+static void pin(const void *device, const struct buffer *buffer)
+{
+    static int told;
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct cuda_channel channel;
+    struct cuda_range range;
+    int result;
+
+    cw_cuda_range_of(cuda, device, &range);
+    result = cw_cuda_enter(cuda, &range, &channel);
+    if (result == CUDA_OK) {
+        result = cuda->host_register(buffer->memory.ptr, buffer->memory.length, CUDA_HOST_PORTABLE);
+        cw_cuda_leave(cuda);
+    }
+    if (result != CUDA_OK && !__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
+        cw_warn(
+            "memory for transfers of GPUs cannot be pinned (%s): they wait for each copy, and are slower; raise the "
+            "limit of locked memory (ulimit -l)",
+            cw_cuda_driver_error(result));
+    }
+}
+
+static struct buffer *buffer_new(const void *device, size_t length)
+{
+    const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
+    struct buffer *buffer            = calloc(1, sizeof(*buffer));
+
+    if (buffer == NULL || cw_memory_allocate(&wish, &buffer->memory) != UCS_OK) {
+        free(buffer);
+        return NULL;
+    }
+    buffer->length = length;
+    pin(device, buffer);
+    cw_list_add_tail(&pool.all, &buffer->link);
+    return buffer;
+}
+
+/* The registration may have gone with its context. */
+static void buffer_free(struct buffer *buffer)
+{
+    (void)cw_cuda_driver_get()->host_unregister(buffer->memory.ptr);
+    cw_list_remove(&buffer->link);
+    cw_memory_release(&buffer->memory);
+    free(buffer);
+}
+
+void *cw_cuda_stage(const void *device, size_t length)
+{
+    struct buffer *buffer, *found = NULL;
+
+    cw_lock_enter(&pool.lock);
+    if (pool.all.next == NULL) {
+        cw_list_init(&pool.all);
+    }
+    cw_list_for_each(buffer, &pool.all, struct buffer, link)
+    {
+        if (!buffer->in_use && buffer->length == length) {
+            found = buffer;
+            pool.kept -= length;
+            break;
+        }
+    }
+    if (found == NULL) {
+        found = buffer_new(device, length);
+    }
+    if (found != NULL) {
+        found->in_use = 1;
+    }
+    cw_lock_leave(&pool.lock);
+    return (found == NULL) ? NULL : found->memory.ptr;
+}
+
+void cw_cuda_unstage(void *memory)
+{
+    struct buffer *buffer;
+
+    cw_lock_enter(&pool.lock);
+    cw_list_for_each(buffer, &pool.all, struct buffer, link)
+    {
+        if (buffer->memory.ptr == memory) {
+            buffer->in_use = 0;
+            pool.kept += buffer->length;
+            if (pool.kept > MOST_KEPT) {
+                pool.kept -= buffer->length;
+                buffer_free(buffer);
+            }
+            break;
+        }
+    }
+    cw_lock_leave(&pool.lock);
+}
+
+/* ---- copies ---- */
+
+ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_md_copy *copy)
+{
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct cuda_channel channel;
+    cuda_event event = NULL;
+    cuda_stream stream;
+    int result, inwards;
+
+    result = cw_cuda_begin(to, from, &channel, &inwards);
+    if (result != CUDA_OK) {
+        return cw_cuda_failed("a copy cannot begin", result);
+    }
+    stream = channel.streams[inwards];
+    result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
+    if (result == CUDA_OK && (cuda->event_create(&event, CUDA_EVENT_DISABLE_TIMING) != CUDA_OK ||
+                              cuda->event_record(event, stream) != CUDA_OK)) {
+        result = cuda->stream_synchronize(stream); /* so it is over now */
+        if (event != NULL) {
+            (void)cuda->event_destroy(event);
+            event = NULL;
+        }
+    }
+    cw_cuda_leave(cuda);
+    *copy = (struct cw_md_copy){.handle = event, .context = channel.context, .id = channel.id};
+    return (result != CUDA_OK) ? cw_cuda_failed("a copy failed", result) : (event == NULL) ? UCS_OK : UCS_INPROGRESS;
+}
+
+/* Nothing is left of a context that the program destroyed, this event included. */
+static ucs_status_t look(struct cw_md_copy *copy, int waits)
+{
+    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    cuda_event event               = copy->handle;
+    int result                     = cw_cuda_enter_again(cuda, copy->context, copy->id);
+
+    if (result != CUDA_OK) {
+        return cw_cuda_failed("the context of a copy is gone", result);
+    }
+    result = waits ? cuda->event_synchronize(event) : cuda->event_query(event);
+    if (result != CUDA_NOT_READY) {
+        (void)cuda->event_destroy(event);
+    }
+    cw_cuda_leave(cuda);
+    return (result == CUDA_OK)          ? UCS_OK
+           : (result == CUDA_NOT_READY) ? UCS_INPROGRESS
+                                        : cw_cuda_failed("a copy failed", result);
+}
+
+ucs_status_t cw_cuda_poll(struct cw_md_copy *copy)
+{
+    return look(copy, 0);
+}
+
+ucs_status_t cw_cuda_wait(struct cw_md_copy *copy)
+{
+    return look(copy, 1);
+}
