@@ -18,16 +18,16 @@
 #include "base/hash.h"
 #include "base/idmap.h"
 #include "base/log.h"
+#include "mem/domain.h"
 #include "os/verbs.h"
+#include "transport/verbs/verbs_device.h"
 #include "transport/verbs/verbs_transport.h"
 #include "transport/verbs/verbs_wire.h"
 
-#define CW_VERBS_GID_TEXT 48u
-#define CW_VERBS_NOT_SET  UINT64_MAX
-#define CW_VERBS_KEPT     2u /* places of a send queue for the end and for an empty request */
-#define CW_VERBS_BATCH    16 /* completions taken at a time */
-#define CW_VERBS_FLUSHES  4u
-#define CW_VERBS_HANDLES  16u /* address handles that are kept */
+#define CW_VERBS_KEPT    2u /* places of a send queue for the end and for an empty request */
+#define CW_VERBS_BATCH   16 /* completions taken at a time */
+#define CW_VERBS_FLUSHES 4u
+#define CW_VERBS_HANDLES 16u /* address handles that are kept */
 
 /* Datagrams: so many receives, and sends under way. Before what is received stand 40 bytes; nobody may send more than
  * 4096, and a receive that is too short would end the queue pair. */
@@ -41,43 +41,6 @@
 
 /* The id of a packet travels as immediate data; id 0 is the transport's own, with one of these above it. */
 enum { CW_VERBS_READY = 0x100, CW_VERBS_END = 0x200 };
-
-struct cw_verbs_settings {
-    uint64_t gid_index; /* CW_VERBS_NOT_SET: chosen */
-    uint64_t pkey;      /* likewise; without the bit of membership */
-    uint8_t sl;
-    uint8_t traffic_class;
-    uint8_t traffic_class_chosen; /* by us, for RoCE */
-    uint8_t hop_limit;
-    uint8_t timeout; /* as verbs count it */
-    uint8_t retries;
-    uint8_t rnr_timer;
-    uint8_t rnr_retries;
-    uint8_t reads;
-    unsigned sends;    /* places of a send queue */
-    unsigned receives; /* of the shared receive queue */
-    unsigned inlined;
-    size_t segment; /* bytes of a packet */
-    size_t most_segments;
-    uint64_t connect_timeout_ns;
-    uint64_t first_retry_ns;
-    uint64_t keepalive_ns;
-};
-
-/* One port, as the device tells. */
-struct cw_verbs_port {
-    char device[CW_DEVICE_NAME_MAX];
-    char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
-    uint8_t number;
-    uint8_t gid_indices[CW_VERBS_MAX_GIDS];
-    uint16_t pkey_index;
-    struct cw_verbs_address address; /* without queue pair and key */
-    double bandwidth_bps;
-    unsigned max_reads;
-    unsigned max_sends;
-    unsigned max_receives;
-    char why[96]; /* it is not used; "": it is */
-};
 
 struct cw_verbs_segment {
     struct cw_verbs_segment *next;
@@ -93,6 +56,29 @@ struct cw_verbs_pool {
     int told;
 };
 
+/* An access under way that completes visibly. Freed ones wait in iface->spare_ops. */
+struct cw_verbs_op {
+    struct cw_verbs_op *next;
+    struct cw_completion *completion; /* may be NULL */
+    cw_unpack_fn unpack;
+    void *arg;
+    size_t length;
+    uint64_t *result;
+    struct cw_verbs_segment *segment; /* where unpack and result find what came */
+    uint32_t number;                  /* of its request */
+    ucs_status_t status;
+    int is_over;
+};
+
+struct cw_verbs_domain {
+    struct cw_domain super;
+    const struct cw_verbs_library *lib;
+    struct ibv_context *context;
+    struct ibv_pd *pd;
+    struct cw_verbs_port port;
+    _Atomic int vanished;
+};
+
 struct cw_verbs_conn;
 
 struct cw_verbs_iface {
@@ -103,6 +89,7 @@ struct cw_verbs_iface {
     struct cw_poller *poller;
     int sleeps;
 
+    struct cw_verbs_domain *domain; /* whose context and pd these are; NULL: our own, without access */
     struct ibv_context *context;
     struct ibv_pd *pd;
     struct ibv_comp_channel *channel; /* NULL: nobody sleeps */
@@ -114,6 +101,7 @@ struct cw_verbs_iface {
     int armed;
     int vanished; /* the device is gone */
     struct cw_verbs_pool pool;
+    struct cw_verbs_op *spare_ops;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* posted ones */
     unsigned num_held;  /* completions of recv_cq that were taken and not looked at */
@@ -206,8 +194,10 @@ struct cw_verbs_conn {
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;
     struct cw_verbs_flush flushes[CW_VERBS_FLUSHES];
-    uint8_t *words;                     /* hello or reply; NULL when it is not needed any more */
+    uint8_t *words; /* hello or reply; NULL when it is not needed any more */
     size_t num_words;
+    struct cw_verbs_op *ops; /* in their order */
+    struct cw_verbs_op **ops_end;
     struct cw_verbs_segment *slots[]; /* of the requests under way */
 };
 
@@ -220,15 +210,6 @@ static inline struct cw_verbs_conn *cw_verbs_conn_of(struct cw_conn *conn)
 {
     return cw_container_of(conn, struct cw_verbs_conn, super);
 }
-
-/* verbs_device.c */
-void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);
-void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_settings *settings);
-unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
-void cw_verbs_explain(const struct cw_config *config, struct cw_text *text);
-/* Opens the device of that name. *port tells why not. */
-struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, const struct cw_verbs_settings *settings,
-                                         const char *name, struct cw_verbs_port *port);
 
 /* verbs_pool.c */
 struct cw_verbs_segment *cw_verbs_segment_get(struct cw_verbs_iface *iface);
@@ -261,6 +242,8 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
                    unsigned peer_gid, struct ibv_ah_attr *attr);
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
+/* The device neither reads nor writes any more for it. */
+void cw_verbs_conn_drop(struct cw_verbs_conn *conn);
 /* To RTS. 0, or an errno value. */
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
 void cw_verbs_conn_due(struct cw_verbs_conn *conn);
@@ -291,6 +274,25 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
 void cw_verbs_refill(struct cw_verbs_iface *iface);
 ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface);
 int cw_verbs_has_place(const struct cw_verbs_conn *conn);
+
+ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn);
+ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn);
+/* CW_AGAIN: none is free. */
+ucs_status_t cw_verbs_segment_for(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
+                                  struct cw_verbs_segment **segment_p);
+ucs_status_t cw_verbs_flush(struct cw_conn *super, struct cw_completion *completion);
+
+/* verbs_domain.c */
+extern const struct cw_domain_kind cw_verbs_domain_kind;
+uint32_t cw_verbs_local_key(const struct cw_memh *memh);
+
+/* verbs_access.c */
+extern const struct cw_transport_access cw_verbs_access;
+void cw_verbs_access_limits(struct cw_verbs_iface *iface);
+/* Requests up to there are over; their slots still hold their segments. */
+void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status);
+/* Calls the completions of those that are over, or cancels all. */
+unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
 
 /* verbs_iface.c: room for the completions of one more connection. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);

@@ -52,7 +52,7 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
                                     .port_num        = iface->port.number,
                                     .pkey_index      = iface->port.pkey_index,
-                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* of no bytes: no memory is offered */
+                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* of no bytes, without a domain */
     struct ibv_qp_init_attr init = {
         .send_cq = iface->send_cq,
         .recv_cq = iface->recv_cq,
@@ -60,6 +60,9 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         .qp_type = IBV_QPT_RC,
         .cap = {.max_send_wr = iface->settings.sends, .max_send_sge = 2, .max_inline_data = iface->settings.inlined}};
 
+    if (iface->domain != NULL) {
+        attr.qp_access_flags |= IBV_ACCESS_REMOTE_READ | (iface->port.has_atomics ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+    }
     conn->qp = iface->lib->create_qp(iface->pd, &init);
     if (conn->qp == NULL) {
         tell_limit(iface, "a queue pair");
@@ -96,6 +99,7 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     }
     conn->super.iface = &iface->super;
     conn->super.user  = user;
+    conn->ops_end     = &conn->ops;
     conn->alarm.fire  = on_alarm;
     conn->serial      = ++iface->last_serial & 0x7fffffffu;
     conn->psn         = (uint32_t)cw_random_u64() & PSN_MASK;
@@ -107,9 +111,13 @@ struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user
     return conn;
 }
 
-static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until)
+static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
 {
     struct cw_verbs_segment **slot;
+
+    if (conn->ops != NULL) {
+        cw_verbs_ops_fetched(conn, until, status);
+    }
 
     iface->in_flight -= until - conn->completed;
     for (; conn->completed != until; conn->completed++) {
@@ -121,14 +129,15 @@ static void free_slots(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
     }
 }
 
-/* When destroy_qp has returned, the device neither reads nor writes any more for it. */
-static void drop_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+void cw_verbs_conn_drop(struct cw_verbs_conn *conn)
 {
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
     if (conn->qp != NULL) {
         cw_hash_remove(&iface->by_qp, &conn->by_qp);
         (void)iface->lib->destroy_qp(conn->qp);
         conn->qp = NULL;
-        free_slots(iface, conn, conn->posted);
+        free_slots(iface, conn, conn->posted, UCS_ERR_CONNECTION_RESET);
     }
 }
 
@@ -136,7 +145,7 @@ void cw_verbs_conn_free(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
-    drop_qp(iface, conn);
+    cw_verbs_conn_drop(conn);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
     if (conn->is_listed) {
         cw_hash_remove(&iface->by_peer, &conn->by_peer);
@@ -225,7 +234,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     free(conn->super.end);
     conn->super.end = text.data;
     conn->status    = status;
-    if (!conn->is_ended) { /* nothing more may arrive; after the peer's end nothing does */
+    if (!conn->is_ended && conn->qp != NULL) { /* nothing more may arrive; after the peer's end nothing does */
         (void)iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
     }
     conn->state = CW_VERBS_FAILING;
@@ -281,6 +290,14 @@ static const char *failure_text(const struct cw_verbs_iface *iface, const struct
                                                       : iface->lib->wc_status_str(wc->status);
 }
 
+/* Of an access: only the first one tells what was wrong. */
+static ucs_status_t failure_status(const struct cw_verbs_conn *conn, const struct ibv_wc *wc)
+{
+    return (conn->state >= CW_VERBS_FAILING)                                               ? UCS_ERR_CONNECTION_RESET
+           : (wc->status == IBV_WC_REM_ACCESS_ERR || wc->status == IBV_WC_REM_INV_REQ_ERR) ? UCS_ERR_INVALID_ADDR
+                                                                                           : UCS_ERR_IO_ERROR;
+}
+
 static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
 {
     struct cw_hash_link *link = cw_hash_find(&iface->by_qp, wc->qp_num);
@@ -292,8 +309,11 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
         number - conn->completed >= conn->posted - conn->completed) {
         return; /* of a queue pair that is gone */
     }
-    free_slots(iface, conn, number + 1);
     if (wc->status != IBV_WC_SUCCESS) {
+        /* Those before it completed, or fail visibly before it does. */
+        free_slots(iface, conn, number, UCS_OK);
+        free_slots(iface, conn, number + 1, failure_status(conn, wc));
+        cw_verbs_conn_due(conn);
         cw_verbs_conn_fail(conn,
                            (wc->status == IBV_WC_RETRY_EXC_ERR || wc->status == IBV_WC_RNR_RETRY_EXC_ERR)
                                ? UCS_ERR_ENDPOINT_TIMEOUT
@@ -301,10 +321,11 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
                            failure_text(iface, wc));
         return;
     }
+    free_slots(iface, conn, number + 1, UCS_OK);
     if (conn->state == CW_VERBS_LEAVING && conn->is_last && number == conn->end) {
         conn->state = CW_VERBS_OVER;
     }
-    if (conn->state == CW_VERBS_OVER || conn->num_flushes > 0 || !cw_list_empty(&conn->blocked)) {
+    if (conn->state == CW_VERBS_OVER || conn->num_flushes > 0 || conn->ops != NULL || !cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }
 }
@@ -350,6 +371,9 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* what came before the end goes first */
         cw_verbs_conn_due(conn);
         return 1;
+    }
+    if (conn->ops != NULL) {
+        count += cw_verbs_ops_settle(conn, 0);
     }
     while (conn->num_flushes > 0 && (int32_t)(conn->completed - conn->flushes[0].until) >= 0) {
         flush_at(conn, 0, UCS_OK);
@@ -465,7 +489,7 @@ void cw_verbs_abandon(struct cw_conn *super)
     if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
         cw_verbs_cancel(conn);
     }
-    drop_qp(iface, conn);
+    cw_verbs_conn_drop(conn);
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->due);
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
@@ -510,6 +534,11 @@ void cw_verbs_close_conn(struct cw_conn *super)
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
+    if (conn->ops != NULL) { /* memory of the core's is in use: nothing of this connection may go on */
+        cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
+        cw_verbs_conn_drop(conn);
+        (void)cw_verbs_ops_settle(conn, 1);
+    }
     while (conn->num_flushes > 0) {
         flush_at(conn, 0, UCS_ERR_CANCELED);
     }

@@ -23,7 +23,7 @@ int cw_verbs_has_place(const struct cw_verbs_conn *conn)
            conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends - CW_VERBS_KEPT;
 }
 
-static CW_APART ucs_status_t again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     if (cw_list_empty(&conn->blocked)) {
         cw_list_add_tail(&iface->blocked, &conn->blocked);
@@ -41,10 +41,10 @@ static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_
     if (conn->state >= CW_VERBS_FAILING) {
         return conn->status;
     }
-    return cw_verbs_has_place(conn) ? UCS_OK : again(iface, conn);
+    return cw_verbs_has_place(conn) ? UCS_OK : cw_verbs_again(iface, conn);
 }
 
-static ucs_status_t can_send(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
+ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     return cw_likely(cw_verbs_has_place(conn)) ? UCS_OK : find_place(iface, conn);
 }
@@ -69,6 +69,23 @@ static CW_APART struct cw_verbs_segment *find_segment(struct cw_verbs_iface *ifa
     return segment;
 }
 
+ucs_status_t cw_verbs_segment_for(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
+                                  struct cw_verbs_segment **segment_p)
+{
+    struct cw_verbs_segment *segment = iface->pool.free;
+
+    if (cw_likely(segment != NULL)) {
+        iface->pool.free = segment->next;
+    } else {
+        segment = find_segment(iface);
+        if (segment == NULL) {
+            return (conn->state >= CW_VERBS_FAILING) ? conn->status : cw_verbs_again(iface, conn);
+        }
+    }
+    *segment_p = segment;
+    return UCS_OK;
+}
+
 static ucs_status_t post(struct cw_verbs_conn *conn, uint8_t id, struct ibv_sge *sges, int num,
                          struct cw_verbs_segment *segment, unsigned flags)
 {
@@ -82,7 +99,7 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
 {
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
-    ucs_status_t status          = can_send(iface, conn);
+    ucs_status_t status          = cw_verbs_can_send(iface, conn);
     struct cw_verbs_segment *segment;
     struct ibv_sge sge;
     size_t length;
@@ -91,14 +108,9 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
     if (status != UCS_OK) {
         return status;
     }
-    segment = iface->pool.free;
-    if (cw_likely(segment != NULL)) {
-        iface->pool.free = segment->next;
-    } else {
-        segment = find_segment(iface);
-        if (segment == NULL) {
-            return (conn->state >= CW_VERBS_FAILING) ? conn->status : again(iface, conn);
-        }
+    status = cw_verbs_segment_for(iface, conn, &segment);
+    if (status != UCS_OK) {
+        return status;
     }
     length = pack(segment->data, max, arg);
     sge    = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
@@ -152,7 +164,7 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
     if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
         status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
     } else {
-        status = can_send(cw_verbs_iface_of(super), conn);
+        status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
         if (status == UCS_OK) {
             status = post(conn, id, sges, (length > 0) ? 2 : 1, NULL, IBV_SEND_INLINE);
         }
@@ -161,7 +173,7 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
     return status;
 }
 
-static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *completion)
+ucs_status_t cw_verbs_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
 
@@ -169,13 +181,14 @@ static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *com
         return conn->status;
     }
     if (completion == NULL) {
-        return (conn->num_flushes > 0 || conn->posted != conn->completed) ? UCS_INPROGRESS : UCS_OK;
+        return (conn->num_flushes > 0 || conn->posted != conn->completed || conn->ops != NULL) ? UCS_INPROGRESS
+                                                                                               : UCS_OK;
     }
-    if (conn->posted == conn->completed) {
+    if (conn->posted == conn->completed && conn->ops == NULL) {
         return UCS_OK;
     }
     if (conn->num_flushes == CW_VERBS_FLUSHES) {
-        return again(cw_verbs_iface_of(super), conn);
+        return cw_verbs_again(cw_verbs_iface_of(super), conn);
     }
     conn->flushes[conn->num_flushes++] = (struct cw_verbs_flush){.completion = completion, .until = conn->posted};
     cw_verbs_conn_nudge(conn);
@@ -190,7 +203,7 @@ static int verbs_owes(const struct cw_iface *super)
 const struct cw_transport_packets cw_verbs_packets = {
     .send_short = verbs_send_short,
     .send_bcopy = verbs_send_bcopy,
-    .flush      = verbs_flush,
+    .flush      = cw_verbs_flush,
     .owes       = verbs_owes,
 };
 

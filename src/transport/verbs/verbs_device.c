@@ -97,6 +97,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->connect_timeout_ns = config->connect_timeout_ns;
     settings->first_retry_ns     = 20000000;
     settings->keepalive_ns       = config->keepalive_interval_ns;
+    settings->guarded = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
 }
 
 static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *attr)
@@ -220,6 +221,9 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     port->max_reads        = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
     port->max_sends        = (unsigned)limits.max_qp_wr;
     port->max_receives     = (unsigned)limits.max_srq_wr;
+    port->max_iov          = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);
+    port->max_message      = (size_t)clamp(attr.max_msg_sz, 4096, 1u << 30);
+    port->has_atomics      = limits.atomic_cap != IBV_ATOMIC_NONE;
     port->address.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
     port->address.mtu      = (unsigned)attr.active_mtu;
     port->address.lid      = attr.lid;
@@ -228,6 +232,8 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     find_gids(lib, context, settings, attr.gid_tbl_len, port);
     if (attr.state != IBV_PORT_ACTIVE) {
         snprintf(port->why, sizeof(port->why), "%s", state_text(attr.state));
+    } else if (settings->guarded) {
+        snprintf(port->why, sizeof(port->why), "UCX_AUTH_KEY_FILE or UCX_AUTH_TLS ask for protection that it lacks");
     } else if (limits.max_srq == 0) {
         snprintf(port->why, sizeof(port->why), "the device has no shared receive queues");
     }

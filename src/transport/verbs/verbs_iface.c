@@ -6,9 +6,11 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "os/clock.h"
 #include "os/random.h"
 
@@ -59,8 +61,9 @@ static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const
     }
 }
 
-/* Each interface has the device open for itself, and so hears each event. An event that was read and not acknowledged
- * would have the destruction of its queue pair wait for ever. */
+/* Interfaces that share a domain share its events: whoever reads one acknowledges it, as one that was read and not
+ * acknowledged would have the destruction of its queue pair wait for ever. Of a queue pair of another worker nothing is
+ * touched: its requests end with errors. The end of the device is told to all by the domain. */
 static unsigned on_async(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, async);
@@ -76,6 +79,9 @@ static unsigned on_async(struct cw_poll_item *item, unsigned events)
         case IBV_EVENT_SRQ_ERR:
             cw_warn("%s: %s; its connections are over", iface->port.name, text);
             fail_all(iface, text);
+            if (iface->domain != NULL) {
+                atomic_store_explicit(&iface->domain->vanished, 1, memory_order_relaxed);
+            }
             break;
         case IBV_EVENT_QP_FATAL:
         case IBV_EVENT_QP_REQ_ERR:
@@ -116,7 +122,9 @@ static ucs_status_t make_queues(struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_settings *settings = &iface->settings;
 
-    iface->pd = iface->lib->alloc_pd(iface->context);
+    if (iface->domain == NULL) {
+        iface->pd = iface->lib->alloc_pd(iface->context);
+    }
     if (iface->pd == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -169,12 +177,14 @@ static void set_address(struct cw_verbs_iface *iface)
     iface->local          = iface->port.address;
     iface->local.qp       = iface->ud->qp_num;
     iface->local.key      = iface->key;
+    iface->local.domain   = (iface->domain != NULL) ? iface->domain->super.number : 0;
     iface->address_length = cw_verbs_address_encode(&iface->local, iface->address);
 }
 
 static void free_iface(struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_library *lib = iface->lib;
+    struct cw_verbs_op *op;
 
     if (iface->events.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->events);
@@ -196,11 +206,16 @@ static void free_iface(struct cw_verbs_iface *iface)
         (void)lib->destroy_comp_channel(iface->channel);
     }
     cw_verbs_pool_free(iface);
-    if (iface->pd != NULL) {
+    if (iface->domain == NULL && iface->pd != NULL) {
         (void)lib->dealloc_pd(iface->pd);
     }
-    if (iface->context != NULL) {
+    if (iface->domain == NULL && iface->context != NULL) {
         (void)lib->close_device(iface->context);
+    }
+    while (iface->spare_ops != NULL) {
+        op               = iface->spare_ops;
+        iface->spare_ops = op->next;
+        free(op);
     }
     cw_hash_cleanup(&iface->by_qp);
     cw_hash_cleanup(&iface->by_peer);
@@ -251,7 +266,14 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     cw_hash_init(&iface->by_peer, cw_random_u64());
     cw_idmap_init(&iface->ids);
     cw_verbs_settings_load(params->config, &iface->settings);
-    iface->context = cw_verbs_device_open(lib, &iface->settings, params->devices[0].name, &iface->port);
+    if (params->domain != NULL) {
+        iface->domain  = cw_container_of(params->domain, struct cw_verbs_domain, super);
+        iface->context = iface->domain->context;
+        iface->pd      = iface->domain->pd;
+        iface->port    = iface->domain->port;
+    } else {
+        iface->context = cw_verbs_device_open(lib, &iface->settings, params->devices[0].name, &iface->port);
+    }
     if (iface->context == NULL) {
         cw_error("cannot open %s: %s", params->devices[0].name, iface->port.why);
         free_iface(iface);
@@ -259,6 +281,9 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     }
     fit_settings(iface);
     set_limits(iface);
+    if (iface->domain != NULL) {
+        cw_verbs_access_limits(iface);
+    }
     status = make_queues(iface);
     status = (status == UCS_OK) ? watch_descriptors(iface) : status;
     if (status != UCS_OK) {
@@ -333,6 +358,10 @@ static unsigned verbs_progress(struct cw_iface *super)
     const struct ibv_wc *wc;
     unsigned count = 0;
 
+    if (iface->domain != NULL && !iface->vanished &&
+        cw_unlikely(atomic_load_explicit(&iface->domain->vanished, memory_order_relaxed))) {
+        fail_all(iface, "the device is gone");
+    }
     if (take_received(iface)) {
         while (iface->next_held < iface->num_held) {
             wc = &iface->held[iface->next_held++];
@@ -379,6 +408,7 @@ const struct cw_transport cw_verbs_transport = {
     .device_class  = CW_DEVICE_NET,
     .connect       = &verbs_connect,
     .packets       = &cw_verbs_packets,
+    .access        = &cw_verbs_access,
     .query_devices = cw_verbs_query_devices,
     .explain       = cw_verbs_explain,
     .open          = verbs_open,

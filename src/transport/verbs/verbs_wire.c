@@ -40,6 +40,7 @@ size_t cw_verbs_address_encode(const struct cw_verbs_address *address, uint8_t *
     put(to + 6, address->qp, 3);
     to[9] = (uint8_t)address->num_gids;
     put(to + 10, address->key, 8);
+    to[18] = (uint8_t)address->domain;
     cw_bytes_copy_any(to + CW_VERBS_ADDRESS_HEAD, address->gids, (size_t)16 * address->num_gids);
     return CW_VERBS_ADDRESS_HEAD + (size_t)16 * address->num_gids;
 }
@@ -59,6 +60,7 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
     address->qp       = (uint32_t)get(bytes + 6, 3);
     address->num_gids = bytes[9];
     address->key      = get(bytes + 10, 8);
+    address->domain   = bytes[18];
     if (address->num_gids > CW_VERBS_MAX_GIDS || length != CW_VERBS_ADDRESS_HEAD + (size_t)16 * address->num_gids) {
         return "its RDMA address has another length than it says";
     }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define CW_VERBS_MAX_GIDS      4u
-#define CW_VERBS_ADDRESS_HEAD  18u
+#define CW_VERBS_ADDRESS_HEAD  19u
 #define CW_VERBS_ADDRESS_MAX   (CW_VERBS_ADDRESS_HEAD + 16u * CW_VERBS_MAX_GIDS)
 #define CW_VERBS_WORDS_MAX     256u
 #define CW_VERBS_DATAGRAM_HEAD 40u
@@ -24,6 +24,7 @@ struct cw_verbs_address {
     uint16_t pkey;
     uint32_t qp;
     uint64_t key;
+    unsigned domain; /* number of the memory domain; 0: none */
     unsigned num_gids;
     uint8_t gids[CW_VERBS_MAX_GIDS][16];
 };

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accesses: writes, reads and atomic operations of the device. Each with a completion is one request that completes
+ * visibly. RC keeps their order with packets; only reads and atomic operations may be passed by what comes behind,
+ * unless that is fenced.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+static unsigned verbs_peer_domain(const struct cw_conn *super)
+{
+    return cw_container_of(super, const struct cw_verbs_conn, super)->peer.domain;
+}
+
+static struct cw_verbs_op *op_get(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_op *op = iface->spare_ops;
+
+    if (op == NULL) {
+        return malloc(sizeof(*op));
+    }
+    iface->spare_ops = op->next;
+    return op;
+}
+
+static void op_put(struct cw_verbs_iface *iface, struct cw_verbs_op *op)
+{
+    op->next         = iface->spare_ops;
+    iface->spare_ops = op;
+}
+
+/* Posts a request that names the peer's memory. `tracked`: a completion, or something to be done with what comes. */
+static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
+                         const struct cw_verbs_op *what, unsigned flags)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    const int tracked            = what->completion != NULL || what->unpack != NULL || what->result != NULL;
+    struct cw_verbs_op *op       = tracked ? op_get(iface) : NULL;
+
+    if (tracked && op == NULL) {
+        if (segment != NULL) {
+            cw_verbs_segment_put(iface, segment);
+        }
+        return cw_verbs_again(iface, conn);
+    }
+    if (tracked) {
+        *op        = *what;
+        op->number = conn->posted;
+    }
+    wr->send_flags |= (flags & CW_ACCESS_AFTER_FETCHES) ? IBV_SEND_FENCE : 0;
+    if (!cw_verbs_conn_post(conn, wr, (wr->send_flags & IBV_SEND_INLINE) ? NULL : segment, tracked)) {
+        if (tracked) {
+            op_put(iface, op);
+        }
+        if (segment != NULL) {
+            cw_verbs_segment_put(iface, segment);
+        }
+        return conn->status;
+    }
+    if (segment != NULL && (wr->send_flags & IBV_SEND_INLINE)) {
+        cw_verbs_segment_put(iface, segment);
+    }
+    if (tracked) {
+        op->next       = NULL;
+        *conn->ops_end = op;
+        conn->ops_end  = &op->next;
+    }
+    return UCS_INPROGRESS;
+}
+
+static void aim(struct ibv_send_wr *wr, const struct cw_access_target *to)
+{
+    wr->wr.rdma.remote_addr = to->address;
+    wr->wr.rdma.rkey        = (uint32_t)to->key.word[0];
+}
+
+static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, size_t length,
+                                    const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    const struct cw_verbs_op op  = {.completion = completion};
+    struct ibv_sge sge           = {.addr = (uintptr_t)data, .length = (uint32_t)length};
+    struct ibv_send_wr wr        = {
+               .opcode = IBV_WR_RDMA_WRITE, .sg_list = &sge, .num_sge = length > 0, .send_flags = IBV_SEND_INLINE};
+    struct cw_verbs_segment *segment = NULL;
+    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+
+    if (status == UCS_OK && length > conn->max_inline) {
+        status = cw_verbs_segment_for(iface, conn, &segment);
+        if (status == UCS_OK) {
+            cw_bytes_copy_any(segment->data, data, length);
+            sge.addr      = (uintptr_t)segment->data;
+            sge.lkey      = segment->lkey;
+            wr.send_flags = 0;
+        }
+    }
+    if (status != UCS_OK) {
+        return status;
+    }
+    aim(&wr, to);
+    return post(conn, &wr, segment, &op, flags);
+}
+
+static ucs_status_t verbs_put_bcopy(struct cw_conn *super, size_t max, cw_pack_fn pack, void *arg,
+                                    const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    const struct cw_verbs_op op      = {.completion = completion};
+    struct cw_verbs_segment *segment = NULL;
+    struct ibv_send_wr wr            = {.opcode = IBV_WR_RDMA_WRITE, .num_sge = 1};
+    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_sge sge;
+
+    status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
+    if (status != UCS_OK) {
+        return status;
+    }
+    sge           = (struct ibv_sge){.addr = (uintptr_t)segment->data, .lkey = segment->lkey};
+    sge.length    = (uint32_t)pack(segment->data, max, arg);
+    wr.sg_list    = &sge;
+    wr.send_flags = (sge.length <= conn->max_inline) ? IBV_SEND_INLINE : 0;
+    aim(&wr, to);
+    return post(conn, &wr, segment, &op, flags);
+}
+
+static ucs_status_t send_zcopy(struct cw_conn *super, enum ibv_wr_opcode opcode, const struct cw_access_iov *iov,
+                               unsigned count, const struct cw_access_target *to, unsigned flags,
+                               struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn  = cw_verbs_conn_of(super);
+    const struct cw_verbs_op op = {.completion = completion};
+    struct ibv_sge sges[CW_VERBS_MAX_IOV];
+    struct ibv_send_wr wr = {.opcode = opcode, .sg_list = sges};
+    ucs_status_t status   = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
+    unsigned i;
+
+    assert(count <= CW_VERBS_MAX_IOV);
+    for (i = 0; i < count && status == UCS_OK; i++) {
+        if (iov[i].length > 0) {
+            sges[wr.num_sge++] = (struct ibv_sge){.addr   = (uintptr_t)iov[i].address,
+                                                  .length = (uint32_t)iov[i].length,
+                                                  .lkey   = cw_verbs_local_key(iov[i].memh)};
+        }
+    }
+    aim(&wr, to);
+    return (status == UCS_OK) ? post(conn, &wr, NULL, &op, flags) : status;
+}
+
+static ucs_status_t verbs_put_zcopy(struct cw_conn *conn, const struct cw_access_iov *iov, unsigned iov_count,
+                                    const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
+{
+    return send_zcopy(conn, IBV_WR_RDMA_WRITE, iov, iov_count, to, flags, completion);
+}
+
+static ucs_status_t verbs_get_zcopy(struct cw_conn *conn, const struct cw_access_iov *iov, unsigned iov_count,
+                                    const struct cw_access_target *from, unsigned flags,
+                                    struct cw_completion *completion)
+{
+    return send_zcopy(conn, IBV_WR_RDMA_READ, iov, iov_count, from, flags, completion);
+}
+
+static ucs_status_t verbs_get_bcopy(struct cw_conn *super, size_t length, cw_unpack_fn unpack, void *arg,
+                                    const struct cw_access_target *from, unsigned flags,
+                                    struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    struct cw_verbs_op op            = {.completion = completion, .unpack = unpack, .arg = arg, .length = length};
+    struct cw_verbs_segment *segment = NULL;
+    struct ibv_send_wr wr            = {.opcode = IBV_WR_RDMA_READ, .num_sge = 1};
+    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_sge sge;
+
+    status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
+    if (status != UCS_OK) {
+        return status;
+    }
+    sge        = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
+    wr.sg_list = &sge;
+    op.segment = segment;
+    aim(&wr, from);
+    return post(conn, &wr, segment, &op, flags);
+}
+
+static ucs_status_t verbs_atomic(struct cw_conn *super, enum cw_access_op what, uint64_t operand, uint64_t compare,
+                                 uint64_t *result, const struct cw_access_target *to, unsigned flags,
+                                 struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    struct cw_verbs_op op            = {.completion = completion, .result = result};
+    struct cw_verbs_segment *segment = NULL;
+    struct ibv_send_wr wr            = {.num_sge = 1};
+    ucs_status_t status              = cw_verbs_can_send(iface, conn);
+    struct ibv_sge sge;
+
+    status = (status == UCS_OK) ? cw_verbs_segment_for(iface, conn, &segment) : status;
+    if (status != UCS_OK) {
+        return status;
+    }
+    sge        = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = sizeof(uint64_t), .lkey = segment->lkey};
+    wr.sg_list = &sge;
+    op.segment = segment;
+    wr.opcode  = (what == CW_ACCESS_ADD) ? IBV_WR_ATOMIC_FETCH_AND_ADD : IBV_WR_ATOMIC_CMP_AND_SWP;
+    wr.wr.atomic.remote_addr = to->address;
+    wr.wr.atomic.rkey        = (uint32_t)to->key.word[0];
+    wr.wr.atomic.compare_add = (what == CW_ACCESS_ADD) ? operand : compare;
+    wr.wr.atomic.swap        = operand;
+    return post(conn, &wr, segment, &op, flags);
+}
+
+void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status)
+{
+    struct cw_verbs_op *op;
+
+    for (op = conn->ops; op != NULL && (int32_t)(until - op->number) > 0; op = op->next) {
+        if (op->is_over) {
+            continue;
+        }
+        op->is_over = 1;
+        op->status  = status;
+        if (status == UCS_OK && op->result != NULL) {
+            memcpy(op->result, op->segment->data, sizeof(*op->result));
+        }
+        if (status == UCS_OK && op->unpack != NULL) { /* its segment is kept until then */
+            conn->slots[op->number % cw_verbs_iface_of(&conn->super)->settings.sends] = NULL;
+        } else {
+            op->segment = NULL;
+        }
+    }
+}
+
+unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_op *op, done;
+    unsigned count = 0;
+
+    while ((op = conn->ops) != NULL && (op->is_over || all)) {
+        conn->ops = op->next;
+        if (conn->ops == NULL) {
+            conn->ops_end = &conn->ops;
+        }
+        done = *op;
+        op_put(iface, op);
+        if (done.is_over && done.segment != NULL && done.unpack != NULL) {
+            if (!all) {
+                done.unpack(done.segment->data, done.length, done.arg);
+            }
+            cw_verbs_segment_put(iface, done.segment);
+        }
+        if (done.completion != NULL) {
+            done.completion->done(done.completion, all ? UCS_ERR_CANCELED : done.status);
+        }
+        count++;
+    }
+    return count;
+}
+
+static ucs_status_t verbs_revoke(struct cw_conn *super, struct cw_completion *completion)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+
+    (void)completion;
+    cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "memory that it could reach was taken back");
+    cw_verbs_conn_drop(conn);
+    return UCS_OK;
+}
+
+void cw_verbs_access_limits(struct cw_verbs_iface *iface)
+{
+    struct cw_access_limits *limits = &iface->super.limits.access;
+    const unsigned atomics          = iface->port.has_atomics ? (1u << CW_ACCESS_ADD) | (1u << CW_ACCESS_CSWAP) : 0;
+
+    *limits = (struct cw_access_limits){.max_put_short = iface->settings.inlined,
+                                        .max_put_bcopy = iface->settings.segment,
+                                        .max_put_zcopy = iface->port.max_message,
+                                        .max_get_bcopy = iface->settings.segment,
+                                        .max_get_zcopy = iface->port.max_message,
+                                        .max_iov       = iface->port.max_iov,
+                                        .posted        = atomics & (1u << CW_ACCESS_ADD),
+                                        .fetching      = atomics,
+                                        .in_order      = 1};
+}
+
+const struct cw_transport_access cw_verbs_access = {
+    .domain      = &cw_verbs_domain_kind,
+    .peer_domain = verbs_peer_domain,
+    .put_short   = verbs_put_short,
+    .put_bcopy   = verbs_put_bcopy,
+    .put_zcopy   = verbs_put_zcopy,
+    .get_bcopy   = verbs_get_bcopy,
+    .get_zcopy   = verbs_get_zcopy,
+    .atomic      = verbs_atomic,
+    .flush       = cw_verbs_flush,
+    .revoke      = verbs_revoke,
+};

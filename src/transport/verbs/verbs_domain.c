@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The memory domain of a device: the device opened once, and its protection domain, which the interfaces of all workers
+ * share. A part of a key is the rkey of the registration.
+ */
+#include "transport/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mem/md.h"
+
+#define PART_LENGTH 4u
+
+struct cw_verbs_memh {
+    struct cw_memh super;
+    struct ibv_mr *mr;
+};
+
+static struct cw_verbs_domain *domain_of(struct cw_domain *super)
+{
+    return cw_container_of(super, struct cw_verbs_domain, super);
+}
+
+static void domain_close(struct cw_domain *super)
+{
+    struct cw_verbs_domain *domain = domain_of(super);
+
+    if (domain->pd != NULL) {
+        (void)domain->lib->dealloc_pd(domain->pd);
+    }
+    if (domain->context != NULL) {
+        (void)domain->lib->close_device(domain->context);
+    }
+    free(domain);
+}
+
+static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
+{
+    const char *why                    = NULL;
+    const struct cw_verbs_library *lib = cw_verbs_library(&why);
+    struct cw_verbs_domain *domain     = (lib != NULL) ? calloc(1, sizeof(*domain)) : NULL;
+    struct cw_verbs_settings settings;
+
+    if (domain == NULL) {
+        cw_error("cannot open %s: %s", device, (lib == NULL) ? why : "out of memory");
+        return (lib == NULL) ? UCS_ERR_NO_DEVICE : UCS_ERR_NO_MEMORY;
+    }
+    cw_verbs_settings_load(config, &settings);
+    domain->lib        = lib;
+    domain->super.kind = &cw_verbs_domain_kind;
+    domain->super.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
+                                                 .part_length      = PART_LENGTH,
+                                                 .register_ns      = 30000,
+                                                 .register_byte_ns = 0.02};
+    domain->context    = cw_verbs_device_open(lib, &settings, device, &domain->port);
+    domain->pd         = (domain->context != NULL) ? lib->alloc_pd(domain->context) : NULL;
+    if (domain->pd == NULL) {
+        cw_error("cannot open %s: %s", device, (domain->context == NULL) ? domain->port.why : strerror(errno));
+        domain_close(&domain->super);
+        return UCS_ERR_NO_DEVICE;
+    }
+    *domain_p = &domain->super;
+    return UCS_OK;
+}
+
+/* A device that may write memory for others must be able to write it for us. */
+static int verbs_rights(unsigned rights)
+{
+    return ((rights & ~(unsigned)CW_RIGHT_REMOTE_READ) ? IBV_ACCESS_LOCAL_WRITE : 0) |
+           ((rights & CW_RIGHT_REMOTE_READ) ? IBV_ACCESS_REMOTE_READ : 0) |
+           ((rights & CW_RIGHT_REMOTE_WRITE) ? IBV_ACCESS_REMOTE_WRITE : 0) |
+           ((rights & CW_RIGHT_REMOTE_ATOMIC) ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+}
+
+static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t length, unsigned rights,
+                               struct cw_memh **memh_p)
+{
+    struct cw_verbs_domain *domain = domain_of(super);
+    struct cw_verbs_memh *memh     = malloc(sizeof(*memh));
+    ucs_status_t status;
+
+    if (memh == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
+    if (memh->mr == NULL && errno == EFAULT && (rights & ~(unsigned)CW_RIGHT_REMOTE_READ)) {
+        rights &= CW_RIGHT_REMOTE_READ; /* it may be memory that cannot be written */
+        memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
+    }
+    if (memh->mr == NULL) {
+        status = (errno == ENOMEM || errno == EAGAIN) ? UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
+        cw_debug("%s does not register %zu bytes: %s", domain->port.name, length, strerror(errno));
+        free(memh);
+        return status;
+    }
+    memh->super = (struct cw_memh){.domain = super, .rights = rights};
+    *memh_p     = &memh->super;
+    return UCS_OK;
+}
+
+static void domain_dereg(struct cw_memh *super)
+{
+    struct cw_verbs_memh *memh = cw_container_of(super, struct cw_verbs_memh, super);
+
+    (void)domain_of(super->domain)->lib->dereg_mr(memh->mr);
+    free(memh);
+}
+
+static void domain_write_part(const struct cw_memh *super, uint8_t *part)
+{
+    const uint32_t key = htobe32(cw_container_of(super, const struct cw_verbs_memh, super)->mr->rkey);
+
+    memcpy(part, &key, PART_LENGTH);
+}
+
+static ucs_status_t domain_read_part(const struct cw_domain *domain, const uint8_t *part, size_t length,
+                                     const struct cw_domain_range *range, struct cw_remote_key *key)
+{
+    uint32_t word;
+
+    (void)domain;
+    (void)range;
+    if (length != PART_LENGTH) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    memcpy(&word, part, PART_LENGTH);
+    *key = (struct cw_remote_key){.word = {be32toh(word), 0}};
+    return UCS_OK;
+}
+
+uint32_t cw_verbs_local_key(const struct cw_memh *super)
+{
+    return cw_container_of(super, const struct cw_verbs_memh, super)->mr->lkey;
+}
+
+const struct cw_domain_kind cw_verbs_domain_kind = {
+    .name       = "verbs",
+    .open       = domain_open,
+    .close      = domain_close,
+    .reg        = domain_reg,
+    .dereg      = domain_dereg,
+    .write_part = domain_write_part,
+    .read_part  = domain_read_part,
+};
