@@ -242,8 +242,7 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
                    unsigned peer_gid, struct ibv_ah_attr *attr);
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
-/* The device neither reads nor writes any more for it. */
-void cw_verbs_conn_drop(struct cw_verbs_conn *conn);
+void cw_verbs_conn_drop(struct cw_verbs_conn *conn); /* the device neither reads nor writes any more for it */
 /* To RTS. 0, or an errno value. */
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
 void cw_verbs_conn_due(struct cw_verbs_conn *conn);
@@ -261,6 +260,7 @@ int cw_verbs_sent(struct cw_verbs_iface *iface);
 unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface);
 void cw_verbs_close_conn(struct cw_conn *super);
 void cw_verbs_watch(struct cw_conn *super);
+void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
 void cw_verbs_abandon(struct cw_conn *super);
 /* Their end came, or its connection is over. */
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn);

@@ -428,36 +428,57 @@ void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
     cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
 }
 
-static unsigned look(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint64_t now_ns)
+/* Somebody wants to know whether the peer lives. Without that an alarm wakes nobody who sleeps. */
+static int is_wanted(const struct cw_verbs_conn *conn)
+{
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+
+    return conn->is_watched || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
+}
+
+void cw_verbs_conn_look_later(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    if (conn->state != CW_VERBS_OPEN || iface->settings.keepalive_ns == UINT64_MAX) {
+        return;
+    }
+    if (is_wanted(conn)) {
+        cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
+    } else {
+        cw_poller_alarm_set_lazy(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
+    }
+}
+
+static unsigned look(struct cw_verbs_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-    if (conn->posted == conn->completed) {
-        (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
-    } else if (conn->completed != conn->looked) {
+    if (conn->completed != conn->looked) {
         conn->idle_looks = 0;
+    }
+    if (conn->posted != conn->completed) {
+        if (conn->is_watched && ++conn->idle_looks > STUCK_LOOKS) {
+            cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT,
+                               "it has taken nothing for ten times UCX_KEEPALIVE_INTERVAL");
+            return 1;
+        }
         cw_verbs_conn_nudge(conn);
-    } else if (++conn->idle_looks >= STUCK_LOOKS) {
-        cw_verbs_conn_fail(conn, UCS_ERR_ENDPOINT_TIMEOUT, "it has taken nothing for ten times UCX_KEEPALIVE_INTERVAL");
-        return 1;
-    } else {
-        cw_verbs_conn_nudge(conn);
+    } else if (is_wanted(conn)) {
+        (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
     conn->looked = conn->completed;
-    if (conn->state == CW_VERBS_OPEN) {
-        cw_poller_alarm_set(iface->poller, &conn->alarm, now_ns + iface->settings.keepalive_ns);
-    }
+    cw_verbs_conn_look_later(conn);
     return 0;
 }
 
 static unsigned on_alarm(struct cw_alarm *alarm)
 {
-    struct cw_verbs_conn *conn   = cw_container_of(alarm, struct cw_verbs_conn, alarm);
-    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_conn *conn = cw_container_of(alarm, struct cw_verbs_conn, alarm);
 
     switch (conn->state) {
     case CW_VERBS_OPEN:
-        return look(iface, conn, cw_clock_ns());
+        return look(conn);
     case CW_VERBS_LEAVING:
         conn->state = CW_VERBS_OVER;
         cw_verbs_conn_due(conn);
@@ -472,12 +493,11 @@ static unsigned on_alarm(struct cw_alarm *alarm)
 
 void cw_verbs_watch(struct cw_conn *super)
 {
-    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
 
-    conn->is_watched = 1;
-    if (conn->state == CW_VERBS_OPEN && !cw_alarm_is_set(&conn->alarm) && iface->settings.keepalive_ns != UINT64_MAX) {
-        cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + iface->settings.keepalive_ns);
+    if (!conn->is_watched) {
+        conn->is_watched = 1;
+        cw_verbs_conn_look_later(conn);
     }
 }
 
@@ -521,9 +541,7 @@ void cw_verbs_conn_first(struct cw_verbs_conn *conn)
     }
     conn->state = CW_VERBS_OPEN;
     cw_poller_alarm_cancel(iface->poller, &conn->alarm);
-    if (conn->is_watched) {
-        cw_verbs_watch(&conn->super);
-    }
+    cw_verbs_conn_look_later(conn);
     if (!cw_list_empty(&conn->blocked)) {
         cw_verbs_conn_due(conn);
     }

@@ -342,9 +342,7 @@ static unsigned open_dialled(struct cw_verbs_iface *iface, struct cw_verbs_conn 
     conn->state    = CW_VERBS_OPEN;
     conn->is_ready = 1;
     cw_verbs_conn_say(conn, CW_VERBS_READY);
-    if (conn->is_watched) {
-        cw_verbs_watch(&conn->super);
-    }
+    cw_verbs_conn_look_later(conn);
     iface->super.upcalls->opened(&conn->super, UCS_OK, reply->words, reply->length);
     return 1;
 }
