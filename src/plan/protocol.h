@@ -152,11 +152,11 @@ struct cw_protocol {
 
 #define CW_PROTOCOL_MAX_ROWS 8u
 
-/* Over that lane, with so many trips from one side to the other. */
+/* Over that lane, with so many trips from one side to the other; the bandwidth may be unknown (0). */
 static inline struct cw_protocol_cost cw_protocol_cost(const struct cw_protocol_lane *lane, double trips)
 {
     return (struct cw_protocol_cost){.fixed_ns = trips * (lane->input.latency_ns + 2 * lane->input.overhead_ns),
-                                     .byte_ns  = 1e9 / lane->input.bandwidth_bps};
+                                     .byte_ns  = (lane->input.bandwidth_bps > 0) ? 1e9 / lane->input.bandwidth_bps : 1};
 }
 
 /* The lengths from 0 to CW_PLAN_NEVER, each with the cheapest protocol of the table that offers itself, of equal ones
