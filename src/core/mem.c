@@ -246,6 +246,7 @@ static ucs_status_t find(const struct cw_mem_table *table, uint64_t token, uint6
     }
     *mem_p = mem;
     if (cw_unlikely((mem->direct & rights) != rights)) {
+        rights &= CW_KEY_READ | CW_KEY_WRITE;
         return ((mem->key.rights & rights) == rights) ? UCS_ERR_UNSUPPORTED : UCS_ERR_INVALID_PARAM;
     }
     return UCS_OK;

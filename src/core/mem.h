@@ -49,10 +49,14 @@ const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_d
 #define CW_MEM_EXPORT_MAX (4u + CW_KEY_MAX)
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p);
 
+/* A right that no key names: atomic operations of 8 bytes by the processor. A region has it unless its key has them
+ * carried out by a device. */
+#define CW_MEM_WORDS 4u
+
 /*
  * An access that a peer asks for: `length` bytes at `address` of the region with that token, with all of `rights`
- * (CW_KEY_*). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks, no other calls
- * of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
+ * (CW_KEY_*, CW_MEM_WORDS). UCS_OK: *ptr_p is the memory, and the table stays locked until cw_mem_leave: no callbacks,
+ * no other calls of this file in between, some 10 KiB at most. UCS_ERR_INVALID_ADDR: no such region or not within it;
  * UCS_ERR_INVALID_PARAM: no right; UCS_ERR_UNSUPPORTED: all that is well, but the processor may not touch this memory:
  * cw_mem_pin and cw_mem_copy.
  */
@@ -85,6 +89,10 @@ void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 /* Whether its owner can take pages of it away for which the system may have no others: who touches them then is
  * killed. So it is with reserved huge pages. */
 int cw_mem_may_vanish(const struct cw_mapping *mapping);
+
+/* As cw_mem_handle, of the region that the range lies in. It lives as long as the program keeps the region mapped. */
+const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
+                                         size_t length);
 
 /* Whether the range lies in memory that the library allocated and that others can map; its key then. */
 int cw_mem_find_shared(struct ucp_context *context, const void *ptr, size_t length, struct cw_key *key);

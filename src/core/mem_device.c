@@ -78,6 +78,9 @@ ucs_status_t cw_mem_device_register(struct ucp_mem *mem)
         register_with(mem, mem->context->domains[i]);
     }
     mem->key.executor = executor_of(mem);
+    if (mem->key.executor != 0) {
+        mem->direct &= CW_KEY_READ | CW_KEY_WRITE;
+    }
     return UCS_OK;
 }
 

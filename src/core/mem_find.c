@@ -1,9 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which allocated region some memory of the program lies in: for messages that a peer may then read and write by loads
- * and stores (op/peer_regions.h). There are few such regions, so a walk finds it.
+ * Which region some memory of the program lies in: an allocated one, for messages that a peer may then read and write
+ * by loads and stores (op/peer_regions.h), or one that a device knows. There are few such regions, so a walk finds it.
  */
 #include "core/mem_table.h"
+
+const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
+                                         size_t length)
+{
+    struct cw_mem_table *table = context->memory;
+    const struct cw_memh *memh = NULL;
+    struct ucp_mem *mem;
+
+    cw_lock_enter(&table->lock);
+    cw_list_for_each(mem, &table->all, struct ucp_mem, all_link) {
+        if (!mem->dead && mem->device != NULL && cw_mem_covers(mem, ptr, length)) {
+            memh = cw_mem_handle(mem, domain);
+            break;
+        }
+    }
+    cw_lock_leave(&table->lock);
+    return memh;
+}
 
 int cw_mem_find_shared(struct ucp_context *context, const void *ptr, size_t length, struct cw_key *key)
 {

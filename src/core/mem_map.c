@@ -265,7 +265,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
     if (status == UCS_OK) {
         mem->memory_type = (uint8_t)((mem->key.length == 0 || mem->md == &cw_md_host) ? UCS_MEMORY_TYPE_HOST :
                                      mem->md->type_of((void *)(uintptr_t)mem->key.address, mem->key.length));
-        mem->direct      = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights : 0;
+        mem->direct      = (uint8_t)((mem->memory_type == UCS_MEMORY_TYPE_HOST) ? mem->key.rights | CW_MEM_WORDS : 0);
     }
     if (status == UCS_OK) {
         if ((order.flags & UCP_MEM_MAP_LOCK) && mem->memory_type == UCS_MEMORY_TYPE_HOST && mem->key.length > 0) {

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/lane_access.h"
 #include "base/log.h"
 #include "wire/packet.h"
 
@@ -62,6 +63,7 @@ static const struct {
 } remotes[] = {{CW_REMOTE_MAPPED, " (mapped here)"},
                {CW_REMOTE_COPIES | CW_REMOTE_OWNER, " (copied by the system)"},
                {CW_REMOTE_COPIES, " (copied by the system, owner away)"},
+               {CW_REMOTE_ACCESS, " (by the device)"},
                {0, " (packets)"}};
 
 #define NUM_KINDS   (sizeof(kinds) / sizeof(kinds[0]))
@@ -93,6 +95,9 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
 static int is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                       unsigned remote)
 {
+    if (remote & CW_REMOTE_ACCESS) {
+        return (conn != NULL) ? cw_lane_peer_domain(conn) != 0 : iface->domain != NULL;
+    }
     if (remote & CW_REMOTE_COPIES) {
         return (conn != NULL) ? cw_lane_can_copy(conn) : cw_iface_copies(iface);
     }

@@ -28,7 +28,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     rkey->key     = key;
     rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey + 1), .length = parts.length};
     memcpy(rkey + 1, parts.bytes, parts.length);
-    if (key.length > 0 &&
+    if (key.length > 0 && key.executor == 0 && /* its atomic operations are not ours to make */
         cw_mem_attach(context, &key, &local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
         local = NULL; /* by copies or packets, then */
     }

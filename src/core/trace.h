@@ -38,6 +38,7 @@ enum cw_trace_way {
     CW_TRACE_ASKED,         /* a get that asks the owner */
     CW_TRACE_ASKED_FIRST,   /* a get that asks the owner, where it could be copied between the processes */
     CW_TRACE_PARTS,         /* a get in several requests */
+    CW_TRACE_DEVICE,        /* by the device of the lane */
     CW_TRACE_WAYS
 };
 

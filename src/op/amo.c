@@ -8,7 +8,11 @@
  */
 #include "op/amo.h"
 
+#include <stdlib.h>
+
+#include "base/bytes.h"
 #include "base/log.h"
+#include "op/access.h"
 #include "op/amo_word.h"
 #include "op/choice.h"
 #include "op/op.h"
@@ -123,9 +127,21 @@ static ucs_status_t attempt(struct cw_request *request)
     do {
         remote =
             (amo->rkey != NULL && cw_amo_word(amo->rkey, amo->packet.address, size) != NULL) ? CW_REMOTE_MAPPED : 0;
+        if (cw_unlikely(amo->device != NULL)) {
+            remote = (cw_lane_peer_domain(request->ep->conn) == amo->device->number) ? CW_REMOTE_ACCESS : 0;
+        }
         status = cw_choice_rma(request->ep, cw_choice_table(operation, remote), 0, size)->start(request);
     } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
     return status;
+}
+
+static CW_COLD void release_device(struct ucp_ep *ep, struct cw_amo_device *device)
+{
+    if (device->access != NULL && cw_op_ep(ep)->rma != NULL) {
+        cw_op_ep(ep)->rma->async_puts--;
+    }
+    cw_access_free(device->access);
+    free(device);
 }
 
 static void amo_release(struct cw_request *request)
@@ -138,6 +154,9 @@ static void amo_release(struct cw_request *request)
             cw_op_ep(request->ep)->rma->replies--;
         }
     }
+    if (amo->device != NULL) {
+        release_device(request->ep, amo->device);
+    }
     cw_rma_end(request->ep, amo->generation); /* looks at the queue */
 }
 
@@ -147,7 +166,7 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
     struct cw_rma *rma = cw_op_ep(ep)->rma;
     ucs_status_t status;
 
-    if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running) {
+    if (!cw_ep_ready(ep) || !cw_list_empty(&rma->queue) || rma->running || amo->device != NULL) {
         return CW_AGAIN;
     }
     status = cw_rma_admit_packets(rma, amo->packet.address, amo->packet.size);
@@ -165,6 +184,7 @@ static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo
     struct cw_amo *state;
 
     if (request == NULL) {
+        free(amo->device);
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
     state             = cw_request_state(request);
@@ -187,6 +207,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
     ucs_status_t status;
 
     if (cw_rma_get(ep) == NULL) {
+        free(amo->device);
         return UCS_STATUS_PTR(UCS_ERR_NO_MEMORY);
     }
     if (amo->reply != NULL || ((attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) && !forced)) {
@@ -208,6 +229,32 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
     return NULL;
 }
 
+/* A device carries it out. UCS_ERR_NO_MEMORY. */
+static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rkey *rkey)
+{
+    size_t length       = 0;
+    const uint8_t *part = cw_key_find_part(&rkey->parts, rkey->key.executor, &length);
+
+    assert(part != NULL && length <= sizeof(amo->device->part)); /* cw_key_decode */
+    amo->device = malloc(sizeof(*amo->device));
+    if (amo->device == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *amo->device = (struct cw_amo_device){.region      = {.address = rkey->key.address, .length = rkey->key.length},
+                                          .part_length = (uint8_t)length,
+                                          .number      = rkey->key.executor};
+    cw_bytes_copy_any(amo->device->part, part, length);
+    return UCS_OK;
+}
+
+static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *amo, const ucp_request_param_t *param)
+{
+    const int forced    = (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) != 0;
+    ucs_status_t status = forced ? UCS_ERR_NO_RESOURCE : name_device(amo, amo->rkey);
+
+    return (status == UCS_OK) ? start(ep, amo, param) : UCS_STATUS_PTR(status);
+}
+
 /* Not in the call, or not without a request; apart so that the way of the others stays short. */
 static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
@@ -222,7 +269,8 @@ static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_o
                          .rkey   = rkey,
                          .reply  = reply};
 
-    return start(ep, &amo, param);
+    return cw_unlikely(rkey->key.executor != 0 && size == sizeof(uint64_t)) ? start_device(ep, &amo, param)
+                                                                            : start(ep, &amo, param);
 }
 
 ucs_status_ptr_t cw_amo(struct ucp_ep *ep, enum cw_wire_amo_op op, const void *operand, void *reply, unsigned size,
@@ -297,7 +345,8 @@ static ucs_status_t carry_out(struct ucp_context *context, const struct cw_wire_
     ucs_status_t status;
     void *word;
 
-    status = cw_mem_enter(context, packet->token, packet->address, packet->size, CW_KEY_READ | CW_KEY_WRITE, &word);
+    status = cw_mem_enter(context, packet->token, packet->address, packet->size,
+                          CW_KEY_READ | CW_KEY_WRITE | ((packet->size == sizeof(uint64_t)) ? CW_MEM_WORDS : 0u), &word);
     if (status != UCS_OK) {
         return status;
     }

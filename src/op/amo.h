@@ -8,11 +8,24 @@
 #include "op/rma.h"
 #include "plan/protocol.h"
 
+/* Of an operation that a device of the owner carries out: what the key says of it, for the program may destroy the key,
+ * and how far it is. On the heap. */
+struct cw_amo_device {
+    struct cw_access *access;       /* NULL: not begun */
+    uint64_t expected;              /* of a loop: what the word has, as far as is known */
+    struct cw_domain_range region;
+    uint8_t part[CW_DOMAIN_PART_MAX];
+    uint8_t part_length;
+    uint8_t number;                 /* of its domain */
+    uint8_t loops;                  /* made of compare and swap */
+};
+
 /* The state of the request. Numbers in host order. */
 struct cw_amo {
     struct cw_wire_amo packet;
     const struct ucp_rkey *rkey; /* NULL: by packets only */
     void *reply;                 /* NULL: the posting form */
+    struct cw_amo_device *device; /* that carries it out; NULL: a processor does */
     uint32_t generation;
 };
 

@@ -6,6 +6,7 @@
 #include "op/get.h"
 
 #include "base/bytes.h"
+#include "op/access.h"
 #include "op/choice.h"
 #include "op/copy.h"
 #include "op/fetch.h"
@@ -16,6 +17,7 @@ static void release(struct cw_request *request)
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
     cw_copy_cancel(get->copy);
+    cw_access_free(get->access);
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
         rma->replies--;
@@ -82,6 +84,8 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
     } else if (!get->no_copies && cw_copy_is_possible(ep, &get->rkey->key)) {
         rma->absent -= rma->absent > 0 && !get->declined;
         remote = CW_REMOTE_COPIES | ((rma->absent == 0 && !get->declined) ? CW_REMOTE_OWNER : 0);
+    } else if (cw_access_is_possible(ep, get->rkey)) {
+        remote = CW_REMOTE_ACCESS;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_GET, remote), &get->cursor,
                              get->forced ? CW_FORCE_EAGER : CW_FORCE_NONE, 0);

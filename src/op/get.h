@@ -34,6 +34,7 @@ struct cw_get {
     const struct ucp_rkey *rkey;
     uint64_t address;
     struct cw_copy *copy; /* NULL: none */
+    struct cw_access *access; /* likewise: by the device */
     uint32_t generation;
     uint8_t asked;     /* GET was sent */
     uint8_t no_copies; /* they were tried */

@@ -8,6 +8,7 @@
 #include "op/put.h"
 
 #include "base/bytes.h"
+#include "op/access.h"
 #include "op/choice.h"
 #include "op/copy.h"
 #include "op/counted.h"
@@ -42,6 +43,13 @@ const struct cw_send_kind cw_put_announced_kind = {
     .release      = release_put,
 };
 
+/* What the device of the lane writes. */
+const struct cw_send_kind cw_put_access_kind = {
+    .counter = CW_COUNT_PUT_SENT,
+    .header  = write_header,
+    .release = release_put,
+};
+
 static void release_put(struct cw_send *send)
 {
     struct ucp_ep *ep  = cw_send_request(send)->ep;
@@ -50,9 +58,13 @@ static void release_put(struct cw_send *send)
     if (send->phase == CW_SEND_COPYING && send->kind == &cw_put_kind) {
         cw_copy_cancel(send->copy);
     }
+    if (send->kind == &cw_put_access_kind) {
+        cw_access_free(send->access);
+    }
     if (rma != NULL) {
         rma->replies -= send->kind == &cw_put_announced_kind;
-        rma->async_puts -= send->kind == &cw_put_announced_kind || send->phase == CW_SEND_COPYING;
+        rma->async_puts -= send->kind == &cw_put_announced_kind || send->kind == &cw_put_access_kind ||
+                           send->phase == CW_SEND_COPYING;
     }
     cw_rma_end(ep, send->message);
 }
@@ -77,6 +89,8 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
         remote = CW_REMOTE_MAPPED;
     } else if (!send->no_copies && cw_copy_is_possible(ep, &rkey->key)) {
         remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_counted_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
+    } else if (cw_access_is_possible(ep, rkey)) {
+        remote = CW_REMOTE_ACCESS;
     }
     return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, send->force, send->fast);
 }
@@ -229,7 +243,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     }
     if (cw_copy_is_possible(ep, &rkey->key)) {
         status = fits_counted(ep, length, rkey) ? cw_counted_send(ep, rkey, address, &parcel) : CW_AGAIN;
-    } else if (fits_short(ep, length) && !cw_ep_collects(ep)) {
+    } else if (fits_short(ep, length) && !cw_ep_collects(ep) && !cw_access_is_possible(ep, rkey)) {
         memcpy(bytes, &at, sizeof(at));
         cw_bytes_copy(bytes + sizeof(at), buffer, length);
         status = cw_lane_send_short(ep->conn, CW_PACKET_PUT, htole64(rkey->key.token), bytes, sizeof(at) + length);

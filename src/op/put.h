@@ -14,6 +14,7 @@
 
 extern const struct cw_send_kind cw_put_kind;
 extern const struct cw_send_kind cw_put_announced_kind;
+extern const struct cw_send_kind cw_put_access_kind;
 
 /* request->send until a protocol has begun: chooses one and begins. */
 ucs_status_t cw_put_attempt(struct cw_request *request);

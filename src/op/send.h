@@ -91,6 +91,7 @@ struct cw_send {
     union {
         uint64_t receive_id;         /* rendezvous: what READY said */
         struct cw_copy *copy;        /* put in shares */
+        struct cw_access *access;    /* put by the device */
     };
     uint64_t address;
     uint32_t piece;

@@ -86,7 +86,8 @@ enum cw_protocol_remote {
     CW_REMOTE_MAPPED = 1, /* by loads and stores */
     CW_REMOTE_COPIES = 2, /* by copies between the processes */
     CW_REMOTE_OWNER  = 4, /* and its owner answers in time, as far as that is known */
-    CW_REMOTE_ALL    = 8
+    CW_REMOTE_ACCESS = 8, /* by the device of the lane */
+    CW_REMOTE_ALL    = 16
 };
 
 /* What protocols are asked with. */

@@ -15,12 +15,22 @@ static const struct cw_protocol *const streams[] = {
 };
 
 static const struct cw_protocol *const put_table[] = {
-    &cw_proto_put_mapped, &cw_proto_put_counted, &cw_proto_put_cma,  &cw_proto_put_cma_shares, &cw_proto_put_rndv,
-    &cw_proto_put_short,  &cw_proto_put_zcopy,   &cw_proto_put_copy, &cw_proto_put_pieces,     NULL,
+    &cw_proto_put_mapped,
+    &cw_proto_put_access,
+    &cw_proto_put_counted,
+    &cw_proto_put_cma,
+    &cw_proto_put_cma_shares,
+    &cw_proto_put_rndv,
+    &cw_proto_put_short,
+    &cw_proto_put_zcopy,
+    &cw_proto_put_copy,
+    &cw_proto_put_pieces,
+    NULL,
 };
 
 static const struct cw_protocol *const get_table[] = {
     &cw_proto_get_mapped,
+    &cw_proto_get_access,
     &cw_proto_get_quick,
     &cw_proto_get_parts,
     &cw_proto_get_cma,
@@ -29,7 +39,12 @@ static const struct cw_protocol *const get_table[] = {
     NULL,
 };
 
-static const struct cw_protocol *const atomics[] = {&cw_proto_amo_mapped, &cw_proto_amo_packet, NULL};
+static const struct cw_protocol *const atomics[] = {
+    &cw_proto_amo_mapped,
+    &cw_proto_amo_access,
+    &cw_proto_amo_packet,
+    NULL,
+};
 
 const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
     [CW_PROTO_TAG] = messages,     [CW_PROTO_TAG_FAST] = messages, [CW_PROTO_AM] = messages,

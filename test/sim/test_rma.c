@@ -716,7 +716,7 @@ static void run_close_loses_nothing(uint64_t seed)
 /* Connections break: every access ends once. */
 static void run_broken_connections(uint64_t seed)
 {
-    enum cw_sim_fault fault = (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE;
+    const enum cw_sim_fault fault = cw_town_breaking(seed);
 
     start(seed, UCP_ERR_HANDLING_MODE_PEER, 0, 20000);
     talk(80);
@@ -776,6 +776,7 @@ static void run_series(void **state)
     for (uint64_t seed = first; seed < first + count; seed++) {
         series->run(seed);
     }
+    cw_town_check_devices(count);
 }
 
 int main(int argc, char **argv)

@@ -21,17 +21,33 @@ static uint64_t library_random;
 static struct cw_sim_stats totals;
 static uint64_t library_clock_ns;
 
+/* With CW_SIM_RDMA the simulated network is one of RDMA devices, which run out of all that they can run out of. */
+static int has_devices(void)
+{
+    return getenv("CW_SIM_RDMA") != NULL;
+}
+
+static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
+{
+    knobs->rdma                       = 1;
+    knobs->max_access                 = 300 + seed * 7919 % 70000;
+    knobs->all_atomics                = seed % 3 == 0;
+    knobs->max_mrs                    = (seed % 5 == 0) ? 9 : 0;
+    knobs->chance[CW_SIM_DRY]         = (seed % 4) * 10000;
+    knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
+}
+
 /* What UCX_TLS is to be: the simulated network, or those of the system with the same programs on it. */
 static const char *transports(void)
 {
     const char *names = getenv("CW_SIM_TLS");
 
-    return (names == NULL) ? "sim" : names;
+    return (names == NULL) ? (has_devices() ? "simrdma" : "sim") : names;
 }
 
 int cw_town_is_simulated(void)
 {
-    return strcmp(transports(), "sim") == 0;
+    return strncmp(transports(), "sim", 3) == 0;
 }
 
 /* In place of the system's: what the library draws follows from the seed, too. */
@@ -139,7 +155,8 @@ static void open_ep(struct cw_town *town, unsigned from, unsigned to)
 
 struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode, int sleepers)
 {
-    struct cw_town *town = &the_town;
+    struct cw_town *town        = &the_town;
+    struct cw_sim_knobs devices = *knobs;
     unsigned i, j;
 
     memset(town, 0, sizeof(*town));
@@ -149,7 +166,10 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     town->sleepers = sleepers;
     library_random = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
     library_clock_ns = 0;
-    town->world    = cw_sim_world_new(seed, knobs);
+    if (has_devices()) {
+        add_devices(&devices, seed);
+    }
+    town->world    = cw_sim_world_new(seed, &devices);
     if (town->world == NULL) {
         cw_town_fail(town, "no memory");
     }
@@ -179,6 +199,9 @@ uint64_t cw_town_free(struct cw_town *town)
     totals.packets += stats.packets;
     totals.again   += stats.again;
     totals.pieces  += stats.pieces;
+    totals.accesses    += stats.accesses;
+    totals.registered  += stats.registered;
+    totals.no_register += stats.no_register;
     cw_sim_world_free(town->world);
     return stats.digest;
 }
@@ -186,6 +209,26 @@ uint64_t cw_town_free(struct cw_town *town)
 void cw_town_get_totals(struct cw_sim_stats *result)
 {
     *result = totals;
+}
+
+enum cw_sim_fault cw_town_breaking(uint64_t seed)
+{
+    if (has_devices() && seed % 3 == 0) {
+        return CW_SIM_ACCESS;
+    }
+    return (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE;
+}
+
+void cw_town_check_devices(uint64_t count)
+{
+    if (!has_devices()) {
+        return;
+    }
+    if (totals.accesses <= 10 * count || (count >= 7 && (totals.registered == 0 || totals.no_register == 0))) {
+        cw_town_fail(&the_town, "%llu accesses, %llu registrations and %llu refused ones are too few",
+                     (unsigned long long)totals.accesses, (unsigned long long)totals.registered,
+                     (unsigned long long)totals.no_register);
+    }
 }
 
 static int is_awake(struct cw_person *person)

@@ -68,6 +68,11 @@ uint64_t cw_town_free(struct cw_town *town);
 /* What all towns so far went through. */
 void cw_town_get_totals(struct cw_sim_stats *totals);
 
+/* A fault that breaks connections. */
+enum cw_sim_fault cw_town_breaking(uint64_t seed);
+/* Where there are devices, they carried a good deal out for so many seeds, and were refused registrations. */
+void cw_town_check_devices(uint64_t count);
+
 uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
 /* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */
 void cw_town_step(struct cw_town *town);

@@ -35,6 +35,7 @@ static const char *const ways[] = {
     [CW_TRACE_SYSTEM] = "copied between the processes", [CW_TRACE_SHARES] = "copied between the processes, in shares",
     [CW_TRACE_COUNTED] = "counted packets", [CW_TRACE_ASKED] = "asked of the owner",
     [CW_TRACE_ASKED_FIRST] = "asked of the owner first", [CW_TRACE_PARTS] = "in parts",
+    [CW_TRACE_DEVICE] = "by the device",
 };
 static const char *const states[] = {"idle", "dialling", "waiting for the peer's dial", "open", "failed"};
 

@@ -46,7 +46,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     domain->domain.kind = &cw_sim_rdma_domain;
     domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
                                                   .part_length      = PART_LENGTH,
-                                                  .register_ns      = 25000,
+                                                  .register_ns      = 100,
                                                   .register_byte_ns = 0.015};
     cw_list_init(&domain->mrs);
     cw_list_add_tail(&domains, &domain->link);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op/access.h.
+ */
+#include "op/access.h"
+
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "core/ep.h"
+#include "core/mem.h"
+
+/* A byte that goes through memory of the transport is copied once more. */
+#define COPY_BYTE_NS 0.1
+
+/* A get through memory of the transport: each needs a place of its own. */
+struct piece {
+    struct cw_completion completion;
+    struct cw_access *access;
+    void *to;
+};
+
+int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
+{
+    struct cw_access_target target;
+
+    return cw_rkey_target(rkey, ep->conn, rkey->key.address, &target);
+}
+
+static void one_ended(struct cw_access *access, ucs_status_t status)
+{
+    struct cw_request *request = access->request;
+
+    access->status = (access->status == UCS_OK) ? status : access->status;
+    if (--request->outstanding == 0 && access->all_begun) {
+        access->ended(request, access->status);
+    }
+}
+
+static void done(struct cw_completion *completion, ucs_status_t status)
+{
+    one_ended(cw_container_of(completion, struct cw_access, completion), status);
+}
+
+struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t))
+{
+    struct cw_access *access = malloc(sizeof(*access));
+
+    if (access != NULL) {
+        *access = (struct cw_access){.completion.done = done, .request = request, .ended = ended, .status = UCS_OK};
+    }
+    return access;
+}
+
+void cw_access_free(struct cw_access *access)
+{
+    if (access != NULL && access->registered != NULL) {
+        access->registered->domain->kind->dereg(access->registered);
+    }
+    free(access);
+}
+
+/* Bytes that are copied in less time than their memory is registered. */
+static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
+{
+    return (COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
+}
+
+void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights)
+{
+    const struct ucp_ep *ep  = access->request->ep;
+    struct cw_domain *domain = ep->conn->iface->domain;
+    void *address            = (void *)(uintptr_t)memory;
+
+    access->memh = cw_mem_find_handle(ep->worker->context, domain, memory, length);
+    if (access->memh != NULL || !is_worth_it(&domain->attr, length) ||
+        domain->kind->reg(domain, address, length, rights, &access->registered) != UCS_OK) {
+        return;
+    }
+    if ((access->registered->rights & rights) == rights) {
+        access->memh = access->registered;
+    }
+}
+
+ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status)
+{
+    if (status != UCS_INPROGRESS) {
+        return status;
+    }
+    access->request->outstanding++;
+    return UCS_OK;
+}
+
+ucs_status_t cw_access_begun(struct cw_access *access)
+{
+    access->all_begun = 1;
+    return (access->request->outstanding > 0) ? UCS_INPROGRESS : access->status;
+}
+
+static void unpack(const void *data, size_t length, void *arg)
+{
+    const struct piece *piece = arg;
+
+    cw_bytes_copy_any(piece->to, data, length);
+}
+
+static void piece_done(struct cw_completion *completion, ucs_status_t status)
+{
+    struct piece *piece      = cw_container_of(completion, struct piece, completion);
+    struct cw_access *access = piece->access;
+
+    free(piece);
+    one_ended(access, status);
+}
+
+ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane, size_t length, void *to,
+                                 const struct cw_access_target *from)
+{
+    struct piece *piece = malloc(sizeof(*piece));
+    ucs_status_t status;
+
+    if (piece == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *piece = (struct piece){.completion.done = piece_done, .access = access, .to = to};
+    status = cw_lane_get_bcopy(lane, length, unpack, piece, from, 0, &piece->completion);
+    if (status != UCS_INPROGRESS) {
+        free(piece);
+    }
+    return status;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the protocols share by which the device of a lane carries out puts, gets and atomic operations (src/proto/rma,
+ * transport/access.h): memory of ours that the device knows, and one completion for all accesses of a request.
+ * Invariant: `outstanding` of a request counts its accesses, and an access holds nothing of the request but that.
+ */
+#ifndef CW_OP_ACCESS_H
+#define CW_OP_ACCESS_H
+
+#include "core/lane_access.h"
+#include "core/rkey.h"
+#include "core/request.h"
+
+/* Of a request, from its first access until its release. */
+struct cw_access {
+    struct cw_completion completion;
+    struct cw_request *request;
+    void (*ended)(struct cw_request *request, ucs_status_t status);
+    struct cw_memh *registered; /* made for this request; NULL: none */
+    const struct cw_memh *memh; /* of the memory; NULL: through memory of the transport */
+    ucs_status_t status;        /* of the first that failed */
+    uint8_t all_begun;          /* no further access follows */
+    uint64_t result;            /* of an atomic operation */
+};
+
+/* Whether the device of the endpoint's lane reaches the memory of that key. Only on an open endpoint. */
+int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey);
+static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
+{
+    return cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey);
+}
+
+/* `ended` is called when no access is under way and none follows, never from inside a call. NULL: no memory. */
+struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
+/* No access is under way. NULL: nothing happens. */
+void cw_access_free(struct cw_access *access);
+/* Sets `memh` for contiguous memory of the host, where that is worth it: by the region that the program mapped, or by a
+ * registration for this request alone. */
+void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights);
+
+/* What a slot answered: an access that was taken is counted. Returns UCS_OK for it. */
+ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status);
+/* A get through memory of the transport, to `to`. Answers as a slot, or UCS_ERR_NO_MEMORY. */
+ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane, size_t length, void *to,
+                                 const struct cw_access_target *from);
+/* All were taken. UCS_INPROGRESS, or how they ended. */
+ucs_status_t cw_access_begun(struct cw_access *access);
+
+#endif

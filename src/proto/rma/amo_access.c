@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An atomic operation that a device of the owner carries out, because the key says that it does (`executor`). What the
+ * device lacks is made of compare and swap there: read, compute, and again if another one was faster.
+ */
+#include "op/access.h"
+#include "op/amo.h"
+#include "op/amo_word.h"
+#include "op/op.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 2),
+                                    .fixed = 1,
+                                    .way   = "the owner's device",
+                                    .why   = "the key says that it carries them out"};
+    return (ask->remote & CW_REMOTE_ACCESS) != 0;
+}
+
+static enum cw_access_op op_of(const struct cw_amo *amo)
+{
+    static const uint8_t ops[CW_WIRE_AMO_OPS] = {
+        [CW_WIRE_AMO_ADD] = CW_ACCESS_ADD, [CW_WIRE_AMO_SWAP] = CW_ACCESS_SWAP, [CW_WIRE_AMO_CSWAP] = CW_ACCESS_CSWAP,
+        [CW_WIRE_AMO_AND] = CW_ACCESS_AND, [CW_WIRE_AMO_OR] = CW_ACCESS_OR,     [CW_WIRE_AMO_XOR] = CW_ACCESS_XOR};
+
+    return (enum cw_access_op)ops[amo->packet.op];
+}
+
+/* What the operation makes of a word. */
+static uint64_t made_of(const struct cw_amo *amo, uint64_t before)
+{
+    uint64_t word = before;
+
+    (void)cw_amo_apply64(&word, (enum cw_wire_amo_op)amo->packet.op, amo->packet.operand, amo->packet.swap);
+    return word;
+}
+
+static ucs_status_t go_on(struct cw_request *request);
+
+static void ended(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_amo *amo           = cw_request_state(request);
+    struct cw_amo_device *device = amo->device;
+    struct cw_access *access     = device->access;
+
+    cw_list_remove(&request->link);
+    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another one was faster */
+        device->expected  = access->result;
+        access->all_begun = 0;
+        cw_list_add_head(&cw_op_ep(request->ep)->rma->queue, &request->link);
+        cw_rma_kick(cw_op_ep(request->ep)->rma);
+        return;
+    }
+    if (status == UCS_OK && amo->reply != NULL) {
+        memcpy(amo->reply, &access->result, sizeof(access->result));
+    }
+    if (status != UCS_OK && amo->reply == NULL && cw_op_ep(request->ep)->rma != NULL) {
+        cw_op_ep(request->ep)->rma->error = status; /* the program may know of it by a flush only */
+    }
+    cw_request_complete(request, status);
+}
+
+static ucs_status_t go_on(struct cw_request *request)
+{
+    struct cw_amo *amo                    = cw_request_state(request);
+    struct cw_conn *conn                  = request->ep->conn;
+    const struct cw_access_limits *limits = &conn->iface->limits.access;
+    const struct cw_domain *domain        = conn->iface->domain;
+    struct cw_amo_device *device          = amo->device;
+    const unsigned bit                    = 1u << op_of(amo);
+    const int fetches                     = amo->reply != NULL || !(limits->posted & bit);
+    struct cw_access *access              = device->access;
+    struct cw_access_target to            = {.address = amo->packet.address};
+    enum cw_access_op op                  = op_of(amo);
+    uint64_t operand = amo->packet.operand, compare = 0;
+    ucs_status_t status;
+
+    if (domain->kind->read_part(domain, device->part, device->part_length, &device->region, &to.key) != UCS_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (op == CW_ACCESS_CSWAP) {
+        compare = operand;
+        operand = amo->packet.swap;
+    }
+    device->loops = ((fetches ? limits->fetching : limits->posted) & bit) == 0;
+    if (device->loops) {
+        op      = CW_ACCESS_CSWAP;
+        compare = device->expected;
+        operand = made_of(amo, device->expected);
+    }
+    status = cw_lane_atomic(conn, op, operand, compare, fetches ? &access->result : NULL, &to, 0, &access->completion);
+    status = cw_access_taken(access, status);
+    return (status == UCS_OK) ? cw_access_begun(access) : status;
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_amo *amo  = cw_request_state(request);
+    struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
+    ucs_status_t status = cw_rma_admit(rma, amo->packet.address, amo->packet.size, 1);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    amo->device->access = cw_access_new(request, ended);
+    if (amo->device->access == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    request->send = go_on;
+    rma->async_puts++;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, amo->packet.size);
+    return go_on(request);
+}
+
+const struct cw_protocol cw_proto_amo_access = {.query = query, .start = start};
