@@ -75,8 +75,8 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
                                        (size == sizeof(uint32_t)) ? "UCP_FEATURE_AMO32" : "UCP_FEATURE_AMO64");
     }
     if (cw_unlikely((param->op_attr_mask | ep->worker->looks) &
-                    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE))) {
-        status = cw_door_check_attributes(param);
+                    (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | CW_DOOR_REMOTE))) {
+        status = cw_door_check_attributes(ep->worker, param);
         status = (status == UCS_OK) ? cw_door_check_operand(ep->worker, param, buffer, size) : status;
         status = (status == UCS_OK && has_reply) ? cw_door_check_operand(ep->worker, param, param->reply_buffer, size) :
                  status;

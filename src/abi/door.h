@@ -41,11 +41,16 @@ int cw_door_is_missing(const char *call, const char *what);
 int cw_door_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
-ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param);
+ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param);
 ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
 
-/* What says something of memory at the other side; puts and gets of many pieces alone know it (N22-102). */
+/* As cw_door_check_buffer for puts, which ignore what is said of the remote side (N22-102). */
+ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                 size_t count);
+
+/* What says something of memory at the other side; puts and gets of many pieces alone know it (N22-102). To programs of
+ * a level without it these bits are like any other that nobody knows (GEN-3). */
 #define CW_DOOR_REMOTE \
     (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
 

@@ -62,7 +62,8 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    checked   = cw_door_check_param(worker, param, buffer, count);
+    checked   = (direction == GET || !(param->op_attr_mask & CW_DOOR_REMOTE)) ?
+                cw_door_check_param(worker, param, buffer, count) : cw_door_check_local(worker, param, buffer, count);
     status    = (checked == CW_DOOR_DEVICE) ? UCS_OK : checked;
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {

@@ -103,7 +103,7 @@ void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from
     }
 }
 
-ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
+static ucs_status_t check_attributes(const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
     unsigned class_id;
@@ -115,11 +115,6 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
     if ((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) &&
         (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         cw_error("memory type %d does not exist", (int)param->memory_type);
-        return UCS_ERR_INVALID_PARAM;
-    }
-    if (param->op_attr_mask & CW_DOOR_REMOTE) {
-        cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
-                 "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
         return UCS_ERR_INVALID_PARAM;
     }
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
@@ -134,6 +129,23 @@ ucs_status_t cw_door_check_attributes(const ucp_request_param_t *param)
         }
     }
     return UCS_OK;
+}
+
+static ucs_status_t check_remote(const ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    if ((param->op_attr_mask & CW_DOOR_REMOTE) && worker->context->api.has_remote) {
+        cw_error("a description of the remote side belongs to puts and gets of many pieces alone: leave "
+                 "UCP_OP_ATTR_FIELD_REMOTE, REMOTE_DATATYPE and REMOTE_COUNT out");
+        return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    ucs_status_t status = check_attributes(param);
+
+    return (status == UCS_OK) ? check_remote(worker, param) : status;
 }
 
 /* What says something of the type of memory. */
@@ -156,12 +168,12 @@ static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, con
     return 1;
 }
 
-ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
-                                  size_t count)
+ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                 size_t count)
 {
     const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
                                     ucp_dt_make_contig(1);
-    ucs_status_t status           = cw_door_check_attributes(param);
+    ucs_status_t status           = check_attributes(param);
 
     if (status != UCS_OK) {
         return status;
@@ -173,4 +185,13 @@ ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t
     }
     return cw_likely(!((param->op_attr_mask | worker->looks) & MEMORY_TOLD)) ? UCS_OK :
            cw_door_check_memory(worker, param, buffer, count);
+}
+
+ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
+                                  size_t count)
+{
+    ucs_status_t status = cw_door_check_local(worker, param, buffer, count);
+
+    return (status == UCS_OK || status == CW_DOOR_DEVICE) && check_remote(worker, param) != UCS_OK ?
+           UCS_ERR_INVALID_PARAM : status;
 }

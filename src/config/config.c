@@ -5,6 +5,7 @@
  */
 #include "config/config.h"
 
+#include <fnmatch.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +15,6 @@
 #include "config/source.h"
 
 #define VARIABLE_SIZE 256
-/* Most settings that one key without a transport's prefix can mean, for instance FAILURE. */
-#define KEY_MATCH_MAX 8
 
 static void *member_of(struct cw_config *config, const struct cw_setting *setting)
 {
@@ -318,38 +317,93 @@ static ucs_status_t modify_option(struct cw_config *config, const struct cw_sett
     return status;
 }
 
-/* Sets every transport's setting that has this key, or none of them, and remembers the pair in any case (CFG-17). */
-static ucs_status_t modify_transports(struct cw_config *config, const char *name, const char *value)
+/* Whether a name given to ucp_config_modify means this setting: a pattern means all names that fit (N22-136), a key
+ * every transport's setting that has it (CFG-18). */
+static int is_meant(const struct cw_setting *setting, const char *name)
 {
-    const struct cw_setting *matches[KEY_MATCH_MAX];
-    union cw_value parsed[KEY_MATCH_MAX];
+    return cw_name_is_pattern(name) ? fnmatch(name, setting->name, 0) == 0 :
+           setting->group != CW_GROUP_CONTEXT && cw_setting_has_key(setting, name);
+}
+
+/* The settings of the process that a pattern means. */
+static int is_meant_global(const struct cw_setting *setting, const char *name)
+{
+    return cw_name_is_pattern(name) && !(setting->flags & CW_SETTING_READ_ONLY) &&
+           fnmatch(name, setting->name, 0) == 0;
+}
+
+static ucs_status_t try_value(const struct cw_setting *setting, const char *name, const char *value)
+{
+    union cw_value parsed;
+    ucs_status_t status = cw_value_parse(&setting->spec, value, &parsed);
+
+    if (status == UCS_OK) {
+        cw_value_release(&setting->spec, &parsed);
+    } else if (status == UCS_ERR_INVALID_PARAM) {
+        log_invalid(setting, name, value, NULL);
+    }
+    return status;
+}
+
+/* UCS_OK with *count_p settings that the name means, all of which take the value. */
+static ucs_status_t try_all(const char *name, const char *value, unsigned *count_p)
+{
     ucs_status_t status = UCS_OK;
-    unsigned count      = 0;
-    unsigned used       = 0;
     size_t i;
 
-    for (i = 0; i < CW_SETTING_COUNT && count < KEY_MATCH_MAX; ++i) {
-        if (cw_settings[i].group != CW_GROUP_CONTEXT && cw_setting_has_key(&cw_settings[i], name)) {
-            matches[count++] = &cw_settings[i];
+    *count_p = 0;
+    for (i = 0; i < CW_SETTING_COUNT && status == UCS_OK; ++i) {
+        if (is_meant(&cw_settings[i], name)) {
+            status = try_value(&cw_settings[i], name, value);
+            ++*count_p;
         }
     }
-    for (; used < count; ++used) {
-        status = cw_value_parse(&matches[used]->spec, value, &parsed[used]);
-        if (status != UCS_OK) {
-            break;
+    for (i = 0; i < CW_GLOBAL_COUNT && status == UCS_OK; ++i) {
+        if (is_meant_global(&cw_global_settings[i], name)) {
+            status = try_value(&cw_global_settings[i], name, value);
+            ++*count_p;
         }
     }
-    if (status == UCS_ERR_INVALID_PARAM) {
-        log_invalid(matches[used], name, value, NULL);
+    return status;
+}
+
+static ucs_status_t refuse_name(const char *name)
+{
+    const struct cw_setting *global = cw_setting_find_global(name);
+    const char *guess               = cw_setting_guess(name);
+
+    if (global != NULL) {
+        cw_error("cannot modify the configuration: UCX_%s is read once, when the library is used first; set it in the "
+                 "environment", global->name);
+    } else {
+        cw_error("cannot modify the configuration: no setting is called '%.200s'%s%s%s", name,
+                 (guess == NULL) ? "" : " (maybe: ", (guess == NULL) ? "" : guess, (guess == NULL) ? "" : "?)");
+    }
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* Sets all settings that the name means, or none of them, and remembers the pair (CFG-17). Names that mean nothing here
+ * but something to the reference are taken; others are refused (N22-130, N22-131). */
+static ucs_status_t modify_all(struct cw_config *config, const char *name, const char *value)
+{
+    unsigned count;
+    ucs_status_t status = try_all(name, value, &count);
+    size_t i;
+
+    if (status == UCS_OK && count == 0 && !cw_setting_is_known_key(name)) {
+        return refuse_name(name);
     }
     if (status == UCS_OK) {
         status = remember_pair(config, name, value);
     }
-    for (i = 0; i < used; ++i) {
-        if (status == UCS_OK) {
-            store(config, matches[i], &parsed[i], CW_SOURCE_MODIFY);
-        } else {
-            cw_value_release(&matches[i]->spec, &parsed[i]);
+    for (i = 0; i < CW_SETTING_COUNT && status == UCS_OK; ++i) {
+        if (is_meant(&cw_settings[i], name)) {
+            status = modify_option(config, &cw_settings[i], name, value);
+        }
+    }
+    for (i = 0; i < CW_GLOBAL_COUNT && status == UCS_OK; ++i) {
+        if (is_meant_global(&cw_global_settings[i], name)) {
+            status = cw_config_global_set(&cw_global_settings[i], value);
         }
     }
     return status;
@@ -382,7 +436,7 @@ ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const 
         warn_retired(retired, name);
         return UCS_OK;
     }
-    return modify_transports(config, name, value);
+    return modify_all(config, name, value);
 }
 
 /* The variable of ucx.conf files that gave a setting its value, or NULL. */
@@ -398,7 +452,7 @@ static const struct cw_config_variable *find_in_files(const struct cw_config *co
         for (form = CW_FORM_COUNT - 1; form >= 0 && found == NULL; --form) {
             if (cw_config_variable_name((enum cw_name_form)form, config->prefix, setting->name, variable,
                                         sizeof(variable))) {
-                found = cw_config_variables_get(files, variable);
+                found = cw_config_variables_match(files, variable);
             }
         }
     }

@@ -76,9 +76,10 @@ void cw_config_free(struct cw_config *config);
 
 /*
  * Sets what ucp_config_modify sets (CFG-15 .. CFG-21): an option of the context, a transport's (full name, or without
- * the prefix of the transport and then of every transport that has such a key), or one of the process. Any other name
- * is remembered and reported by cw_config_warn_unconsumed_modify. UCS_ERR_INVALID_PARAM: malformed value of a known
- * setting, or NULL; the old value stays.
+ * the prefix of the transport and then of every transport that has such a key), or one of the process; a
+ * name with * or ? means all that fit (N22-136). Names without effect here are remembered, to be printed.
+ * UCS_ERR_INVALID_PARAM: malformed value of a known setting, or NULL; a name that no release knew, or of the process
+ * and read once (N22-130). All old values stay.
  */
 ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const char *value);
 
@@ -112,12 +113,10 @@ void cw_config_print_part(const struct cw_config *config, FILE *stream, const ch
                           ucs_config_print_flags_t flags, unsigned groups, const char *filter);
 
 /*
- * For worker creation. The first lists the variables of environment and files that nothing reads, once per process
- * and prefix, with a guess at what was meant, unless WARN_UNUSED_ENV_VARS=n (CFG-41); the second the remembered pairs
- * that nothing reads, each time (CFG-17).
+ * For worker creation. Lists the variables of environment and files that nothing reads, once per process and prefix,
+ * with a guess at what was meant, unless WARN_UNUSED_ENV_VARS=n (CFG-41).
  */
 void cw_config_warn_unused(const struct cw_config *config);
-void cw_config_warn_unconsumed_modify(const struct cw_config *config);
 
 /* Whether a list names this exactly. */
 int cw_name_list_has(const struct cw_name_list *list, const char *name);

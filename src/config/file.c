@@ -5,6 +5,7 @@
  */
 #include "config/file.h"
 
+#include <fnmatch.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +53,20 @@ static struct cw_config_variable *find_variable(const struct cw_config_variables
 const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name)
 {
     return find_variable(variables, name);
+}
+
+const struct cw_config_variable *cw_config_variables_match(const struct cw_config_variables *variables,
+                                                           const char *name)
+{
+    const struct cw_config_variable *found = find_variable(variables, name);
+    size_t i;
+
+    for (i = variables->count; i-- > 0 && found == NULL;) {
+        if (strpbrk(variables->items[i].name, "*?") != NULL && fnmatch(variables->items[i].name, name, 0) == 0) {
+            found = &variables->items[i];
+        }
+    }
+    return found;
 }
 
 void cw_config_variable_place(const struct cw_config_variable *variable, const char *before, const char *after,

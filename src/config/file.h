@@ -28,6 +28,9 @@ struct cw_config_variables {
 void cw_config_variables_free(struct cw_config_variables *variables);
 /* NULL when there is none of that name. Borrowed. */
 const struct cw_config_variable *cw_config_variables_get(const struct cw_config_variables *variables, const char *name);
+/* As before; where no name is that one, the last pattern that it fits (N22-136). For files. */
+const struct cw_config_variable *cw_config_variables_match(const struct cw_config_variables *variables,
+                                                           const char *name);
 const char *cw_config_variables_find(const struct cw_config_variables *variables, const char *name);
 
 /* Adds where it stands, between these; nothing for the environment. */

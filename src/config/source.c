@@ -38,9 +38,9 @@ const struct cw_config_variable *cw_config_sources_find(const struct cw_config_s
         *source_p = CW_SOURCE_ENVIRONMENT;
         return found;
     }
-    found = cw_config_variables_get(&sources->file, variable);
+    found = cw_config_variables_match(&sources->file, variable);
     if (found == NULL) {
-        found = cw_config_variables_get(sources->files, variable);
+        found = cw_config_variables_match(sources->files, variable);
     }
     if (found != NULL) {
         *source_p = CW_SOURCE_FILE;

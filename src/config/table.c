@@ -5,6 +5,7 @@
  */
 #include "config/table.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,6 +169,26 @@ int cw_setting_is_known(const char *name)
             if (strcmp(mm_name, name) == 0) {
                 return 1;
             }
+        }
+    }
+    return 0;
+}
+
+int cw_name_is_pattern(const char *name)
+{
+    return strpbrk(name, "*?") != NULL;
+}
+
+int cw_setting_fits(const char *pattern)
+{
+    size_t i;
+
+    if (!cw_name_is_pattern(pattern)) {
+        return 0;
+    }
+    for (i = 0; i < CW_SETTING_COUNT; ++i) {
+        if (fnmatch(pattern, cw_settings[i].name, 0) == 0) {
+            return 1;
         }
     }
     return 0;

@@ -65,6 +65,9 @@ void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t siz
 
 /* Whether UCX_<name> is nothing to warn about. */
 int cw_setting_is_known(const char *name);
+/* A name with * or ?, as ucx.conf files and ucp_config_modify may have (N22-136), and whether some setting fits it. */
+int cw_name_is_pattern(const char *name);
+int cw_setting_fits(const char *pattern);
 /* Whether ucp_config_modify of this key is nothing to warn about. */
 int cw_setting_is_known_key(const char *key);
 

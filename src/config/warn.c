@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Warnings about variables and pairs that nothing reads (CFG-17, CFG-41, CFG-42). Names of transports that UCX has
+ * Warnings about variables that nothing reads (CFG-41, CFG-42). Names of transports that UCX has
  * and we have not are known and never warned about (CFG-43).
  */
 #include <pthread.h>
@@ -84,6 +84,12 @@ static void add_unused(const char *name, const struct cw_config_variable *variab
     }
 }
 
+/* Patterns mean something in files alone. */
+static int is_read(const struct cw_config_variable *variable, const char *name)
+{
+    return cw_setting_is_known(name) || (variable->path[0] != '\0' && cw_setting_fits(name));
+}
+
 static void sort_variable(const char *prefix, const struct cw_config_variable *variable, struct sorted *sorted)
 {
     enum cw_name_form form;
@@ -93,7 +99,7 @@ static void sort_variable(const char *prefix, const struct cw_config_variable *v
         return;
     }
     /* Settings of the process have no prefix. */
-    if (cw_setting_is_known(name) && (form == CW_FORM_PLAIN || cw_setting_find_global(name) == NULL)) {
+    if (is_read(variable, name) && (form == CW_FORM_PLAIN || cw_setting_find_global(name) == NULL)) {
         cw_text_addf(&sorted->used, "%s%s", (sorted->used.length == 0) ? "" : "; ", variable->name);
     } else if (variable->path[0] == '\0') {
         add_unused(name, variable, &sorted->environment);
@@ -155,20 +161,4 @@ void cw_config_warn_unused(const struct cw_config *config)
     cw_text_free(&sorted.environment);
     cw_text_free(&sorted.files);
     cw_config_sources_close(&sources);
-}
-
-void cw_config_warn_unconsumed_modify(const struct cw_config *config)
-{
-    const struct cw_config_pair *pair;
-    struct cw_text unknown = {0};
-
-    for (pair = config->pairs; pair != NULL; pair = pair->next) {
-        if (!cw_setting_is_known_key(pair->name)) {
-            cw_text_addf(&unknown, "%s%s=%s", (unknown.length == 0) ? "" : ",", pair->name, pair->value);
-        }
-    }
-    if (unknown.length > 0 && !unknown.failed) {
-        cw_warn("invalid configuration(s): %s", cw_text_get(&unknown));
-    }
-    cw_text_free(&unknown);
 }

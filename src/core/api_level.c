@@ -12,6 +12,7 @@ struct cw_api_level cw_api_level_of(unsigned major, unsigned minor)
     struct cw_api_level level = {.unknown = UCS_MEMORY_TYPE_UNKNOWN};
 
     if (major > UCP_API_MAJOR || (major == UCP_API_MAJOR && minor >= 21)) {
+        level.has_remote = (major > UCP_API_MAJOR || minor >= 22);
         return level;
     }
     if (major < UCP_API_MAJOR || minor < 10) {

@@ -14,6 +14,7 @@
 
 struct cw_api_level {
     uint8_t unknown;        /* the number by which it says that a memory type is not known */
+    uint8_t has_remote;     /* it knows the members of ucp_request_param_t that describe the remote side */
     uint8_t is_vague;       /* the level says nothing of the header: it is a constant in the program (N22-15) */
 };
 

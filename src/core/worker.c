@@ -291,7 +291,6 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     worker->quick        = (worker->mt || worker->trace != NULL || worker->looks != 0) ? 0 : worker->features;
     worker->quick_locked = (worker->mt && worker->trace == NULL && worker->looks == 0) ? worker->features : 0;
     cw_config_warn_unused(context->config);
-    cw_config_warn_unconsumed_modify(context->config);
     *worker_p = worker;
     return UCS_OK;
 }

@@ -178,6 +178,14 @@ static void operate(void)
     param->reply_buffer  = &from[20];
     must(finish(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, from, 1, (uintptr_t)words, rkey, param)) == UCS_OK);
     must(from[8] == 5 && from[20] == 5 && words[0] == 10);
+    param                = typed(level->unknown);
+    param->op_attr_mask |= 0xfe00; /* bits that no level before 1.22 knows, and which that one ignores for puts */
+    must(finish(ucp_put_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
+    if (level->request_param < sizeof(*param)) {
+        param                = typed(level->unknown);
+        param->op_attr_mask |= 0xfe00;
+        must(finish(ucp_get_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
+    }
     handler.arg = &came;
     must(ucp_worker_set_am_recv_handler(worker, &handler) == UCS_OK);
     param                = typed(level->unknown);
