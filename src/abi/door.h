@@ -41,6 +41,7 @@ int cw_door_is_missing(const char *call, const char *what);
 int cw_door_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
+ucs_status_t cw_door_check_flags(const ucp_request_param_t *param); /* the first two of them */
 ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_param_t *param);
 ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
@@ -88,6 +89,17 @@ ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_
 /* The parameters with the datatype of the device. They live as long as *device. */
 const ucp_request_param_t *cw_door_with_device(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count, struct cw_door_device *device);
+
+/* sgl.c: puts and gets of many pieces; the worker is entered. */
+ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                             const ucp_request_param_t *param, int is_get);
+
+/* Whether the parameters are of that datatype, and the program's level has it. */
+static inline int cw_door_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *param)
+{
+    return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) &&
+           (param->datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_SGL && ep->worker->context->api.has_remote;
+}
 
 /* Bytes of a counter that devices change (N22-52). */
 #define CW_DOOR_COUNTER_SIZE sizeof(uint64_t)

@@ -106,6 +106,9 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     size_t length = 0;
     ucs_status_t status;
 
+    if (cw_unlikely(cw_door_is_sgl(ep, param))) {
+        return cw_door_sgl(ep, buffer, count, address, rkey, param, 0);
+    }
     status = check(ep->worker, buffer, count, address, rkey, param, PUT, "ucp_put_nbx", &length);
     if (cw_unlikely(status == CW_DOOR_DEVICE)) {
         return move_device(ep, (void *)buffer, count, length, address, rkey, param, PUT);
@@ -139,6 +142,9 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
         if (cw_likely(result != NULL)) {
             return result;
         }
+    }
+    if (cw_unlikely(cw_door_is_sgl(ep, param))) {
+        return cw_door_sgl(ep, buffer, count, address, rkey, param, 1);
     }
     status = check(worker, buffer, count, address, rkey, param, GET, "ucp_get_nbx", &length);
     if (cw_unlikely(status == CW_DOOR_DEVICE)) {

@@ -103,10 +103,9 @@ void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from
     }
 }
 
-static ucs_status_t check_attributes(const ucp_request_param_t *param)
+ucs_status_t cw_door_check_flags(const ucp_request_param_t *param)
 {
     const uint32_t both = UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FLAG_MULTI_SEND;
-    unsigned class_id;
 
     if ((param->op_attr_mask & both) == both) {
         cw_error("UCP_OP_ATTR_FLAG_FAST_CMPL and UCP_OP_ATTR_FLAG_MULTI_SEND exclude each other");
@@ -116,6 +115,17 @@ static ucs_status_t check_attributes(const ucp_request_param_t *param)
         (unsigned)param->memory_type > UCS_MEMORY_TYPE_UNKNOWN) {
         cw_error("memory type %d does not exist", (int)param->memory_type);
         return UCS_ERR_INVALID_PARAM;
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t check_attributes(const ucp_request_param_t *param)
+{
+    ucs_status_t status = cw_door_check_flags(param);
+    unsigned class_id;
+
+    if (status != UCS_OK) {
+        return status;
     }
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
         class_id = (unsigned)(param->datatype & UCP_DATATYPE_CLASS_MASK);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts and gets of many pieces at the door: the descriptors are read under their masks, and nothing is moved before
+ * every element was found well (N22-93 to N22-97).
+ */
+#include "abi/door.h"
+#include "core/mem.h"
+#include "core/rkey.h"
+#include "op/sgl.h"
+
+static ucs_status_t refuse(const char *call, const char *why)
+{
+    cw_error("%s of many pieces: %s", call, why);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* N22-94, N22-95: what the parameters say of the remote side. */
+static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, uint64_t address,
+                               const struct ucp_rkey *rkey, const char *call)
+{
+    const uint32_t mask = param->op_attr_mask;
+
+    if (address != UCP_REMOTE_ADDR_INVALID || rkey != UCP_RKEY_INVALID) {
+        return refuse(call, "address and key stand in the list of the remote side; give UCP_REMOTE_ADDR_INVALID and "
+                      "UCP_RKEY_INVALID in their place");
+    }
+    if (!(mask & UCP_OP_ATTR_FIELD_REMOTE_DATATYPE) ||
+        (param->remote_datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_SGL) {
+        return refuse(call, "remote_datatype must be ucp_dt_make_sgl()");
+    }
+    if (!(mask & UCP_OP_ATTR_FIELD_REMOTE) || param->remote == NULL) {
+        return refuse(call, "the list of the remote side is missing");
+    }
+    if ((mask & UCP_OP_ATTR_FIELD_REMOTE_COUNT) && param->remote_count != count) {
+        return refuse(call, "both sides must have the same number of elements");
+    }
+    return UCS_OK;
+}
+
+/* The arrays that the masks name; *memhs_p: NULL if there are none. */
+static ucs_status_t read_lists(const ucp_dt_local_sgl_t *local, const ucp_dt_remote_sgl_t *remote, const char *call,
+                               struct cw_sgl *sgl, const size_t **remote_lengths_p, const ucp_mem_h **memhs_p)
+{
+    const uint64_t here  = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS;
+    const uint64_t there = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS | UCP_DT_REMOTE_SGL_FIELD_LENGTHS |
+                           UCP_DT_REMOTE_SGL_FIELD_RKEYS;
+    const int has_memhs  = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_MEMHS) != 0;
+
+    if ((local->field_mask & here) != here || local->buffers == NULL || local->lengths == NULL) {
+        return refuse(call, "the local list needs buffers and lengths");
+    }
+    if ((remote->field_mask & there) != there || remote->remote_addrs == NULL || remote->lengths == NULL ||
+        remote->rkeys == NULL) {
+        return refuse(call, "the list of the remote side needs addresses, lengths and keys");
+    }
+    sgl->blocks  = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) ? local->counts : NULL;
+    sgl->strides = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) ? local->strides : NULL;
+    *memhs_p     = has_memhs ? local->memhs : NULL;
+    if ((has_memhs && *memhs_p == NULL) ||
+        ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_COUNTS) && sgl->blocks == NULL) ||
+        ((local->field_mask & UCP_DT_LOCAL_SGL_FIELD_STRIDES) && sgl->strides == NULL)) {
+        return refuse(call, "an array that the mask of the local list names is NULL");
+    }
+    sgl->buffers      = local->buffers;
+    sgl->lengths      = local->lengths;
+    sgl->addresses    = remote->remote_addrs;
+    sgl->rkeys        = remote->rkeys;
+    *remote_lengths_p = remote->lengths;
+    return UCS_OK;
+}
+
+static ucs_status_t refuse_element(const char *call, size_t i, const char *why)
+{
+    cw_error("element %zu of %s: %s", i, call, why);
+    return UCS_ERR_INVALID_PARAM;
+}
+
+/* *total_p: its bytes; *span_p: those from its first to its last one here. */
+static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call,
+                            size_t *total_p, size_t *span_p)
+{
+    const size_t num    = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
+    const size_t stride = (sgl->strides == NULL || num < 2) ? sgl->lengths[i] : sgl->strides[i];
+
+    if (__builtin_mul_overflow(num, sgl->lengths[i], total_p) || *total_p != remote_length) {
+        return refuse_element(call, i, "both sides must have the same number of bytes");
+    }
+    *span_p = *total_p;
+    if (*total_p > 0 && (__builtin_mul_overflow(num - 1, stride, span_p) ||
+                         __builtin_add_overflow(*span_p, sgl->lengths[i], span_p) ||
+                         *span_p > UINTPTR_MAX - (uintptr_t)sgl->buffers[i])) {
+        return refuse_element(call, i, "its blocks wrap around");
+    }
+    return UCS_OK;
+}
+
+/* The local memory of an element: registered, and of the type of the first one. */
+static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *param, struct cw_sgl *sgl, size_t i,
+                                ucp_mem_h memh, int is_first, size_t span, const char *call)
+{
+    ucp_request_param_t piece = {.op_attr_mask = param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE};
+    ucs_memory_type_t type    = UCS_MEMORY_TYPE_HOST;
+    struct cw_door_device device;
+    ucs_status_t status;
+
+    if (memh != NULL) {
+        piece.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
+        piece.memh          = memh;
+    }
+    if (piece.op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
+        piece.memory_type = param->memory_type;
+    }
+    status = cw_door_check_param(worker, &piece, sgl->buffers[i], span);
+    if (status == CW_DOOR_DEVICE) {
+        (void)cw_door_with_device(worker, &piece, sgl->buffers[i], span, &device);
+        type   = device.memory.memory_type;
+        status = UCS_OK;
+    }
+    if (status == UCS_OK && !is_first && type != sgl->memory_type) {
+        return refuse_element(call, i, "its memory is of another type than that of others");
+    }
+    sgl->memory_type = type;
+    return status;
+}
+
+static ucs_status_t check_elements(ucp_worker_h worker, const ucp_request_param_t *param, struct cw_sgl *sgl,
+                                   const size_t *remote_lengths, const ucp_mem_h *memhs, int is_get, const char *call)
+{
+    const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
+    ucs_status_t status = UCS_OK;
+    int is_first        = 1;
+    size_t i, total = 0, span = 0;
+
+    sgl->memory_type = UCS_MEMORY_TYPE_HOST;
+    for (i = 0; i < sgl->count && status == UCS_OK; i++) {
+        if (sgl->rkeys[i] == NULL) {
+            return refuse_element(call, i, "its key is NULL");
+        }
+        if (memhs != NULL && memhs[i] == NULL) {
+            return refuse_element(call, i, "its memory handle is NULL");
+        }
+        status = measure(sgl, i, remote_lengths[i], call, &total, &span);
+        if (status != UCS_OK || total == 0) {
+            continue;
+        }
+        if (sgl->buffers[i] == NULL) {
+            return refuse_element(call, i, "its buffer is NULL");
+        }
+        if (!cw_rkey_holds(sgl->rkeys[i], sgl->addresses[i], total)) {
+            cw_error("element %zu of %s leaves the memory of its key", i, call);
+            return UCS_ERR_INVALID_ADDR;
+        }
+        if (!(sgl->rkeys[i]->key.rights & right)) {
+            return refuse_element(call, i, "the owner of the memory did not allow that");
+        }
+        status   = check_local(worker, param, sgl, i, (memhs == NULL) ? NULL : memhs[i], is_first, span, call);
+        is_first = 0;
+    }
+    return status;
+}
+
+static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+                          const struct ucp_rkey *rkey, const ucp_request_param_t *param, int is_get, const char *call,
+                          struct cw_sgl *sgl)
+{
+    const size_t *remote_lengths = NULL;
+    const ucp_mem_h *memhs       = NULL;
+    ucs_status_t status;
+
+    if (buffer == NULL) {
+        return refuse(call, "the local list is missing");
+    }
+    if (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL) {
+        return UCS_ERR_NO_RESOURCE; /* N22-93: always */
+    }
+    status = check_call(param, count, address, rkey, call);
+    status = (status == UCS_OK) ? read_lists(buffer, param->remote, call, sgl, &remote_lengths, &memhs) : status;
+    if (status != UCS_OK) {
+        return status;
+    }
+    sgl->count = count;
+    return check_elements(worker, param, sgl, remote_lengths, memhs, is_get, call);
+}
+
+ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
+                             const ucp_request_param_t *param, int is_get)
+{
+    const char *call    = is_get ? "ucp_get_nbx" : "ucp_put_nbx";
+    ucs_status_t status = cw_door_check_flags(param);
+    struct cw_sgl sgl;
+
+    if (status == UCS_OK && !cw_worker_has(ep->worker, UCP_FEATURE_RMA)) {
+        status = cw_door_feature_missing(call, "UCP_FEATURE_RMA");
+    }
+    if (status != UCS_OK || count == 0) {
+        return UCS_STATUS_PTR(status);
+    }
+    status = check(ep->worker, buffer, count, address, rkey, param, is_get, call, &sgl);
+    if (status != UCS_OK) {
+        return UCS_STATUS_PTR(status);
+    }
+    return is_get ? cw_sgl_get(ep, &sgl, param) : cw_sgl_put(ep, &sgl, param);
+}
