@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <ucp/api/ucp.h>
 
 #define must(condition)                                                     \
@@ -190,16 +191,70 @@ static void alone(const char *ours)
     close_side(&side);
 }
 
+/* An endpoint of one library to the address that the other one gives out. */
+static ucs_status_t meet(struct side *side, struct side *peer)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    ucp_address_t *address;
+    ucs_status_t status;
+    size_t length;
+    ucp_ep_h ep;
+
+    must(call(peer, ucp_worker_get_address)(peer->worker, &address, &length) == UCS_OK);
+    params.address = address;
+    status         = call(side, ucp_ep_create)(side->worker, &params, &ep);
+    call(peer, ucp_worker_release_address)(peer->worker, address);
+    return status;
+}
+
+/* Whether a call of ours that writes to this file said so. */
+static int tells(FILE *log, const char *sentence)
+{
+    char line[1024];
+    int found = 0;
+
+    fflush(stdout);
+    rewind(log);
+    while (fgets(line, sizeof(line), log) != NULL) {
+        found |= strstr(line, sentence) != NULL;
+    }
+    return found;
+}
+
+/* A job of which one side is the original (NB-97, NB-98): neither ends the other, and ours says what is wrong. */
+static void mixed(const char *ours, const char *other)
+{
+    struct side mine, original;
+    FILE *log     = tmpfile();
+    const int out = dup(STDOUT_FILENO);
+
+    load(&mine, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);
+    load(&original, other, LM_ID_NEWLM, RTLD_NOW);
+    open_side(&mine);
+    open_side(&original);
+    must(meet(&original, &mine) == UCS_ERR_UNREACHABLE); /* well formed, and of nobody */
+    must(log != NULL && out >= 0 && dup2(fileno(log), STDOUT_FILENO) >= 0);
+    must(meet(&mine, &original) == UCS_ERR_UNREACHABLE);
+    must(tells(log, "was made by UCX, in its address format") && tells(log, "libucp.so.0"));
+    must(dup2(out, STDOUT_FILENO) >= 0);
+    talk(&mine, 1000);
+    talk(&original, 1000);
+    close_side(&original);
+    close_side(&mine);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: loader slurm|alone|local|space OURS OTHER\n");
+        fprintf(stderr, "usage: loader slurm|alone|local|space|mixed OURS OTHER\n");
         return 2;
     }
     if (strcmp(argv[1], "slurm") == 0) {
         slurm(argv[2]);
     } else if (strcmp(argv[1], "alone") == 0) {
         alone(argv[2]);
+    } else if (strcmp(argv[1], "mixed") == 0) {
+        mixed(argv[2], argv[3]);
     } else if (strcmp(argv[1], "local") == 0) {
         both(argv[2], argv[3], LM_ID_BASE, RTLD_NOW | RTLD_LOCAL);
     } else {
