@@ -22,7 +22,7 @@ static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, u
 
     if (address != UCP_REMOTE_ADDR_INVALID || rkey != UCP_RKEY_INVALID) {
         return refuse(call, "address and key stand in the list of the remote side; give UCP_REMOTE_ADDR_INVALID and "
-                      "UCP_RKEY_INVALID in their place");
+                            "UCP_RKEY_INVALID in their place");
     }
     if (!(mask & UCP_OP_ATTR_FIELD_REMOTE_DATATYPE) ||
         (param->remote_datatype & UCP_DATATYPE_CLASS_MASK) != UCP_DATATYPE_SGL) {
@@ -41,10 +41,10 @@ static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, u
 static ucs_status_t read_lists(const ucp_dt_local_sgl_t *local, const ucp_dt_remote_sgl_t *remote, const char *call,
                                struct cw_sgl *sgl, const size_t **remote_lengths_p, const ucp_mem_h **memhs_p)
 {
-    const uint64_t here  = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS;
-    const uint64_t there = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS | UCP_DT_REMOTE_SGL_FIELD_LENGTHS |
-                           UCP_DT_REMOTE_SGL_FIELD_RKEYS;
-    const int has_memhs  = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_MEMHS) != 0;
+    const uint64_t here = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS;
+    const uint64_t there =
+        UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS | UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS;
+    const int has_memhs = (local->field_mask & UCP_DT_LOCAL_SGL_FIELD_MEMHS) != 0;
 
     if ((local->field_mask & here) != here || local->buffers == NULL || local->lengths == NULL) {
         return refuse(call, "the local list needs buffers and lengths");
@@ -76,8 +76,8 @@ static ucs_status_t refuse_element(const char *call, size_t i, const char *why)
 }
 
 /* *total_p: its bytes; *span_p: those from its first to its last one here. */
-static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call,
-                            size_t *total_p, size_t *span_p)
+static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_length, const char *call, size_t *total_p,
+                            size_t *span_p)
 {
     const size_t num    = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
     const size_t stride = (sgl->strides == NULL || num < 2) ? sgl->lengths[i] : sgl->strides[i];
@@ -86,9 +86,9 @@ static ucs_status_t measure(const struct cw_sgl *sgl, size_t i, size_t remote_le
         return refuse_element(call, i, "both sides must have the same number of bytes");
     }
     *span_p = *total_p;
-    if (*total_p > 0 && (__builtin_mul_overflow(num - 1, stride, span_p) ||
-                         __builtin_add_overflow(*span_p, sgl->lengths[i], span_p) ||
-                         *span_p > UINTPTR_MAX - (uintptr_t)sgl->buffers[i])) {
+    if (*total_p > 0 &&
+        (__builtin_mul_overflow(num - 1, stride, span_p) || __builtin_add_overflow(*span_p, sgl->lengths[i], span_p) ||
+         *span_p > UINTPTR_MAX - (uintptr_t)sgl->buffers[i])) {
         return refuse_element(call, i, "its blocks wrap around");
     }
     return UCS_OK;
@@ -105,7 +105,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
 
     if (memh != NULL) {
         piece.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-        piece.memh          = memh;
+        piece.memh = memh;
     }
     if (piece.op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) {
         piece.memory_type = param->memory_type;

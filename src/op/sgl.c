@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/sgl.h. Invariant: `left` counts the pieces that are not over, and one more as long as they are posted. The program's
- * request is on no list and waits for its pieces alone, which end with the endpoint. What the pieces send leaves
- * together where the transport can do that.
+ * op/sgl.h. Invariant: `left` counts the pieces that are not over, and one more as long as they are posted. The
+ * program's request is on no list and waits for its pieces alone, which end with the endpoint. What the pieces send
+ * leaves together where the transport can do that; where the system copies into the owner's process, one call takes
+ * many.
  */
 #include "op/sgl.h"
 
-#include "core/lane.h"
+#include "core/lane_scatter.h"
+#include "op/copy.h"
+#include "op/ledger.h"
 
 struct pieces {
     size_t left;
-    ucs_status_t status;        /* of the first that failed */
+    ucs_status_t status; /* of the first that failed */
 };
 
 static void note(struct pieces *pieces, ucs_status_t status)
@@ -35,7 +38,7 @@ static void piece_done(void *request, ucs_status_t status, void *user_data)
 struct post {
     struct ucp_ep *ep;
     struct cw_request *whole;
-    ucp_request_param_t param;  /* of the pieces */
+    ucp_request_param_t param; /* of the pieces */
     int is_get;
 };
 
@@ -49,8 +52,8 @@ static int post_piece(const struct post *post, char *buffer, size_t length, uint
         note(pieces, post->ep->status);
         return 0;
     }
-    result = post->is_get ? cw_get(post->ep, buffer, length, length, address, rkey, &post->param) :
-             cw_put(post->ep, buffer, length, length, address, rkey, &post->param);
+    result = post->is_get ? cw_get(post->ep, buffer, length, length, address, rkey, &post->param)
+                          : cw_put(post->ep, buffer, length, length, address, rkey, &post->param);
     if (UCS_PTR_IS_PTR(result)) {
         pieces->left++;
         cw_request_release(cw_request_of(result), 1);
@@ -60,12 +63,69 @@ static int post_piece(const struct post *post, char *buffer, size_t length, uint
     return pieces->status == UCS_OK;
 }
 
+/* Elements that one system call takes, and the fewest and the shortest that are worth one: shorter ones are faster by
+ * packets of their own. */
+#define MOST_TOGETHER  64u
+#define FEW_TOGETHER   4u
+#define SHORT_TOGETHER 1024u
+
+/* Whether puts to that range may be copied now: nothing waits, and no packet may be overtaken. */
+static int is_clear(struct ucp_ep *ep, uint64_t address, uint64_t length)
+{
+    struct cw_rma *rma = cw_rma_get(ep);
+
+    if (rma == NULL || !cw_list_empty(&rma->queue) || rma->running) {
+        return 0;
+    }
+    cw_ledger_look(rma);
+    return cw_ledger_is_settled(rma) && cw_rma_admit(rma, address, length, 1) == UCS_OK;
+}
+
+/* The system copies as many of the elements from the i-th on as it can in one call; how many. */
+static size_t put_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
+{
+    struct ucp_rkey *rkey = sgl->rkeys[i];
+    struct iovec from[MOST_TOGETHER], to[MOST_TOGETHER];
+    const struct cw_beacon beacon = {.address = rkey->key.beacon, .value = rkey->key.token};
+    uint64_t first = UINT64_MAX, end = 0;
+    size_t length = 0, one, num, k;
+
+    for (k = 0; k < MOST_TOGETHER && i + k < sgl->count && sgl->rkeys[i + k] == rkey; k++) {
+        one = cw_sgl_block(sgl, i + k, &num);
+        if (one < SHORT_TOGETHER || num != 1 || one > CW_COPY_CALL_BYTES) {
+            break;
+        }
+        from[k] = (struct iovec){sgl->buffers[i + k], one};
+        to[k]   = (struct iovec){(void *)(uintptr_t)sgl->addresses[i + k], one}; /* of the other process */
+        first   = (sgl->addresses[i + k] < first) ? sgl->addresses[i + k] : first;
+        end     = (sgl->addresses[i + k] + one > end) ? sgl->addresses[i + k] + one : end;
+        length += one;
+    }
+    if (k < FEW_TOGETHER || !is_clear(post->ep, first, end - first) ||
+        cw_lane_scatter(post->ep->conn, from, to, (unsigned)k, &beacon) != UCS_OK) {
+        return 0;
+    }
+    cw_count_message(post->ep->worker, CW_COUNT_PUT_SENT, length);
+    return k;
+}
+
+static int may_go_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
+{
+    return !post->is_get && sgl->memory_type == UCS_MEMORY_TYPE_HOST && sgl->lengths[i] >= SHORT_TOGETHER &&
+           sgl->rkeys[i]->local == NULL && cw_copy_is_possible(post->ep, &sgl->rkeys[i]->key);
+}
+
 static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
 {
     size_t i, j, num, length;
     char *from;
 
     for (i = 0; i < sgl->count; i++) {
+        num = may_go_together(post, sgl, i) ? put_together(post, sgl, i) : 0;
+        if (num > 0) {
+            i += num - 1;
+            continue;
+        }
         length = cw_sgl_block(sgl, i, &num);
         from   = sgl->buffers[i];
         for (j = 0; j < num && length > 0; j++) {
@@ -95,11 +155,11 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     }
     post.param = (ucp_request_param_t){.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                                                        (param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL),
-                                       .cb.send      = piece_done,
-                                       .user_data    = post.whole};
+                                       .cb.send   = piece_done,
+                                       .user_data = post.whole};
     if (sgl->memory_type != UCS_MEMORY_TYPE_HOST) {
         post.param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
-        post.param.datatype      = cw_dt_make_device(&device);
+        post.param.datatype = cw_dt_make_device(&device);
     }
     pieces  = cw_request_state(post.whole);
     *pieces = (struct pieces){.left = 1, .status = UCS_OK};

@@ -123,6 +123,34 @@ static ucs_status_t write_from(const struct cw_peer_process *peer, const struct 
     return UCS_OK;
 }
 
+ucs_status_t cw_peer_memory_scatter(const struct cw_peer_process *peer, const struct iovec *from,
+                                    const struct iovec *to, unsigned count)
+{
+    struct iovec probe_ours, probe_theirs = {address_of(peer->probe_address), sizeof(uint64_t)};
+    unsigned first, part, i;
+    uint64_t probe;
+    size_t length;
+    ssize_t done;
+
+    for (first = 0; first < count; first += part) {
+        part       = (count - first < WINDOW) ? count - first : WINDOW;
+        probe      = ~peer->probe;
+        probe_ours = (struct iovec){&probe, sizeof(probe)};
+        done       = process_vm_readv(peer->pid, &probe_ours, 1, &probe_theirs, 1, 0);
+        if (done != (ssize_t)sizeof(probe) || probe != peer->probe) {
+            return refused(peer, "written", done);
+        }
+        for (i = 0, length = 0; i < part; i++) {
+            length += from[first + i].iov_len;
+        }
+        done = process_vm_writev(peer->pid, from + first, part, to + first, part, 0);
+        if (done != (ssize_t)length) {
+            return refused(peer, "written", done);
+        }
+    }
+    return UCS_OK;
+}
+
 /* Whether the system would copy one of these entries slowly. */
 static int lies_badly(const struct iovec *iov, unsigned count, uint64_t address, int reads)
 {

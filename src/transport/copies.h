@@ -22,8 +22,8 @@ struct cw_board {
 #define CW_BOARDS        16u              /* for shares of copies (op/board.h) */
 #define CW_COUNTED        CW_BOARDS        /* index of the one behind them (op/counted.h) */
 #define CW_ALL_BOARDS    (CW_BOARDS + 1u)
-/* Copies between our memory and that of the peer's process, and words that both see. `gone` and `excused` alone may be
- * NULL. */
+/* Copies between our memory and that of the peer's process, and words that both see. `scatter`, `gone` and `excused`
+ * alone may be NULL. */
 struct cw_transport_copies {
     /* Whether copies have been proved to work on this open connection; 0 for good after they once did not. */
     int (*ready)(struct cw_conn *conn);
@@ -37,6 +37,9 @@ struct cw_transport_copies {
                          const struct cw_beacon *beacon);
     ucs_status_t (*write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                           const struct cw_beacon *beacon);
+    /* As write, each entry to one of as many bytes in the peer's process. NULL: by single writes. */
+    ucs_status_t (*scatter)(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
+                            const struct cw_beacon *beacon);
     /* Two words that both ends see, index < CW_ALL_BOARDS: `ours` 1: those that we hand out, 0: the peer's. The peer
      * can write anything there at any time. */
     struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);

@@ -152,6 +152,40 @@ static void test_n22_98_sizes(void **state)
     cw_pair_close(pair);
 }
 
+/* Where the system copies, it copies all of them in the call: the owner is not needed. */
+static void test_n22_100_the_system_copies(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_servant servant;
+    struct cw_target target;
+    struct lists *lists;
+    char *from;
+
+    cw_test_need_two_processes();
+    if (!cw_test_tls_has("shm")) {
+        skip();
+    }
+    cw_servant_start(&servant, pair);
+    cw_target_open(&target, pair, &servant, CW_MEMORY_HEAP, ROOM);
+    cw_target_try(&target, 0); /* connects */
+    from = malloc(1000 * CW_PAGE);
+    assert_non_null(from);
+    cw_pattern_fill(from, 1000 * CW_PAGE, 8);
+    lists = lists_new();
+    for (size_t i = 0; i < 1000; i++) {
+        add(lists, &target, from + i * CW_PAGE, i * CW_PAGE, CW_PAGE);
+    }
+    cw_target_tell(&target, CW_ORDER_SILENT, 0, 0, 0);
+    assert_null(start(&target, lists, false));
+    assert_int_equal(cw_target_flush(&target), UCS_OK);
+    cw_target_check(&target, 0, 1000 * CW_PAGE, 8);
+    cw_target_tell(&target, CW_ORDER_LIVELY, 0, 0, 0);
+    free(from);
+    free(lists);
+    cw_target_close(&target);
+    cw_servant_dismiss(&servant);
+}
+
 static void test_n22_98_sizes_to_another_process(void **state)
 {
     struct cw_pair *pair = *state;
@@ -299,20 +333,11 @@ static struct lists *fresh(void *buffer)
     return judged_lists;
 }
 
-/* N22-93, N22-94, N22-95: nothing is written by what is refused. */
-static void test_n22_94_refusals(void **state)
+/* Members and arrays that are missing. */
+static void refused_lists(char *from)
 {
-    struct cw_pair *pair = *state;
-    struct cw_target target;
     struct lists *lists;
-    char from[64];
-    ucp_mem_h memh;
 
-    cw_pair_open(pair, &plain);
-    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, sizeof(from));
-    memset(from, 1, sizeof(from));
-    cw_target_set(&target, 0, sizeof(from), 2);
-    judged = &target;
     for (uint64_t bit = 1; bit <= UCP_DT_REMOTE_SGL_FIELD_RKEYS; bit <<= 1) {
         lists = fresh(from);
         lists->remote.field_mask &= ~bit;
@@ -336,6 +361,13 @@ static void test_n22_94_refusals(void **state)
         lists->local.strides = NULL;
         refused(UCS_ERR_INVALID_PARAM);
     }
+}
+
+/* What does not fit together. */
+static void refused_elements(char *from)
+{
+    struct lists *lists;
+
     lists = fresh(from), lists->param.op_attr_mask &= ~(uint32_t)UCP_OP_ATTR_FIELD_REMOTE;
     refused(UCS_ERR_INVALID_PARAM);
     lists = fresh(from), lists->param.remote = NULL, refused(UCS_ERR_INVALID_PARAM);
@@ -350,6 +382,24 @@ static void test_n22_94_refusals(void **state)
     lists = fresh(from), lists->lengths[2] = SIZE_MAX, refused(UCS_ERR_INVALID_PARAM);
     lists = fresh(from), lists->addresses[3] += 1, refused(UCS_ERR_INVALID_ADDR);
     lists = fresh(from), lists->addresses[0] = UINT64_MAX - 3, refused(UCS_ERR_INVALID_ADDR);
+}
+
+/* N22-93, N22-94, N22-95: nothing is written by what is refused. */
+static void test_n22_94_refusals(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+    struct lists *lists;
+    char from[64];
+    ucp_mem_h memh;
+
+    cw_pair_open(pair, &plain);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, sizeof(from));
+    memset(from, 1, sizeof(from));
+    cw_target_set(&target, 0, sizeof(from), 2);
+    judged = &target;
+    refused_lists(from);
+    refused_elements(from);
     lists = fresh(from), lists->local.counts = lists->counts, lists->local.strides = lists->strides;
     lists->local.field_mask |= UCP_DT_LOCAL_SGL_FIELD_COUNTS | UCP_DT_LOCAL_SGL_FIELD_STRIDES;
     for (size_t i = 0; i < 4; i++) { /* counts that make too much of it */
@@ -506,6 +556,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         T(test_n22_98_sizes),
         T(test_n22_98_sizes_to_another_process),
+        T(test_n22_100_the_system_copies),
         T(test_n22_97_counts_and_strides),
         T(test_n22_99_requests),
         T(test_n22_94_refusals),

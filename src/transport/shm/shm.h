@@ -240,6 +240,8 @@ ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
                               const struct cw_beacon *beacon);
 ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_beacon *beacon);
+ucs_status_t cw_shm_peer_scatter(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
+                                 const struct cw_beacon *beacon);
 /* 0 as well: it went. */
 uint32_t cw_shm_peer_process(struct cw_conn *conn);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);

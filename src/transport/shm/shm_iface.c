@@ -183,6 +183,7 @@ static const struct cw_transport_copies shm_copies = {
     .process = cw_shm_peer_process,
     .read    = cw_shm_peer_read,
     .write   = cw_shm_peer_write,
+    .scatter = cw_shm_peer_scatter,
     .board   = cw_shm_board,
     .gone    = cw_shm_peer_gone,
     .excused = cw_shm_peer_excused,

@@ -121,21 +121,24 @@ static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const s
     return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
 }
 
+/* Is it this memory, or are copies over? */
+static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
+{
+    uint64_t word   = 0;
+    struct iovec at = {.iov_base = &word, .iov_len = sizeof(word)};
+
+    return (cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
+           UCS_ERR_IO_ERROR;
+}
+
 /* A beacon takes the place of the probe: the right value is proof of the right process, too. */
 static ucs_status_t copy_with_beacon(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
                                      uint64_t there, const struct cw_beacon *beacon)
 {
     const struct cw_peer_process owner = {
         .pid = conn->peer.pid, .probe_address = beacon->address, .probe = beacon->value};
-    uint64_t word   = 0;
-    struct iovec at = {.iov_base = &word, .iov_len = sizeof(word)};
 
-    if (copy(&owner, writes, iov, count, there) == UCS_OK) {
-        return UCS_OK;
-    }
-    /* is it this memory, or are copies over? */
-    return (cw_peer_memory_read(&conn->peer, &at, 1, conn->peer.probe_address) == UCS_OK) ? UCS_ERR_REJECTED :
-           UCS_ERR_IO_ERROR;
+    return (copy(&owner, writes, iov, count, there) == UCS_OK) ? UCS_OK : why_not(conn);
 }
 
 /* What failed once is not tried again. */
@@ -169,6 +172,27 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, 
                                const struct cw_beacon *beacon)
 {
     return peer_copy(super, 1, from, count, to, beacon);
+}
+
+ucs_status_t cw_shm_peer_scatter(struct cw_conn *super, const struct iovec *from, const struct iovec *to,
+                                 unsigned count, const struct cw_beacon *beacon)
+{
+    struct shm_conn *conn               = shm_conn_of(super);
+    const struct cw_peer_process owner = {
+        .pid = conn->peer.pid, .probe_address = beacon->address, .probe = beacon->value};
+    struct shm_watch watch;
+    ucs_status_t status;
+
+    if (!cw_shm_peer_ready(super)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_shm_watch_begin(conn, &watch);
+    status = (cw_peer_memory_scatter(&owner, from, to, count) == UCS_OK) ? UCS_OK : why_not(conn);
+    cw_shm_watch_end(conn, &watch, bytes_of(from, count));
+    if (status == UCS_ERR_IO_ERROR) {
+        conn->peer_state = SHM_PEER_CLOSED;
+    }
+    return status;
 }
 
 uint32_t cw_shm_peer_process(struct cw_conn *super)
