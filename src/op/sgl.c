@@ -9,7 +9,7 @@
 
 #include "core/lane_scatter.h"
 #include "op/copy.h"
-#include "op/ledger.h"
+#include "op/counted.h"
 
 struct pieces {
     size_t left;
@@ -77,8 +77,8 @@ static int is_clear(struct ucp_ep *ep, uint64_t address, uint64_t length)
     if (rma == NULL || !cw_list_empty(&rma->queue) || rma->running) {
         return 0;
     }
-    cw_ledger_look(rma);
-    return cw_ledger_is_settled(rma) && cw_rma_admit(rma, address, length, 1) == UCS_OK;
+    cw_counted_look(rma);
+    return cw_counted_is_settled(rma) && cw_rma_admit(rma, address, length, 1) == UCS_OK;
 }
 
 /* The system copies as many of the elements from the i-th on as it can in one call; how many. */
