@@ -17,14 +17,15 @@
 #define FILE_NAME "libfabric.so.1"
 
 /* All of them: transport/ofi/ofi_mr.c does what each asks for. */
-#define MR_MODES (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | \
-                  FI_MR_ENDPOINT | FI_MR_HMEM)
+#define MR_MODES                                                                                                       \
+    (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | \
+     FI_MR_HMEM)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_libfabric library;
-static int tried;           /* 1: in vain, 2: it is open */
+static int tried; /* 1: in vain, 2: it is open */
 static struct fi_info *offers;
-static pid_t offered_to;    /* a child asks again: some answers name the process */
+static pid_t offered_to; /* a child asks again: some answers name the process */
 
 static int find(void *handle)
 {
@@ -98,12 +99,12 @@ static void ask(const struct cw_libfabric *fi)
     if (hints == NULL) {
         return;
     }
-    hints->mode                        = FI_CONTEXT | FI_CONTEXT2;
-    hints->ep_attr->type               = FI_EP_RDM;
-    hints->domain_attr->mr_mode        = MR_MODES;
-    hints->domain_attr->resource_mgmt  = FI_RM_ENABLED;
-    hints->domain_attr->threading      = FI_THREAD_DOMAIN;
-    error = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
+    hints->mode                       = FI_CONTEXT | FI_CONTEXT2;
+    hints->ep_attr->type              = FI_EP_RDM;
+    hints->domain_attr->mr_mode       = MR_MODES;
+    hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
+    hints->domain_attr->threading     = FI_THREAD_DOMAIN;
+    error                             = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
     if (error != 0) {
         cw_debug("libfabric finds no provider: %s", fi->strerror(-error));
         offers = NULL;

@@ -12,14 +12,14 @@
 #include <stdint.h>
 
 struct cw_libfabric {
-    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags,
-                   const struct fi_info *hints, struct fi_info **info);
+    int (*getinfo)(uint32_t version, const char *node, const char *service, uint64_t flags, const struct fi_info *hints,
+                   struct fi_info **info);
     void (*freeinfo)(struct fi_info *info);
     struct fi_info *(*dupinfo)(const struct fi_info *info);
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     uint32_t (*version)(void);
     const char *(*strerror)(int error);
-    uint32_t api;   /* the interface level that both sides know */
+    uint32_t api; /* the interface level that both sides know */
 };
 
 /* NULL when it is not there, with the reason, a constant text. */

@@ -30,12 +30,12 @@
 #include "transport/ofi/ofi_transport.h"
 #include "transport/ofi/ofi_wire.h"
 
-#define CW_OFI_WIRE_ID    6u
-#define CW_OFI_MAX_SHORT  (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
-#define CW_OFI_SMALL      1024u         /* bytes of a small packet, header included; controls are small */
-#define CW_OFI_LARGE      (64u << 10)   /* of a large one, as far as the provider sends that much */
-#define CW_OFI_WINDOW     32u           /* packets of a connection that are under way */
-#define CW_OFI_KEPT       4096u         /* packets of a connection that may have come before their turn */
+#define CW_OFI_WIRE_ID   6u
+#define CW_OFI_MAX_SHORT (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
+#define CW_OFI_SMALL     1024u       /* bytes of a small packet, header included; controls are small */
+#define CW_OFI_LARGE     (64u << 10) /* of a large one, as far as the provider sends that much */
+#define CW_OFI_WINDOW    32u         /* packets of a connection that are under way */
+#define CW_OFI_KEPT      4096u       /* packets of a connection that may have come before their turn */
 
 struct ofi_conn;
 struct ofi_iface;
@@ -46,15 +46,15 @@ enum ofi_slot_state { OFI_FREE, OFI_WAITING, OFI_FLYING };
 
 /* A packet that leaves, or room for one that arrives. */
 struct ofi_slot {
-    struct fi_context2 context;     /* the provider's while it is under way; its address names the slot there */
-    struct cw_list link;            /* free, of its connection, of the interface's orphans, or not posted yet */
-    struct cw_list waiting;         /* iface->waiting, while the provider does not take it */
+    struct fi_context2 context; /* the provider's while it is under way; its address names the slot there */
+    struct cw_list link;        /* free, of its connection, of the interface's orphans, or not posted yet */
+    struct cw_list waiting;     /* iface->waiting, while the provider does not take it */
     struct ofi_block *block;
-    struct ofi_conn *conn;          /* whose packet it is; NULL: of nobody any more, or one that arrives */
-    struct ofi_peer *peer;          /* held, while it is under way */
+    struct ofi_conn *conn; /* whose packet it is; NULL: of nobody any more, or one that arrives */
+    struct ofi_peer *peer; /* held, while it is under way */
     char *bytes;
     uint32_t length;
-    uint32_t number;                /* its place among the packets of the connection */
+    uint32_t number; /* its place among the packets of the connection */
     enum ofi_slot_state state;
 };
 
@@ -65,16 +65,16 @@ struct ofi_block {
     struct ofi_block *next;
     enum ofi_block_kind kind;
     unsigned count;
-    size_t room;                    /* of each slot */
+    size_t room; /* of each slot */
     struct cw_memory memory;
-    struct fid_mr *mr;              /* NULL: the provider does not ask for it */
+    struct fid_mr *mr; /* NULL: the provider does not ask for it */
     void *desc;
     struct ofi_slot slots[];
 };
 
 /* An entry of the address vector. */
 struct ofi_route {
-    struct cw_hash_link link;       /* iface->routes */
+    struct cw_hash_link link; /* iface->routes */
     fi_addr_t address;
     unsigned references;
     size_t length;
@@ -83,12 +83,12 @@ struct ofi_route {
 
 /* One life of a process at a route: what restarts there is another one. */
 struct ofi_peer {
-    struct cw_hash_link link;       /* iface->peers */
+    struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;
     struct ofi_route *route;
-    unsigned references;            /* of connections and of slots */
+    unsigned references; /* of connections and of slots */
     int dead;
-    struct cw_poll_item process;    /* tells its death, on this machine; fd -1: it cannot */
+    struct cw_poll_item process; /* tells its death, on this machine; fd -1: it cannot */
     struct cw_ofi_entry entry;
 };
 
@@ -96,7 +96,7 @@ enum ofi_state { OFI_DIALLING, OFI_OPEN, OFI_ENDING, OFI_BROKEN };
 
 /* A packet that came before its turn. */
 struct ofi_kept {
-    struct cw_list link;            /* in order */
+    struct cw_list link; /* in order */
     uint32_t number;
     uint32_t length;
     uint8_t id;
@@ -106,39 +106,39 @@ struct ofi_kept {
 struct ofi_flush {
     struct cw_list link;
     struct cw_completion *completion;
-    uint32_t number;                /* those before it are waited for */
+    uint32_t number; /* those before it are waited for */
 };
 
 struct ofi_conn {
     struct cw_conn super;
-    struct cw_list link;            /* iface->conns */
-    struct cw_list blocked;         /* iface->blocked, when a send was answered by CW_AGAIN */
-    struct cw_list ending;          /* iface->ending */
-    struct cw_list slots;           /* under way, in order */
+    struct cw_list link;    /* iface->conns */
+    struct cw_list blocked; /* iface->blocked, when a send was answered by CW_AGAIN */
+    struct cw_list ending;  /* iface->ending */
+    struct cw_list slots;   /* under way, in order */
     struct cw_list kept;
     struct cw_list flushes;
     struct ofi_peer *peer;
-    struct ofi_slot *last;          /* for BYE or LEAVE, so that an end needs no memory */
-    struct cw_alarm deadline;       /* of a dial, then of silence */
-    uint64_t number;                /* ours */
+    struct ofi_slot *last;    /* for BYE or LEAVE, so that an end needs no memory */
+    struct cw_alarm deadline; /* of a dial, then of silence */
+    uint64_t number;          /* ours */
     uint64_t peer_number;
     uint32_t token;
     uint32_t peer_token;
-    uint32_t next_out;              /* number of the next packet */
+    uint32_t next_out; /* number of the next packet */
     uint32_t next_in;
-    unsigned flying;                /* length of `slots` */
-    unsigned stuck;                 /* of these, such as the provider did not take yet */
-    unsigned silent;                /* looks without a sign of life */
-    ucs_status_t status;            /* of ENDING and BROKEN */
+    unsigned flying;     /* length of `slots` */
+    unsigned stuck;      /* of these, such as the provider did not take yet */
+    unsigned silent;     /* looks without a sign of life */
+    ucs_status_t status; /* of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
-    uint8_t said_bye;               /* the peer knows nothing of this connection any more */
+    uint8_t said_bye; /* the peer knows nothing of this connection any more */
     uint8_t abandoned;
     uint8_t watched;
-    uint8_t heard;                  /* since the last look */
-    uint8_t held;                   /* the provider did not take its oldest packet just now */
-    uint8_t is_dialling;            /* `opened` was not told yet */
-    struct ofi_slot *ping;          /* under way */
+    uint8_t heard;         /* since the last look */
+    uint8_t held;          /* the provider did not take its oldest packet just now */
+    uint8_t is_dialling;   /* `opened` was not told yet */
+    struct ofi_slot *ping; /* under way */
 };
 
 struct ofi_iface {
@@ -151,8 +151,8 @@ struct ofi_iface {
     struct fid_cq *cq;
     struct fid_ep *ep;
     struct cw_poller *poller;
-    struct cw_poll_item item;       /* the completion queue; fd -1: it has none */
-    struct cw_alarm look;           /* instead */
+    struct cw_poll_item item; /* the completion queue; fd -1: it has none */
+    struct cw_alarm look;     /* instead */
     const struct cw_config *config;
     struct cw_idmap numbers;
     struct cw_hash routes;
@@ -160,27 +160,27 @@ struct ofi_iface {
     struct cw_list conns;
     struct cw_list blocked;
     struct cw_list ending;
-    struct cw_list waiting;         /* slots that the provider did not take, in order */
-    struct cw_list orphans;         /* under way, of connections that were closed */
-    struct cw_list unposted;        /* slots of receives */
-    struct cw_list free_slots[2];   /* by enum ofi_block_kind */
+    struct cw_list waiting;       /* slots that the provider did not take, in order */
+    struct cw_list orphans;       /* under way, of connections that were closed */
+    struct cw_list unposted;      /* slots of receives */
+    struct cw_list free_slots[2]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
-    struct ofi_block *last_hit;     /* the block of the last completion */
+    struct ofi_block *last_hit; /* the block of the last completion */
     size_t max_packet;
     size_t inject;
-    unsigned flying;                /* packets of ours that are not completed */
+    unsigned flying; /* packets of ours that are not completed */
     unsigned num_blocks;
-    unsigned idle_rounds;           /* looks in vain since something came */
-    unsigned strange;               /* errors of receives since the last good one */
-    uint64_t next_key;              /* of registrations, where the provider does not choose */
+    unsigned idle_rounds; /* looks in vain since something came */
+    unsigned strange;     /* errors of receives since the last good one */
+    uint64_t next_key;    /* of registrations, where the provider does not choose */
     uint8_t wakeup;
-    uint8_t broken;                 /* the provider cannot be believed any more */
+    uint8_t broken; /* the provider cannot be believed any more */
     uint8_t closing;
     size_t entry_length;
     struct {
         struct cw_ofi_entry head;
         uint8_t bytes[CW_OFI_MAX_ADDRESS];
-    } entry;                        /* ours */
+    } entry; /* ours */
 };
 
 static inline struct ofi_iface *cw_ofi_iface_of(const struct cw_conn *conn)
@@ -230,6 +230,11 @@ int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length
 /* Of an entry that was checked. Held for the caller, unless *peer_p is NULL: UCS_ERR_UNREACHABLE may come with a peer
  * that is known for dead. */
 ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *entry, size_t length, struct ofi_peer **peer_p);
+/* Whether it is known that nobody is there any more. */
+int cw_ofi_peer_is_dead(struct ofi_peer *peer);
+/* An interface of this process, by the random number of its entry. */
+void cw_ofi_life_begin(uint64_t life);
+void cw_ofi_life_end(uint64_t life);
 void cw_ofi_peer_hold(struct ofi_peer *peer);
 void cw_ofi_peer_drop(struct ofi_peer *peer);
 
@@ -263,7 +268,7 @@ struct cw_ofi_told {
     enum cw_ofi_kind kind;
     uint64_t to;
     uint32_t token;
-    uint32_t number;            /* of the packet, of those in order */
+    uint32_t number; /* of the packet, of those in order */
     int with_entry;
     const void *bytes;
     size_t length;

@@ -22,7 +22,7 @@
 #include "os/random.h"
 
 #define LOOKS_PER_INTERVAL 4u
-#define DRAINED            64u      /* looks in vain after which nothing is expected of who is gone */
+#define DRAINED            64u /* looks in vain after which nothing is expected of who is gone */
 
 static unsigned deadline_over(struct cw_alarm *alarm);
 
@@ -122,13 +122,13 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
 /* The last word; the peer need not answer it. */
 static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    struct cw_ofi_told told = {.kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token,
-                               .number = conn->next_out};
+    struct cw_ofi_told told = {
+        .kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token, .number = conn->next_out};
 
     if (conn->is_dialling) {
         told = (struct cw_ofi_told){.kind = CW_OFI_LEAVE};
     }
-    if (!iface->broken && !conn->said_bye && !conn->peer->dead) {
+    if (!conn->said_bye && !cw_ofi_peer_is_dead(conn->peer)) {
         (void)cw_ofi_tell(iface, conn->peer, conn, &told, conn->last);
         conn->last = NULL;
     }
@@ -159,11 +159,22 @@ void cw_ofi_abandon(struct cw_conn *super)
     cw_poller_alarm_cancel(cw_ofi_iface_of(super)->poller, &conn->deadline);
 }
 
-static uint64_t look_ns(const struct ofi_conn *conn)
+/* Who sleeps is woken for it only while something is under way. */
+static void look_later(struct ofi_conn *conn)
 {
-    const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
+    struct ofi_iface *iface          = cw_ofi_iface_of(&conn->super);
+    const struct cw_upcalls *upcalls = iface->super.upcalls;
+    const uint64_t interval_ns       = iface->config->keepalive_interval_ns;
+    const uint64_t at_ns             = cw_clock_ns() + interval_ns / LOOKS_PER_INTERVAL + 1;
 
-    return (interval_ns == CW_TIME_INF) ? CW_TIME_INF : interval_ns / LOOKS_PER_INTERVAL + 1;
+    if (interval_ns == CW_TIME_INF) {
+        return;
+    }
+    if (conn->flying > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super))) {
+        cw_poller_alarm_set(iface->poller, &conn->deadline, at_ns);
+    } else {
+        cw_poller_alarm_set_lazy(iface->poller, &conn->deadline, at_ns);
+    }
 }
 
 void cw_ofi_watch(struct cw_conn *super)
@@ -173,7 +184,7 @@ void cw_ofi_watch(struct cw_conn *super)
     if (!conn->watched) {
         conn->watched = 1;
         if (conn->state == OFI_OPEN) {
-            set_deadline(conn, look_ns(conn));
+            look_later(conn);
         }
     }
 }
@@ -182,8 +193,8 @@ void cw_ofi_watch(struct cw_conn *super)
 static void look_at(struct ofi_conn *conn)
 {
     struct ofi_iface *iface       = cw_ofi_iface_of(&conn->super);
-    const struct cw_ofi_told told = {.kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token,
-                                     .with_entry = 1};
+    const struct cw_ofi_told told = {
+        .kind = CW_OFI_PING, .to = conn->peer_number, .token = conn->peer_token, .with_entry = 1};
 
     conn->silent = (conn->heard || conn->ping == NULL) ? 0 : conn->silent + 1;
     if (conn->silent >= LOOKS_PER_INTERVAL) {
@@ -194,7 +205,7 @@ static void look_at(struct ofi_conn *conn)
         conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
     }
     conn->heard = 0;
-    set_deadline(conn, look_ns(conn));
+    look_later(conn);
 }
 
 static unsigned deadline_over(struct cw_alarm *alarm)
@@ -215,7 +226,7 @@ void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length)
     conn->state       = OFI_OPEN;
     conn->is_dialling = 0;
     if (conn->watched) {
-        set_deadline(conn, look_ns(conn));
+        look_later(conn);
     }
     conn->super.iface->upcalls->opened(&conn->super, UCS_OK, reply, length);
 }
@@ -230,9 +241,9 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     }
     cw_text_addf(&text, "connection over %s with process %u: %s", iface->info->fabric_attr->prov_name,
                  conn->peer->entry.process, why);
-    conn->super.end = text.data;
-    conn->status    = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
-    conn->state     = OFI_ENDING;
+    conn->super.end    = text.data;
+    conn->status       = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
+    conn->state        = OFI_ENDING;
     iface->idle_rounds = 0;
     cw_poller_alarm_cancel(iface->poller, &conn->deadline);
     cw_list_add_tail(&iface->ending, &conn->ending);
@@ -277,7 +288,8 @@ void cw_ofi_peer_died(struct ofi_peer *peer)
         cw_process_unwatch(peer->process.fd);
         peer->process.fd = -1;
     }
-    cw_list_for_each(conn, &peer->iface->conns, struct ofi_conn, link) {
+    cw_list_for_each(conn, &peer->iface->conns, struct ofi_conn, link)
+    {
         if (conn->peer == peer) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "the process ended");
         }

@@ -24,7 +24,8 @@ void cw_ofi_break(struct ofi_iface *iface, const char *what)
                  iface->info->domain_attr->name, what);
     }
     iface->broken = 1;
-    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link) {
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
+    {
         cw_ofi_end(conn, UCS_ERR_IO_ERROR, what);
     }
 }

@@ -89,8 +89,9 @@ static int is_asked_for(const struct cw_config *config)
             return 1;
         }
     }
-    return config->tls.mode != CW_LIST_ALLOW && is_wanted(config, alone[0]) + is_wanted(config, alone[1]) +
-           is_wanted(config, alone[2]) > 0 && cw_libfabric_sees_fabric();
+    return config->tls.mode != CW_LIST_ALLOW &&
+           is_wanted(config, alone[0]) + is_wanted(config, alone[1]) + is_wanted(config, alone[2]) > 0 &&
+           cw_libfabric_sees_fabric();
 }
 
 static int usable(const struct fi_info *info)
@@ -100,8 +101,7 @@ static int usable(const struct fi_info *info)
     return info->fabric_attr != NULL && info->domain_attr != NULL && info->ep_attr != NULL && info->tx_attr != NULL &&
            info->rx_attr != NULL && info->domain_attr->name != NULL && (info->caps & least) == least &&
            info->ep_attr->type == FI_EP_RDM && info->ep_attr->msg_prefix_size == 0 &&
-           info->ep_attr->max_msg_size >= 2 * CW_OFI_SMALL &&
-           (info->mode & ~(FI_CONTEXT | FI_CONTEXT2)) == 0;
+           info->ep_attr->max_msg_size >= 2 * CW_OFI_SMALL && (info->mode & ~(FI_CONTEXT | FI_CONTEXT2)) == 0;
 }
 
 /* Whether an earlier one has that name; with `domains`, also whether another provider has that domain. */

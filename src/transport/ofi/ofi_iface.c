@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "os/clock.h"
 
-#define LOOK_NS 1000000u    /* a sleeper looks so often at a provider that wakes nobody */
+#define LOOK_NS 1000000u /* a sleeper looks so often at a provider that wakes nobody */
 
 static size_t ofi_address(struct cw_iface *super, void *buffer, size_t max)
 {

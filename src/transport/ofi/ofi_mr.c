@@ -32,9 +32,9 @@ static int key_fits(const struct ofi_iface *iface)
 
 ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t length, struct fid_mr **mr, void **desc)
 {
-    const int mode            = iface->info->domain_attr->mr_mode;
-    const struct iovec iov    = {.iov_base = memory, .iov_len = length};
-    struct fi_mr_attr attr    = {.mr_iov = &iov, .iov_count = 1, .access = FI_SEND | FI_RECV};
+    const int mode         = iface->info->domain_attr->mr_mode;
+    const struct iovec iov = {.iov_base = memory, .iov_len = length};
+    struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_SEND | FI_RECV};
     int error;
 
     *mr   = NULL;

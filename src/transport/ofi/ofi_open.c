@@ -17,8 +17,8 @@
 
 #define CAPABILITIES    (FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define MAX_QUEUE       512u
-#define LEAVING_NS      300000000u  /* what is still under way at the end gets so long, */
-#define LEAVING_IDLE_NS 30000000u   /* and so long in which nothing of it moves */
+#define LEAVING_NS      300000000u /* what is still under way at the end gets so long, */
+#define LEAVING_IDLE_NS 30000000u  /* and so long in which nothing of it moves */
 
 /* Returns 1 on failure. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
@@ -91,16 +91,17 @@ static int name_ourselves(struct ofi_iface *iface)
                  CW_OFI_MAX_ADDRESS);
         return 0;
     }
-    iface->entry.head = (struct cw_ofi_entry){.life     = cw_random_u64(),
-                                              .pidns    = cw_host_pidns_id(),
-                                              .process  = cw_memory_process(),
-                                              .provider = cw_ofi_provider_sum(iface->info),
-                                              .format   = iface->info->addr_format,
-                                              .version  = CW_OFI_VERSION,
-                                              .local    = (uint8_t)cw_ofi_is_local(iface->info),
-                                              .length   = (uint16_t)length,
-                                              .boot     = cw_host_boot_id()};
+    iface->entry.head   = (struct cw_ofi_entry){.life     = cw_random_u64(),
+                                                .pidns    = cw_host_pidns_id(),
+                                                .process  = cw_memory_process(),
+                                                .provider = cw_ofi_provider_sum(iface->info),
+                                                .format   = iface->info->addr_format,
+                                                .version  = CW_OFI_VERSION,
+                                                .local    = (uint8_t)cw_ofi_is_local(iface->info),
+                                                .length   = (uint16_t)length,
+                                                .boot     = cw_host_boot_id()};
     iface->entry_length = sizeof(iface->entry.head) + length;
+    cw_ofi_life_begin(iface->entry.head.life);
     return 1;
 }
 
@@ -116,12 +117,14 @@ static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
     if (iface->info == NULL) {
         return 0;
     }
-    iface->info->caps          &= CAPABILITIES;
+    iface->info->caps &= CAPABILITIES;
     iface->info->tx_attr->caps &= CAPABILITIES;
     iface->info->rx_attr->caps &= CAPABILITIES;
-    iface->info->tx_attr->size  = least(iface->info->tx_attr->size, MAX_QUEUE);
-    iface->info->rx_attr->size  = least(iface->info->rx_attr->size, MAX_QUEUE);
-    iface->max_packet           = least(iface->info->ep_attr->max_msg_size, CW_OFI_LARGE);
+    iface->info->tx_attr->size = least(iface->info->tx_attr->size, MAX_QUEUE);
+    iface->info->rx_attr->size = least(iface->info->rx_attr->size, MAX_QUEUE);
+    /* ofi_rxm has the receiver fetch what is longer, for which the sender would have to go on calling */
+    iface->max_packet = least(iface->info->ep_attr->max_msg_size,
+                              (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
     /* what is injected over ofi_rxd completes without a name */
     iface->inject = (strstr(offer->fabric_attr->prov_name, "ofi_rxd") == NULL) ? offer->tx_attr->inject_size : 0;
     return 1;
@@ -133,12 +136,11 @@ static void set_limits(struct ofi_iface *iface)
     const struct fid_nic *nic = iface->info->nic;
     const int is_card         = nic != NULL && nic->link_attr != NULL && nic->link_attr->speed > 0;
 
-    iface->super.limits = (struct cw_limits){
-        .max_short     = CW_OFI_MAX_SHORT,
-        .max_bcopy     = iface->max_packet - sizeof(struct cw_ofi_header),
-        .latency_ns    = is_card ? 2000 : 40000,
-        .bandwidth_bps = is_card ? (double)nic->link_attr->speed / 8 : 1e9,
-        .overhead_ns   = is_card ? 300 : 5000};
+    iface->super.limits = (struct cw_limits){.max_short     = CW_OFI_MAX_SHORT,
+                                             .max_bcopy     = iface->max_packet - sizeof(struct cw_ofi_header),
+                                             .latency_ns    = is_card ? 2000 : 40000,
+                                             .bandwidth_bps = is_card ? (double)nic->link_attr->speed / 8 : 1e9,
+                                             .overhead_ns   = is_card ? 300 : 5000};
 }
 
 static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
@@ -177,6 +179,7 @@ static void close_fid(struct ofi_iface *iface, struct fid *fid)
 
 static void dispose(struct ofi_iface *iface)
 {
+    cw_ofi_life_end(iface->entry.head.life);
     cw_poller_alarm_cancel(iface->poller, &iface->look);
     if (iface->item.fd >= 0) {
         cw_poller_remove(iface->poller, &iface->item);
@@ -268,7 +271,8 @@ void cw_ofi_close(struct cw_iface *super)
 
     iface->closing = 1;
     let_leave(iface);
-    cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link) {
+    cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link)
+    {
         cw_list_remove(&slot->link);
         cw_ofi_peer_drop(slot->peer);
     }

@@ -18,10 +18,10 @@ static struct cw_log_limit limit;
 struct arrived {
     struct cw_ofi_header header;
     struct cw_ofi_control control;
-    const char *data;           /* behind the header */
+    const char *data; /* behind the header */
     size_t length;
-    const char *entry;          /* of a control packet */
-    const char *core;           /* its bytes for the core */
+    const char *entry; /* of a control packet */
+    const char *core;  /* its bytes for the core */
 };
 
 static void drop(const struct ofi_iface *iface, const char *why)
@@ -95,15 +95,18 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
                                           reply, &length);
     if (status == UCS_OK) {
-        const struct cw_ofi_told told = {.kind = CW_OFI_REPLY, .to = conn->peer_number, .token = conn->peer_token,
-                                         .bytes = reply, .length = length};
+        const struct cw_ofi_told told = {.kind       = CW_OFI_REPLY,
+                                         .to         = conn->peer_number,
+                                         .token      = conn->peer_token,
+                                         .with_entry = 1,
+                                         .bytes      = reply,
+                                         .length     = length};
 
         if (cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, "no memory for the reply");
         }
     } else {
-        answer(iface, peer, arrived,
-               &(struct cw_ofi_told){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
+        answer(iface, peer, arrived, &(struct cw_ofi_told){.kind = CW_OFI_REFUSED, .bytes = reply, .length = length});
         cw_ofi_conn_free(conn);
     }
     cw_ofi_peer_drop(peer);
@@ -114,7 +117,8 @@ static void take_leave(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn;
 
-    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link) {
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
+    {
         if (conn->is_acceptor && conn->state == OFI_OPEN && conn->peer_number == arrived->control.number &&
             conn->peer_token == arrived->control.token) {
             conn->said_bye = 1;
@@ -256,6 +260,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
     case CW_OFI_LEAVE:
         take_leave(iface, arrived);
         return;
+    case CW_OFI_REPLY: /* to a dial that was given up before its LEAVE came, or overtook it */
     case CW_OFI_PING:
         peer = sender_of(iface, arrived);
         if (peer != NULL) {
@@ -286,6 +291,13 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
     number         = arrived.header.sequence >> 8;
     conn           = (arrived.header.to != 0) ? cw_idmap_get(&iface->numbers, arrived.header.to) : NULL;
     conn           = (conn != NULL && conn->token == arrived.header.token) ? conn : NULL;
+    if (arrived.header.length != arrived.length) {
+        drop(iface, "its length is not what its sender says");
+        if (conn != NULL) {
+            break_rules(conn, "a packet came cut");
+        }
+        return;
+    }
     if (id == 0 && !parse_control(&arrived)) {
         drop(iface, "it is no control packet of this version");
         return;

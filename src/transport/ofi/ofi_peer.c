@@ -10,11 +10,66 @@
 #include "transport/ofi/ofi.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "os/process.h"
+
+/* Interfaces of this process. A peer among them is known for dead by itself; with more than fit nothing is known. */
+#define MAX_LIVES 256u
+
+static _Atomic uint64_t lives[MAX_LIVES];
+static _Atomic int overflowed;
+
+void cw_ofi_life_begin(uint64_t life)
+{
+    uint64_t none;
+    unsigned i;
+
+    for (i = 0; i < MAX_LIVES; i++) {
+        none = 0;
+        if (atomic_compare_exchange_strong(&lives[i], &none, life)) {
+            return;
+        }
+    }
+    atomic_store(&overflowed, 1);
+}
+
+/* Returns 1 if it was there. */
+static int find_life(uint64_t life, uint64_t then)
+{
+    uint64_t value;
+    unsigned i;
+
+    for (i = 0; i < MAX_LIVES; i++) {
+        value = life;
+        if (atomic_compare_exchange_strong(&lives[i], &value, then)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+void cw_ofi_life_end(uint64_t life)
+{
+    (void)find_life(life, 0);
+}
+
+static int is_over(const struct ofi_iface *iface, const struct cw_ofi_entry *entry)
+{
+    const struct cw_ofi_entry *ours = &iface->entry.head;
+
+    return entry->process == ours->process && entry->pidns == ours->pidns && entry->boot == ours->boot &&
+           !atomic_load(&overflowed) && !find_life(entry->life, entry->life);
+}
+
+int cw_ofi_peer_is_dead(struct ofi_peer *peer)
+{
+    peer->dead |= is_over(peer->iface, &peer->entry);
+    return peer->dead;
+}
 
 static uint64_t sum(const void *bytes, size_t length)
 {
@@ -125,8 +180,8 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
 /* On one machine the system tells the end of a process. */
 static void watch_process(struct ofi_peer *peer)
 {
-    struct ofi_iface *iface            = peer->iface;
-    const struct cw_ofi_entry *ours    = &iface->entry.head;
+    struct ofi_iface *iface         = peer->iface;
+    const struct cw_ofi_entry *ours = &iface->entry.head;
 
     peer->process = (struct cw_poll_item){.fd = -1, .ready = process_ended};
     if (peer->entry.pidns != ours->pidns || peer->entry.boot != ours->boot || peer->entry.process == ours->process) {
@@ -153,7 +208,7 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
             memcmp(peer->route->bytes, (const char *)bytes + sizeof(peer->entry), peer->route->length) == 0) {
             cw_ofi_peer_hold(peer);
             *peer_p = peer;
-            return peer->dead ? UCS_ERR_UNREACHABLE : UCS_OK;
+            return cw_ofi_peer_is_dead(peer) ? UCS_ERR_UNREACHABLE : UCS_OK;
         }
     }
     peer = calloc(1, sizeof(*peer));
@@ -162,7 +217,9 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
     }
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
     peer->iface = iface;
-    peer->route = route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+    if (!is_over(iface, &peer->entry)) {
+        peer->route = route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+    }
     if (peer->route == NULL) {
         free(peer);
         return UCS_ERR_UNREACHABLE;
@@ -171,7 +228,7 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
     peer->references = 1;
     cw_hash_add(&iface->peers, &peer->link, key);
     *peer_p = peer;
-    return peer->dead ? UCS_ERR_UNREACHABLE : UCS_OK;
+    return cw_ofi_peer_is_dead(peer) ? UCS_ERR_UNREACHABLE : UCS_OK;
 }
 
 void cw_ofi_peer_hold(struct ofi_peer *peer)

@@ -62,7 +62,8 @@ static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_pe
 
 static void set_header(struct ofi_slot *slot, uint64_t to, uint32_t token, uint32_t number, uint8_t id)
 {
-    const struct cw_ofi_header header = {.to = to, .token = token, .sequence = number << 8 | id};
+    const struct cw_ofi_header header = {
+        .to = to, .token = token, .sequence = number << 8 | id, .length = slot->length - (uint32_t)sizeof(header)};
 
     memcpy(slot->bytes, &header, sizeof(header));
 }
@@ -136,8 +137,8 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
 struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
                              const struct cw_ofi_told *told, struct ofi_slot *slot)
 {
-    struct cw_ofi_control control = {.kind = (uint8_t)told->kind, .version = CW_OFI_VERSION,
-                                     .length = (uint16_t)told->length};
+    struct cw_ofi_control control = {
+        .kind = (uint8_t)told->kind, .version = CW_OFI_VERSION, .length = (uint16_t)told->length};
     const size_t entry_length = told->with_entry ? iface->entry_length : 0;
     char *bytes;
 
@@ -152,8 +153,7 @@ struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, str
         control.token  = conn->token;
     }
     control.entry_length = (uint8_t)entry_length;
-    set_header(slot, told->to, told->token, told->number, 0);
-    bytes = slot->bytes + sizeof(struct cw_ofi_header);
+    bytes                = slot->bytes + sizeof(struct cw_ofi_header);
     memcpy(bytes, &control, sizeof(control));
     cw_bytes_copy_any(bytes + sizeof(control), &iface->entry, entry_length);
     if (told->length > 0) {
@@ -161,6 +161,7 @@ struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, str
     }
     slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + sizeof(control) + entry_length + told->length);
     slot->number = (conn != NULL) ? conn->next_out : 0;
+    set_header(slot, told->to, told->token, told->number, 0);
     submit(iface, conn, peer, slot);
     return slot;
 }
@@ -174,7 +175,8 @@ void cw_ofi_end_flushes(struct ofi_conn *conn)
 {
     struct ofi_flush *flush, *next;
 
-    cw_list_for_each_safe(flush, next, &conn->flushes, struct ofi_flush, link) {
+    cw_list_for_each_safe(flush, next, &conn->flushes, struct ofi_flush, link)
+    {
         if (!cw_list_empty(&conn->slots) &&
             is_before(cw_list_head(&conn->slots, struct ofi_slot, link)->number, flush->number)) {
             return;
@@ -223,7 +225,8 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
     struct ofi_slot *slot, *next;
     unsigned count = 0;
 
-    cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting) {
+    cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting)
+    {
         if (slot->conn != NULL && slot->conn->held) {
             continue;
         }
@@ -241,7 +244,8 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
             }
         }
     }
-    cw_list_for_each(slot, &iface->waiting, struct ofi_slot, waiting) {
+    cw_list_for_each(slot, &iface->waiting, struct ofi_slot, waiting)
+    {
         if (slot->conn != NULL) {
             slot->conn->held = 0;
         }

@@ -54,8 +54,8 @@ static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
     if (iface->num_blocks >= MAX_BLOCKS && !is_small) {
         return 0;
     }
-    block = block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK,
-                      is_small ? CW_OFI_SMALL : iface->max_packet);
+    block =
+        block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK, is_small ? CW_OFI_SMALL : iface->max_packet);
     for (i = 0; block != NULL && i < block->count; i++) {
         cw_list_add_tail(&iface->free_slots[kind], &block->slots[i].link);
     }

@@ -12,36 +12,38 @@
 #include <stdint.h>
 
 #define CW_OFI_VERSION     1u
-#define CW_OFI_MAX_ADDRESS 160u     /* bytes of a provider's address */
+#define CW_OFI_MAX_ADDRESS 160u /* bytes of a provider's address */
 
 struct cw_ofi_header {
-    uint64_t to;                    /* number of the connection at the receiver; 0: none yet */
-    uint32_t token;                 /* random, chosen by the receiver when the connection was made */
-    uint32_t sequence;              /* running number << 8 | id of the packet; id 0: a struct cw_ofi_control follows */
+    uint64_t to;       /* number of the connection at the receiver; 0: none yet */
+    uint32_t token;    /* random, chosen by the receiver when the connection was made */
+    uint32_t sequence; /* running number << 8 | id of the packet; id 0: a struct cw_ofi_control follows */
+    uint32_t length;   /* bytes behind the header: the provider's word is not enough */
+    uint32_t unused;
 };
-_Static_assert(sizeof(struct cw_ofi_header) == 16, "part of the wire");
+_Static_assert(sizeof(struct cw_ofi_header) == 24, "part of the wire");
 
 #define CW_OFI_SEQUENCES (1u << 24)
 
 enum cw_ofi_kind {
-    CW_OFI_HELLO   = 1,     /* to 0: a dial; then the address entry of the dialler and the hello of its core */
-    CW_OFI_REPLY   = 2,     /* in order, the first: accepted; then the reply of the core */
-    CW_OFI_REFUSED = 3,     /* to a dial: refused; then the reply of the core */
-    CW_OFI_GONE    = 4,     /* to a dial, a packet or a PING: nobody is there */
-    CW_OFI_BYE     = 5,     /* in order, the last: the sender closed its end */
-    CW_OFI_LEAVE   = 6,     /* to 0: the dial with that number and token was given up */
-    CW_OFI_PING    = 7,     /* is that connection known there? then the address entry of who asks */
+    CW_OFI_HELLO   = 1, /* to 0: a dial; then the address entry of the dialler and the hello of its core */
+    CW_OFI_REPLY   = 2, /* in order, the first: accepted; then the acceptor's address entry and the core's reply */
+    CW_OFI_REFUSED = 3, /* to a dial: refused; then the reply of the core */
+    CW_OFI_GONE    = 4, /* to a dial, a packet or a PING: nobody is there */
+    CW_OFI_BYE     = 5, /* in order, the last: the sender closed its end */
+    CW_OFI_LEAVE   = 6, /* to 0: the dial with that number and token was given up */
+    CW_OFI_PING    = 7, /* is that connection known there? then the address entry of who asks */
     CW_OFI_PONG    = 8
 };
 
 struct cw_ofi_control {
-    uint64_t number;                /* of the connection at the sender, and its token */
+    uint64_t number; /* of the connection at the sender, and its token */
     uint32_t token;
     uint8_t kind;
     uint8_t version;
-    uint8_t entry_length;           /* bytes of the sender's address entry that follow */
+    uint8_t entry_length; /* bytes of the sender's address entry that follow */
     uint8_t unused;
-    uint16_t length;                /* bytes of the core behind it */
+    uint16_t length; /* bytes of the core behind it */
     uint16_t unused2;
     uint32_t unused3;
 };
@@ -49,15 +51,15 @@ _Static_assert(sizeof(struct cw_ofi_control) == 24, "part of the wire");
 
 /* The transport's entry of a worker address; the address of the provider follows, `length` bytes. */
 struct cw_ofi_entry {
-    uint64_t life;                  /* random: another one for each interface that was ever opened */
-    uint64_t pidns;                 /* cw_host_pidns_id, */
-    uint32_t process;               /* and the process there */
-    uint32_t provider;              /* a sum of the provider's name: only those of one kind understand each other */
-    uint32_t format;                /* of the address, as FI_FORMAT of libfabric */
+    uint64_t life;     /* random: another one for each interface that was ever opened */
+    uint64_t pidns;    /* cw_host_pidns_id, */
+    uint32_t process;  /* and the process there */
+    uint32_t provider; /* a sum of the provider's name: only those of one kind understand each other */
+    uint32_t format;   /* of the address, as FI_FORMAT of libfabric */
     uint8_t version;
-    uint8_t local;                  /* the address means something on one machine alone */
+    uint8_t local; /* the address means something on one machine alone */
     uint16_t length;
-    uint64_t boot;                  /* cw_host_boot_id: the machine */
+    uint64_t boot; /* cw_host_boot_id: the machine */
 };
 _Static_assert(sizeof(struct cw_ofi_entry) == 40, "part of the wire");
 
