@@ -24,6 +24,12 @@ if(CW_WERROR)
     add_compile_options(-Werror)
 endif()
 
+# What is installed does not depend on the directory in which it was built. Builds with tests keep their paths, for the
+# debugger and for the tools that count lines.
+if(NOT CW_BUILD_TESTS)
+    add_compile_options(-ffile-prefix-map=${PROJECT_SOURCE_DIR}=. -ffile-prefix-map=${PROJECT_BINARY_DIR}=./build)
+endif()
+
 add_link_options(LINKER:-z,relro LINKER:-z,now LINKER:--build-id)
 
 if(CW_SANITIZE)

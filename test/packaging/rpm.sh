@@ -1,0 +1,59 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# Builds the RPM packages from a source tarball and looks at what they hold. Usage: rpm.sh SOURCE OUTPUT. Nothing is
+# installed: the libraries and tools are unpacked and run. Status 77: cannot run here.
+set -eu
+
+source=$1
+output=$2
+root=$output/root
+
+fail()
+{
+    echo "FAILED: $*" >&2
+    exit 1
+}
+
+for tool in rpmbuild rpm2cpio cpio; do
+    command -v $tool >/dev/null ||
+        { echo "SKIPPED: there is no $tool on this machine (packages rpm, rpm2cpio, cpio)."; exit 77; }
+done
+built=$(sh "$source/packaging/rpm/rpm.sh" "$source" "$output") || fail "the packages do not build"
+version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
+for package in causeway-libs causeway-devel causeway-utils; do
+    echo "$built" | grep -q "/$package-$version-" || fail "$package was not built: $built"
+done
+echo "$built" | grep -q "/causeway-$version-.*\.src\.rpm$" || fail "no source package: $built"
+
+query()
+{
+    rpm -qp --nosignature --nodigest "$@"
+}
+
+of()
+{
+    echo "$built" | grep "/$1-$version-"
+}
+
+query --provides "$(of causeway-libs)" | grep -q 'libucp\.so\.0' || fail "causeway-libs does not provide libucp.so.0"
+query --provides "$(of causeway-libs)" | grep -qF "ucx = $version" || fail "causeway-libs does not stand for ucx"
+query --requires "$(of causeway-devel)" | grep -q '^causeway-libs' || fail "causeway-devel does not need the libraries"
+
+rm -rf "$root"
+mkdir -p "$root"
+for package in $(of causeway-libs) $(of causeway-devel) $(of causeway-utils); do
+    rpm2cpio "$package" | (cd "$root" && cpio -idm --quiet) || fail "cannot unpack $package"
+done
+libucp=$(find "$root" -name libucp.so.0)
+[ -n "$libucp" ] || fail "no libucp.so.0"
+libdir=$(dirname "$libucp")
+for file in "$libdir"/libuc[pstm].so.0 "$root"/usr/bin/*; do
+    ! readelf -d "$file" | grep -qE 'RPATH|RUNPATH' || fail "$file has a search path of its own"
+done
+LD_LIBRARY_PATH=$libdir "$root/usr/bin/ucx_info" -v | grep -qF "$version" || fail "ucx_info does not run"
+flags=$(PKG_CONFIG_LIBDIR=$libdir/pkgconfig pkg-config --cflags --libs ucx 2>/dev/null) || flags=
+case $flags in
+*-lucp*) ;;
+*) command -v pkg-config >/dev/null && fail "pkg-config does not find ucx: $flags" ;;
+esac
+echo "$built"
