@@ -4,7 +4,7 @@
 
 pkgs.stdenv.mkDerivation {
   pname = "causeway";
-  version = "1.16.0";
+  version = "1.22.0";
   src = pkgs.lib.cleanSource ../..;
 
   nativeBuildInputs = [ pkgs.cmake pkgs.ninja pkgs.python3 ];

@@ -8,14 +8,14 @@ class Causeway(CMakePackage):
     """Communication between processes through UCP, in place of UCX: the same names, structures and behaviour."""
 
     homepage = "https://causeway.invalid/"
-    url = "https://causeway.invalid/causeway-1.16.0.tar.gz"
+    url = "https://causeway.invalid/causeway-1.22.0.tar.gz"
 
     license("BSD-3-Clause")
 
     # A checkout is built by `spack dev-build causeway@main`; a release names its checksum here.
     version("main", branch="main", git="https://causeway.invalid/causeway.git")
 
-    provides("ucx@1.16")
+    provides("ucx@1.22")
 
     variant("tools", default=True, description="Command-line tools: ucx_info, ucx_perftest")
 

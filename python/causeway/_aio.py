@@ -1,0 +1,428 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The classes for asyncio. What is done at once returns at once; what is not waits for the worker's descriptor."""
+
+import asyncio
+import collections
+import enum
+import weakref
+from typing import Any, Awaitable, Callable, Deque, Dict, Optional, Tuple, Union
+
+from . import _core
+
+Buffer = Any
+ANY_TAG = 0
+_WHOLE_TAG = 0xffffffffffffffff
+_AM_REPLY = 1
+
+
+class Feature(enum.IntFlag):
+    """What a context is made for. Waking up is always among it."""
+
+    TAG = 1
+    RMA = 2
+    AMO32 = 4
+    AMO64 = 8
+    STREAM = 32
+    AM = 64
+    ALL = TAG | RMA | AMO32 | AMO64 | STREAM | AM
+
+
+class Context:
+    """Settings and features; makes workers and lets peers reach memory."""
+
+    def __init__(self, features: Feature = Feature.ALL, settings: Optional[Dict[str, str]] = None,
+                 name: Optional[str] = None) -> None:
+        self._core = _core.Context(int(features), settings, name)
+
+    def worker(self) -> "Worker":
+        """A worker of the running event loop."""
+        return Worker(self)
+
+    def map(self, buffer: Buffer) -> _core.Memory:
+        """Let peers that are given its key reach a writable buffer, until close() of what is returned."""
+        return self._core.map(buffer)
+
+    def close(self) -> None:
+        """Destroy the context. Its workers and its memory are closed by then."""
+        self._core.close()
+
+    async def __aenter__(self) -> "Context":
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        self.close()
+
+
+class _Inbox:
+    """Messages of one identifier that nobody has taken, or tasks that wait for one."""
+
+    def __init__(self) -> None:
+        self.messages: Deque[_core.Message] = collections.deque()
+        self.waiters: Deque["asyncio.Future[_core.Message]"] = collections.deque()
+
+    def put(self, message: _core.Message) -> None:
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(message)
+                return
+        self.messages.append(message)
+
+    def fail(self, error: BaseException) -> None:
+        while self.waiters:
+            waiter = self.waiters.popleft()
+            if not waiter.done():
+                waiter.set_exception(error)
+
+
+class Message:
+    """An active message. Use it as a context manager, or release() it, to give its payload back early."""
+
+    def __init__(self, worker: "Worker", core: _core.Message) -> None:
+        self._worker = worker
+        self._core = core
+
+    @property
+    def header(self) -> bytes:
+        """The sender's header."""
+        return self._core.header
+
+    @property
+    def length(self) -> int:
+        """Bytes of the payload."""
+        return self._core.length
+
+    @property
+    def rendezvous(self) -> bool:
+        """Whether the payload is still at the sender: recv() or recv_into() fetches it."""
+        return self._core.rendezvous
+
+    @property
+    def endpoint(self) -> Optional["Endpoint"]:
+        """An endpoint to the sender, if that wants a reply."""
+        core = self._core.endpoint
+        return None if core is None else self._worker._endpoint_of(core)
+
+    @property
+    def data(self) -> memoryview:
+        """The payload where it lies, read-only; BufferError if it has to be fetched."""
+        return memoryview(self._core)  # type: ignore[arg-type]
+
+    async def recv_into(self, buffer: Buffer) -> int:
+        """Put the payload into a buffer: without a copy if it has to be fetched."""
+        if self._core.rendezvous:
+            answer = self._core.recv(buffer)
+            if type(answer) is _core.Request:
+                answer = await self._worker._finish(answer)
+            return int(answer)
+        with memoryview(buffer) as view, view.cast("B") as target, self.data as source:
+            if target.readonly:
+                raise BufferError("the buffer is read-only")
+            if len(target) < len(source):
+                raise ValueError("the buffer is smaller than the payload of %d bytes" % len(source))
+            target[:len(source)] = source
+            return len(source)
+
+    async def recv(self) -> bytearray:
+        """The payload in a bytearray of its own."""
+        buffer = bytearray(self.length)
+        await self.recv_into(buffer)
+        return buffer
+
+    def release(self) -> None:
+        """Give the payload back; one that was not fetched is dropped. BufferError while views of it exist."""
+        self._core.release()
+
+    def __enter__(self) -> "Message":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.release()
+
+
+class Worker:
+    """Progress, arrivals and connections, in the event loop in which it was made."""
+
+    def __init__(self, context: Context) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._core = _core.Worker(context._core)
+        self._context = context
+        self._inboxes: Dict[int, _Inbox] = {}
+        self._endpoints: "weakref.WeakValueDictionary[int, Endpoint]" = weakref.WeakValueDictionary()
+        self._fd = self._core.fileno()
+        self._again: Optional[asyncio.Handle] = None
+        self._loop.add_reader(self._fd, self._run)
+        self._run()
+
+    def _run(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if not self._core.run():
+            self._again = self._loop.call_soon(self._run)
+
+    async def _finish(self, request: _core.Request) -> Any:
+        """Wait until the request is complete. A task that is cancelled cancels it, and gets CancelledError only when
+        the library does not use the buffer any more."""
+        future = self._loop.create_future()
+        request.future = future
+        try:
+            await future
+        except asyncio.CancelledError:
+            if not request.done:
+                request.cancel()
+            while not request.done:
+                future = self._loop.create_future()
+                request.future = future
+                try:
+                    await future
+                except asyncio.CancelledError:
+                    pass
+            raise
+        return request.result()
+
+    def _endpoint_of(self, core: _core.Endpoint) -> "Endpoint":
+        endpoint = self._endpoints.get(id(core))
+        if endpoint is None:
+            endpoint = self._endpoints[id(core)] = Endpoint(self, core)
+        return endpoint
+
+    @property
+    def address(self) -> bytes:
+        """The address, for connect() of a peer that got it by any means."""
+        return self._core.address()
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._core.closed
+
+    async def connect(self, host: str, port: int) -> "Endpoint":
+        """An endpoint to a listener. Whether somebody listens there is told by the first operation or flush()."""
+        return self._endpoint_of(self._core.connect((host, port), None))
+
+    def connect_worker(self, address: bytes) -> "Endpoint":
+        """An endpoint to the worker of that address."""
+        return self._endpoint_of(self._core.connect(address, None))
+
+    def listen(self, handler: Callable[["Endpoint"], Union[Awaitable[None], None]], host: str = "127.0.0.1",
+               port: int = 0) -> "Listener":
+        """Accept clients: the handler gets an endpoint for each; if it is a coroutine it runs as a task."""
+        return Listener(self, handler, host, port)
+
+    def _inbox(self, id: int) -> _Inbox:
+        inbox = self._inboxes.get(id)
+        if inbox is None:
+            inbox = _Inbox()
+            self._core.set_handler(id, inbox.put)
+            self._inboxes[id] = inbox
+        return inbox
+
+    def am_open(self, id: int) -> None:
+        """Keep active messages of that identifier from now on. Those that arrive earlier are dropped."""
+        self._inbox(id)
+
+    async def am_recv(self, id: int) -> Message:
+        """The next active message of that identifier; the first call opens it as am_open() does."""
+        inbox = self._inboxes.get(id)
+        if inbox is None:
+            inbox = self._inbox(id)
+        if inbox.messages:
+            return Message(self, inbox.messages.popleft())
+        if self._core.closed:
+            self._core.fileno()  # raises ClosedError
+        waiter: "asyncio.Future[_core.Message]" = self._loop.create_future()
+        inbox.waiters.append(waiter)
+        try:
+            return Message(self, await waiter)
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                inbox.messages.appendleft(waiter.result())
+            raise
+
+    async def tag_recv(self, buffer: Buffer, tag: int = ANY_TAG, mask: Optional[int] = None) -> Tuple[int, int]:
+        """Receive into a writable buffer; gives length and tag. Without a mask the whole tag counts, except that
+        ANY_TAG takes any message."""
+        if mask is None:
+            mask = _WHOLE_TAG if tag != ANY_TAG else 0
+        answer = self._core.tag_recv(buffer, tag, mask)
+        if type(answer) is _core.Request:
+            answer = await self._finish(answer)
+        return answer  # type: ignore[no-any-return]
+
+    def tag_probe(self, tag: int = ANY_TAG, mask: int = 0) -> Optional[Tuple[int, int]]:
+        """Length and tag of a message that no receive has taken, or None."""
+        return self._core.tag_probe(tag, mask)
+
+    async def flush(self) -> None:
+        """Wait until everything posted on any endpoint is done at its peer."""
+        answer = self._core.flush()
+        if type(answer) is _core.Request:
+            await self._finish(answer)
+
+    def fence(self) -> None:
+        """Remote memory operations from now on take effect after those from before, for each peer."""
+        self._core.fence()
+
+    async def close(self) -> None:
+        """Close endpoints by force and the worker; what is under way ends with CanceledError. BufferError while views
+        of payloads exist."""
+        if self._core.closed:
+            return
+        self._core.close()
+        if self._again is not None:
+            self._again.cancel()
+        self._loop.remove_reader(self._fd)
+        for inbox in self._inboxes.values():
+            inbox.messages.clear()
+            try:
+                self._core.fileno()
+            except Exception as error:
+                inbox.fail(error)
+
+    async def __aenter__(self) -> "Worker":
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        await self.close()
+
+
+class Listener:
+    """Accepts clients until it is closed."""
+
+    def __init__(self, worker: Worker, handler: Callable[["Endpoint"], Union[Awaitable[None], None]], host: str,
+                 port: int) -> None:
+        self._worker = worker
+        self._handler = handler
+        self._tasks: "set[asyncio.Task[None]]" = set()
+        this = weakref.ref(self)
+
+        def on_client(client: _core.Client) -> None:
+            listener = this()
+            if listener is None:
+                client.reject()
+            else:
+                listener._accept(client)
+
+        self._core = worker._core.listen(on_client, (host, port))
+
+    def _accept(self, client: _core.Client) -> None:
+        answer = self._handler(self._worker._endpoint_of(client.accept(None)))
+        if answer is not None:
+            task: "asyncio.Task[None]" = self._worker._loop.create_task(answer)  # type: ignore[arg-type]
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @property
+    def address(self) -> Tuple[str, int]:
+        """Host and port."""
+        return self._core.address()
+
+    def close(self) -> None:
+        """Stop listening; endpoints and the tasks of handlers stay."""
+        self._core.close()
+
+
+class Endpoint:
+    """A connection to a peer. Operations raise what it failed with."""
+
+    def __init__(self, worker: Worker, core: _core.Endpoint) -> None:
+        self._worker = worker
+        self._core = core
+
+    @property
+    def closed(self) -> bool:
+        """Whether it is closed."""
+        return self._core.closed
+
+    async def am_send(self, id: int, payload: Buffer = b"", header: Buffer = b"", *, reply: bool = False) -> None:
+        """Send an active message; done when the payload may be changed. reply: the receiver gets an endpoint."""
+        answer = self._core.am_send(id, header, payload, _AM_REPLY if reply else 0)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def tag_send(self, buffer: Buffer, tag: int, *, sync: bool = False) -> None:
+        """Send a tag message; done when the buffer may be changed, with sync when a receive has matched it."""
+        answer = self._core.tag_send(buffer, tag, sync)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def stream_send(self, buffer: Buffer) -> None:
+        """Append to the stream; done when the buffer may be changed."""
+        answer = self._core.stream_send(buffer)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def stream_recv(self, buffer: Buffer, *, whole: bool = False) -> int:
+        """Take from the stream what is there, at least a byte; whole: fill the buffer. Gives the length."""
+        answer = self._core.stream_recv(buffer, whole)
+        if type(answer) is _core.Request:
+            answer = await self._worker._finish(answer)
+        return int(answer)
+
+    def unpack_key(self, key: bytes) -> _core.RemoteKey:
+        """The right to reach memory of this peer, from what its Memory.key() gave."""
+        return self._core.unpack(key)
+
+    async def put(self, buffer: Buffer, address: int, key: _core.RemoteKey) -> None:
+        """Write remote memory; done when the buffer may be changed, at the peer after flush()."""
+        answer = self._core.put(buffer, address, key)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def get(self, buffer: Buffer, address: int, key: _core.RemoteKey) -> None:
+        """Read remote memory into a writable buffer."""
+        answer = self._core.get(buffer, address, key)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def _atomic(self, operation: int, operand: int, other: int, address: int, key: _core.RemoteKey,
+                      width: int, fetch: bool = True) -> int:
+        limit = (1 << 8 * width) - 1
+        answer = self._core.atomic(operation, operand & limit, other & limit, address, key, width, fetch)
+        if type(answer) is _core.Request:
+            answer = await self._worker._finish(answer)
+        return int(answer)
+
+    async def fetch_add(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
+        """Add to a remote word; gives its old value."""
+        return await self._atomic(0, operand, 0, address, key, width)
+
+    async def swap(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
+        """Set a remote word; gives its old value."""
+        return await self._atomic(1, operand, 0, address, key, width)
+
+    async def compare_swap(self, expected: int, value: int, address: int, key: _core.RemoteKey, *,
+                           width: int = 8) -> int:
+        """Set a remote word if it is as expected; gives its old value."""
+        return await self._atomic(2, expected, value, address, key, width)
+
+    async def fetch_and(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
+        """Combine a remote word by and; gives its old value."""
+        return await self._atomic(3, operand, 0, address, key, width)
+
+    async def fetch_or(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
+        """Combine a remote word by or; gives its old value."""
+        return await self._atomic(4, operand, 0, address, key, width)
+
+    async def fetch_xor(self, operand: int, address: int, key: _core.RemoteKey, *, width: int = 8) -> int:
+        """Combine a remote word by exclusive or; gives its old value."""
+        return await self._atomic(5, operand, 0, address, key, width)
+
+    async def flush(self) -> None:
+        """Wait until everything posted before is done at the peer."""
+        answer = self._core.flush()
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def close(self, *, force: bool = False) -> None:
+        """Deliver what was sent and close; force: without delivering."""
+        answer = self._core.close(force)
+        if answer is not None:
+            await self._worker._finish(answer)
+
+    async def __aenter__(self) -> "Endpoint":
+        return self
+
+    async def __aexit__(self, *reason: object) -> None:
+        await self.close()

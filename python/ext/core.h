@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The extension module causeway._core: what its files share.
+ *
+ * The interpreter lock is held in every call and never given up, so a worker (thread mode SERIALIZED) is used by one
+ * thread at a time whatever Python does. No Python code runs inside a callback of the library: callbacks put what
+ * happened into lists of the worker, and cw_worker_drain() turns it into objects when the library has returned.
+ */
+#ifndef CW_PYTHON_CORE_H
+#define CW_PYTHON_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <ucp/api/ucp.h>
+#include <stdbool.h>
+
+typedef struct Context {
+    PyObject_HEAD ucp_context_h handle; /* NULL: closed. */
+    unsigned long generation;
+    size_t users; /* Workers and memory that exist. */
+} Context;
+
+/* What must end before the worker does. */
+typedef struct Child {
+    struct Child *next, **link; /* Of the worker's list; link NULL: not in it. */
+    void (*end)(struct Child *child);
+} Child;
+
+typedef struct Request Request;
+
+/* Something that a callback was told. */
+typedef struct Arrival {
+    struct Arrival *next;
+    enum { ARRIVAL_MESSAGE, ARRIVAL_CLIENT, ARRIVAL_FAILURE } kind;
+    unsigned id;         /* Of an active message. */
+    bool rendezvous;     /* data is a descriptor. */
+    void *data;          /* Of the library; NULL: there is none. */
+    size_t length;       /* Of the payload. */
+    ucp_ep_h ep;         /* To the sender, or which one failed. */
+    ucs_status_t status; /* Of the failure. */
+    ucp_conn_request_h client;
+    PyObject *owner; /* The listener or the endpoint: a reference. */
+    size_t header_length;
+    char header[];
+} Arrival;
+
+typedef struct Worker {
+    PyObject_HEAD Context *context;
+    ucp_worker_h handle; /* NULL: closed. */
+    unsigned long generation, thread;
+    int fd;
+    bool inside;        /* A call that may run callbacks is under way. */
+    bool ending;        /* ucp_worker_destroy() is under way. */
+    bool lost;          /* A callback had no memory for what it was told. */
+    size_t exports;     /* Views of payloads that exist. */
+    Child *children[3]; /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
+    Request *pending;   /* Posted. */
+    Request *done, **done_end;
+    Arrival *arrived, **arrived_end;
+    PyObject *handlers;  /* Identifier to callable. */
+    PyObject *endpoints; /* Handle to Endpoint, both as numbers. */
+} Worker;
+
+typedef struct Endpoint {
+    PyObject_HEAD Child child;
+    Worker *worker;
+    ucp_ep_h handle; /* NULL: closed. */
+    bool borrowed;   /* The library made it, to answer a sender. */
+    ucs_status_t status;
+    PyObject *on_error;
+} Endpoint;
+
+typedef struct Listener {
+    PyObject_HEAD Child child;
+    Worker *worker;
+    ucp_listener_h handle;
+    PyObject *on_client;
+} Listener;
+
+typedef struct Client {
+    PyObject_HEAD Child child;
+    Listener *listener;
+    ucp_conn_request_h handle; /* NULL: accepted or rejected. */
+} Client;
+
+typedef struct Message {
+    PyObject_HEAD Child child;
+    Worker *worker;
+    PyObject *header;
+    PyObject *endpoint; /* None: the sender wants no reply. */
+    void *data;         /* NULL: none, given back or fetched. */
+    size_t length;
+    bool rendezvous;
+    size_t exports;
+} Message;
+
+typedef struct Memory {
+    PyObject_HEAD Context *context;
+    ucp_mem_h handle;
+    Py_buffer view;
+    PyObject *object; /* That has the memory, where it has no buffer protocol. */
+    uint64_t address;
+    size_t length;
+} Memory;
+
+typedef struct RemoteKey {
+    PyObject_HEAD Child child;
+    Endpoint *endpoint;
+    ucp_rkey_h handle;
+    size_t uses; /* Operations that use it. */
+} RemoteKey;
+
+/* Memory of a Python object in use by an operation. */
+typedef struct Buffer {
+    Py_buffer view;   /* view.obj NULL: none. */
+    PyObject *object; /* With __cuda_array_interface__. */
+    void *address;
+    size_t length;
+    bool cuda;
+} Buffer;
+
+enum result { RESULT_NONE, RESULT_LENGTH, RESULT_TAG, RESULT_OLD };
+
+struct Request {
+    PyObject_HEAD Worker *worker;
+    Request *next, **link; /* Of the list of pending ones; next alone: of those that are done. */
+    void *handle;
+    Buffer buffer;
+    RemoteKey *key;
+    PyObject *future; /* Told at completion. */
+    enum result kind;
+    bool done, posted;
+    ucs_status_t status;
+    ucp_tag_recv_info_t info;
+    uint64_t operand, old;
+    int width;
+};
+
+extern PyTypeObject cw_context_type, cw_worker_type, cw_endpoint_type, cw_listener_type, cw_client_type,
+    cw_message_type, cw_memory_type, cw_key_type, cw_request_type;
+
+/* module.c */
+extern unsigned long cw_generation; /* Changes in a child of fork(). */
+PyObject *cw_raise(ucs_status_t status, const char *what);
+PyObject *cw_raise_closed(const char *what);
+PyObject *cw_raise_forked(void);
+bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, socklen_t *length);
+PyObject *cw_address_tuple(const struct sockaddr_storage *address);
+
+/* buffer.c */
+bool cw_buffer_get(PyObject *object, bool writable, Buffer *buffer);
+void cw_buffer_release(Buffer *buffer);
+
+/* context.c */
+bool cw_context_usable(const Context *context);
+
+/* worker.c */
+bool cw_worker_usable(const Worker *worker);
+bool cw_worker_owned(const Worker *worker); /* For what frees: no exception; false: nothing may be done. */
+bool cw_worker_drain(Worker *worker);
+void cw_worker_told(Worker *worker, Arrival *arrival);
+void cw_worker_nudge(Worker *worker); /* After each call of the library that may have run callbacks. */
+void cw_child_add(Worker *worker, int order, Child *child);
+void cw_child_remove(Child *child);
+
+/* endpoint.c */
+PyObject *cw_endpoint_new(Worker *worker, ucp_ep_params_t *params, PyObject *on_error);
+PyObject *cw_endpoint_for(Worker *worker, ucp_ep_h handle); /* That of the sender of a message. */
+
+/* listener.c */
+PyObject *cw_client_new(Listener *listener, ucp_conn_request_h handle);
+
+/* message.c */
+PyObject *cw_message_new(Worker *worker, Arrival *arrival);
+
+/* request.c */
+Request *cw_request_new(Worker *worker, enum result kind, PyObject *buffer, bool writable, ucp_request_param_t *param);
+PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const char *what);
+void cw_request_finish(Request *request, ucs_status_t status);
+void cw_request_settle(Request *request); /* Outside of callbacks: frees what it used and tells its future. */
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The module: its types, exceptions, socket addresses, and what a fork changes. */
+#include "core.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+
+unsigned long cw_generation;
+static PyObject *errors; /* The module causeway._errors. */
+
+static void in_child(void)
+{
+    cw_generation++;
+}
+
+PyObject *cw_raise(ucs_status_t status, const char *what)
+{
+    PyObject *error = PyObject_CallMethod(errors, "make", "iss", (int)status, what, ucs_status_string(status));
+
+    if (error != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(error), error);
+        Py_DECREF(error);
+    }
+    return NULL;
+}
+
+static PyObject *raise_named(const char *name, const char *what)
+{
+    PyObject *type = PyObject_GetAttrString(errors, name);
+
+    if (type != NULL) {
+        PyErr_SetString(type, what);
+        Py_DECREF(type);
+    }
+    return NULL;
+}
+
+PyObject *cw_raise_closed(const char *what)
+{
+    return raise_named("ClosedError", what);
+}
+
+PyObject *cw_raise_forked(void)
+{
+    return raise_named("ForkedError", "the object was made before fork(); a child makes a context of its own");
+}
+
+bool cw_address_of(PyObject *host_port, struct sockaddr_storage *address, socklen_t *length)
+{
+    const char *host;
+    unsigned port;
+    struct sockaddr_in *four = (struct sockaddr_in *)address;
+    struct sockaddr_in6 *six = (struct sockaddr_in6 *)address;
+
+    memset(address, 0, sizeof(*address));
+    if (!PyTuple_Check(host_port) || !PyArg_ParseTuple(host_port, "sI", &host, &port)) {
+        if (!PyErr_Occurred()) {
+            PyErr_SetString(PyExc_TypeError, "an address is a tuple (host, port)");
+        }
+        return false;
+    }
+    if (port > 65535) {
+        PyErr_SetString(PyExc_ValueError, "a port is a number from 0 to 65535");
+        return false;
+    }
+    if (inet_pton(AF_INET, host, &four->sin_addr) == 1) {
+        four->sin_family = AF_INET;
+        four->sin_port   = htons((uint16_t)port);
+        *length          = sizeof(*four);
+        return true;
+    }
+    if (inet_pton(AF_INET6, host, &six->sin6_addr) == 1) {
+        six->sin6_family = AF_INET6;
+        six->sin6_port   = htons((uint16_t)port);
+        *length          = sizeof(*six);
+        return true;
+    }
+    PyErr_Format(PyExc_ValueError, "'%.200s' is no IP address; names are resolved by loop.getaddrinfo()", host);
+    return false;
+}
+
+PyObject *cw_address_tuple(const struct sockaddr_storage *address)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+    char text[INET6_ADDRSTRLEN]    = "";
+
+    if (address->ss_family == AF_INET) {
+        inet_ntop(AF_INET, &four->sin_addr, text, sizeof(text));
+        return Py_BuildValue("(si)", text, (int)ntohs(four->sin_port));
+    }
+    inet_ntop(AF_INET6, &six->sin6_addr, text, sizeof(text));
+    return Py_BuildValue("(si)", text, (int)ntohs(six->sin6_port));
+}
+
+static PyObject *version(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyUnicode_FromString(ucp_get_version_string());
+}
+
+static PyMethodDef functions[] = {{"version", version, METH_NOARGS, "Version of the library."}, {NULL, NULL, 0, NULL}};
+
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "causeway._core",
+                                        .m_doc = "The library's objects; causeway makes them convenient.", .m_size = -1,
+                                        .m_methods = functions};
+
+PyMODINIT_FUNC PyInit__core(void)
+{
+    static const struct {
+        const char *name;
+        PyTypeObject *type;
+    } types[]        = {{"Context", &cw_context_type},   {"Worker", &cw_worker_type}, {"Endpoint", &cw_endpoint_type},
+                        {"Listener", &cw_listener_type}, {"Client", &cw_client_type}, {"Message", &cw_message_type},
+                        {"Memory", &cw_memory_type},     {"RemoteKey", &cw_key_type}, {"Request", &cw_request_type}};
+    PyObject *module = PyModule_Create(&definition);
+
+    if (module == NULL) {
+        return NULL;
+    }
+    errors = PyImport_ImportModule("causeway._errors");
+    if (errors == NULL || pthread_atfork(NULL, NULL, in_child) != 0) {
+        Py_DECREF(module);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (PyType_Ready(types[i].type) != 0 ||
+            PyModule_AddObjectRef(module, types[i].name, (PyObject *)types[i].type) != 0) {
+            Py_DECREF(module);
+            return NULL;
+        }
+    }
+    return module;
+}

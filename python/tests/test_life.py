@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The lives of objects: closing, forgetting, other threads, forks, peers that go."""
+
+import asyncio
+import gc
+import os
+import threading
+import unittest
+
+import base
+import causeway
+
+
+class Life(base.Pair):
+    async def test_closed_objects(self):
+        await self.within(self.client.close())
+        await self.within(self.client.close())
+        self.assertTrue(self.client.closed)
+        for call in (self.client.tag_send(b"", 1), self.client.flush(), self.client.am_send(1),
+                     self.client.stream_recv(bytearray(1))):
+            await self.fails(causeway.ClosedError, call)
+        await self.near.close()
+        await self.near.close()
+        await self.fails(causeway.ClosedError, self.near.tag_recv(bytearray(1), 1))
+        with self.assertRaises(causeway.ClosedError):
+            self.near.address
+        with self.assertRaises(RuntimeError):
+            self.context.close()  # the other worker exists
+
+    async def test_peer_that_closes(self):
+        receiving = asyncio.create_task(self.server.stream_recv(bytearray(10)))
+        await asyncio.sleep(0.01)
+        await self.within(self.client.close())
+        await self.fails(ConnectionResetError, receiving)
+
+    async def test_peer_whose_worker_goes(self):
+        self.far.am_open(1)
+        await self.within(self.client.am_send(1, b"x"))
+        await self.within(self.far.am_recv(1))
+        await self.far.close()
+
+        async def send_until_it_fails():
+            while True:
+                await self.client.am_send(1, bytes(1000))
+                await asyncio.sleep(0.001)
+
+        await self.fails(causeway.Error, send_until_it_fails())
+
+    async def test_forgotten_objects(self):
+        for _ in range(50):
+            endpoint = await self.near.connect(*self.listener.address)
+            del endpoint
+        context = causeway.Context()
+        worker = context.worker()
+        worker.listen(lambda endpoint: None)
+        asyncio.get_running_loop().remove_reader(worker._fd)
+        del worker, context
+        gc.collect()
+        await asyncio.sleep(0.05)
+
+    async def test_unread_messages_at_the_end(self):
+        self.far.am_open(1)
+        for size in (0, 10, 10000):
+            await self.within(self.client.am_send(1, bytes(size)))
+        large = asyncio.create_task(self.client.am_send(1, bytes(4 << 20)))
+        await asyncio.sleep(0.05)
+        await self.far.close()
+        try:
+            await self.within(large)
+        except causeway.Error:
+            pass
+
+    async def test_other_thread(self):
+        raised = []
+
+        def use():
+            for call in (lambda: self.near.address, lambda: self.near._core.run(),
+                         lambda: self.near._core.tag_recv(bytearray(1), 1, 0),
+                         lambda: self.client._core.flush(), lambda: self.client._core.close(True),
+                         lambda: self.listener.close(), lambda: self.near._core.close()):
+                try:
+                    call()
+                except RuntimeError as error:
+                    raised.append(str(error))
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+        self.assertEqual(len(raised), 7)
+        self.assertTrue(all("another thread" in text for text in raised), raised)
+
+    async def test_other_thread_may_free(self):
+        endpoints = [await self.near.connect(*self.listener.address) for _ in range(5)]
+        thread = threading.Thread(target=endpoints.clear)
+        thread.start()
+        thread.join()
+        await self.within(self.client.tag_send(b"x", 1))
+
+    async def test_fork(self):
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            answer = b"?"
+            try:
+                raised = 0
+                for call in (lambda: self.near.address, lambda: self.client._core.flush(),
+                             lambda: self.context._core.map(bytearray(1)), lambda: self.context.close(),
+                             lambda: self.listener.address):
+                    try:
+                        call()
+                    except causeway.ForkedError:
+                        raised += 1
+                self.client = self.server = None  # freeing does not disturb the parent
+                context = causeway.Context()
+                context.close()
+                answer = b"%d" % raised
+            finally:
+                os.write(write, answer)
+                os._exit(0)
+        os.close(write)
+        answer = os.read(read, 10)
+        os.close(read)
+        os.waitpid(child, 0)
+        self.assertEqual(answer, b"5")
+        receiving = asyncio.create_task(self.far.tag_recv(bytearray(1), 1))
+        await self.within(self.client.tag_send(b"x", 1))
+        await self.within(receiving)
+
+    async def test_handlers_that_are_tasks(self):
+        async def echo(endpoint):
+            buffer = bytearray(5)
+            await endpoint.stream_recv(buffer, whole=True)
+            await endpoint.stream_send(buffer)
+
+        listener = self.far.listen(echo, "127.0.0.1")
+        endpoint = await self.near.connect(*listener.address)
+        await self.within(endpoint.stream_send(b"hello"))
+        buffer = bytearray(5)
+        await self.within(endpoint.stream_recv(buffer, whole=True))
+        self.assertEqual(buffer, b"hello")
+
+
+if __name__ == "__main__":
+    unittest.main()
