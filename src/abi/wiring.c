@@ -5,6 +5,7 @@
  */
 #include "abi/door.h"
 #include "connect/connect.h"
+#include "connect/further.h"
 #include "connect/meet.h"
 #include "core/mem.h"
 #include "op/op.h"
@@ -31,6 +32,7 @@ const struct cw_worker_handlers cw_door_handlers = {
     .worker_init     = cw_op_worker_init,
     .worker_cleanup  = cw_op_worker_cleanup,
     .ep_connect      = cw_wireup_connect,
+    .lanes_dial      = cw_further_dial,
     .ep_state_size   = sizeof(struct cw_op_ep),
     .ep_init         = cw_op_ep_init,
     .ep_expects      = cw_op_ep_expects,

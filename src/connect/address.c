@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "connect/path.h"
+#include "core/lane_cm.h"
 
 static int is_part(const struct cw_iface *iface, enum cw_address_part part)
 {

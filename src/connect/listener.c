@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "connect/connect.h"
 #include "connect/meet.h"
+#include "core/lane_cm.h"
 
 #define LISTENER_GONE 0x80000000u
 

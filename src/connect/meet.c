@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "connect/path.h"
+#include "core/lane_cm.h"
 #include "os/random.h"
 #include "wire/hello.h"
 #include "wire/packet.h"

@@ -7,6 +7,7 @@
 #include "connect/connect.h"
 
 #include "base/log.h"
+#include "connect/further.h"
 #include "connect/meet.h"
 #include "connect/path.h"
 #include "wire/hello.h"
@@ -164,6 +165,9 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     struct ucp_ep *ep;
     uint32_t number;
 
+    if (cw_is_lane_hello(bytes, length)) {
+        return cw_further_accept(worker, conn, bytes, length, reply, reply_length);
+    }
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
         cw_log_ratelimited(&limit, CW_LOG_WARN,
                            "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
@@ -194,7 +198,7 @@ static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
     cw_count(ep->worker, CW_COUNT_REDIALS, 1);
     if (cw_wireup_connect(ep) != UCS_OK) {
         cw_debug("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
-                ucs_status_string(status));
+                 ucs_status_string(status));
         cw_ep_fail(ep, status);
     }
 }
@@ -204,6 +208,10 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     enum cw_hello_answer answer = CW_HELLO_REFUSED;
     struct ucp_ep *ep           = conn->user;
 
+    if (ep->lanes != NULL && ep->conn != conn) {
+        cw_further_opened(conn, status, reply, reply_length);
+        return;
+    }
     if (ep->conn != conn || ep->state != CW_EP_DIALING) {
         return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this one */
     }
@@ -216,6 +224,7 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
         status = UCS_ERR_IO_ERROR;
     }
     if (status == UCS_OK && answer == CW_HELLO_ACCEPTED) {
+        conn->dialled = 1;
         cw_ep_opened(ep, conn);
     } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
         cw_ep_drop_conn(ep);
@@ -239,9 +248,14 @@ void cw_wireup_room(struct cw_conn *conn)
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->conn == conn) {
-        cw_ep_drain(ep);
+    if (ep->conn != conn) {
+        cw_further_room(conn);
+        return;
     }
+    if (ep->lanes != NULL) {
+        cw_lanes_room(ep);
+    }
+    cw_ep_drain(ep);
 }
 
 int cw_wireup_awaits(const struct cw_conn *conn)
@@ -257,5 +271,7 @@ void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
         ep->meeting->ended = status; /* the server has taken the faster one, most likely */
     } else if (conn == ep->conn || conn == ep->loop_conn) {
         cw_ep_fail(ep, status);
+    } else {
+        cw_further_closed(conn);
     }
 }

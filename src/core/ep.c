@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/lanes.h"
 #include "core/proto_info.h"
 
 #define REDIAL_NS   UINT64_C(1000000000)
@@ -485,6 +486,7 @@ static void close_conns(struct ucp_ep *ep)
     close_conn(&ep->conn);
     close_conn(&ep->loop_conn);
     close_old_conns(ep);
+    cw_lanes_end(ep, (ep->state == CW_EP_FAILED) ? ep->status : UCS_ERR_CANCELED);
 }
 
 void cw_ep_drop_conn(struct ucp_ep *ep)
@@ -603,6 +605,9 @@ static void retire(struct ucp_ep *ep)
 static void reap(struct ucp_ep *ep)
 {
     close_old_conns(ep);
+    if (ep->state == CW_EP_OPEN && ep->lanes != NULL) {
+        cw_lanes_room(ep);
+    }
     if (ep->state == CW_EP_OPEN && ep->tries_held) {
         ep->tries_held = 0;
         cw_ep_release_held(ep);

@@ -48,7 +48,8 @@ struct cw_meeting {
 
 struct ucp_ep {
     struct ucp_worker *worker;
-    struct cw_conn *conn;               /* NULL unless DIALING or OPEN */
+    struct cw_conn *conn;               /* the message lane; NULL unless DIALING or OPEN */
+    struct cw_lanes *lanes;             /* further ones (core/lanes.h); NULL: none were wanted yet */
     struct cw_producer *cells;          /* takes short packets while OPEN, if that of the transport does */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
@@ -238,18 +239,14 @@ uint64_t cw_ep_turn(const struct ucp_ep *ep);
 void cw_ep_drain(struct ucp_ep *ep);
 /* As far as the transport takes them. */
 void cw_ep_drain_all(struct ucp_ep *ep);
-
 /* What held requests wait for may have come: they are tried again, before all others. */
 void cw_ep_release_held(struct ucp_ep *ep);
 /* Likewise, by progress, once for however many of them. */
 void cw_ep_release_held_later(struct ucp_ep *ep);
-
 /* The one place where the state changes, so that the worker knows how many are on their way. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
-
 /* Dials again for those who wait for their peer's dial: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
-
 /* Whether a request, or something that has begun to come, waits for the peer. */
 int cw_ep_awaits(const struct ucp_ep *ep);
 /* Has the transport watch whether the peer lives, if the endpoint has error handling. */
@@ -274,6 +271,8 @@ void cw_ep_destroy(struct ucp_ep *ep);
 void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* Its two halves. Whether it was sent (or the connection broke, and `closed` follows) ... */
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
+/* The same, before what is queued. */
+int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
 /* ... and into the queue; `release` (may be NULL) is called when it has left that. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
                                  void (*release)(struct cw_request *request));

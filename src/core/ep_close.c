@@ -10,6 +10,7 @@
 #include <assert.h>
 
 #include "base/log.h"
+#include "core/lanes.h"
 #include "wire/packet.h"
 
 struct flush_state {
@@ -63,7 +64,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     if (!cw_list_empty(&request->ep->held)) {
         return CW_HOLD; /* they were posted before (FLU-1) */
     }
-    status = cw_lane_flush(request->ep->conn, &state->completion);
+    status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
         state->sent = 1;
         status      = state->remote_waits ? UCS_INPROGRESS : state->status;
@@ -186,7 +187,9 @@ static CW_INLINE int is_unused(const struct ucp_ep *ep)
 
 static CW_INLINE int is_idle(const struct ucp_ep *ep)
 {
-    return is_unused(ep) && (ep->state != CW_EP_OPEN || cw_lane_flush(ep->conn, NULL) == UCS_OK);
+    return is_unused(ep) && (ep->state != CW_EP_OPEN ||
+                             (cw_lane_flush(ep->conn, NULL) == UCS_OK &&
+                              (cw_likely(ep->lanes == NULL) || ep->lanes->num_kept == 0)));
 }
 
 /* The peer, or its system, has answered. */

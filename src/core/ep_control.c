@@ -52,6 +52,15 @@ int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t 
     return ep->state == CW_EP_FAILED || (cw_ep_ready(ep) && send_now(ep, &now) != CW_AGAIN);
 }
 
+int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
+{
+    struct control_state now = {.length = (uint8_t)length, .id = id};
+
+    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
+    memcpy(now.packet, packet, length);
+    return ep->state != CW_EP_OPEN || send_now(ep, &now) != CW_AGAIN;
+}
+
 ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
                                  void (*release)(struct cw_request *request))
 {

@@ -26,7 +26,7 @@ int cw_ep_keep(struct ucp_ep *ep, uint64_t bytes)
         ep->kept + bytes > share_of(worker, limit)) {
         return 0;
     }
-    ep->kept     += bytes;
+    ep->kept += bytes;
     worker->kept += bytes;
     return 1;
 }

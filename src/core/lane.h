@@ -44,6 +44,12 @@ static inline ucs_status_t cw_lane_send_placed(struct cw_conn *lane, uint8_t id,
     return lane->iface->packets->send_placed(lane, id, header, iov, iov_count, completion);
 }
 
+/* Whether further lanes of such an interface can carry bulk: payloads that go to their place, in order. */
+static inline int cw_iface_carries_bulk(const struct cw_iface *iface)
+{
+    return iface->packets->send_in_place != NULL && iface->limits.max_placed > 0;
+}
+
 /* Whether a payload can go to its place at the peer in order with other packets. */
 static inline int cw_lane_sends_in_place(const struct cw_conn *lane)
 {
@@ -99,6 +105,24 @@ static inline ucs_status_t cw_lane_dial(struct cw_iface *iface, const void *addr
     return iface->transport->connect->dial(iface, address, address_length, hello, hello_length, user, lane_p);
 }
 
+static inline unsigned cw_iface_ways(struct cw_iface *iface, const void *address, size_t address_length)
+{
+    const struct cw_transport_connect *connect = iface->transport->connect;
+
+    return (connect->ways == NULL) ? 1 : connect->ways(iface, address, address_length);
+}
+
+static inline ucs_status_t cw_lane_dial_way(struct cw_iface *iface, const void *address, size_t address_length,
+                                            unsigned way, const void *hello, size_t hello_length, void *user,
+                                            struct cw_conn **lane_p)
+{
+    const struct cw_transport_connect *connect = iface->transport->connect;
+
+    return (connect->dial_way == NULL)
+               ? connect->dial(iface, address, address_length, hello, hello_length, user, lane_p)
+               : connect->dial_way(iface, address, address_length, way, hello, hello_length, user, lane_p);
+}
+
 /* Whether the peer cannot have seen the hello of a dialled lane yet. */
 static inline int cw_lane_is_unseen(const struct cw_conn *lane)
 {
@@ -124,44 +148,6 @@ static inline void cw_lane_abandon(struct cw_conn *lane)
     if (lane->iface->transport->connect->abandon != NULL) {
         lane->iface->transport->connect->abandon(lane);
     }
-}
-
-/* ---- meeting by socket addresses ---- */
-
-/* The group of an interface; NULL: it has none. It is constant and outlives the interface. */
-static inline const struct cw_transport_cm *cw_iface_cm(const struct cw_iface *iface)
-{
-    return iface->transport->cm;
-}
-
-static inline ucs_status_t cw_cm_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
-                                        struct cw_listening **listening_p)
-{
-    return iface->transport->cm->listen(iface, address, backlog, user, listening_p);
-}
-
-static inline void cw_cm_listen_end(const struct cw_iface *iface, struct cw_listening *listening)
-{
-    iface->transport->cm->listen_end(listening);
-}
-
-static inline ucs_status_t cw_cm_dial(struct cw_iface *iface, const struct cw_net_address *address,
-                                      const struct cw_net_address *source, const void *hello, size_t hello_length,
-                                      void *user, struct cw_conn **lane_p)
-{
-    return iface->transport->cm->dial_to(iface, address, source, hello, hello_length, user, lane_p);
-}
-
-static inline ucs_status_t cw_cm_answer(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_iface *iface,
-                                        int accepted, const void *reply, size_t reply_length)
-{
-    return cm->answer(lane, iface, accepted, reply, reply_length);
-}
-
-static inline void cw_cm_ends(const struct cw_transport_cm *cm, struct cw_conn *lane, struct cw_net_address *local,
-                              struct cw_net_address *peer)
-{
-    cm->ends(lane, local, peer);
 }
 
 /* ---- copies between processes ---- */

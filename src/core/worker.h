@@ -40,6 +40,9 @@ struct cw_worker_handlers {
     void (*worker_cleanup)(struct ucp_worker *worker);
     /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
+    /* How many further lanes the endpoint can have, by our settings; `dial`: dials those of its table that are missing.
+     * Only of the side that dialled the message lane. */
+    unsigned (*lanes_dial)(struct ucp_ep *ep, int dial);
     /* State of op/ that lies behind each endpoint: its bytes, and how it is when the endpoint was made. */
     size_t ep_state_size;
     void (*ep_init)(struct ucp_ep *ep);

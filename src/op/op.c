@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "core/ep_kept.h"
+#include "core/lanes.h"
 #include "op/copy.h"
 #include "op/credit.h"
 #include "op/fetch.h"
@@ -83,6 +84,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_REGION]        = cw_peer_regions_on_region,
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
+    [CW_PACKET_LANE]          = cw_lanes_on_packet,
 };
 
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
@@ -145,6 +147,25 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     cw_op_handle(ep, id, data, length);
 }
 
+static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
+{
+    return conn != ep->conn && conn != ep->loop_conn;
+}
+
+/* A further lane carries nothing else. */
+static unsigned place_further(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, const void *header,
+                              size_t length, struct iovec *iov)
+{
+    const unsigned count = (id == CW_PACKET_RNDV_DATA && cw_lanes_find(ep, conn) != NULL) ?
+                           cw_fetch_place(ep, header, length, iov) : 0;
+
+    if (count > 0 && !cw_lanes_placing(ep, conn, id, header, length)) {
+        cw_fetch_unplaced(ep, header, length);
+        return 0;
+    }
+    return count;
+}
+
 unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_t length, struct iovec *iov)
 {
     struct ucp_ep *ep = conn->user;
@@ -156,13 +177,36 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
     if (ep->state != CW_EP_OPEN || length == 0) {
         return 0;
     }
+    if (is_further(ep, conn)) {
+        return place_further(ep, conn, id, header, length, iov);
+    }
     return (id == CW_PACKET_RNDV_DATA) ? cw_fetch_place(ep, header, length, iov) :
            (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) : 0;
 }
 
+/* What follows from it leaves together, on the message lane. */
+static void placed_further(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
+{
+    struct cw_conn *message_lane = ep->conn;
+    const int batches            = ep->state == CW_EP_OPEN && cw_lane_batches(message_lane);
+
+    if (batches) {
+        cw_lane_batch(message_lane, CW_BATCH_BEGIN);
+    }
+    cw_lanes_placed(ep, conn, header, length);
+    cw_fetch_placed(ep, header, length);
+    if (batches) {
+        cw_lane_batch(message_lane, CW_BATCH_END);
+    }
+}
+
 void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
 {
-    if (id == CW_PACKET_NEXT) {
+    struct ucp_ep *ep = conn->user;
+
+    if (is_further(ep, conn)) {
+        placed_further(ep, conn, header, length);
+    } else if (id == CW_PACKET_NEXT) {
         cw_incoming_placed(conn->user, header, length);
     } else {
         cw_fetch_placed(conn->user, header, length);

@@ -4,6 +4,7 @@
  */
 #include "op/send.h"
 
+#include "core/lanes.h"
 #include "op/choice.h"
 #include "op/credit.h"
 #include "op/tag.h"
@@ -55,11 +56,10 @@ void cw_send_finish(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
-                            size_t max, enum cw_send_slot slot)
+ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
+                               size_t header_length, size_t max, enum cw_send_slot slot)
 {
     struct cw_send *send = cw_request_state(request);
-    struct cw_conn *conn = request->ep->conn;
     unsigned max_iov     = conn->iface->limits.max_iov;
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
@@ -69,7 +69,7 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
     count = cw_dt_window(&send->cursor, max, iov, (max_iov < CW_PLACE_MAX_IOV) ? max_iov : CW_PLACE_MAX_IOV, &length);
     switch (slot) {
     case CW_SEND_PLACED:
-        status = cw_lane_send_placed(conn, id, header, iov, count, &send->completion);
+        status = cw_lanes_send(request->ep, conn, id, header, iov, count, &send->completion);
         break;
     case CW_SEND_IN_PLACE:
         status = cw_lane_send_in_place(conn, id, header, iov, count, &send->completion);
@@ -85,6 +85,12 @@ ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *
         status                = UCS_OK;
     }
     return status;
+}
+
+ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
+                            size_t max, enum cw_send_slot slot)
+{
+    return cw_send_memory_on(request, request->ep->conn, id, header, header_length, max, slot);
 }
 
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length)

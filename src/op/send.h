@@ -131,6 +131,9 @@ ucs_status_t cw_send_left(struct cw_request *request);
 enum cw_send_slot { CW_SEND_ZCOPY, CW_SEND_PLACED, CW_SEND_IN_PLACE };
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot);
+/* The same on another lane than that of messages. */
+ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
+                               size_t header_length, size_t max, enum cw_send_slot slot);
 /* As much as one packet takes, without a copy. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
 /* The sender's end is over, with the request on any list. */

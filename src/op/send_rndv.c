@@ -4,6 +4,7 @@
  * against the state; the addresses it gives are only used for copies into its own process.
  */
 #include "core/ep_round.h"
+#include "core/lanes.h"
 #include "op/board.h"
 #include "op/op_ep.h"
 #include "op/peer_regions.h"
@@ -80,21 +81,32 @@ static size_t smaller(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-static size_t placed_piece(const struct cw_conn *conn)
-{
-    return (conn->placed_piece != 0) ? conn->placed_piece : conn->iface->limits.max_placed;
-}
-
 /* The next piece, straight out of the user's memory. */
-static ucs_status_t send_piece_zcopy(struct cw_request *request, enum cw_send_slot slot)
+static ucs_status_t send_piece_zcopy(struct cw_request *request)
 {
     const struct cw_send *send            = cw_request_state(request);
-    const struct cw_limits *limits        = &request->ep->conn->iface->limits;
     const struct cw_wire_rndv_data header = data_header(send);
-    const size_t max                      = (slot == CW_SEND_PLACED) ? placed_piece(request->ep->conn) :
-                                            limits->max_zcopy - sizeof(header);
+    const size_t max                      = request->ep->conn->iface->limits.max_zcopy - sizeof(header);
 
-    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece), slot);
+    return cw_send_memory(request, CW_PACKET_RNDV_DATA, &header, sizeof(header), smaller(max, send->piece),
+                          CW_SEND_ZCOPY);
+}
+
+/* Likewise, to its place at the peer, on the lane that is through with it first. */
+static ucs_status_t send_piece_placed(struct cw_request *request)
+{
+    const struct cw_send *send            = cw_request_state(request);
+    struct ucp_ep *ep                     = request->ep;
+    const struct cw_wire_rndv_data header = data_header(send);
+    const int one_sided                   = send->kind->confirmed || send->kind->counter == CW_COUNT_GET_SENT;
+    struct cw_conn *lane;
+    size_t piece;
+
+    lane = cw_lanes_choose(ep, send->cursor.length - send->cursor.offset,
+                           one_sided ? cw_lanes_for_rma(ep) : cw_lanes_for_rndv(ep), &piece);
+    return (lane == NULL) ? CW_HOLD :
+           cw_send_memory_on(request, lane, CW_PACKET_RNDV_DATA, &header, sizeof(header),
+                             smaller(piece, send->piece), CW_SEND_PLACED);
 }
 
 static ucs_status_t send_piece(struct cw_request *request)
@@ -106,10 +118,10 @@ static ucs_status_t send_piece(struct cw_request *request)
 
     if (cw_dt_is_memory(&send->cursor)) {
         if (limits->max_placed > 0 && send->piece > limits->max_bcopy) {
-            return send_piece_zcopy(request, CW_SEND_PLACED);
+            return send_piece_placed(request);
         }
         if (left >= conn->iface->plan->zcopy_min) {
-            return send_piece_zcopy(request, CW_SEND_ZCOPY);
+            return send_piece_zcopy(request);
         }
     }
     if (cw_unlikely(send->cursor.class_id == CW_DT_STAGED)) {

@@ -17,6 +17,12 @@ struct cw_transport_connect {
     /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. Never waits. */
     ucs_status_t (*dial)(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
+    /* How many different connections to that address gain something over one: pairs of addresses, flows of a network.
+     * 0: further ones gain nothing. Not called often. NULL: one. */
+    unsigned (*ways)(struct cw_iface *iface, const void *address, size_t address_length);
+    /* As dial, by one of those ways (of any number, they come again), or by another one if that fails. NULL: dial. */
+    ucs_status_t (*dial_way)(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
+                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);
     /* Whether the peer cannot have seen the hello of a dial yet; needs abandon. NULL: it may always have. */
     int (*is_unseen)(const struct cw_conn *conn);
     /* Ends a connection in any state and frees it. What was taken by sends before is still delivered if the peer lives

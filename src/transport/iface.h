@@ -207,7 +207,9 @@ struct cw_conn {
      * them. 0 in most. May change in any call. */
     size_t eager_end;
     /* Of send_placed: what one packet should have at most, so that several channels get some. 0: max_placed. */
-    size_t placed_piece;
+    uint32_t placed_piece;
+    uint8_t dialled;            /* the core's: this side dialled the message lane; */
+    uint8_t lanes_asked;        /* it was found out whether there are further ones */
     /* How `pack` copies best to where send_bcopy tells it (base/far.h). NULL: as to any memory. */
     struct cw_far *far;
     /* How it ended and with whom, as a phrase for the log, on the heap: set by the transport with the end, freed with

@@ -7,6 +7,7 @@
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_wire.h"
 #include "wire/hello.h"
+#include "wire/lane.h"
 
 static void try_tcp(const uint8_t *data, size_t size)
 {
@@ -34,7 +35,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t again[CW_HELLO_LENGTH];
     enum cw_hello_answer answer;
     struct cw_hello hello;
+    struct cw_lane_hello lane;
+    uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
+    if (cw_lane_hello_decode(data, size, &lane) == UCS_OK) {
+        cw_lane_hello_encode(&lane, bytes);
+        fuzz_check(memcmp(bytes, data, size) == 0 && lane.lane > 0 && lane.lane <= CW_MAX_LANES);
+    }
     if (cw_hello_decode(data, size, &hello) == UCS_OK) {
         cw_hello_encode(&hello, again);
         fuzz_check(memcmp(again, data, size) == 0);

@@ -19,6 +19,7 @@
 static struct cw_town the_town;
 static uint64_t library_random;
 static struct cw_sim_stats totals;
+static uint64_t total_cuts;
 static uint64_t library_clock_ns;
 
 /* With CW_SIM_RDMA the simulated network is one of RDMA devices, which run out of all that they can run out of. */
@@ -69,6 +70,41 @@ uint64_t cw_clock_ns(void)
     }
     library_clock_ns += 100000;
     return library_clock_ns;
+}
+
+/* CW_SIM_LANES: long messages go in pieces over further lanes, between one and three devices of each worker, and these
+ * lanes are cut all the time, with and without a word. Nothing may be seen of that. */
+static int has_lanes(void)
+{
+    return getenv("CW_SIM_LANES") != NULL && cw_town_is_simulated();
+}
+
+static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t seed)
+{
+    struct cw_sim_knobs changed = *knobs;
+
+    changed.num_devices              = 1 + (unsigned)(seed % 3);
+    changed.max_placed               = 300 + cw_hash_mix(seed) % 5000;
+    changed.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS;
+    return changed;
+}
+
+static void cut_lanes(struct cw_town *town)
+{
+    if (has_lanes() && cw_town_random(town, 64) == 0) {
+        town->num_cuts += (unsigned)cw_sim_cut(town->world, "CWL1", 4, (int)cw_town_random(town, 2));
+    }
+}
+
+/* Lanes that were cut, if that was asked for, in all towns. */
+static void tell_cuts(void)
+{
+    if (has_lanes()) {
+        print_message("%llu lanes were cut\n", (unsigned long long)total_cuts);
+        if (total_cuts == 0) {
+            _exit(1); /* nothing was tried */
+        }
+    }
 }
 
 void cw_town_fail(const struct cw_town *town, const char *format, ...)
@@ -130,6 +166,11 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
     }
     must(town, ucp_config_read(NULL, NULL, &config), "ucp_config_read");
     must(town, ucp_config_modify(config, "TLS", transports()), "ucp_config_modify");
+    if (has_lanes()) {
+        must(town, ucp_config_modify(config, "MAX_RNDV_RAILS", "4"), "ucp_config_modify");
+        must(town, ucp_config_modify(config, "MAX_RMA_RAILS", "3"), "ucp_config_modify");
+        must(town, ucp_config_modify(config, "RNDV_THRESH", "1000"), "ucp_config_modify");
+    }
     must(town, ucp_init(&params, config, &person->context), "ucp_init");
     ucp_config_release(config);
     must(town, ucp_worker_create(person->context, &worker_params, &person->worker), "ucp_worker_create");
@@ -142,8 +183,8 @@ static void open_worker(struct cw_town *town, struct cw_person *person)
 
 static void open_ep(struct cw_town *town, unsigned from, unsigned to)
 {
-    ucp_ep_params_t params = {.field_mask      = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
-                                                 UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address         = town->people[to].address,
                               .err_mode        = town->mode,
                               .err_handler.cb  = ep_failed,
@@ -156,20 +197,29 @@ static void open_ep(struct cw_town *town, unsigned from, unsigned to)
 struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp_err_handling_mode_t mode, int sleepers)
 {
     struct cw_town *town        = &the_town;
-    struct cw_sim_knobs devices = *knobs;
+    struct cw_sim_knobs changed = *knobs;
     unsigned i, j;
 
-    memset(town, 0, sizeof(*town));
-    town->seed     = seed;
-    town->random   = seed * 3;
-    town->mode     = mode;
-    town->sleepers = sleepers;
-    library_random = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
-    library_clock_ns = 0;
-    if (has_devices()) {
-        add_devices(&devices, seed);
+    static int told;
+
+    if (!told) {
+        told = 1;
+        atexit(tell_cuts);
     }
-    town->world    = cw_sim_world_new(seed, &devices);
+    memset(town, 0, sizeof(*town));
+    town->seed       = seed;
+    town->random     = seed * 3;
+    town->mode       = mode;
+    town->sleepers   = sleepers;
+    library_random   = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
+    library_clock_ns = 0;
+    if (has_lanes()) {
+        changed = with_lanes(knobs, seed);
+    }
+    if (has_devices()) {
+        add_devices(&changed, seed);
+    }
+    town->world = cw_sim_world_new(seed, &changed);
     if (town->world == NULL) {
         cw_town_fail(town, "no memory");
     }
@@ -196,6 +246,7 @@ uint64_t cw_town_free(struct cw_town *town)
         ucp_cleanup(town->people[i].context);
     }
     cw_sim_get_stats(town->world, &stats);
+    total_cuts += town->num_cuts;
     totals.packets += stats.packets;
     totals.again   += stats.again;
     totals.pieces  += stats.pieces;
@@ -270,6 +321,7 @@ void cw_town_step(struct cw_town *town)
 {
     struct cw_person *person = &town->people[cw_town_random(town, town->num_workers)];
 
+    cut_lanes(town);
     if (town->sleepers) {
         step_sleeper(town, person);
     } else if (!person->dead) {
@@ -397,9 +449,8 @@ struct cw_op *cw_town_send(struct cw_town *town, unsigned from, unsigned to)
     size_t length             = cw_message_length(town, from, to, number);
     struct cw_op *op          = op_new(town, from, from, to, length);
     ucp_ep_h ep               = town->people[from].eps[to];
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-                                 .cb.send      = sent,
-                                 .user_data    = op};
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA, .cb.send = sent, .user_data = op};
 
     op->number = number;
     fill(op->buffer, length, from, to, number);
@@ -426,8 +477,8 @@ struct cw_op *cw_town_recv(struct cw_town *town, unsigned from, unsigned to)
     op->is_recv = 1;
     op->number  = number;
     memset(op->buffer, 0xcc, length + 1);
-    return started(op, ucp_tag_recv_nbx(town->people[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX,
-                                        &param));
+    return started(op,
+                   ucp_tag_recv_nbx(town->people[to].worker, op->buffer, length, tag_of(from, to), UINT64_MAX, &param));
 }
 
 void cw_op_check(struct cw_town *town, struct cw_op *op)
@@ -464,11 +515,11 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
 struct cw_op *cw_town_close_ep(struct cw_town *town, unsigned from, unsigned to, uint32_t flags)
 {
     struct cw_op *op          = op_new(town, from, from, to, 0);
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
-                                                 UCP_OP_ATTR_FIELD_FLAGS,
-                                 .cb.send      = sent,
-                                 .user_data    = op,
-                                 .flags        = flags};
+    ucp_request_param_t param = {.op_attr_mask =
+                                     UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
+                                 .cb.send   = sent,
+                                 .user_data = op,
+                                 .flags     = flags};
     ucp_ep_h ep               = town->people[from].eps[to];
 
     town->people[from].eps[to] = NULL; /* an error handler that comes now comes too late (ERR-4) */

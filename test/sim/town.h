@@ -58,6 +58,7 @@ struct cw_town {
     uint64_t sent[CW_MAX_WORKERS][CW_MAX_WORKERS];
     uint64_t received[CW_MAX_WORKERS][CW_MAX_WORKERS];     /* receives that were posted */
     uint64_t random;
+    unsigned num_cuts;                         /* CW_SIM_LANES */
 };
 
 /* The one town of the process; its memory is reused. */

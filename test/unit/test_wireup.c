@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "connect/connect.h"
+#include "core/lanes.h"
 #include "wire/hello.h"
 #include "test_no_op.h"
 
@@ -26,6 +27,7 @@ static struct cw_iface iface;
 static struct cw_conn conns[CONNS];
 static int unseen;
 static unsigned abandoned[CONNS], closed[CONNS];
+static int sent_packets;
 
 static int is_unseen(const struct cw_conn *conn)
 {
@@ -82,6 +84,7 @@ static int set_up(void **state)
     conns[DIALLED] = conns[CAME] = (struct cw_conn){.iface = &iface};
     memset(abandoned, 0, sizeof(abandoned));
     memset(closed, 0, sizeof(closed));
+    sent_packets = 0;
     return 0;
 }
 
@@ -103,9 +106,9 @@ static int meet(uint64_t peer_uid, int our_hello_is_unseen, struct ucp_ep **ep_p
 {
     const struct cw_hello hello = {.source_uid = peer_uid, .target_uid = OURS};
     uint8_t bytes[CW_HELLO_LENGTH], reply[CW_HELLO_MAX];
-    size_t reply_length         = sizeof(reply);
-    struct ucp_ep *ep           = cw_ep_new(worker, cw_peer_get(worker, peer_uid, NULL, 0), 0);
-    const unsigned before       = closed[DIALLED];
+    size_t reply_length   = sizeof(reply);
+    struct ucp_ep *ep     = cw_ep_new(worker, cw_peer_get(worker, peer_uid, NULL, 0), 0);
+    const unsigned before = closed[DIALLED];
     enum cw_hello_answer answer;
     ucs_status_t status;
 
@@ -164,12 +167,142 @@ static void what_the_peer_has_not_seen_it_never_sees(void **state)
     }
 }
 
+static struct cw_config config;
+
+static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    (void)conn, (void)header, (void)payload, (void)length;
+    assert_int_equal(id, CW_PACKET_LANE);
+    sent_packets++;
+    return UCS_OK;
+}
+
+static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    (void)conn, (void)id, (void)header, (void)iov, (void)iov_count, (void)completion;
+    return UCS_OK;
+}
+
+static const struct cw_transport_packets bulk = {.send_short = send_short, .send_in_place = send_in_place};
+
+/* The endpoint with the peer of number 7, which has dialled it and was told a token. */
+static struct ucp_ep *open_with_token(void)
+{
+    struct ucp_ep *ep = cw_ep_new(worker, cw_peer_get(worker, OURS + 1, NULL, 0), 7);
+
+    config              = (struct cw_config){.max_rndv_rails = 3};
+    context.config      = &config;
+    iface.packets       = &bulk;
+    iface.limits        = (struct cw_limits){.max_short = 64, .max_placed = 65536};
+    conns[DIALLED].user = ep;
+    ep->conn            = &conns[DIALLED];
+    cw_ep_set_state(ep, CW_EP_OPEN);
+    cw_lanes_want(ep);
+    assert_int_equal(sent_packets, 1);
+    assert_non_null(ep->lanes);
+    return ep;
+}
+
+static ucs_status_t come(const struct cw_lane_hello *hello)
+{
+    uint8_t bytes[CW_LANE_HELLO_LENGTH], reply[CW_HELLO_MAX];
+    size_t reply_length = sizeof(reply);
+    enum cw_hello_answer answer;
+    ucs_status_t status;
+
+    cw_lane_hello_encode(hello, bytes);
+    status = cw_wireup_accept(worker, &conns[CAME], bytes, sizeof(bytes), reply, &reply_length);
+    assert_int_equal(cw_hello_reply_decode(reply, reply_length, &answer), UCS_OK);
+    assert_int_equal(answer, (status == UCS_OK) ? CW_HELLO_ACCEPTED : CW_HELLO_REFUSED);
+    return status;
+}
+
+/* Whatever is wrong with a hello of a further lane: nobody comes in, and no endpoint is made. */
+static void lying_hellos_open_no_lane(void **state)
+{
+    struct ucp_ep *ep          = open_with_token();
+    struct cw_lane_hello right = {.source_uid = OURS + 1, .target_uid = OURS, .number = 7, .lane = 2}, lie;
+    uint8_t bytes[CW_LANE_HELLO_LENGTH], reply[CW_HELLO_MAX];
+    size_t length, bit;
+    unsigned i;
+
+    (void)state;
+    memcpy(right.token, ep->lanes->token, sizeof(right.token));
+    for (i = 0; i < 8 * CW_LANE_TOKEN; i++) {
+        lie = right;
+        lie.token[i / 8] ^= (uint8_t)(1u << (i % 8));
+        assert_int_equal(come(&lie), UCS_ERR_REJECTED);
+    }
+    for (i = 0; i < 7; i++) {
+        lie = right;
+        lie.source_uid += i == 0;
+        lie.target_uid += i == 1;
+        lie.number ^= i == 2;
+        lie.lane = (i == 3) ? 0 : (i == 4) ? CW_MAX_LANES + 1 : (i == 5) ? 4 : lie.lane; /* 3 are wanted */
+        lie.generation += i == 6;
+        assert_int_equal(come(&lie), UCS_ERR_REJECTED);
+    }
+    cw_lane_hello_encode(&right, bytes);
+    for (bit = 0; bit < 8 * sizeof(bytes); bit++) { /* any bit */
+        bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        length = sizeof(reply);
+        assert_int_not_equal(cw_wireup_accept(worker, &conns[CAME], bytes, sizeof(bytes), reply, &length) == UCS_OK &&
+                                 bit / 8 != 4,
+                             1); /* byte 4 is the lane, of which there are others */
+        bytes[bit / 8] ^= (uint8_t)(1u << (bit % 8));
+        if (ep->lanes->further[0].conn != NULL || ep->lanes->further[2].conn != NULL) {
+            ep->lanes->further[0].conn = ep->lanes->further[2].conn = NULL;
+            ep->lanes->further[0].state = ep->lanes->further[2].state = CW_FURTHER_NONE;
+        }
+    }
+    for (length = 0; length < sizeof(bytes); length++) {
+        size_t reply_length = sizeof(reply);
+
+        assert_int_not_equal(cw_wireup_accept(worker, &conns[CAME], bytes, length, reply, &reply_length), UCS_OK);
+    }
+    assert_true(worker->eps.next == &ep->link && worker->eps.prev == &ep->link);
+    assert_null(ep->lanes->further[1].conn);
+    assert_int_equal(come(&right), UCS_OK);
+    assert_ptr_equal(ep->lanes->further[1].conn, &conns[CAME]);
+    assert_ptr_equal(conns[CAME].user, ep);
+    assert_int_equal(come(&right), UCS_ERR_REJECTED); /* it is there */
+    ep->conn = NULL;
+    cw_ep_set_state(ep, CW_EP_FAILED);
+}
+
+/* What is told of lanes that cannot be ends the endpoint, or is passed over. */
+static void lying_packets_about_lanes(void **state)
+{
+    struct ucp_ep *ep = open_with_token();
+    struct cw_wire_lane packet;
+    unsigned kind, lane;
+
+    (void)state;
+    for (kind = 0; kind < 256; kind++) {
+        for (lane = 0; lane < 256; lane++) {
+            packet = (struct cw_wire_lane){
+                .kind = (uint8_t)kind, .lane = (uint8_t)lane, .sent = htole64(5), .taken = htole64(7)};
+            if (kind == CW_WIRE_LANE_ASK || (kind == CW_WIRE_LANE_PROBE && lane > 0)) {
+                (void)cw_lanes_on_packet(ep, &packet, sizeof(packet));
+            } else if (kind != CW_WIRE_LANE_ALIVE || lane == 0 || lane > CW_MAX_LANES) {
+                assert_int_equal(cw_lanes_on_packet(ep, &packet, sizeof(packet)), UCS_ERR_IO_ERROR);
+            }
+            assert_int_equal(cw_lanes_on_packet(ep, &packet, sizeof(packet) - 1), UCS_ERR_IO_ERROR);
+        }
+    }
+    ep->conn = NULL;
+    cw_ep_set_state(ep, CW_EP_FAILED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_smaller_uid_wins, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_greater_uid_gives_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_the_peer_has_not_seen_it_never_sees, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lying_hellos_open_no_lane, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lying_packets_about_lanes, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,6 +13,7 @@
 #include "base/string.h"
 #include "config/table.h"
 #include "core/ep.h"
+#include "core/lane_cm.h"
 #include "endpoint.h"
 #include "os/net.h"
 #include "say.h"

@@ -27,14 +27,15 @@ _Static_assert(sizeof(struct address) == ADDRESS_LENGTH, "no padding");
 
 static unsigned query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)
 {
+    const struct cw_sim_world *world = cw_sim_world_get();
+    unsigned count                   = (world != NULL && world->knobs.rdma == 0) ? 1 : 0, i;
+
     (void)config;
-    if (cw_sim_world_get() == NULL || cw_sim_world_get()->knobs.rdma > 0) {
-        return 0;
+    count = (count > 0 && world->knobs.num_devices > 0) ? world->knobs.num_devices : count;
+    for (i = 0; i < count && i < max; i++) {
+        snprintf(devices[i].name, sizeof(devices[i].name), "sim%u", i);
     }
-    if (max > 0) {
-        snprintf(devices[0].name, sizeof(devices[0].name), "sim0");
-    }
-    return 1;
+    return count;
 }
 
 static unsigned rdma_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max)

@@ -45,6 +45,7 @@ struct cw_sim_knobs {
     size_t max_zcopy;               /* 0: no zcopy */
     size_t max_placed;              /* 0: no send_placed */
     unsigned max_iov;               /* <= CW_SIM_MAX_IOV */
+    unsigned num_devices;           /* an interface each; 0: one */
     size_t window;                  /* bytes of one direction that are taken and not delivered; beyond them CW_AGAIN */
     unsigned budget;                /* a progress() hands up 1 .. budget events */
     uint64_t delay_min_ns;          /* one way; drawn anew per packet, order within a connection is kept */
@@ -118,6 +119,11 @@ void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
 
 /* The program unmapped this memory: from now on a registration of it must not be used. */
 void cw_sim_rdma_unmapped(const void *address, size_t length);
+
+/* Cuts one connection, if there is any, whose hello begins with these bytes: both ends see CONNECTION_RESET, or with
+ * `silently` nothing comes through any more in either direction, and nobody is told. Not from inside an upcall. Answers
+ * whether there was one. */
+int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, int silently);
 
 /* A number from the world's own generator, for the choices of the test. */
 uint64_t cw_sim_random(struct cw_sim_world *world);

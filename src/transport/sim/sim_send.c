@@ -317,7 +317,7 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
         send   = cw_container_of(link, struct cw_sim_send, link);
         length = (send->total - send->gone < piece) ? send->total - send->gone : piece;
         send->gone += length;
-        piece      -= length;
+        piece -= length;
         if (send->packet != NULL) {
             copy_payload(send);
         }

@@ -273,3 +273,41 @@ void cw_sim_reset_all(struct cw_sim_world *world, unsigned number)
         end_all(iface, 1);
     }
 }
+
+/* An open connection that was dialled with these words. */
+static int is_meant(const struct cw_sim_link *link, const void *hello, size_t length)
+{
+    return link->ends[0] != NULL && link->ends[1] != NULL && link->ends[0]->state == CW_SIM_OPEN &&
+           link->ends[1]->state == CW_SIM_OPEN && link->hello_length >= length &&
+           memcmp(link->hello_data, hello, length) == 0;
+}
+
+int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, int silently)
+{
+    struct cw_sim_link *link, *chosen = NULL;
+    uint64_t count = 0;
+    unsigned i;
+
+    for (i = 0; i < world->num_ifaces; i++) {
+        if (world->ifaces[i] == NULL) {
+            continue;
+        }
+        cw_list_for_each(link, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        {
+            if (is_meant(link, hello, length) && cw_sim_below(world, ++count) == 0) {
+                chosen = link;
+            }
+        }
+    }
+    if (chosen == NULL) {
+        return 0;
+    }
+    if (silently) {
+        chosen->channels[0].cut = 1;
+        chosen->channels[1].cut = 1;
+    } else {
+        cw_sim_link_end(chosen, 0, UCS_ERR_CONNECTION_RESET);
+        cw_sim_link_end(chosen, 1, UCS_ERR_CONNECTION_RESET);
+    }
+    return 1;
+}

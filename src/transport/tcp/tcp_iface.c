@@ -270,7 +270,17 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
     return UCS_OK;
 }
 
+/* Further connections are this transport's own affair. */
+static unsigned tcp_ways(struct cw_iface *super, const void *address, size_t address_length)
+{
+    (void)super;
+    (void)address;
+    (void)address_length;
+    return 0;
+}
+
 static const struct cw_transport_connect tcp_connect = {
+    .ways       = tcp_ways,
     .dial       = cw_tcp_dial,
     .is_unseen  = cw_tcp_is_unseen,
     .close_conn = cw_tcp_close_conn,

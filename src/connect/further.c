@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening further lanes. The choice is a pure function (plan/lanes.h) of the paths between both workers. A hello names
+ * an open endpoint by both uids and its number, a lane of it that is not there, and the token that the acceptor of the
+ * message lane told; it never makes or adopts an endpoint. Who knows less is refused, and learns nothing by that.
+ */
+#include "connect/further.h"
+
+#include "base/log.h"
+#include "os/clock.h"
+#include "plan/lanes.h"
+#include "wire/address.h"
+#include "wire/hello.h"
+
+#define MAX_PATHS 64u
+#define RETRY_NS  UINT64_C(10000000000)
+
+struct paths {
+    struct cw_plan_path plan[MAX_PATHS];
+    struct cw_address_entry entries[MAX_PATHS];
+    unsigned count;
+};
+
+static void find_paths(const struct ucp_ep *ep, const struct cw_address *address, struct paths *paths)
+{
+    const struct ucp_worker *worker = ep->worker;
+    struct cw_address_entry entry;
+    struct cw_iface *iface;
+    const char *why;
+    unsigned i, j;
+
+    paths->count = 0;
+    for (i = 0; i < worker->num_ifaces; i++) {
+        iface = worker->ifaces[i];
+        for (j = 0; cw_iface_carries_bulk(iface) && cw_address_get(address, j, &entry); j++) {
+            if (paths->count < MAX_PATHS && entry.wire_id == cw_iface_wire_id(iface) &&
+                cw_iface_reachable(iface, entry.bytes, entry.length, &why)) {
+                paths->entries[paths->count] = entry;
+                paths->plan[paths->count++] =
+                    (struct cw_plan_path){.bandwidth_bps = iface->limits.bandwidth_bps,
+                                          .iface         = i,
+                                          .entry         = j,
+                                          .ways          = cw_iface_ways(iface, entry.bytes, entry.length),
+                                          .carries_bulk  = 1};
+            }
+        }
+    }
+}
+
+static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const struct paths *paths,
+                      const struct cw_plan_lane *planned)
+{
+    struct cw_lane_hello hello           = {.source_uid = ep->worker->uid,
+                                            .target_uid = cw_ep_peer_uid(ep),
+                                            .number     = ep->number,
+                                            .generation = lane->generation,
+                                            .lane       = (uint8_t)cw_lane_index(ep->lanes, lane)};
+    const struct cw_address_entry *entry = &paths->entries[planned->path];
+    struct cw_iface *iface               = ep->worker->ifaces[paths->plan[planned->path].iface];
+    uint8_t bytes[CW_LANE_HELLO_LENGTH];
+
+    memcpy(hello.token, ep->lanes->token, sizeof(hello.token));
+    cw_lane_hello_encode(&hello, bytes);
+    if (cw_lane_dial_way(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
+        UCS_OK) {
+        lane->state = CW_FURTHER_DIALING;
+        cw_debug("endpoint %p dials lane %u by %s/%s: %s", (void *)ep, hello.lane, cw_iface_name(iface),
+                 cw_iface_device(iface), planned->why);
+    } else {
+        lane->conn              = NULL;
+        lane->retry_ns          = cw_clock_ns() + RETRY_NS;
+        ep->lanes->next_dial_ns = lane->retry_ns;
+    }
+}
+
+unsigned cw_further_dial(struct ucp_ep *ep, int dial)
+{
+    struct cw_plan_lane planned[CW_MAX_LANES];
+    struct cw_further_lane *lane;
+    struct cw_address address;
+    struct paths paths;
+    unsigned count, i;
+
+    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+        return 0;
+    }
+    find_paths(ep, &address, &paths);
+    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(ep), planned);
+    for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
+        lane = &ep->lanes->further[i];
+        if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
+            dial_lane(ep, lane, &paths, &planned[i]);
+        }
+    }
+    return count;
+}
+
+/* NULL, or why such a lane cannot be had. */
+static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, const struct cw_lane_hello *hello,
+                         int *is_strange)
+{
+    const struct cw_further_lane *lane;
+
+    *is_strange = 0;
+    if (ep == NULL || ep->state != CW_EP_OPEN || ep->lanes == NULL || ep->conn->dialled) {
+        return "the endpoint that it names takes no further lanes"; /* it may have been closed just now */
+    }
+    if (!cw_lane_token_equal(ep->lanes->token, hello->token)) {
+        *is_strange = 1;
+        return "it does not know the token";
+    }
+    lane = &ep->lanes->further[hello->lane - 1];
+    if (hello->lane > ep->lanes->max || lane->state != CW_FURTHER_NONE || lane->generation != hello->generation ||
+        !cw_iface_carries_bulk(conn->iface)) {
+        return "there is no such lane to be opened";
+    }
+    return NULL;
+}
+
+ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,
+                               void *reply, size_t *reply_length)
+{
+    static struct cw_log_limit limit;
+    const char *wrong = "its first bytes are no greeting of this protocol";
+    int is_strange    = 1;
+    struct cw_lane_hello hello;
+    struct ucp_ep *ep = NULL;
+
+    if (cw_lane_hello_decode(bytes, length, &hello) == UCS_OK && hello.target_uid == worker->uid) {
+        ep    = cw_ep_find(worker, hello.source_uid, hello.number);
+        wrong = check(ep, conn, &hello, &is_strange);
+    }
+    if (wrong != NULL) {
+        cw_log_ratelimited(&limit, is_strange ? CW_LOG_WARN : CW_LOG_DIAG,
+                           "refused a connection by %s that wants to be a further lane: %s", cw_lane_name(conn), wrong);
+        cw_hello_reply_encode(CW_HELLO_REFUSED, reply);
+        *reply_length = CW_HELLO_REPLY_LENGTH;
+        return UCS_ERR_REJECTED;
+    }
+    conn->user = ep;
+    cw_lanes_opened(ep, &ep->lanes->further[hello.lane - 1], conn);
+    cw_hello_reply_encode(CW_HELLO_ACCEPTED, reply);
+    *reply_length = CW_HELLO_REPLY_LENGTH;
+    return UCS_OK;
+}
+
+void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+{
+    struct ucp_ep *ep            = conn->user;
+    struct cw_further_lane *lane = cw_lanes_find(ep, conn);
+    enum cw_hello_answer answer;
+
+    if (lane == NULL || lane->state != CW_FURTHER_DIALING) {
+        return; /* given up meanwhile */
+    }
+    if (status == UCS_OK && reply != NULL && cw_hello_reply_decode(reply, reply_length, &answer) == UCS_OK &&
+        answer == CW_HELLO_ACCEPTED) {
+        cw_lanes_opened(ep, lane, conn);
+    } else {
+        cw_debug("lane %u of endpoint %p cannot be had: %s", cw_lane_index(ep->lanes, lane), (void *)ep,
+                 ucs_status_string(status));
+        cw_lanes_dial_failed(ep, lane);
+    }
+}
+
+void cw_further_room(struct cw_conn *conn)
+{
+    struct ucp_ep *ep            = conn->user;
+    struct cw_further_lane *lane = cw_lanes_find(ep, conn);
+
+    if (lane != NULL && lane->state == CW_FURTHER_OPEN) {
+        lane->full = 0;
+        cw_lanes_room(ep);
+    }
+}
+
+void cw_further_closed(struct cw_conn *conn)
+{
+    struct ucp_ep *ep            = conn->user;
+    struct cw_further_lane *lane = cw_lanes_find(ep, conn);
+
+    if (lane != NULL) {
+        cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection has ended");
+    }
+}

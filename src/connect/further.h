@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Opening further lanes of an endpoint (core/lanes.h): which ones, dialling, and accepting. Worker entered.
+ */
+#ifndef CW_CONNECT_FURTHER_H
+#define CW_CONNECT_FURTHER_H
+
+#include <stdio.h>
+
+#include "core/lanes.h"
+
+/* handlers->lanes_dial. */
+unsigned cw_further_dial(struct ucp_ep *ep, int dial);
+
+/* Somebody came with the hello of a further lane. The answer of the upcall `accept`. */
+ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,
+                               void *reply, size_t *reply_length);
+/* The upcalls of a connection that is no message lane. */
+void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+void cw_further_room(struct cw_conn *conn);
+void cw_further_closed(struct cw_conn *conn);
+
+#endif

@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Life of the further lanes of an endpoint (core/lanes.h): how both sides agree about them, flush, the end of the
+ * endpoint, and lanes that fell silent. A lane on which nothing is confirmed for a while is asked about on the message
+ * lane: a peer that answers twice, and has got nothing more there meanwhile, shows that the lane is cut.
+ */
+#include "core/lanes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "os/clock.h"
+#include "os/random.h"
+
+#define LOOK_NS    UINT64_C(100000000)
+#define SILENT_NS  UINT64_C(300000000)
+#define MAX_PROBES 2u
+#define RETRY_NS   UINT64_C(10000000000)
+
+/* Waits for what was kept when it was asked for, then for the message lane. */
+struct cw_lanes_flush {
+    struct cw_list link;
+    struct cw_completion *completion;
+    uint64_t before; /* number of the first packet that it does not wait for */
+    uint64_t left;
+};
+
+static unsigned look(struct cw_alarm *alarm);
+
+unsigned cw_lanes_wanted(const struct ucp_ep *ep)
+{
+    const unsigned rndv = cw_lanes_for_rndv(ep), rma = cw_lanes_for_rma(ep);
+    const unsigned most = (rndv > rma) ? rndv : rma;
+
+    return (most < 2) ? 0 : (most < CW_MAX_LANES) ? most : CW_MAX_LANES;
+}
+
+struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
+{
+    struct cw_lanes *lanes = calloc(1, sizeof(*lanes));
+    unsigned i;
+
+    if (lanes == NULL) {
+        return NULL;
+    }
+    lanes->ep    = ep;
+    lanes->max   = (uint8_t)((max < CW_MAX_LANES) ? max : CW_MAX_LANES);
+    lanes->watch = (struct cw_alarm){.fire = look};
+    cw_list_init(&lanes->lost);
+    cw_list_init(&lanes->flushes);
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        cw_list_init(&lanes->further[i].kept);
+        cw_list_init(&lanes->further[i].places);
+    }
+    ep->lanes = lanes;
+    return lanes;
+}
+
+struct cw_further_lane *cw_lanes_find(const struct ucp_ep *ep, const struct cw_conn *conn)
+{
+    unsigned i;
+
+    for (i = 0; ep->lanes != NULL && i < CW_MAX_LANES; i++) {
+        if (ep->lanes->further[i].conn == conn) {
+            return &ep->lanes->further[i];
+        }
+    }
+    return NULL;
+}
+
+static void send_packet(struct ucp_ep *ep, enum cw_wire_lane_kind kind, unsigned number, const uint8_t *token)
+{
+    struct cw_wire_lane packet = {.kind = (uint8_t)kind, .lane = (uint8_t)number};
+
+    if (token != NULL) {
+        memcpy(&packet.sent, token, CW_LANE_TOKEN);
+    }
+    cw_ep_send_control(ep, CW_PACKET_LANE, &packet, sizeof(packet));
+}
+
+/* The acceptor of the message lane makes the token. */
+static void offer(struct ucp_ep *ep)
+{
+    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted(ep));
+    const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
+
+    if (lanes == NULL) {
+        return; /* everything stays on the message lane */
+    }
+    memcpy(lanes->token, random, sizeof(random));
+    send_packet(ep, CW_WIRE_LANE_OFFER, lanes->max, lanes->token);
+}
+
+/* Whether bulk of the endpoint may go over more than its message lane at all. An endpoint that came about at a listener
+ * knows no address of its peer's interfaces. */
+static int may_have_lanes(const struct ucp_ep *ep)
+{
+    return ep->state == CW_EP_OPEN && ep->meeting == NULL && ep->loop_conn == NULL &&
+           cw_ep_peer_uid(ep) != ep->worker->uid && ep->conn->iface->limits.max_placed > 0;
+}
+
+void cw_lanes_want(struct ucp_ep *ep)
+{
+    const unsigned wanted = cw_lanes_wanted(ep);
+
+    ep->conn->lanes_asked = 1;
+    if (wanted == 0 || !may_have_lanes(ep)) {
+        return;
+    }
+    if (!ep->conn->dialled) {
+        offer(ep);
+    } else if (ep->worker->handlers->lanes_dial(ep, 0) > 0) {
+        send_packet(ep, CW_WIRE_LANE_ASK, wanted, NULL);
+    }
+}
+
+void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_conn *conn)
+{
+    lane->conn  = conn;
+    lane->state = CW_FURTHER_OPEN;
+    lane->full  = 0;
+    cw_counters_opened(ep->worker, conn);
+    cw_debug("endpoint %p to worker %016llx has lane %u, by %s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
+             cw_lane_index(ep->lanes, lane), cw_lane_name(conn), cw_iface_device(conn->iface));
+    cw_ep_release_held_later(ep);
+}
+
+void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane)
+{
+    struct cw_conn *conn = lane->conn;
+
+    lane->conn              = NULL;
+    lane->state             = CW_FURTHER_NONE;
+    lane->retry_ns          = cw_clock_ns() + RETRY_NS;
+    ep->lanes->next_dial_ns = lane->retry_ns;
+    conn->next_old          = ep->old_conns;
+    ep->old_conns           = conn;
+    cw_ep_reap_later(ep);
+}
+
+/* What waits for the lane that was the best one may find another one better now. */
+static void choose_again(struct ucp_ep *ep)
+{
+    if (!cw_list_empty(&ep->held)) {
+        cw_ep_release_held_later(ep);
+    }
+}
+
+/* ---- packets ---- */
+
+static ucs_status_t on_ask(struct ucp_ep *ep)
+{
+    if (ep->conn->dialled) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (ep->lanes == NULL && !ep->conn->lanes_asked) {
+        cw_lanes_want(ep);
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packet)
+{
+    const unsigned wanted = cw_lanes_wanted(ep);
+    struct cw_lanes *lanes;
+
+    if (!ep->conn->dialled) {
+        return UCS_ERR_IO_ERROR;
+    }
+    ep->conn->lanes_asked = 1;
+    if (ep->lanes != NULL || packet->lane == 0 || wanted == 0 || !may_have_lanes(ep)) {
+        return UCS_OK;
+    }
+    lanes = cw_lanes_new(ep, (packet->lane < wanted) ? packet->lane : wanted);
+    if (lanes != NULL) {
+        memcpy(lanes->token, &packet->sent, sizeof(lanes->token));
+        (void)ep->worker->handlers->lanes_dial(ep, 1);
+    }
+    return UCS_OK;
+}
+
+/* Nothing was confirmed since the question, which the peer has answered. */
+static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
+{
+    if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->kept) && lane->probes > 0 &&
+        ++lane->probes >= 2 * MAX_PROBES) {
+        cw_lanes_lost(lanes, lane, "nothing comes through any more");
+    }
+}
+
+static void on_probe(struct cw_lanes *lanes, const struct cw_further_lane *lane)
+{
+    const struct cw_wire_lane answer = {.kind       = CW_WIRE_LANE_ALIVE,
+                                        .lane       = (uint8_t)cw_lane_index(lanes, lane),
+                                        .generation = htole16(lane->generation),
+                                        .taken      = htole64(lane->taken)};
+
+    cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &answer, sizeof(answer));
+}
+
+ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_further_lane *lane;
+    struct cw_wire_lane packet;
+    uint64_t taken;
+    int right = 1;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    if (packet.reserved != 0 || packet.kind >= CW_WIRE_LANE_KINDS || packet.lane > CW_MAX_LANES) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (packet.kind == CW_WIRE_LANE_ASK) {
+        return on_ask(ep);
+    }
+    if (packet.kind == CW_WIRE_LANE_OFFER) {
+        return on_offer(ep, &packet);
+    }
+    if (ep->lanes == NULL || packet.lane == 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    lane  = &ep->lanes->further[packet.lane - 1];
+    taken = le64toh(packet.taken);
+    if (le16toh(packet.generation) != lane->generation) {
+        return UCS_OK; /* of one that both have closed */
+    }
+    switch ((enum cw_wire_lane_kind)packet.kind) {
+    case CW_WIRE_LANE_TAKEN:
+        right = cw_lanes_confirmed(ep->lanes, lane, taken);
+        choose_again(ep);
+        break;
+    case CW_WIRE_LANE_END:
+        right = cw_lanes_heard_end(ep->lanes, lane, le64toh(packet.sent), taken);
+        break;
+    case CW_WIRE_LANE_PROBE:
+        on_probe(ep->lanes, lane);
+        break;
+    case CW_WIRE_LANE_ALIVE:
+        if (taken > lane->confirmed) {
+            right = cw_lanes_confirmed(ep->lanes, lane, taken);
+        } else {
+            is_silent(ep->lanes, lane);
+        }
+        break;
+    default:
+        return UCS_ERR_IO_ERROR;
+    }
+    return right ? UCS_OK : UCS_ERR_IO_ERROR;
+}
+
+/* ---- silence ---- */
+
+static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t now_ns)
+{
+    const struct cw_kept *head = cw_list_empty(&lane->kept) ? NULL : cw_list_head(&lane->kept, struct cw_kept, link);
+    const struct cw_wire_lane packet = {.kind       = CW_WIRE_LANE_PROBE,
+                                        .lane       = (uint8_t)cw_lane_index(lanes, lane),
+                                        .generation = htole16(lane->generation)};
+
+    if (lane->state != CW_FURTHER_OPEN || head == NULL || now_ns - head->since_ns < SILENT_NS ||
+        now_ns - lane->moved_ns < SILENT_NS || (lane->probes & 1)) {
+        return;
+    }
+    lane->probes++; /* odd: an answer is to come */
+    cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &packet, sizeof(packet));
+}
+
+static unsigned look(struct cw_alarm *alarm)
+{
+    struct cw_lanes *lanes = cw_container_of(alarm, struct cw_lanes, watch);
+    const uint64_t now_ns  = cw_clock_ns();
+    unsigned i;
+
+    if (lanes->ep->state != CW_EP_OPEN || lanes->num_kept == 0) {
+        return 0;
+    }
+    for (i = 0; i < lanes->max; i++) {
+        probe(lanes, &lanes->further[i], now_ns);
+    }
+    choose_again(lanes->ep);
+    cw_poller_alarm_set(lanes->ep->worker->poller, &lanes->watch, now_ns + LOOK_NS);
+    return 0;
+}
+
+/* ---- flush ---- */
+
+/* 1: it is over. */
+static int flush_message_lane(struct ucp_ep *ep, struct cw_completion *completion)
+{
+    const ucs_status_t status = cw_lane_flush(ep->conn, completion);
+
+    if (status == CW_AGAIN) {
+        return 0;
+    }
+    if (status != UCS_INPROGRESS) {
+        completion->done(completion, status);
+    }
+    return 1;
+}
+
+static void run_flushes(struct ucp_ep *ep)
+{
+    struct cw_completion *completion;
+    struct cw_lanes_flush *flush;
+
+    while (ep->lanes != NULL && !cw_list_empty(&ep->lanes->flushes) && ep->state == CW_EP_OPEN) {
+        flush      = cw_list_head(&ep->lanes->flushes, struct cw_lanes_flush, link);
+        completion = flush->completion;
+        if (flush->left > 0) {
+            return;
+        }
+        cw_list_remove(&flush->link);
+        if (!flush_message_lane(ep, completion)) {
+            cw_list_add_head(&ep->lanes->flushes, &flush->link);
+            return;
+        }
+        free(flush);
+    }
+}
+
+ucs_status_t cw_lanes_flush(struct ucp_ep *ep, struct cw_completion *completion)
+{
+    struct cw_lanes *lanes = ep->lanes;
+    struct cw_lanes_flush *flush;
+
+    if (lanes == NULL || (lanes->num_kept == 0 && cw_list_empty(&lanes->flushes))) {
+        return cw_lane_flush(ep->conn, completion);
+    }
+    if (completion == NULL) {
+        return UCS_INPROGRESS;
+    }
+    flush = malloc(sizeof(*flush));
+    if (flush == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    *flush = (struct cw_lanes_flush){.completion = completion, .before = lanes->next_number, .left = lanes->num_kept};
+    cw_list_init(&flush->link);
+    cw_list_add_tail(&lanes->flushes, &flush->link);
+    return UCS_INPROGRESS;
+}
+
+void cw_lanes_kept_end(struct cw_kept *kept, ucs_status_t status)
+{
+    struct cw_lanes *lanes           = kept->lanes;
+    struct ucp_ep *ep                = lanes->ep;
+    struct cw_completion *completion = kept->completion;
+    struct cw_lanes_flush *flush;
+
+    lanes->num_kept--;
+    cw_list_for_each(flush, &lanes->flushes, struct cw_lanes_flush, link)
+    {
+        flush->left -= kept->number < flush->before;
+    }
+    free(kept);
+    completion->done(completion, status);
+    run_flushes(ep);
+}
+
+/* ---- room, end ---- */
+
+void cw_lanes_room(struct ucp_ep *ep)
+{
+    struct cw_lanes *lanes = ep->lanes;
+
+    if (lanes->untold) {
+        cw_lanes_tell(lanes);
+    }
+    cw_lanes_resend(lanes);
+    run_flushes(ep);
+    if (ep->state == CW_EP_OPEN && !cw_list_empty(&ep->held)) {
+        cw_ep_release_held(ep);
+    }
+}
+
+static void end_kept(struct cw_list *list, ucs_status_t status)
+{
+    struct cw_list *link;
+
+    while ((link = cw_list_pop_head(list)) != NULL) {
+        cw_lanes_kept_end(cw_container_of(link, struct cw_kept, link), status);
+    }
+}
+
+void cw_lanes_end(struct ucp_ep *ep, ucs_status_t status)
+{
+    struct cw_lanes *lanes = ep->lanes;
+    struct cw_completion *completion;
+    struct cw_lanes_flush *flush;
+    struct cw_further_lane *lane;
+    struct cw_list *link;
+    unsigned i;
+
+    if (lanes == NULL) {
+        return;
+    }
+    cw_poller_alarm_cancel(ep->worker->poller, &lanes->watch);
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        lane = &lanes->further[i];
+        if (lane->conn != NULL) {
+            if (lane->state == CW_FURTHER_OPEN) {
+                cw_counters_ended(ep->worker, lane->conn);
+            }
+            cw_lane_close(lane->conn);
+            lane->conn = NULL;
+        }
+        while ((link = cw_list_pop_head(&lane->places)) != NULL) {
+            free(link);
+        }
+    }
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        end_kept(&lanes->further[i].kept, status);
+    }
+    end_kept(&lanes->lost, status);
+    while ((link = cw_list_pop_head(&lanes->flushes)) != NULL) {
+        flush      = cw_container_of(link, struct cw_lanes_flush, link);
+        completion = flush->completion;
+        free(flush);
+        completion->done(completion, status);
+    }
+    ep->lanes = NULL;
+    free(lanes);
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which lane carries the next piece, and sending it there (core/lanes.h). A piece goes where it is through first, by
+ * what is under way on each lane and by how fast that lane was so far; a lane that has no room is waited for as long as
+ * it still is the best one. A lane that does not move counts as slower the longer that takes.
+ */
+#include "core/lanes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "os/clock.h"
+
+#define LEAST_PIECE  (64u << 10)
+#define WINDOW_BYTES (UINT64_C(8) << 20) /* of which the bandwidth is measured; then the older half counts half */
+#define WINDOW_NS    UINT64_C(200000000)
+#define SURE_BYTES   (UINT64_C(1) << 20) /* from here on it is believed, */
+#define LEAST_BYTES  (UINT64_C(256) << 10)
+#define SURE_NS      UINT64_C(5000000) /* or when so much took so long */
+#define STUCK_NS     UINT64_C(1000000) /* that long nothing is read into silence */
+#define LOOK_NS      UINT64_C(100000000)
+
+void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
+{
+    const struct cw_kept *head = cw_list_head(&lane->kept, struct cw_kept, link);
+    const uint64_t now_ns      = cw_clock_ns();
+
+    lane->window_ns += now_ns - ((head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns);
+    lane->window_bytes += bytes;
+    lane->moved_ns = now_ns;
+    lane->probes   = 0;
+    if (lane->window_bytes > WINDOW_BYTES || lane->window_ns > WINDOW_NS) {
+        lane->window_bytes /= 2;
+        lane->window_ns /= 2;
+    }
+}
+
+/* Bytes for each nanosecond; 0: not known yet. */
+static double measured(const struct cw_further_lane *lane)
+{
+    const int is_sure =
+        lane->window_bytes >= SURE_BYTES || (lane->window_bytes >= LEAST_BYTES && lane->window_ns >= SURE_NS);
+
+    return (is_sure && lane->window_ns > 0) ? (double)lane->window_bytes / (double)lane->window_ns : 0;
+}
+
+/* What it can be at most, as its oldest packet has not come yet. */
+static double limited(const struct cw_further_lane *lane, double rate, uint64_t now_ns)
+{
+    const struct cw_kept *head;
+    uint64_t since_ns;
+
+    if (cw_list_empty(&lane->kept)) {
+        return rate;
+    }
+    head     = cw_list_head(&lane->kept, struct cw_kept, link);
+    since_ns = (head->since_ns > lane->moved_ns) ? head->since_ns : lane->moved_ns;
+    if (now_ns - since_ns < STUCK_NS || rate * (double)(now_ns - since_ns) <= (double)head->length) {
+        return rate;
+    }
+    return (double)head->length / (double)(now_ns - since_ns);
+}
+
+static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *lane, size_t left, double share)
+{
+    const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
+    const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
+    const size_t most  = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
+    const size_t max   = lane->conn->iface->limits.max_placed;
+    size_t piece       = (size_t)((double)left * share);
+
+    piece = (piece < least) ? least : (piece > most) ? most : piece;
+    piece = (left < piece || left - piece < least / 2) ? left : piece;
+    return (piece < max) ? piece : max;
+}
+
+static struct cw_conn *choose(struct cw_lanes *lanes, size_t left, unsigned rails, size_t *piece_p)
+{
+    double rates[CW_MAX_LANES], best_rate = 0, sum = 0, ends, first_end = 0;
+    const uint64_t now_ns = cw_clock_ns();
+    struct cw_further_lane *lane, *best = NULL, *open[CW_MAX_LANES];
+    unsigned count = 0, i;
+    size_t piece;
+
+    for (i = 0; i < CW_MAX_LANES && count < rails; i++) {
+        lane = &lanes->further[i];
+        if (lane->state == CW_FURTHER_OPEN) {
+            rates[count]  = measured(lane);
+            best_rate     = (rates[count] > best_rate) ? rates[count] : best_rate;
+            open[count++] = lane;
+        }
+    }
+    for (i = 0; i < count; i++) {
+        rates[i] = (rates[i] > 0) ? rates[i] : (best_rate > 0) ? best_rate : 1;
+        rates[i] = limited(open[i], rates[i], now_ns);
+        sum += rates[i];
+    }
+    for (i = 0; i < count; i++) {
+        piece = piece_of(lanes->ep, open[i], left, rates[i] / sum);
+        ends  = (double)(open[i]->sent - open[i]->confirmed + piece) / rates[i];
+        if (best == NULL || ends < first_end) {
+            best      = open[i];
+            first_end = ends;
+            *piece_p  = piece;
+        }
+    }
+    return (best == NULL || best->full) ? NULL : best->conn;
+}
+
+static int has_open(const struct cw_lanes *lanes)
+{
+    unsigned i;
+
+    for (i = 0; i < lanes->max; i++) {
+        if (lanes->further[i].state == CW_FURTHER_OPEN) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Lanes that could not be had, or that ended, may be had now. */
+static void look_for_lanes(struct cw_lanes *lanes)
+{
+    if (lanes->next_dial_ns != 0 && lanes->ep->conn->dialled && cw_clock_ns() >= lanes->next_dial_ns) {
+        lanes->next_dial_ns = 0;
+        (void)lanes->ep->worker->handlers->lanes_dial(lanes->ep, 1);
+    }
+}
+
+struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, size_t *piece_p)
+{
+    const size_t max = ep->conn->iface->limits.max_placed;
+
+    if (ep->lanes == NULL && !ep->conn->lanes_asked && left >= ((max < CW_LANES_WORTH) ? max : CW_LANES_WORTH)) {
+        cw_lanes_want(ep);
+    }
+    *piece_p = max;
+    if (ep->lanes == NULL) {
+        return ep->conn;
+    }
+    if (!cw_list_empty(&ep->lanes->lost)) {
+        return NULL;
+    }
+    look_for_lanes(ep->lanes);
+    if (!has_open(ep->lanes)) {
+        *piece_p = (max < CW_LANES_PIECE) ? max : CW_LANES_PIECE; /* the next one may go elsewhere */
+        return ep->conn;
+    }
+    return choose(ep->lanes, left, (rails == 0) ? 1 : rails, piece_p);
+}
+
+/* ---- sending ---- */
+
+static void sent(struct cw_completion *own, ucs_status_t status)
+{
+    struct cw_kept *kept = cw_container_of(own, struct cw_kept, own);
+
+    kept->busy = 0;
+    if (kept->over) {
+        cw_lanes_kept_end(kept, kept->came ? UCS_OK : status);
+    }
+}
+
+static struct cw_kept *kept_new(struct cw_lanes *lanes, uint8_t id, const void *header, const struct iovec *iov,
+                                unsigned count, struct cw_completion *completion)
+{
+    struct cw_kept *kept = malloc(sizeof(*kept) + count * sizeof(*iov));
+
+    if (kept != NULL) {
+        *kept = (struct cw_kept){.own        = {sent},
+                                 .lanes      = lanes,
+                                 .completion = completion,
+                                 .length     = cw_bytes_in_iov(iov, count),
+                                 .count      = count,
+                                 .id         = id};
+        memcpy(kept->header, header, sizeof(kept->header));
+        memcpy(kept->iov, iov, count * sizeof(*iov));
+        cw_list_init(&kept->link);
+    }
+    return kept;
+}
+
+/* UCS_OK, or what the transport answers. */
+static ucs_status_t send_kept(struct cw_further_lane *lane, struct cw_kept *kept)
+{
+    const ucs_status_t status =
+        cw_lane_send_in_place(lane->conn, kept->id, kept->header, kept->iov, kept->count, &kept->own);
+
+    if (status != UCS_OK && status != UCS_INPROGRESS) {
+        lane->full = 1; /* `room` follows, or the end of the lane */
+        return status;
+    }
+    kept->busy     = status == UCS_INPROGRESS;
+    kept->since_ns = cw_clock_ns();
+    lane->sent += kept->length;
+    cw_list_add_tail(&lane->kept, &kept->link);
+    return UCS_OK;
+}
+
+ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *header,
+                           const struct iovec *iov, unsigned count, struct cw_completion *completion)
+{
+    struct cw_lanes *lanes = ep->lanes;
+    struct cw_kept *kept;
+
+    if (conn == ep->conn) {
+        return cw_lane_send_placed(conn, id, header, iov, count, completion);
+    }
+    kept = kept_new(lanes, id, header, iov, count, completion);
+    if (kept == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    if (send_kept(cw_lanes_find(ep, conn), kept) != UCS_OK) {
+        free(kept);
+        return CW_HOLD;
+    }
+    kept->number = lanes->next_number++;
+    if (lanes->num_kept++ == 0 && !cw_alarm_is_set(&lanes->watch)) {
+        cw_poller_alarm_set(ep->worker->poller, &lanes->watch, cw_clock_ns() + LOOK_NS);
+    }
+    cw_ep_owes(ep);
+    return UCS_INPROGRESS;
+}
+
+/* On the message lane, which keeps nothing. 0: later. */
+static int resend_there(struct cw_lanes *lanes, struct cw_kept *kept)
+{
+    const ucs_status_t status =
+        cw_lane_send_placed(lanes->ep->conn, kept->id, kept->header, kept->iov, kept->count, &kept->own);
+
+    if (status == UCS_INPROGRESS) {
+        kept->busy = 1;
+        kept->over = 1;
+    } else if (status == UCS_OK) {
+        cw_lanes_kept_end(kept, UCS_OK);
+    } else {
+        cw_list_add_head(&lanes->lost, &kept->link);
+        return 0;
+    }
+    return 1;
+}
+
+/* The lane has room. 0: it had none after all. */
+static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_kept *kept)
+{
+    if (conn == lanes->ep->conn) {
+        return resend_there(lanes, kept);
+    }
+    if (send_kept(cw_lanes_find(lanes->ep, conn), kept) != UCS_OK) {
+        cw_list_add_head(&lanes->lost, &kept->link);
+        return 0;
+    }
+    return 1;
+}
+
+/* A packet whose lane was given up waits for that to be closed: its completion is called then. */
+void cw_lanes_resend(struct cw_lanes *lanes)
+{
+    struct ucp_ep *ep = lanes->ep;
+    struct cw_conn *conn;
+    struct cw_kept *kept;
+    size_t piece;
+
+    while (ep->lanes == lanes && ep->state == CW_EP_OPEN && !cw_list_empty(&lanes->lost)) {
+        kept = cw_list_head(&lanes->lost, struct cw_kept, link);
+        conn = has_open(lanes) ? choose(lanes, kept->length, CW_MAX_LANES, &piece) : ep->conn;
+        if (kept->busy || conn == NULL || kept->length > conn->iface->limits.max_placed ||
+            kept->count > conn->iface->limits.max_iov) {
+            return;
+        }
+        cw_list_remove(&kept->link);
+        if (!resend_on(lanes, conn, kept)) {
+            return;
+        }
+    }
+}

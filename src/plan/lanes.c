@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The choice of plan/lanes.h. A lane is put where the fewest lanes use our interface, and then the peer's; an interface
+ * with several ways counts for as many. What has less than a tenth of the best bandwidth is left out: its share of a
+ * message would not be worth its connection.
+ */
+#include "plan/lanes.h"
+
+#define LEAST_SHARE 0.1
+
+static int is_eligible(const struct cw_plan_path *path, double best_bps)
+{
+    return path->carries_bulk && path->ways > 0 && path->bandwidth_bps >= best_bps * LEAST_SHARE;
+}
+
+static double best_bandwidth(const struct cw_plan_path *paths, unsigned count)
+{
+    double best_bps = 0;
+    unsigned i;
+
+    for (i = 0; i < count; i++) {
+        if (is_eligible(&paths[i], 0) && paths[i].bandwidth_bps > best_bps) {
+            best_bps = paths[i].bandwidth_bps;
+        }
+    }
+    return best_bps;
+}
+
+/* How often the lanes so far use an interface of ours (`ours`) or an entry of the peer's, for each way of the path. */
+static double load_of(const struct cw_plan_path *paths, const struct cw_plan_path *path,
+                      const struct cw_plan_lane *lanes, unsigned count, int ours)
+{
+    const struct cw_plan_path *other;
+    unsigned users = 0, i;
+
+    for (i = 0; i < count; i++) {
+        other = &paths[lanes[i].path];
+        users += ours ? other->iface == path->iface : other->entry == path->entry;
+    }
+    return (double)users / path->ways;
+}
+
+/* Of this very path. */
+static unsigned lanes_of(const struct cw_plan_lane *lanes, unsigned count, unsigned path)
+{
+    unsigned users = 0, i;
+
+    for (i = 0; i < count; i++) {
+        users += lanes[i].path == path;
+    }
+    return users;
+}
+
+/* Whether path `a` should have the next lane rather than `b`. */
+static int is_better(const struct cw_plan_path *paths, unsigned a, unsigned b, const struct cw_plan_lane *lanes,
+                     unsigned count)
+{
+    double load_a, load_b;
+    int ours;
+
+    for (ours = 1; ours >= 0; ours--) {
+        load_a = load_of(paths, &paths[a], lanes, count, ours);
+        load_b = load_of(paths, &paths[b], lanes, count, ours);
+        if (load_a < load_b || load_a > load_b) {
+            return load_a < load_b;
+        }
+    }
+    return paths[a].bandwidth_bps > paths[b].bandwidth_bps;
+}
+
+static const char *reason(const struct cw_plan_path *path, unsigned users, unsigned count)
+{
+    if (users >= path->ways) {
+        return "no other way is left, and one more connection";
+    }
+    if (users > 0) {
+        return "another pair of addresses";
+    }
+    return (count == 0) ? "the best path" : "an interface that has fewer lanes";
+}
+
+unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, unsigned wanted, struct cw_plan_lane *lanes)
+{
+    const double best_bps = best_bandwidth(paths, count);
+    unsigned chosen, users, best, i;
+
+    for (chosen = 0; chosen < wanted; chosen++) {
+        best = count;
+        for (i = 0; i < count; i++) {
+            if (is_eligible(&paths[i], best_bps) && (best == count || is_better(paths, i, best, lanes, chosen))) {
+                best = i;
+            }
+        }
+        if (best == count) {
+            break;
+        }
+        users         = lanes_of(lanes, chosen, best);
+        lanes[chosen] = (struct cw_plan_lane){
+            .path = best, .way = users % paths[best].ways, .why = reason(&paths[best], users, chosen)};
+    }
+    return chosen;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which further lanes an endpoint gets (plan/lanes.h), as a table.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "plan/lanes.h"
+
+/* Paths as {bandwidth, ours, the peer's, ways, carries bulk}, and which path and way each lane gets. */
+static const struct {
+    const char *what;
+    unsigned count, wanted, expected;
+    struct cw_plan_path paths[6];
+    unsigned lanes[5][2];
+} plans[] = {
+    {"none", 0, 4, 0, {{1e9, 0, 0, 1, 1}}, {{0}}},
+    {"nothing carries bulk", 1, 4, 0, {{1e9, 0, 0, 1, 0}}, {{0}}},
+    {"further connections gain nothing", 1, 4, 0, {{1e9, 0, 0, 0, 1}}, {{0}}},
+    {"none wanted", 1, 0, 0, {{1e9, 0, 0, 1, 1}}, {{0}}},
+    {"one path, again and again", 1, 3, 3, {{1e9, 0, 0, 1, 1}}, {{0, 0}, {0, 0}, {0, 0}}},
+    {"one path with two ways", 1, 3, 3, {{1e9, 0, 0, 2, 1}}, {{0, 0}, {0, 1}, {0, 0}}},
+    {"two by two: each card once",
+     4,
+     2,
+     2,
+     {{1e9, 0, 0, 1, 1}, {1e9, 0, 1, 1, 1}, {1e9, 1, 0, 1, 1}, {1e9, 1, 1, 1, 1}},
+     {{0, 0}, {3, 0}}},
+    {"v0 and v1 here, v1 alone there", 2, 3, 3, {{1e9, 0, 1, 1, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 0}}},
+    {"what is far slower is left out", 2, 2, 2, {{1e10, 0, 0, 1, 1}, {1e8, 1, 1, 1, 1}}, {{0, 0}, {0, 0}}},
+    {"the faster first", 2, 2, 2, {{1e9, 0, 0, 1, 1}, {3e9, 1, 1, 1, 1}}, {{1, 0}, {0, 0}}},
+    {"one with two ways counts for two", 2, 3, 3, {{1e9, 0, 0, 2, 1}, {1e9, 1, 1, 1, 1}}, {{0, 0}, {1, 0}, {0, 1}}},
+};
+
+static void lanes_use_each_card(void **state)
+{
+    struct cw_plan_lane lanes[5];
+    unsigned count, j;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
+        count = cw_plan_lanes(plans[i].paths, plans[i].count, plans[i].wanted, lanes);
+        if (count != plans[i].expected) {
+            print_error("%s: %u lanes\n", plans[i].what, count);
+            fail();
+        }
+        for (j = 0; j < count; j++) {
+            if (lanes[j].path != plans[i].lanes[j][0] || lanes[j].way != plans[i].lanes[j][1] || lanes[j].why == NULL) {
+                print_error("%s: lane %u has path %u, way %u\n", plans[i].what, j, lanes[j].path, lanes[j].way);
+                fail();
+            }
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(lanes_use_each_card),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
