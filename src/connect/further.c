@@ -174,12 +174,15 @@ void cw_further_room(struct cw_conn *conn)
     }
 }
 
-void cw_further_closed(struct cw_conn *conn)
+/* Who sent bytes that are no packet may have sent others that are not what they should be. */
+void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep            = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
 
-    if (lane != NULL) {
+    if (lane != NULL && status == UCS_ERR_IO_ERROR) {
+        cw_ep_fail(ep, status);
+    } else if (lane != NULL) {
         cw_lanes_lost(ep->lanes, lane, (conn->end != NULL) ? conn->end : "its connection has ended");
     }
 }

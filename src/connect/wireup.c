@@ -272,6 +272,6 @@ void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
     } else if (conn == ep->conn || conn == ep->loop_conn) {
         cw_ep_fail(ep, status);
     } else {
-        cw_further_closed(conn);
+        cw_further_closed(conn, status);
     }
 }

@@ -121,6 +121,7 @@ void cw_lanes_opened(struct ucp_ep *ep, struct cw_further_lane *lane, struct cw_
     lane->state = CW_FURTHER_OPEN;
     lane->full  = 0;
     cw_counters_opened(ep->worker, conn);
+    cw_ep_watch(ep, conn);
     cw_debug("endpoint %p to worker %016llx has lane %u, by %s/%s", (void *)ep, (unsigned long long)cw_ep_peer_uid(ep),
              cw_lane_index(ep->lanes, lane), cw_lane_name(conn), cw_iface_device(conn->iface));
     cw_ep_release_held_later(ep);

@@ -124,12 +124,29 @@ CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size
     }
 }
 
+static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
+{
+    return conn != ep->conn && conn != ep->loop_conn;
+}
+
+/* It carries placed packets only. What comes after it was given up is nobody's. */
+static CW_COLD void packet_further(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, size_t length)
+{
+    if (ep->state == CW_EP_OPEN && cw_lanes_find(ep, conn) != NULL) {
+        cw_op_refused(ep, id, length, UCS_ERR_IO_ERROR);
+    }
+}
+
 /* What is short and frequent goes without the table. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     struct ucp_ep *ep = conn->user;
 
     CW_PROBE(packet, ep, id, length);
+    if (cw_unlikely(conn != ep->conn) && is_further(ep, conn)) {
+        packet_further(ep, conn, id, length);
+        return;
+    }
     if (cw_likely(ep->state == CW_EP_OPEN)) {
         if (id == CW_PACKET_TAG_EAGER) {
             cw_tag_on_short(ep, id, data, length);
@@ -145,11 +162,6 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
         }
     }
     cw_op_handle(ep, id, data, length);
-}
-
-static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
-{
-    return conn != ep->conn && conn != ep->loop_conn;
 }
 
 /* A further lane carries nothing else. */

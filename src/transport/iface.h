@@ -206,8 +206,6 @@ struct cw_conn {
     /* Messages shorter than this go in packets here, although the plan, unless told so by the user, has rendezvous for
      * them. 0 in most. May change in any call. */
     size_t eager_end;
-    /* Of send_placed: what one packet should have at most, so that several channels get some. 0: max_placed. */
-    uint32_t placed_piece;
     uint8_t dialled;            /* the core's: this side dialled the message lane; */
     uint8_t lanes_asked;        /* it was found out whether there are further ones */
     /* How `pack` copies best to where send_bcopy tells it (base/far.h). NULL: as to any memory. */

@@ -457,8 +457,8 @@ static void body_answers(void *argument)
     }
     must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_REJECTED, NULL, 0), 0);
     must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_REFUSED, CW_MEET_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_JOINED, CW_MEET_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_ACCEPTED_PASS, CW_MEET_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)7, CW_MEET_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)5, CW_MEET_ACCEPTED, NULL, 0), 0);
 
     length = cw_party_address(&cw_friend, blob); /* somebody else's, who knows nothing of the meeting */
     total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_ACCEPTED, blob, length);

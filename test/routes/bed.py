@@ -175,6 +175,17 @@ class Host:
                 "link set %sp master %s" % (name, name), *["link set %s%s up" % (name, end) for end in ("", "p", "q")])
         self.address(name, *addresses)
 
+    def slow(self, device, rate):
+        """What this host sends there takes that long, such as "200mbit"."""
+        run(["ip", "netns", "exec", self.name, "tc", "qdisc", "replace", "dev", device, "root", "tbf", "rate", rate,
+             "burst", "128kb", "latency", "100ms"])
+
+    def sent(self, device):
+        """Bytes."""
+        text = subprocess.run(["ip", "netns", "exec", self.name, "cat", "/proc/net/dev"], check=True,
+                              capture_output=True, text=True).stdout
+        return int([line for line in text.splitlines() if line.strip().startswith(device + ":")][0].split()[9])
+
     def firewall(self, *rules, hook="input"):
         lines = "".join("add rule inet wall %s %s\n" % (hook, rule) for rule in rules)
         self.nft("add table inet wall\nadd chain inet wall %s { type filter hook %s priority 0; }\n%s" %

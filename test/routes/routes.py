@@ -487,6 +487,62 @@ def further_sockets_blocked(the_bed):
         the_bed.peers.clear()
 
 
+def slow_cables(the_bed, *rates, rails=2):
+    a, b = cables(the_bed, len(rates))
+    for host in (a, b):
+        for number, rate in enumerate(rates):
+            host.slow("e%d" % number, rate)
+    left, right = (host.peer(TLS="tcp", MAX_RNDV_RAILS=rails, MAX_RMA_RAILS=rails) for host in (a, b))
+    join(left, right)
+    ok(left.ask("send 1 8"), "send")
+    message_lane = left.connections()[0][1]
+    talk(left, right)  # further lanes are there
+    return left, right, message_lane
+
+
+def shares(peer, count, work):
+    """The part of each cable of what `work` sends."""
+    before = [peer.host.sent("e%d" % number) for number in range(count)]
+    work()
+    sent = [peer.host.sent("e%d" % number) - before[number] for number in range(count)]
+    return [one / sum(sent) for one in sent]
+
+
+def long_ping(left, right, size=16 << 20):
+    right.tell("echo 2")
+    ok(left.ask("ping 2 %d" % size, 60), "ping")
+    ok(right.hear(60), "echo")
+
+
+@scenario
+def two_links(the_bed):
+    """Long messages, puts and gets go over both of two links, each by its bandwidth."""
+    for rates, least in ((("200mbit", "200mbit"), 0.35), (("300mbit", "100mbit"), 0.12)):
+        left, right, _ = slow_cables(the_bed, *rates)
+        for work in (lambda: long_ping(left, right), lambda: reach_memory(left, right, 16 << 20)):
+            parts = shares(left, 2, work)
+            check(min(parts) >= least, "the links of %s carried %s" % (rates, parts))
+        the_bed.end(quietly=True)
+        the_bed.hosts.clear()
+        the_bed.peers.clear()
+
+
+@scenario
+def link_cut(the_bed):
+    """One of two links is cut under way, without a word: the transfer goes on over the other one."""
+    left, right, message_lane = slow_cables(the_bed, "100mbit", "100mbit")
+    cut = "e1" if message_lane.startswith("10.0.") else "e0"
+    right.tell("echo 2")
+    left.tell("ping 2 %d" % (16 << 20))
+    time.sleep(0.3)
+    for host in (left.host, right.host):
+        host.firewall('meta iifname "%s" drop' % cut)
+    ok(left.hear(60), "ping")
+    ok(right.hear(60), "echo")
+    talk(left, right)
+    check("is lost" in left.told() + right.told(), "no lane was lost")
+
+
 @scenario
 def no_shared_memory(the_bed):
     """Two processes of a host, one of which can make no shared memory: TCP, without an error."""

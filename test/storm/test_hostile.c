@@ -21,6 +21,7 @@
 #include "transport/tcp/tcp_wire.h"
 #include "wire/address.h"
 #include "wire/hello.h"
+#include "wire/lane.h"
 #include "wire/meet.h"
 #include "wire/rma.h"
 
@@ -32,7 +33,7 @@ enum state {
     OPEN,               /* the greeting was answered */
     CLOSED,             /* and CLOSE was said */
     ENDED,              /* and END was said */
-    RAIL,               /* a further socket of an open connection */
+    LANE,               /* a further lane of an open endpoint */
     STRANGER_LISTENER,  /* at a listener, nothing was said */
     WAITING,            /* the program has not answered the request */
     CHOOSING,           /* it has, and the visitor has not chosen */
@@ -42,7 +43,7 @@ enum state {
 };
 
 static const char *const state_names[STATES] = {
-    "at a worker, before the greeting", "at a worker, open", "after CLOSE", "after END", "on a further socket",
+    "at a worker, before the greeting", "at a worker, open", "after CLOSE", "after END", "on a further lane",
     "at a listener, before the greeting", "before the program's answer", "before STAY", "open, operations under way",
     "after the program closed"};
 
@@ -244,36 +245,48 @@ static void hear_exactly(int fd, void *bytes, size_t length)
     cw_check(recv(fd, bytes, length, 0) == (ssize_t)length);
 }
 
-static int open_worker_visit(int pass, uint8_t *pass_bytes)
+static int open_worker_visit(uint64_t *uid)
 {
     struct cw_hello hello = {.source_uid = storm_random(&random_state), .target_uid = server.uid,
                              .err_mode = (uint8_t)storm_below(&random_state, 2)};
     uint8_t bytes[256];
     int fd = call(0);
 
-    cw_tcp_greeting_encode(bytes, pass ? CW_TCP_HELLO_PASS : CW_TCP_HELLO, CW_HELLO_LENGTH, server.key);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, server.key);
     cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
     say(fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH);
     hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE);
-    cw_check(bytes[5] == (pass ? CW_TCP_ACCEPTED_PASS : CW_TCP_ACCEPTED));
-    if (pass) {
-        hear_exactly(fd, pass_bytes, CW_TCP_PASS_SIZE);
-    }
+    cw_check(bytes[5] == CW_TCP_ACCEPTED);
     hear_exactly(fd, bytes, CW_HELLO_REPLY_LENGTH);
+    if (uid != NULL) {
+        *uid = hello.source_uid;
+    }
     return fd;
 }
 
-static int open_rail(int *first)
+/* Asks for lanes as the dialler does, and opens one by the token of the answer. */
+static int open_lane(int *first)
 {
-    uint8_t bytes[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE];
+    const struct cw_wire_lane ask = {.kind = CW_WIRE_LANE_ASK, .lane = 2};
+    struct cw_lane_hello hello = {.target_uid = server.uid, .lane = 1};
+    uint8_t bytes[256];
+    struct cw_wire_lane offer;
     int fd;
 
-    *first = open_worker_visit(1, bytes + CW_TCP_GREETING_SIZE);
+    *first = open_worker_visit(&hello.source_uid);
+    cw_tcp_frame_encode(bytes, CW_TCP_PACKET, CW_PACKET_LANE, sizeof(ask));
+    memcpy(bytes + CW_TCP_FRAME_HEADER, &ask, sizeof(ask));
+    say(*first, bytes, CW_TCP_FRAME_HEADER + sizeof(ask));
+    hear_exactly(*first, bytes, CW_TCP_FRAME_HEADER + sizeof(offer));
+    memcpy(&offer, bytes + CW_TCP_FRAME_HEADER, sizeof(offer));
+    cw_check(bytes[4] == CW_PACKET_LANE && offer.kind == CW_WIRE_LANE_OFFER);
+    memcpy(hello.token, &offer.sent, sizeof(hello.token));
     fd = call(0);
-    cw_tcp_greeting_encode(bytes, CW_TCP_JOIN, CW_TCP_PASS_SIZE, server.key);
-    say(fd, bytes, sizeof(bytes));
-    hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE);
-    cw_check(bytes[5] == CW_TCP_JOINED);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_LANE_HELLO_LENGTH, server.key);
+    cw_lane_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
+    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_LANE_HELLO_LENGTH);
+    hear_exactly(fd, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_REPLY_LENGTH);
+    cw_check(bytes[5] == CW_TCP_ACCEPTED);
     return fd;
 }
 
@@ -355,14 +368,14 @@ static int come(enum state state, int *first)
     case OPEN:
     case CLOSED:
     case ENDED:
-        fd = open_worker_visit(0, NULL);
+        fd = open_worker_visit(NULL);
         if (state != OPEN) {
             cw_tcp_frame_encode(bytes, CW_TCP_PACKET, state == CLOSED ? CW_PACKET_CLOSE : CW_PACKET_END, 8);
             say(fd, bytes, sizeof(bytes));
         }
         return fd;
-    case RAIL:
-        return open_rail(first);
+    case LANE:
+        return open_lane(first);
     default:
         fd = open_meeting(state);
         for (i = 0; i < 5; i++) {

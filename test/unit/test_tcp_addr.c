@@ -217,6 +217,42 @@ static void test_routes(void **state)
     cw_routes_find(to, 0, routes);
 }
 
+/* One candidate for each device of ours comes first; the others keep their order. */
+static void test_ways(void **state)
+{
+    static const struct {
+        const char *devices[4];
+        unsigned ways;
+        unsigned order[4];
+    } table[] = {
+        {{"", "", "", ""}, 1, {0, 1, 2, 3}},
+        {{"e0", "e0", "e0", "e0"}, 1, {0, 1, 2, 3}},
+        {{"e0", "e0", "e1", "e1"}, 2, {0, 2, 1, 3}},
+        {{"e0", "e1", "e0", "e2"}, 3, {0, 1, 3, 2}},
+        {{"", "e1", "", "e2"}, 2, {1, 3, 0, 2}},
+    };
+    struct cw_net_address candidates[4];
+    struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
+    struct cw_tcp_address peer;
+    unsigned i, j;
+
+    (void)state;
+    for (i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        memset(routes, 0, sizeof(routes));
+        peer = (struct cw_tcp_address){.num_hosts = 4};
+        for (j = 0; j < 4; j++) {
+            peer.hosts[j]  = (struct cw_net_address){.family = CW_NET_IPV4, .bytes = {10, 0, 0, (uint8_t)j}};
+            candidates[j]  = peer.hosts[j];
+            routes[j].kind = CW_ROUTE_DIRECT;
+            strcpy(routes[j].device, table[i].devices[j]);
+        }
+        assert_int_equal(cw_tcp_ways_first(&peer, routes, candidates, 4), table[i].ways);
+        for (j = 0; j < 4; j++) {
+            assert_int_equal(candidates[j].bytes[3], table[i].order[j]);
+        }
+    }
+}
+
 static void test_devices(void **state)
 {
     struct cw_device devices[16];
@@ -260,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_any_bytes), cmocka_unit_test(test_candidates),
         cmocka_unit_test(test_candidates_by_route), cmocka_unit_test(test_routes),
-        cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address),
+        cmocka_unit_test(test_devices),    cmocka_unit_test(test_stable_address), cmocka_unit_test(test_ways),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

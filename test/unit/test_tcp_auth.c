@@ -351,7 +351,7 @@ static void test_out_of_turn(void **state)
         say(fd, bytes, PROOF_BYTES);
         if (kind == CW_TCP_PROOF) {
             expect_no(fd, CW_TCP_OTHER_KEY);
-        } else if (kind == CW_TCP_HELLO || kind == CW_TCP_HELLO_PASS || kind == CW_TCP_JOIN) {
+        } else if (kind == CW_TCP_HELLO) {
             expect_no(fd, CW_TCP_OTHER_PROTECTION);
         } else {
             expect_end(fd);

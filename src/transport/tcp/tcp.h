@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The insides of the TCP transport: one listening socket per iface, one socket per connection, and further ones for its
- * placed packets (tcp_rails.c), which are connections of their own here that belong to a first one. Each is registered
- * in the worker's poller; those that were active lately are besides received from directly at each progress (the hot
+ * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each is registered in
+ * the worker's poller; those that were active lately are besides received from directly at each progress (the hot
  * set), and leave the poller when they are very active and the worker never sleeps.
  *
  *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
@@ -20,7 +19,6 @@
 #include <errno.h>
 
 #include "base/bytes.h"
-#include "base/idmap.h"
 #include "base/log.h"
 #include "base/string.h"
 #include "os/net.h"
@@ -34,9 +32,6 @@
 #define CW_TCP_MAX_IOV            16u
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
 #define CW_TCP_MAX_HOT            8u
-#define CW_TCP_MAX_JOINED         4u    /* further sockets of a connection */
-#define CW_TCP_RAILS_MIN          (256u << 10) /* payload of the placed packet that makes the dialler open them */
-#define CW_TCP_RAILS_PLACED       (512u << 10) /* max_placed when there may be any: long messages use several */
 #define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
 #define CW_TCP_MIN_FRUITFUL       64u   /* receives of packets after which a hot one leaves the poller */
 #define CW_TCP_MAX_STRANGERS      1024u
@@ -95,7 +90,7 @@ struct cw_tcp_greeting {
     uint32_t key;                 /* of the dialled address */
     int meets;                    /* dialled to a listener */
     struct cw_net_address source; /* likewise, when the program gave one */
-    int wants_pass;
+    int is_further;               /* one more connection to a peer: nobody needs to know that it fails */
     unsigned next;
     unsigned num_candidates;
     unsigned silent;              /* bits of candidates that gave no answer in their time */
@@ -103,19 +98,16 @@ struct cw_tcp_greeting {
     ucs_status_t status;          /* why the last attempt failed */
     struct cw_text tried;         /* for the log: those that failed, with the reasons */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
-    uint8_t in[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
-    uint8_t out[CW_TCP_GREETING_SIZE + CW_TCP_PASS_SIZE + CW_HELLO_MAX];
+    uint8_t in[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
+    uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
 };
 
-struct cw_tcp_rails;
 struct cw_tcp_watch;
 
 struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
     struct cw_list link;          /* iface->strangers, pending or lingering */
-    struct cw_tcp_conn *first;    /* of a further socket; it has no `user`, and its upcalls name the first */
-    struct cw_tcp_rails *rails;   /* NULL: has no further sockets and gets none */
     struct cw_listening *listening; /* of a stranger: where it came to; NULL: at the iface's own socket */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_guard *guard;   /* NULL: bytes go to the descriptor as they are; tcp_guard.h */
@@ -136,7 +128,6 @@ struct cw_tcp_conn {
     uint8_t finished;             /* LINGERING: told the peer that no more comes */
     uint8_t deaf;                 /* LINGERING: nor does the peer */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
-    uint8_t slot;                 /* of a further socket; open: the same at both ends */
     uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
@@ -176,7 +167,6 @@ struct cw_tcp_iface {
     struct cw_list resting;       /* likewise: of those nobody needs to be woken */
     struct cw_alarm look;
     uint64_t looked_ns;           /* the last look */
-    struct cw_idmap joinable;     /* accepted connections that have a pass */
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
@@ -186,7 +176,6 @@ struct cw_tcp_iface {
     size_t staging_size;          /* a whole frame at least */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
     unsigned num_tx;              /* with the spare one */
-    unsigned num_kept;            /* packets on further sockets that the peer did not confirm */
     struct cw_tcp_place *spare_place; /* likewise */
     size_t tx_capacity;
     size_t position;              /* bytes that were sent on all connections */
@@ -203,11 +192,6 @@ static inline struct cw_tcp_iface *cw_tcp_iface_of(const struct cw_conn *conn)
 static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
 {
     return cw_container_of(conn, struct cw_tcp_conn, super);
-}
-
-static inline struct cw_tcp_conn *cw_tcp_first(struct cw_tcp_conn *conn)
-{
-    return (conn->first != NULL) ? conn->first : conn;
 }
 
 /* From progress. The thread that calls it may sleep. */
@@ -261,12 +245,12 @@ void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
 /* Notes for the log how the connection of this socket ends, once: the first reason counts. */
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
-/* Ends an OPEN connection, all its sockets: completions and `closed`. From progress. */
+/* Ends an OPEN connection: completions and `closed`. From progress. */
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
 /* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
 void cw_tcp_close_conn(struct cw_conn *conn);
-/* All sockets become CLOSED; what waits on them is told by close_conn. */
+/* It becomes CLOSED; what waits on it is told by close_conn. */
 void cw_tcp_abandon(struct cw_conn *conn);
 /* `fire` of iface->linger_deadline. */
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);

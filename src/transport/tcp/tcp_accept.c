@@ -7,7 +7,6 @@
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_meet.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 
 #include <errno.h>
@@ -164,24 +163,22 @@ static unsigned listener_ready(struct cw_poll_item *item, unsigned events)
     return 0;
 }
 
-static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length, int wants_pass)
+static unsigned welcome(struct cw_tcp_conn *conn, size_t hello_length)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    uint8_t *out                     = greeting->out + CW_TCP_GREETING_SIZE, reply[CW_HELLO_MAX];
-    size_t reply_length              = CW_HELLO_MAX, pass_length = 0;
+    uint8_t reply[CW_HELLO_MAX];
+    size_t reply_length              = CW_HELLO_MAX;
     enum cw_tcp_greeting_kind kind   = CW_TCP_REFUSED;
     ucs_status_t status;
 
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, greeting->in + CW_TCP_GREETING_SIZE,
                                           hello_length, reply, &reply_length);
     if (status == UCS_OK) {
-        pass_length = wants_pass ? cw_tcp_rails_offer(conn, out) : 0;
-        kind        = (pass_length > 0) ? CW_TCP_ACCEPTED_PASS : CW_TCP_ACCEPTED;
+        kind = CW_TCP_ACCEPTED;
         cw_tcp_conn_open(conn);
     }
-    memcpy(out + pass_length, reply, reply_length);
-    reply_length += pass_length;
+    memcpy(greeting->out + CW_TCP_GREETING_SIZE, reply, reply_length);
     cw_tcp_greeting_encode(greeting->out, kind, reply_length, iface->key);
     cw_tcp_send_raw(conn, greeting->out, CW_TCP_GREETING_SIZE + reply_length);
     if (status != UCS_OK) {
@@ -200,8 +197,7 @@ static const char *check_header(const struct cw_tcp_conn *conn, const struct cw_
         return (header->kind == CW_TCP_HELLO && header->key == 0) ? NULL :
                "it looks for a worker, and this is a listener of a program";
     }
-    if (header->kind != CW_TCP_HELLO && header->kind != CW_TCP_HELLO_PASS &&
-        (header->kind != CW_TCP_JOIN || header->length != CW_TCP_PASS_SIZE)) {
+    if (header->kind != CW_TCP_HELLO) {
         return "its greeting is malformed";
     }
     return (header->key == cw_tcp_iface_of(&conn->super)->key) ? NULL :
@@ -226,7 +222,6 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface       = cw_tcp_iface_of(&conn->super);
     struct cw_tcp_greeting *greeting = conn->greeting;
-    enum cw_log_level level          = CW_LOG_WARN;
     const char *wrong                = NULL;
     struct cw_tcp_greeting_header header;
     int ret, agreed;
@@ -237,7 +232,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     if (!cw_tcp_agreed(conn)) {
         wrong = cw_tcp_agree_accepted(conn, &agreed);
         if (wrong != NULL) {
-            drop_stranger(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : level, wrong);
+            drop_stranger(conn, cw_tcp_agree_was_left(conn, wrong) ? CW_LOG_DIAG : CW_LOG_WARN, wrong);
             return 1;
         }
         (void)await_rest(conn);
@@ -260,15 +255,9 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         if (wrong == NULL) {
             ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
         }
-        if (wrong == NULL && ret > 0 && header.kind == CW_TCP_JOIN) {
-            wrong = cw_tcp_rails_join(conn, &level);
-            if (wrong == NULL) {
-                return 1;
-            }
-        }
     }
     if (wrong != NULL) {
-        drop_stranger(conn, level, wrong);
+        drop_stranger(conn, CW_LOG_WARN, wrong);
         return 1;
     }
     if (ret < 0) {
@@ -279,7 +268,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         cw_tcp_meet_requested(conn, header.length);
         return 1;
     }
-    return (ret == 0) ? await_rest(conn) : welcome(conn, header.length, header.kind == CW_TCP_HELLO_PASS);
+    return (ret == 0) ? await_rest(conn) : welcome(conn, header.length);
 }
 
 /* Tries the addresses that would do, best first. Returns a descriptor or -errno. */

@@ -271,3 +271,41 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
     }
     return count;
 }
+
+/* The device by which the system sends to that address; "": not known. */
+static const char *device_to(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                             const struct cw_net_address *address)
+{
+    unsigned i;
+
+    for (i = 0; i < peer->num_hosts; i++) {
+        if (peer->hosts[i].family == address->family &&
+            memcmp(peer->hosts[i].bytes, address->bytes, sizeof(address->bytes)) == 0 &&
+            (routes[i].kind == CW_ROUTE_DIRECT || routes[i].kind == CW_ROUTE_GATEWAY)) {
+            return routes[i].device;
+        }
+    }
+    return "";
+}
+
+unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                           struct cw_net_address *candidates, unsigned count)
+{
+    const char *devices[CW_TCP_MAX_CANDIDATES], *device;
+    struct cw_net_address address;
+    unsigned ways = 0, i, j;
+
+    for (i = 0; i < count; i++) {
+        device = device_to(peer, routes, &candidates[i]);
+        for (j = 0; j < ways && strcmp(devices[j], device) != 0; j++) {
+        }
+        if (device[0] == '\0' || j < ways) {
+            continue;
+        }
+        address = candidates[i];
+        memmove(&candidates[ways + 1], &candidates[ways], (i - ways) * sizeof(address));
+        candidates[ways] = address;
+        devices[ways++]  = device;
+    }
+    return (ways > 0) ? ways : 1;
+}

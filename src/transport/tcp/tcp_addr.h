@@ -64,4 +64,9 @@ unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp
                            const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
                            const char **why);
 
+/* Moves those candidates to the front that lead over different devices of ours, the best of each, and returns how many
+ * they are; 1 when nothing is known of devices. `routes` are those to the peer's hosts. */
+unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
+                           struct cw_net_address *candidates, unsigned count);
+
 #endif

@@ -318,8 +318,6 @@ const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p)
     }
     switch (header.kind) {
     case CW_TCP_HELLO:
-    case CW_TCP_HELLO_PASS:
-    case CW_TCP_JOIN:
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, CW_TCP_PLAIN);
     case CW_TCP_OFFER:

@@ -6,7 +6,6 @@
  */
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -90,11 +89,9 @@ void cw_tcp_conn_leave(struct cw_tcp_conn *conn)
 void cw_tcp_conn_free(struct cw_tcp_conn *conn)
 {
     cw_tcp_conn_leave(conn);
-    cw_tcp_rails_end(conn, UCS_ERR_CANCELED, 0);
     cw_tcp_conn_drop_fd(conn);
     cw_tcp_greeting_free(conn);
     free(conn->watch);
-    free(conn->rails);
     free(conn->super.end);
     free(conn->rx_frame);
     free(conn->place);
@@ -115,14 +112,13 @@ void cw_tcp_conn_open(struct cw_tcp_conn *conn)
 
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason)
 {
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
-    struct cw_text text       = {0};
+    struct cw_text text = {0};
     char peer[CW_NET_TEXT_MAX];
 
-    if (first->super.end == NULL && conn->item.fd >= 0) {
+    if (conn->super.end == NULL && conn->item.fd >= 0) {
         cw_net_peer_text(conn->item.fd, peer);
         cw_text_addf(&text, "TCP connection with %s: %s", peer, reason);
-        first->super.end = text.data;
+        conn->super.end = text.data;
     }
 }
 
@@ -136,7 +132,6 @@ void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status)
     conn->place    = NULL;
     conn->state    = CW_TCP_CLOSED;
     conn->broken   = status;
-    cw_tcp_rails_end(conn, status, 0);
     cw_tcp_tx_cancel(conn, status, 0);
     conn->super.iface->upcalls->closed(&conn->super, status);
 }
@@ -234,8 +229,7 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
     return 1;
 }
 
-/* True when nothing can be lost any more by closing the descriptor. A peer that sends no more may still receive: it has
- * seen the end of another socket of the connection. */
+/* True when nothing can be lost any more by closing the descriptor. A peer that sends no more may still receive. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
     if (conn->tx != NULL) {
@@ -355,7 +349,6 @@ void cw_tcp_close_conn(struct cw_conn *super)
     const int healthy        = conn->state == CW_TCP_OPEN && conn->broken == UCS_OK;
 
     conn->broken = UCS_ERR_CANCELED;
-    cw_tcp_rails_end(conn, UCS_ERR_CANCELED, healthy);
     cw_tcp_tx_cancel(conn, UCS_ERR_CANCELED, healthy);
     if (!healthy) {
         cw_tcp_conn_free(conn);
@@ -366,8 +359,14 @@ void cw_tcp_close_conn(struct cw_conn *super)
 }
 
 /* Neither read nor written any more. */
-static void abandon_socket(struct cw_tcp_conn *conn)
+void cw_tcp_abandon(struct cw_conn *super)
 {
+    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
+
+    conn->broken = UCS_ERR_CANCELED;
+    if (conn->greeting != NULL) {
+        cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->greeting->alarm);
+    }
     cw_tcp_conn_leave(conn);
     cw_tcp_conn_drop_fd(conn);
     free(conn->rx_frame);
@@ -375,23 +374,6 @@ static void abandon_socket(struct cw_tcp_conn *conn)
     conn->rx_frame = NULL;
     conn->place    = NULL;
     conn->state    = CW_TCP_CLOSED;
-}
-
-void cw_tcp_abandon(struct cw_conn *super)
-{
-    struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    unsigned i;
-
-    conn->broken = UCS_ERR_CANCELED;
-    if (conn->greeting != NULL) {
-        cw_poller_alarm_cancel(cw_tcp_iface_of(super)->poller, &conn->greeting->alarm);
-    }
-    abandon_socket(conn);
-    for (i = 0; conn->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
-        if (conn->rails->sockets[i] != NULL) {
-            abandon_socket(conn->rails->sockets[i]);
-        }
-    }
 }
 
 static unsigned open_ready(struct cw_tcp_conn *conn, unsigned events)

@@ -9,7 +9,6 @@
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
 #include "transport/tcp/tcp_position.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -81,8 +80,8 @@ static void tell_failure(struct cw_tcp_conn *conn)
             note_failure(greeting, i, "no answer in time");
         }
     }
-    cw_log((conn->first != NULL) ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level,
-           "cannot connect%s by TCP to %s; %s", (conn->first != NULL) ? " once more" : "",
+    cw_log(greeting->is_further ? CW_LOG_DEBUG : (enum cw_log_level)iface->settings.failure_level,
+           "cannot connect%s by TCP to %s; %s", greeting->is_further ? " once more" : "",
            cw_text_get(&greeting->tried), advice(greeting));
     cw_text_addf(&end, "cannot connect by TCP to %s", cw_text_get(&greeting->tried));
     free(conn->super.end);
@@ -124,7 +123,7 @@ static void attempt_silent(struct cw_tcp_conn *conn)
 /* From progress, after what may have said the greeting. */
 static unsigned tell_seen(struct cw_tcp_conn *conn)
 {
-    if (conn->first == NULL && !cw_tcp_is_unseen(&conn->super)) {
+    if (!cw_tcp_is_unseen(&conn->super)) {
         conn->super.iface->upcalls->seen(&conn->super);
     }
     return 0;
@@ -292,10 +291,6 @@ unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn)
 {
     const ucs_status_t status = conn->greeting->status;
 
-    if (conn->first != NULL) {
-        cw_tcp_rails_leave(conn);
-        return 0;
-    }
     cw_tcp_greeting_free(conn);
     conn->broken = status;
     conn->super.iface->upcalls->opened(&conn->super, status, NULL, 0);
@@ -323,26 +318,13 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
     struct cw_tcp_greeting *greeting = conn->greeting;
     const uint8_t *reply             = greeting->in + CW_TCP_GREETING_SIZE;
-    const size_t pass_length         = (header->kind == CW_TCP_ACCEPTED_PASS) ? CW_TCP_PASS_SIZE : 0;
 
-    if (pass_length > 0) {
-        cw_tcp_rails_take(conn, reply);
-    }
     cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
     conn->greeting = NULL; /* a send from inside of the upcalls must find the connection as it stays */
     cw_tcp_watch_greeted(conn);
-    if (header->kind == CW_TCP_JOINED) {
-        if (cw_tcp_rail_named(conn, reply)) {
-            cw_tcp_conn_open(conn);
-            cw_tcp_watch_joined(conn);
-        } else {
-            conn->greeting = greeting;
-            cw_tcp_rails_leave(conn);
-            return 1;
-        }
-    } else if (header->kind != CW_TCP_REFUSED) {
+    if (header->kind != CW_TCP_REFUSED) {
         cw_tcp_conn_open(conn);
-        upcalls->opened(&conn->super, UCS_OK, reply + pass_length, header->length - pass_length);
+        upcalls->opened(&conn->super, UCS_OK, reply, header->length);
     } else {
         cw_tcp_conn_drop_fd(conn);
         conn->state  = CW_TCP_CLOSED;
@@ -361,16 +343,7 @@ static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_hea
     if (header->key != conn->greeting->key) {
         return 0;
     }
-    switch (header->kind) {
-    case CW_TCP_ACCEPTED:
-    case CW_TCP_REFUSED:
-        return conn->first == NULL && header->length <= CW_HELLO_MAX;
-    case CW_TCP_ACCEPTED_PASS:
-        return conn->first == NULL && conn->greeting->wants_pass && header->length >= CW_TCP_PASS_SIZE;
-    default:
-        return conn->first != NULL && header->kind == CW_TCP_JOINED &&
-               header->length == sizeof(struct cw_tcp_joined_body);
-    }
+    return (header->kind == CW_TCP_ACCEPTED || header->kind == CW_TCP_REFUSED) && header->length <= CW_HELLO_MAX;
 }
 
 /* Before the greeting, or the other side demands that there is something before it. */
@@ -415,7 +388,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     }
     ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE);
     if (ret > 0) {
-        wrong = cw_tcp_greeting_decode(greeting->in, CW_TCP_PASS_SIZE + CW_HELLO_MAX, &header);
+        wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
         if (wrong == NULL && header.kind == CW_TCP_UNSUITED && greeting->phase == 0) {
             return agree(conn);
         }
@@ -441,15 +414,75 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     return (ret == 0) ? await_rest(conn) : answered(conn, &header);
 }
 
+/* What may be dialled, best first, and how many different ways there are to the peer, which then come first: one for
+ * each of our devices. Within a network name space there is one. 0: nothing, and *why_p is a phrase. */
+static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
+                          struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *ways_p, const char **why_p)
+{
+    const int apart = cw_tcp_shared_loopback(&iface->local, peer) == 0;
+    struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
+    unsigned count;
+
+    if (apart) {
+        cw_tcp_routes_find(&iface->settings, peer, routes);
+    }
+    count   = cw_tcp_candidates(&iface->local, peer, apart ? routes : NULL, candidates, why_p);
+    *ways_p = apart ? cw_tcp_ways_first(peer, routes, candidates, count) : 1;
+    return count;
+}
+
+unsigned cw_tcp_ways(struct cw_iface *super, const void *address, size_t address_length)
+{
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
+    struct cw_tcp_address peer;
+    const char *why;
+    unsigned ways;
+
+    if (cw_tcp_address_decode(address, address_length, &peer) != NULL ||
+        find_ways(iface, &peer, candidates, &ways, &why) == 0 ||
+        (!iface->settings.lanes_on_loopback && cw_net_is_loopback(&candidates[0]))) {
+        return 0;
+    }
+    return ways;
+}
+
+static ucs_status_t dial(struct cw_iface *super, const struct cw_tcp_address *peer,
+                         const struct cw_net_address *candidates, unsigned num_candidates, int is_further,
+                         const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
+    struct cw_tcp_greeting *greeting;
+
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    greeting                 = conn->greeting;
+    greeting->num_candidates = num_candidates;
+    greeting->is_further     = is_further;
+    greeting->key            = peer->key;
+    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
+    memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
+    cw_tcp_greeting_encode(greeting->out, CW_TCP_HELLO, hello_length, peer->key);
+    if (hello_length > 0) {
+        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+    }
+    conn->super.user = user;
+    *conn_p          = &conn->super;
+    if (!cw_tcp_dial_next(conn)) {
+        cw_tcp_tell_later(conn);
+    }
+    return UCS_OK;
+}
+
 ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
-    struct cw_tcp_greeting *greeting;
     struct cw_tcp_address peer;
-    struct cw_tcp_conn *conn;
     const struct cw_route *known = NULL;
     unsigned num_candidates      = 0;
     const char *why              = cw_tcp_address_decode(address, address_length, &peer);
@@ -468,28 +501,31 @@ ucs_status_t cw_tcp_dial(struct cw_iface *super, const void *address, size_t add
         cw_log(iface->settings.failure_level, "cannot connect to a peer by TCP: %s", why);
         return UCS_ERR_UNREACHABLE;
     }
-    conn = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
-    if (conn == NULL) {
-        return UCS_ERR_NO_MEMORY;
+    return dial(super, &peer, candidates, num_candidates, 0, hello, hello_length, user, conn_p);
+}
+
+ucs_status_t cw_tcp_dial_way(struct cw_iface *super, const void *address, size_t address_length, unsigned way,
+                             const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p)
+{
+    struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
+    struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], first;
+    const char *why            = "";
+    struct cw_tcp_address peer;
+    unsigned count, ways;
+
+    if (hello_length > CW_HELLO_MAX || cw_tcp_address_decode(address, address_length, &peer) != NULL) {
+        return UCS_ERR_INVALID_PARAM;
     }
-    greeting                 = conn->greeting;
-    greeting->num_candidates = num_candidates;
-    greeting->key            = peer.key;
-    greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
-    memcpy(greeting->candidates, candidates, num_candidates * sizeof(candidates[0]));
-    greeting->wants_pass     = iface->settings.num_joined > 0 &&
-                           (iface->settings.joins_on_loopback || !cw_net_is_loopback(&candidates[0]));
-    cw_tcp_greeting_encode(greeting->out, greeting->wants_pass ? CW_TCP_HELLO_PASS : CW_TCP_HELLO, hello_length,
-                           peer.key);
-    if (hello_length > 0) {
-        memcpy(greeting->out + CW_TCP_GREETING_SIZE, hello, hello_length);
+    count = find_ways(iface, &peer, candidates, &ways, &why);
+    if (count == 0) {
+        cw_debug("cannot connect to a peer by TCP once more: %s", why);
+        return UCS_ERR_UNREACHABLE;
     }
-    conn->super.user = user;
-    *conn_p          = &conn->super;
-    if (!cw_tcp_dial_next(conn)) {
-        cw_tcp_tell_later(conn);
-    }
-    return UCS_OK;
+    way   = way % ways;
+    first = candidates[way];
+    memmove(&candidates[1], &candidates[0], way * sizeof(candidates[0]));
+    candidates[0] = first;
+    return dial(super, &peer, candidates, count, 1, hello, hello_length, user, conn_p);
 }
 
 int cw_tcp_is_unseen(const struct cw_conn *super)

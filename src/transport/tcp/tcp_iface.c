@@ -11,7 +11,6 @@
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_meet.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_watch.h"
@@ -84,7 +83,6 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     cw_list_init(&iface->spoke);
     cw_list_init(&iface->in_flight);
     cw_list_init(&iface->resting);
-    cw_idmap_init(&iface->joinable);
     cw_tcp_settings_load(params->config, &iface->settings);
     cw_tcp_local_load(&iface->settings, params->devices, params->num_devices, &iface->local);
     set_limits(&iface->super.limits, &iface->settings);
@@ -126,7 +124,6 @@ static void tcp_close(struct cw_iface *super)
     assert(!cw_alarm_is_set(&iface->hello_deadline) && !cw_alarm_is_set(&iface->linger_deadline) &&
            !cw_alarm_is_set(&iface->look) && !cw_alarm_is_set(&iface->mark_due));
     cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
-    cw_idmap_cleanup(&iface->joinable);
     free(iface->staging);
     free(iface->spare_tx);
     free(iface->spare_place);
@@ -168,7 +165,7 @@ static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
             return 0;
         }
         (*events)++;
-        cw_tcp_rails_ended(conn, UCS_ERR_CONNECTION_RESET);
+        cw_tcp_conn_lost(conn, (conn->broken != UCS_OK) ? conn->broken : UCS_ERR_CONNECTION_RESET);
     }
     return 1;
 }
@@ -176,27 +173,13 @@ static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
 /* A dial that failed at once, or a connection on which a send failed. */
 static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
 {
-    unsigned events = 0, i;
-    struct cw_tcp_conn *socket;
-    int complete = 1;
+    unsigned events = 0;
 
     if (conn->state == CW_TCP_CLOSED) {
         return cw_tcp_dial_failed(conn);
     }
-    for (i = 0; i <= CW_TCP_MAX_JOINED && conn->state == CW_TCP_OPEN; i++) {
-        socket = (i == CW_TCP_MAX_JOINED) ? conn : (conn->rails == NULL) ? NULL : conn->rails->sockets[i];
-        if (socket != NULL && socket->failed && socket->item.fd >= 0) {
-            complete &= end_failed(socket, &events);
-        }
-    }
-    if (conn->state == CW_TCP_OPEN && conn->rails != NULL && conn->rails->heard) {
-        conn->rails->heard = 0;
-        if (!cw_tcp_rails_settle(conn, &events)) {
-            conn->rails->heard = 1;
-            complete           = 0;
-        }
-    }
-    if (!complete && conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
+    if (conn->state == CW_TCP_OPEN && conn->failed && conn->item.fd >= 0 && !end_failed(conn, &events) &&
+        conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
         cw_list_add_tail(&iface->pending, &conn->link);
     }
     return events;
@@ -270,17 +253,9 @@ static ucs_status_t tcp_arm(struct cw_iface *super)
     return UCS_OK;
 }
 
-/* Further connections are this transport's own affair. */
-static unsigned tcp_ways(struct cw_iface *super, const void *address, size_t address_length)
-{
-    (void)super;
-    (void)address;
-    (void)address_length;
-    return 0;
-}
-
 static const struct cw_transport_connect tcp_connect = {
-    .ways       = tcp_ways,
+    .ways       = cw_tcp_ways,
+    .dial_way   = cw_tcp_dial_way,
     .dial       = cw_tcp_dial,
     .is_unseen  = cw_tcp_is_unseen,
     .close_conn = cw_tcp_close_conn,
@@ -292,7 +267,7 @@ static const struct cw_transport_packets tcp_packets = {
     .send_short    = cw_tcp_send_short,
     .send_bcopy    = cw_tcp_send_bcopy,
     .send_zcopy    = cw_tcp_send_zcopy,
-    .send_placed   = cw_tcp_send_placed,
+    .send_placed   = cw_tcp_send_in_place,
     .send_in_place = cw_tcp_send_in_place,
     .batch         = cw_tcp_batch,
     .flush         = cw_tcp_flush,

@@ -74,7 +74,7 @@ static int ask(struct cw_tcp_conn *conn, uint64_t now_ns)
 {
     struct cw_tcp_mark *mark = &conn->guard->mark;
 
-    if (conn->tx != NULL || cw_tcp_first(conn)->broken != UCS_OK) {
+    if (conn->tx != NULL || conn->broken != UCS_OK) {
         mark->spoke = mark->asks = 0;
         return 1;
     }
@@ -137,7 +137,7 @@ int cw_tcp_mark_arrived(struct cw_tcp_conn *conn, const uint8_t *bytes, size_t l
     if (body.kind != CW_TCP_MARK_ASKS) {
         return 0;
     }
-    if (conn->tx == NULL && cw_tcp_first(conn)->broken == UCS_OK &&
+    if (conn->tx == NULL && conn->broken == UCS_OK &&
         cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super))) {
         send_mark(conn, CW_TCP_MARK_ANSWERS, le32toh(body.number), 0);
     }

@@ -121,7 +121,7 @@ int cw_tcp_position_look(struct cw_tcp_watch *watch, uint64_t now_ns, int unackn
 {
     struct cw_tcp_conn *conn = watch->conn;
 
-    if (cw_tcp_first(conn)->broken != UCS_OK) {
+    if (conn->broken != UCS_OK) {
         return 0;
     }
     if (cw_tcp_position_waits(watch)) {
@@ -183,7 +183,7 @@ int cw_tcp_position_arrived(struct cw_tcp_conn *conn, const uint8_t *bytes, size
         conn->lossy = 1;
         return 0;
     }
-    if (body.kind == CW_TCP_POSITION_ASKS && cw_tcp_first(conn)->broken == UCS_OK) {
+    if (body.kind == CW_TCP_POSITION_ASKS && conn->broken == UCS_OK) {
         say(conn, CW_TCP_POSITION_ANSWERS, le32toh(body.number));
     } else if (body.kind == CW_TCP_POSITION_ANSWERS && watch != NULL && le32toh(body.number) == watch->number) {
         watch->known = watch->asked;

@@ -8,7 +8,6 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_position.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -48,10 +47,8 @@ static int staging_reserve(struct cw_tcp_iface *iface)
 
 static enum cw_tcp_recv_result lost(struct cw_tcp_conn *conn, ucs_status_t status, unsigned *events)
 {
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
-
     (*events)++;
-    cw_tcp_conn_lost(first, (first->broken != UCS_OK) ? first->broken : status);
+    cw_tcp_conn_lost(conn, (conn->broken != UCS_OK) ? conn->broken : status);
     return CW_TCP_RECV_ENDED;
 }
 
@@ -67,12 +64,8 @@ static enum cw_tcp_recv_result ended(struct cw_tcp_conn *conn, ssize_t error, un
         cw_net_peer_text(conn->item.fd, peer);
         cw_debug("the TCP connection with %s ended: %s", peer, reason);
     }
-    if (conn->first == NULL) { /* without a further one the connection goes on */
-        cw_tcp_conn_note_end(conn, reason);
-    }
-    (*events)++;
-    cw_tcp_rails_ended(conn, cw_tcp_end_status(error));
-    return CW_TCP_RECV_ENDED;
+    cw_tcp_conn_note_end(conn, reason);
+    return lost(conn, cw_tcp_end_status(error), events);
 }
 
 static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *events)
@@ -159,10 +152,7 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
     struct cw_tcp_place *place = conn->place;
 
     conn->place = NULL;
-    if (conn->first != NULL) {
-        cw_tcp_rail_took(conn);
-    }
-    conn->super.iface->upcalls->placed(&cw_tcp_first(conn)->super, place->id, place->header, place->length);
+    conn->super.iface->upcalls->placed(&conn->super, place->id, place->header, place->length);
     (*events)++;
     if (iface->spare_place == NULL) {
         iface->spare_place = place;
@@ -190,7 +180,7 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     place->first  = frame->padding == 0;
     place->iov[0] = (struct iovec){place->padding, frame->padding};
     memcpy(place->header, from + CW_TCP_FRAME_HEADER, CW_PLACE_HEADER);
-    count = upcalls->place(&cw_tcp_first(conn)->super, place->id, place->header, place->length, &place->iov[1]);
+    count = upcalls->place(&conn->super, place->id, place->header, place->length, &place->iov[1]);
     if (count == 0) {
         return 0;
     }
@@ -198,9 +188,6 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     count &= ~CW_PLACE_SHOWN;
     assert(count <= CW_PLACE_MAX_IOV && cw_bytes_in_iov(&place->iov[1], count) == place->length);
     place->count = 1 + count;
-    if (place->length >= CW_TCP_RAILS_MIN) {
-        cw_tcp_rails_want(cw_tcp_first(conn));
-    }
     iface->spare_place = NULL;
     conn->place        = place;
     conn->bulk         = place->length >= BULK_MIN;
@@ -217,15 +204,10 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
 
 /* A frame of the transport's own; `behind`: what was received from its beginning on. 0: it is none. */
 static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body,
-                    size_t behind, unsigned *events)
+                    size_t behind)
 {
-    if (header->kind == CW_TCP_MARK) {
-        return (conn->guard != NULL) ? cw_tcp_mark_arrived(conn, body, header->length) :
-               cw_tcp_position_arrived(conn, body, header->length, behind);
-    }
-    (*events)++; /* it may complete something */
-    return (header->kind == CW_TCP_TAKEN) ? cw_tcp_rail_confirmed(conn, body, header->length) :
-           cw_tcp_rail_heard(conn, body, header->length);
+    return (conn->guard != NULL) ? cw_tcp_mark_arrived(conn, body, header->length) :
+           cw_tcp_position_arrived(conn, body, header->length, behind);
 }
 
 /* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
@@ -245,9 +227,6 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
         }
         body = at + CW_TCP_FRAME_HEADER + header.padding;
         size = CW_TCP_FRAME_HEADER + header.padding + header.length;
-        if (cw_unlikely(conn->first != NULL && header.kind == CW_TCP_PACKET)) {
-            return 0;
-        }
         if (header.kind == CW_TCP_PLACED) {
             if (length < CW_TCP_PLACED_HEADER) {
                 break;
@@ -266,7 +245,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
         } else if (cw_likely(header.kind == CW_TCP_PACKET)) {
             conn->super.iface->upcalls->packet(&conn->super, header.id, body, header.length);
             (*events)++;
-        } else if (!take_own(conn, &header, body, length, events)) {
+        } else if (!take_own(conn, &header, body, length)) {
             return 0;
         }
         at += size;
@@ -296,7 +275,7 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     conn->rx_frame = NULL;
     conn->rx_have  = 0;
     if (header.kind != CW_TCP_PACKET) {
-        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER, conn->rx_size + got - missing, events);
+        right = take_own(conn, &header, frame + CW_TCP_FRAME_HEADER, conn->rx_size + got - missing);
     } else {
         conn->super.iface->upcalls->packet(&conn->super, header.id, frame + CW_TCP_FRAME_HEADER + header.padding,
                                            header.length);
@@ -334,12 +313,11 @@ static CW_INLINE int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *eve
 /* Answers to packets that came together leave together. */
 static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
-    struct cw_conn *first = &cw_tcp_first(conn)->super; /* this one may go meanwhile */
     int right;
 
-    cw_tcp_batch(first, CW_BATCH_BEGIN);
+    cw_tcp_batch(&conn->super, CW_BATCH_BEGIN);
     right = arrived(conn, got, events);
-    cw_tcp_batch(first, CW_BATCH_END);
+    cw_tcp_batch(&conn->super, CW_BATCH_END);
     return right;
 }
 

@@ -6,7 +6,6 @@
  * exactly while something is unsent.
  */
 #include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -280,36 +279,6 @@ static void nobody_waits(struct cw_completion *self, ucs_status_t status)
 }
 
 static struct cw_completion nobody = {nobody_waits};
-
-ucs_status_t cw_tcp_send_kept(struct cw_tcp_conn *conn, const struct cw_tcp_kept *kept, int quietly)
-{
-    return send_whole_tx(conn, kept->id, kept->header, kept->iov, kept->count,
-                         cw_bytes_in_iov(kept->iov, kept->count), quietly ? &nobody : kept->completion);
-}
-
-ucs_status_t cw_tcp_send_placed(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion)
-{
-    const size_t payload      = cw_bytes_in_iov(iov, iov_count);
-    struct cw_tcp_conn *first = cw_tcp_conn_of(super);
-    ucs_status_t status       = CW_AGAIN;
-
-    assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
-    if (first->broken != UCS_OK) {
-        return first->broken;
-    }
-    if (payload >= CW_TCP_RAILS_MIN) {
-        cw_tcp_rails_want(first);
-    }
-    if (first->rails != NULL) {
-        status = cw_tcp_rails_send(first, id, header, iov, iov_count, completion);
-    }
-    if (status == CW_AGAIN) {
-        status = send_whole_tx(first, id, header, iov, iov_count, payload, completion);
-    }
-    CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
-    return status;
-}
 
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion)

@@ -7,19 +7,13 @@
 
 #include "transport/tcp/tcp.h"
 
-struct cw_tcp_kept;
-
 /* tcp_send.c: the slots, and what the poller calls when there is room. */
 ucs_status_t cw_tcp_send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length);
 ucs_status_t cw_tcp_send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
 ucs_status_t cw_tcp_send_zcopy(struct cw_conn *conn, uint8_t id, const void *header, size_t header_length,
                                const struct iovec *iov, unsigned iov_count, struct cw_completion *completion);
-ucs_status_t cw_tcp_send_placed(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
-                                unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_tcp_send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion);
-/* A packet that is kept (tcp_rail_kept.c), as above; `quietly`: its completion is not called. */
-ucs_status_t cw_tcp_send_kept(struct cw_tcp_conn *conn, const struct cw_tcp_kept *kept, int quietly);
 /* A frame of the transport's own, in order with all others. CW_AGAIN: `room` is due. */
 ucs_status_t cw_tcp_send_frame(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind kind, const void *body, size_t length);
 void cw_tcp_batch(struct cw_conn *conn, enum cw_batch what);

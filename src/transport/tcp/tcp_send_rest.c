@@ -4,7 +4,6 @@
  * of a packet that the kernel keeps because another one is to follow (MSG_MORE).
  */
 #include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_send.h"
 
 #include <assert.h>
@@ -73,7 +72,6 @@ void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
 
 void cw_tcp_want_room(struct cw_tcp_conn *conn)
 {
-    conn = cw_tcp_first(conn);
     if (!conn->wants_room) {
         conn->wants_room = 1;
         if (conn->state == CW_TCP_OPEN) {
@@ -85,19 +83,14 @@ void cw_tcp_want_room(struct cw_tcp_conn *conn)
 /* The end is told from progress, after what was received before. */
 ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
     const ucs_status_t status = cw_tcp_end_status(error);
 
     cw_debug("cannot send on TCP connection %d: %s", conn->item.fd, strerror((int)-error));
-    if (conn == first) {
-        cw_tcp_conn_note_end(conn, strerror((int)-error));
-    }
+    cw_tcp_conn_note_end(conn, strerror((int)-error));
     conn->failed = 1;
-    if (conn == first || status == UCS_ERR_ENDPOINT_TIMEOUT) {
-        first->broken = status;
-    }
-    if (first->state == CW_TCP_OPEN && cw_list_empty(&first->link)) {
-        cw_tcp_tell_later(first);
+    conn->broken = status;
+    if (conn->state == CW_TCP_OPEN && cw_list_empty(&conn->link)) {
+        cw_tcp_tell_later(conn);
     }
     return status;
 }
@@ -212,7 +205,6 @@ void cw_tcp_batch(struct cw_conn *super, enum cw_batch what)
 ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    const unsigned further   = cw_tcp_rails_busy(conn);
     struct cw_tcp_tx *tx;
 
     if (completion != NULL) {
@@ -223,15 +215,7 @@ ucs_status_t cw_tcp_flush(struct cw_conn *super, struct cw_completion *completio
         return conn->broken;
     }
     if (completion == NULL) {
-        return (further == 0 && tx == NULL) ? UCS_OK : UCS_INPROGRESS;
-    }
-    if (further != 0) {
-        if (conn->rails->num_flushes == CW_TCP_MAX_FLUSHES) {
-            return cw_tcp_again(conn);
-        }
-        conn->rails->flushes[conn->rails->num_flushes++] =
-            (struct cw_tcp_wide_flush){completion, further | (tx != NULL)};
-        return UCS_INPROGRESS;
+        return (tx == NULL) ? UCS_OK : UCS_INPROGRESS;
     }
     if (tx == NULL) {
         return UCS_OK;
@@ -247,13 +231,13 @@ int cw_tcp_owes(const struct cw_iface *super)
 {
     const struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
 
-    return iface->num_tx > (iface->spare_tx != NULL) || iface->num_kept > 0;
+    return iface->num_tx > (iface->spare_tx != NULL);
 }
 
 /* Gives the buffer back first: the callbacks may send. */
 static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
 {
-    struct cw_completion *done[1 + 2 * CW_TCP_MAX_FLUSHES];
+    struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
     unsigned count = 0, i;
 
     if (tx->zcopy != NULL) {
@@ -261,9 +245,6 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
     }
     for (i = 0; i < tx->num_flushes; i++) {
         done[count++] = tx->flushes[i];
-    }
-    if (conn->rails != NULL) {
-        count += cw_tcp_rails_drained(conn, 1, done + count);
     }
     tx->zcopy       = NULL;
     tx->num_flushes = 0;
@@ -278,9 +259,8 @@ static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_
 
 unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_conn *first = cw_tcp_first(conn);
-    struct cw_tcp_tx *tx      = conn->tx;
-    unsigned events           = 0;
+    struct cw_tcp_tx *tx = conn->tx;
+    unsigned events      = 0;
     ssize_t sent;
 
     if (tx != NULL) {
@@ -297,19 +277,12 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
             return 1;
         }
         conn->tx = NULL;
-        if (conn->rails != NULL && conn->rails->untold) { /* before anybody says more */
-            cw_tcp_rails_tell(conn);
-        }
         events = 1 + complete_tx(conn, tx, UCS_OK);
     }
-    if (first->rails != NULL && conn->tx == NULL && !cw_list_empty(&first->rails->lost)) {
-        cw_tcp_rails_resend(first);
-    }
-    if (first->wants_room && conn->tx == NULL && first->state == CW_TCP_OPEN && first->broken == UCS_OK) {
-        first->wants_room = 0;
+    if (conn->wants_room && conn->tx == NULL && conn->state == CW_TCP_OPEN && conn->broken == UCS_OK) {
+        conn->wants_room = 0;
         events++;
-        first->super.iface->upcalls->room(&first->super);
-        cw_tcp_tx_update_interest(first);
+        conn->super.iface->upcalls->room(&conn->super);
     }
     cw_tcp_tx_update_interest(conn);
     return events;

@@ -74,8 +74,7 @@ void cw_tcp_settings_load(const struct cw_config *config, struct cw_tcp_settings
     settings->rx_seg_size    = clamp(config->tcp_rx_seg_size, CW_TCP_PACKET_MAX, 16u << 20);
     settings->max_iov        = (unsigned)clamp(config->tcp_max_iov, 1, CW_TCP_MAX_IOV);
     settings->max_poll       = (unsigned)clamp(config->tcp_max_poll, 1, 1024);
-    settings->num_joined     = (unsigned)clamp(config->max_rndv_rails, 1, 1 + CW_TCP_MAX_JOINED) - 1;
-    settings->joins_on_loopback = config->max_rndv_rails > 2;
+    settings->lanes_on_loopback = config->max_rndv_rails > 2 || config->max_rma_rails > 2;
     settings->port_first     = (unsigned)clamp(config->tcp_port_range.first, 0, UINT16_MAX);
     settings->port_last      = (unsigned)clamp(config->tcp_port_range.last, 0, UINT16_MAX);
     settings->use_bridges    = config->tcp_bridge_enable;

@@ -13,8 +13,7 @@ struct cw_tcp_settings {
     size_t rx_seg_size;
     unsigned max_iov;
     unsigned max_poll;
-    unsigned num_joined;          /* further sockets that a connection may get */
-    int joins_on_loopback;        /* it does not pay there, so only when more than the default is asked for */
+    int lanes_on_loopback;        /* further lanes do not pay there, so only when more than the default is asked for */
     unsigned port_first;          /* 0: any */
     unsigned port_last;
     int use_ipv4;

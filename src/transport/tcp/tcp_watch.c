@@ -5,7 +5,6 @@
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_position.h"
-#include "transport/tcp/tcp_rails.h"
 #include "transport/tcp/tcp_watch.h"
 
 #include <stdlib.h>
@@ -40,22 +39,8 @@ static void begin(struct cw_tcp_conn *conn)
 void cw_tcp_watch(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
-    unsigned i;
 
-    if (cw_tcp_iface_of(super)->settings.silence_ns == 0 || conn->watch != NULL) {
-        return;
-    }
-    begin(conn);
-    for (i = 0; conn->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
-        if (conn->rails->sockets[i] != NULL) {
-            begin(conn->rails->sockets[i]);
-        }
-    }
-}
-
-void cw_tcp_watch_joined(struct cw_tcp_conn *conn)
-{
-    if (conn->first->watch != NULL) {
+    if (cw_tcp_iface_of(super)->settings.silence_ns != 0 && conn->watch == NULL) {
         begin(conn);
     }
 }
@@ -143,7 +128,6 @@ static int is_urgent(const struct cw_tcp_watch *watch)
 {
     const struct cw_tcp_conn *conn   = watch->conn;
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
-    struct cw_conn *first            = &cw_tcp_first(watch->conn)->super;
 
     if (conn->tx != NULL || (conn->sent != watch->acknowledged && cw_net_unsent(conn->item.fd) > 0)) {
         return 1;
@@ -152,7 +136,7 @@ static int is_urgent(const struct cw_tcp_watch *watch)
         return 0;
     }
     return cw_tcp_position_waits(watch) ||
-           (upcalls->awaits != NULL && first->user != NULL && upcalls->awaits(first));
+           (upcalls->awaits != NULL && conn->super.user != NULL && upcalls->awaits(&conn->super));
 }
 
 void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
@@ -177,20 +161,6 @@ void cw_tcp_watch_settle(struct cw_tcp_iface *iface)
     }
 }
 
-/* What the system still has for a dead peer is not sent again and again. Should only that have got lost, it is told so
- * at once. */
-static void forget(const struct cw_tcp_conn *first)
-{
-    unsigned i;
-
-    cw_net_forget(first->item.fd);
-    for (i = 0; first->rails != NULL && i < CW_TCP_MAX_JOINED; i++) {
-        if (first->rails->sockets[i] != NULL) {
-            cw_net_forget(first->rails->sockets[i]->item.fd);
-        }
-    }
-}
-
 void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 {
     char peer[CW_NET_TEXT_MAX];
@@ -206,9 +176,9 @@ void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 static void dead(struct cw_tcp_conn *conn)
 {
     cw_tcp_watch_tell(conn);
-    forget(cw_tcp_first(conn));
+    cw_net_forget(conn->item.fd); /* what the system still has for it is not sent again and again */
     if (conn->state == CW_TCP_OPEN) {
-        cw_tcp_conn_lost(cw_tcp_first(conn), UCS_ERR_ENDPOINT_TIMEOUT);
+        cw_tcp_conn_lost(conn, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
         cw_tcp_conn_free(conn);
     }

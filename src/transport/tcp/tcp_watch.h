@@ -35,8 +35,6 @@ struct cw_tcp_watch {
 
 /* The slot. Also of a connection that is not established yet. */
 void cw_tcp_watch(struct cw_conn *conn);
-/* A further socket has joined its connection. */
-void cw_tcp_watch_joined(struct cw_tcp_conn *conn);
 /* The connection is there and its greeting on the way; the answer may take as long as the peer's program likes. */
 void cw_tcp_watch_greeting(struct cw_tcp_conn *conn);
 void cw_tcp_watch_greeted(struct cw_tcp_conn *conn);

@@ -5,16 +5,14 @@
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
  *        0    4 0x50545743, the bytes "CWTP"                        0    4 bytes of the packet, <= CW_TCP_PACKET_MAX
- *        4    1 version of this layout, 5                           4    1 id of the packet
+ *        4    1 version of this layout, 6                           4    1 id of the packet
  *        5    1 enum cw_tcp_greeting_kind                           5    1 enum cw_tcp_frame_kind
  *        6    2 bytes that follow, <= CW_HELLO_MAX                  6    1 bytes of padding that are not counted above
  *        8    4 key out of the acceptor's address, both ways        7    1 reserved
  *       12    4 reserved                                            8    n the packet
  *       16    n hello or reply of the core
  *
- * A pass, 8 bytes id and 16 bytes token, lets the dialler open further sockets of an accepted connection: it stands in
- * front of the reply in CW_TCP_ACCEPTED_PASS, the answer to CW_TCP_HELLO_PASS, and is all that follows in CW_TCP_JOIN.
- * CW_TCP_JOINED brings struct cw_tcp_joined_body. Further sockets carry placed packets only.
+ * Kinds of greetings and frames that are not named here were used before.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -30,10 +28,8 @@
  * CW_TCP_PLACED_MAX bytes of payload. Padding stands in front of the packet, of a placed one in front of its payload,
  * and means nothing. */
 #define CW_TCP_MAGIC            0x50545743u
-#define CW_TCP_VERSION          5u
+#define CW_TCP_VERSION          6u
 #define CW_TCP_GREETING_SIZE    16u
-#define CW_TCP_TOKEN_SIZE       16u
-#define CW_TCP_PASS_SIZE        (8u + CW_TCP_TOKEN_SIZE)
 #define CW_TCP_FRAME_HEADER     8u
 #define CW_TCP_PACKET_MAX       65536u
 #define CW_TCP_PLACED_MAX       (4u << 20)
@@ -42,20 +38,14 @@
 #define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
 
 enum cw_tcp_greeting_kind {
-    CW_TCP_HELLO         = 1,
-    CW_TCP_ACCEPTED      = 2,
-    CW_TCP_REFUSED       = 3,
-    CW_TCP_HELLO_PASS    = 4,
-    CW_TCP_ACCEPTED_PASS = 5,
-    CW_TCP_JOIN          = 6,
-    CW_TCP_JOINED        = 7
+    CW_TCP_HELLO    = 1,
+    CW_TCP_ACCEPTED = 2,
+    CW_TCP_REFUSED  = 3
 };
 enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
-    CW_TCP_MARK   = 2, /* struct cw_tcp_mark_body of guarded connections, struct cw_tcp_position_body of others */
-    CW_TCP_RAIL   = 3, /* on the first socket: a further one has ended; struct cw_tcp_rail_body */
-    CW_TCP_TAKEN  = 4  /* likewise: what has come on a further one; struct cw_tcp_taken_body */
+    CW_TCP_MARK   = 2  /* struct cw_tcp_mark_body of guarded connections, struct cw_tcp_position_body of others */
 };
 enum cw_tcp_mark_kind {
     CW_TCP_MARK_ASKS        = 1,
@@ -99,30 +89,6 @@ struct cw_tcp_position_body {
     uint32_t taken;
 };
 
-/* By what both sides call a further socket. */
-struct cw_tcp_joined_body {
-    uint8_t slot;                 /* < CW_TCP_MAX_JOINED */
-    uint8_t reserved[7];
-};
-
-/* What the sender of this counted on a further socket, which it has closed. Once for each. */
-struct cw_tcp_rail_body {
-    uint8_t slot;
-    uint8_t reserved[7];
-    uint64_t sent;                /* placed packets, also those of which a part was sent */
-    uint64_t taken;               /* those that came whole */
-};
-
-/* The sender of this has all of them, and they need not be sent again. Always more than before. */
-struct cw_tcp_taken_body {
-    uint8_t slot;
-    uint8_t reserved[7];
-    uint64_t taken;               /* placed packets so far */
-};
-
-_Static_assert(sizeof(struct cw_tcp_joined_body) == 8, "size on the wire");
-_Static_assert(sizeof(struct cw_tcp_rail_body) == 24, "size on the wire");
-_Static_assert(sizeof(struct cw_tcp_taken_body) == 16, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_greeting_header) == CW_TCP_GREETING_SIZE, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_frame_header) == CW_TCP_FRAME_HEADER, "size on the wire");
 _Static_assert(sizeof(struct cw_tcp_mark_body) == 8, "size on the wire");
@@ -199,12 +165,6 @@ static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_head
     if (header->kind == CW_TCP_MARK) {
         return header->length >= sizeof(struct cw_tcp_mark_body) &&
                header->length <= sizeof(struct cw_tcp_mark_body) + CW_TCP_MARK_MAX;
-    }
-    if (header->kind == CW_TCP_RAIL) {
-        return header->length == sizeof(struct cw_tcp_rail_body);
-    }
-    if (header->kind == CW_TCP_TAKEN) {
-        return header->length == sizeof(struct cw_tcp_taken_body);
     }
     return header->kind == CW_TCP_PLACED && cw_tcp_placed_length_holds(header->length);
 }
