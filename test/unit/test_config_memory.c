@@ -106,7 +106,7 @@ static void body_clone(void)
     long count;
 
     config = with_memory();
-    child_check(cw_config_modify(config, "GID_INDEX", "1") == UCS_OK);
+    child_check(cw_config_modify(config, "FC_WND_SIZE", "1") == UCS_OK);
     child_check(cw_config_modify(config, "TLS", "a,b") == UCS_OK);
     for (count = 0; status != UCS_OK; ++count) {
         fail_after = count;
@@ -128,10 +128,10 @@ static void test_clone(void **state)
 
 static void body_modify(void)
 {
-    static const char *const changes[][2] = {{"TLS", "a,b"}, {"POSIX_DIR", "/x"}, {"GID_INDEX", "1"},
+    static const char *const changes[][2] = {{"TLS", "a,b"}, {"POSIX_DIR", "/x"}, {"FC_WND_SIZE", "1"},
                                              {"AF_PRIO", "inet"},
                                              {"RNDV_FRAG_SIZE", "host:1k"}, {"LOG_FILE_FILTER", "a*"},
-                                             {"NET_DEVICES", "eth0"}, {"GID_INDEX", "2"}};
+                                             {"NET_DEVICES", "eth0"}, {"FC_WND_SIZE", "2"}};
     struct cw_config *config = with_memory();
     ucs_status_t status;
     char *before;
@@ -180,7 +180,7 @@ static void body_print_and_warn(void)
         (void)snprintf(prefix, sizeof(prefix), "P%ld", count);
         fail_after = -1;
         child_check(cw_config_read(prefix, NULL, &config) == UCS_OK);
-        child_check(cw_config_modify(config, "GID_INDEX", "1") == UCS_OK);
+        child_check(cw_config_modify(config, "FC_WND_SIZE", "1") == UCS_OK);
         fail_after = count;
         cw_config_print_groups(config, stream, "t", (ucs_config_print_flags_t)31, CW_GROUPS_ALL);
         fail_after = count;

@@ -190,7 +190,7 @@ static void body_cfg20(void)
 {
     static const char *const keys[] = {"IB_PCI_RELAXED_ORDERING", "RC_FENCE", "IB_NUM_PATHS", "UD_VERBS_TIMEOUT",
                                        "DC_MLX5_NUM_DCI", "CUDA_COPY_BW", "ROCM_IPC_LAT", "KNEM_BW", "XPMEM_BW",
-                                       "GDR_COPY_BW", "RDMA_CM_REUSEADDR", "MEMTYPE_COPY_ENABLE", "GID_INDEX",
+                                       "GDR_COPY_BW", "RDMA_CM_REUSEADDR", "MEMTYPE_COPY_ENABLE", "FC_WND_SIZE",
                                        "TRAFFIC_CLASS", "TX_INLINE_RESP", "NUM_PATHS", "SYSV_HUGETLB_MODE",
                                        "CMA_MAX_IOV", "RECOVERY_RETRIES"};
     struct cw_config *config = new_config();
@@ -243,6 +243,7 @@ static void body_every_name(void)
     struct cw_config *config = new_config();
     const struct cw_setting_known *known;
     struct cw_text text = {0};
+    char name[128];
     size_t i;
 
     for (i = 0; i < CW_SETTING_COUNT; ++i) {
@@ -258,7 +259,12 @@ static void body_every_name(void)
         }
     }
     for (known = cw_setting_known_names; known->name != NULL; ++known) {
-        child_check(cw_config_modify(config, known->name, "x") == UCS_OK);
+        /* Of names with a common beginning one that no setting has: with its star the name would be a pattern. */
+        (void)snprintf(name, sizeof(name), "%s", known->name);
+        if (strchr(name, '*') != NULL) {
+            memcpy(strchr(name, '*'), "ZZ", sizeof("ZZ"));
+        }
+        child_check(cw_config_modify(config, name, "x") == UCS_OK);
     }
     cw_text_free(&text);
     cw_config_free(config);

@@ -53,11 +53,11 @@ static void body_filter(void)
     size_t length;
     FILE *stream = open_memstream(&text, &length);
 
-    child_check(stream != NULL && cw_config_modify(config, "GID_INDEX", "v") == UCS_OK);
+    child_check(stream != NULL && cw_config_modify(config, "FC_WND_SIZE", "v") == UCS_OK);
     cw_config_print_part(config, stream, NULL, (ucs_config_print_flags_t)flags, CW_GROUPS_ALL, "UCX_TLS");
     child_check(fflush(stream) == 0 && has_line(text, "UCX_TLS=all") && strstr(text, "# syntax:") != NULL &&
                 strstr(strstr(text, "# syntax:") + 1, "# syntax:") == NULL);
-    child_check(strstr(text, "NET_DEVICES=") == NULL && strstr(text, "GID_INDEX") == NULL);
+    child_check(strstr(text, "NET_DEVICES=") == NULL && strstr(text, "FC_WND_SIZE") == NULL);
     cw_config_print_part(config, stream, NULL, UCS_CONFIG_PRINT_CONFIG, CW_GROUPS_ALL, "NOTHING_OF_THE_KIND");
     child_check(fclose(stream) == 0 && strstr(strstr(text, "UCX_TLS=all"), "\nUCX_") == NULL);
     free(text);
@@ -79,14 +79,14 @@ static void body_cfg25(void)
     child_check(setenv("MPI_UCX_SEG_SIZE", "1000", 1) == 0);
     config = new_config("MPI", NULL);
     child_check(cw_config_modify(config, "TX_SEG_SIZE", "16384") == UCS_OK);
-    child_check(cw_config_modify(config, "GID_INDEX", "some value") == UCS_OK);
-    child_check(cw_config_modify(config, "TIMEOUT", "a=b") == UCS_OK);
-    child_check(cw_config_modify(config, "SL", "a\nb") == UCS_OK);
+    child_check(cw_config_modify(config, "FC_WND_SIZE", "some value") == UCS_OK);
+    child_check(cw_config_modify(config, "FC_HARD_THRESH", "a=b") == UCS_OK);
+    child_check(cw_config_modify(config, "FC_ENABLE", "a\nb") == UCS_OK);
     text = print(config, NULL, UCS_CONFIG_PRINT_CONFIG, 0);
     child_check(has_line(text, "UCX_SEG_SIZE=1000")); /* UCX_ whatever the prefix was */
     child_check(strstr(text, "MPI_") == NULL);
     child_check(strstr(text, "UCX_TCP_") == NULL); /* options of the context only */
-    child_check(strcmp(strstr(text, "TX_SEG_SIZE="), "TX_SEG_SIZE=16384\nGID_INDEX=some value\n") == 0);
+    child_check(strcmp(strstr(text, "TX_SEG_SIZE="), "TX_SEG_SIZE=16384\nFC_WND_SIZE=some value\n") == 0);
     free(text);
     cw_config_free(config);
 }

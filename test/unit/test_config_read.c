@@ -556,13 +556,13 @@ static void body_clone(void)
 
     child_check(setenv("UCX_TLS", "^ib", 1) == 0 && setenv("UCX_NET_DEVICES", "a,b", 1) == 0);
     config = read_good("MPI", NULL);
-    child_check(cw_config_modify(config, "GID_INDEX", "v") == UCS_OK);
+    child_check(cw_config_modify(config, "FC_WND_SIZE", "v") == UCS_OK);
     child_check(cw_config_clone(config, &clone) == UCS_OK);
     child_check(cw_config_modify(config, "TLS", "tcp") == UCS_OK);
     child_check(cw_config_modify(config, "NET_DEVICES", "c") == UCS_OK);
     cw_config_free(config);
     child_check(has_value(clone, "TLS", "^ib") && has_value(clone, "NET_DEVICES", "a,b"));
-    child_check(strcmp(clone->prefix, "MPI") == 0 && strcmp(clone->pairs->name, "GID_INDEX") == 0);
+    child_check(strcmp(clone->prefix, "MPI") == 0 && strcmp(clone->pairs->name, "FC_WND_SIZE") == 0);
     child_check(clone->sources[CW_SETTING_tls] == CW_SOURCE_ENVIRONMENT);
     cw_config_free(clone);
     cw_config_free(NULL);
