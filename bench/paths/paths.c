@@ -105,8 +105,8 @@ static void sent(ucs_status_ptr_t request)
 /* A posted receive, a send, its arrival. */
 static void tag_step(void)
 {
-    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
-    const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
+    static const ucp_request_param_t none    = {.op_attr_mask = 0};
 
     if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, &got, sizeof(got), TAG, UINT64_MAX, &receive))) {
         fail("ucp_tag_recv_nbx", UCS_OK);
@@ -118,7 +118,7 @@ static void tag_step(void)
 /* Until all that was sent is kept; then the receive. */
 static void tag_late_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_tag_send_nbx(ep, &word, sizeof(word), TAG, &none));
     while (ucp_worker_progress(far.worker) == 0) {
@@ -130,7 +130,7 @@ static void tag_late_step(void)
 
 static void tag_probe_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
     ucp_tag_message_h message;
     ucp_tag_recv_info_t info;
 
@@ -146,7 +146,7 @@ static void tag_probe_step(void)
 /* Nothing is owed to anybody. */
 static void flush_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_ep_flush_nbx(ep, &none));
     sent(ucp_worker_flush_nbx(near.worker, &none));
@@ -155,7 +155,7 @@ static void flush_step(void)
 
 static void am_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_am_send_nbx(ep, AM_ID, NULL, 0, &word, sizeof(word), &none));
     until_arrived();
@@ -163,8 +163,8 @@ static void am_step(void)
 
 static void tag_64_step(void)
 {
-    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
-    const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.recv = on_tag};
+    static const ucp_request_param_t none    = {.op_attr_mask = 0};
 
     tagged = sizeof(longer);
     if (!UCS_PTR_IS_PTR(ucp_tag_recv_nbx(far.worker, got_longer, sizeof(got_longer), TAG, UINT64_MAX, &receive))) {
@@ -176,7 +176,7 @@ static void tag_64_step(void)
 
 static void am_64_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_am_send_nbx(ep, AM_ID, NULL, 0, longer, sizeof(longer), &none));
     until_arrived();
@@ -192,7 +192,7 @@ static const ucp_request_param_t of_lists = {.op_attr_mask = UCP_OP_ATTR_FIELD_D
 
 static void tag_list_step(void)
 {
-    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE,
+    static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_DATATYPE,
                                          .datatype     = ucp_dt_make_iov(),
                                          .cb.recv      = on_tag};
 
@@ -212,7 +212,7 @@ static void am_list_step(void)
 
 static void stream_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
     ucs_status_ptr_t data          = NULL;
     size_t received;
 
@@ -237,10 +237,10 @@ static void on_stream(void *request, ucs_status_t status, size_t received, void 
 /* With a receive that waits. */
 static void stream_recv_step(void)
 {
-    const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
+    static const ucp_request_param_t receive = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS,
                                          .flags        = UCP_STREAM_RECV_FLAG_WAITALL,
                                          .cb.recv_stream = on_stream};
-    const ucp_request_param_t none    = {.op_attr_mask = 0};
+    static const ucp_request_param_t none    = {.op_attr_mask = 0};
     size_t received;
 
     if (!UCS_PTR_IS_PTR(ucp_stream_recv_nbx(far_ep, &got, sizeof(got), &received, &receive))) {
@@ -252,32 +252,34 @@ static void stream_recv_step(void)
 
 static void put_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_put_nbx(ep, &word, sizeof(word), (uintptr_t)remote, rkey, &none));
 }
 
 static void get_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     sent(ucp_get_nbx(ep, &got, sizeof(got), (uintptr_t)remote, rkey, &none));
 }
 
 static void fadd_step(void)
 {
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
-                                       .reply_buffer = &got,
-                                       .datatype     = ucp_dt_make_contig(sizeof(word))};
+    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
+                                                              UCP_OP_ATTR_FIELD_DATATYPE,
+                                              .reply_buffer = &got,
+                                              .datatype     = ucp_dt_make_contig(sizeof(word))};
 
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
 
 static void fadd_32_step(void)
 {
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
-                                       .reply_buffer = &got,
-                                       .datatype     = ucp_dt_make_contig(sizeof(uint32_t))};
+    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
+                                                              UCP_OP_ATTR_FIELD_DATATYPE,
+                                              .reply_buffer = &got,
+                                              .datatype     = ucp_dt_make_contig(sizeof(uint32_t))};
 
     sent(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)remote, rkey, &param));
 }
@@ -313,23 +315,24 @@ static void through(ucs_status_ptr_t request)
 /* With the owner's part. */
 static void user_put_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     through(ucp_put_nbx(ep, &word, sizeof(word), (uintptr_t)&user_word, user_rkey, &none));
 }
 
 static void user_get_step(void)
 {
-    const ucp_request_param_t none = {.op_attr_mask = 0};
+    static const ucp_request_param_t none = {.op_attr_mask = 0};
 
     through(ucp_get_nbx(ep, &got, sizeof(got), (uintptr_t)&user_word, user_rkey, &none));
 }
 
 static void user_fadd_step(void)
 {
-    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER | UCP_OP_ATTR_FIELD_DATATYPE,
-                                       .reply_buffer = &got,
-                                       .datatype     = ucp_dt_make_contig(sizeof(word))};
+    static const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_REPLY_BUFFER |
+                                                              UCP_OP_ATTR_FIELD_DATATYPE,
+                                              .reply_buffer = &got,
+                                              .datatype     = ucp_dt_make_contig(sizeof(word))};
 
     through(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &word, 1, (uintptr_t)&user_word, user_rkey, &param));
 }

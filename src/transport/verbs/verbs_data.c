@@ -100,7 +100,7 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
     ucs_status_t status          = cw_verbs_can_send(iface, conn);
-    struct cw_verbs_segment *segment;
+    struct cw_verbs_segment *segment = NULL;
     struct ibv_sge sge;
     size_t length;
 
