@@ -381,7 +381,8 @@ def chosen_devices(the_bed):
 def link_goes_down(the_bed):
     """The cable is pulled: both endpoints fail in bounded time, and a new one takes the other cable."""
     a, b = cables(the_bed, 2)
-    settings = {"TCP_KEEPIDLE": "1s", "TCP_KEEPINTVL": "1s", "TCP_KEEPCNT": "2", "KEEPALIVE_INTERVAL": "2s"}
+    settings = {"TCP_KEEPIDLE": "1s", "TCP_KEEPINTVL": "1s", "TCP_KEEPCNT": "2", "KEEPALIVE_INTERVAL": "2s",
+                "MAX_RNDV_RAILS": "1"}  # further lanes would take the other cable from the beginning
     left, right = a.peer(sleeps=True, **settings), b.peer(**settings)
     both_ways(left, right)
     uses(left, "10.0.0.2")
