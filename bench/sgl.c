@@ -187,11 +187,13 @@ static void run(int from, int to, unsigned rounds)
         single[i % rounds]   = measure(ep, &lists, post_each);
         together[i % rounds] = measure(ep, &lists, post_all);
     }
+    const unsigned middle = rounds / 2;
+
     qsort(single, rounds, sizeof(single[0]), by_value);
     qsort(together, rounds, sizeof(together[0]), by_value);
     printf("pieces %zu\nbytes %zu\nsingle_us %.1f\ntogether_us %.1f\nratio %.2f\n", pieces, bytes,
-           (double)single[rounds / 2] * cw_ticks_ns() / 1e3, (double)together[rounds / 2] * cw_ticks_ns() / 1e3,
-           (double)single[rounds / 2] / (double)together[rounds / 2]);
+           (double)single[middle] * cw_ticks_ns() / 1e3, (double)together[middle] * cw_ticks_ns() / 1e3,
+           (double)single[middle] / (double)together[middle]);
 }
 
 static int usage(void)

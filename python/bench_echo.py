@@ -146,7 +146,8 @@ async def client(options, ports):
             long.append(await our_bandwidth(worker, ports[1]))
             if options.perftest:
                 tool.append(tool_bandwidth(options.perftest, options.tls))
-    print("echoes of 8 bytes a second, medians of %d rounds: asyncio streams %.0f, stream %.0f (%.2f), tag %.0f (%.2f)" %
+    print("echoes of 8 bytes a second, medians of %d rounds: "
+          "asyncio streams %.0f, stream %.0f (%.2f), tag %.0f (%.2f)" %
           (options.rounds, statistics.median(plain), statistics.median(stream), ratio(stream, plain),
            statistics.median(tag), ratio(tag, plain)))
     text = "messages of 1 MiB: %.0f MB/s" % statistics.median(long)

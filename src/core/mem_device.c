@@ -104,6 +104,11 @@ const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_d
 
 struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem)
 {
-    return (mem->device == NULL) ? (struct cw_key_parts){.length = 0} :
-           (struct cw_key_parts){.bytes = mem->device->parts, .length = mem->device->parts_length};
+    struct cw_key_parts parts = {.length = 0};
+
+    if (mem->device != NULL) {
+        parts.bytes  = mem->device->parts;
+        parts.length = mem->device->parts_length;
+    }
+    return parts;
 }

@@ -58,7 +58,7 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
     struct cw_protocol_row row;
     size_t last = CW_PLAN_NEVER;
 
-    best->protocol = NULL;
+    *best = (struct cw_protocol_row){.protocol = NULL};
     for (; *table != NULL && (best->protocol == NULL || !best->fixed); table++) {
         if (!(*table)->query(ask, &row) || row.last < at) {
             continue;

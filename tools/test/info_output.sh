@@ -132,7 +132,7 @@ has INF-12 '# memory: [0-9]+\.[0-9]{2}MB, file descriptors: [1-9][0-9]*'
 show -eu ts
 has INF-12 '# UCP endpoint.*'
 has EP-35 '# +peer: .*'
-has EP-35 '# +lane\[0\]: .*self/memory'
+has EP-35 '# +lane\[0\]: .*self/memory messages'
 has EP-35 '# \+-+\+-+\+-+\+'
 has EP-35 '# \| tag send over self/memory +\|'
 has EP-35 '# \| stream send over self/memory +\|'
@@ -149,9 +149,9 @@ show -pu t -D self
 grep 'resource' "$work/out" | grep -qv self && fail "INF-13: -D self leaves others"
 show -pu t -D all -n 1000 -N 10
 show -eu te -P self
-has INF-13 '# +lane\[0\]: .*self/memory'
+has INF-13 '# +lane\[0\]: .*self/memory messages'
 show -eu te -P intra
-has INF-13 '# +lane\[0\]: .*posix/memory'
+has INF-13 '# +lane\[0\]: .*posix/memory messages'
 has INF-13 '# +state: connected'
 if "$info" -d -t tcp | grep -q 'Device:'; then
     show -pu t -D net

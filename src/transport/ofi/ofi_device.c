@@ -137,7 +137,7 @@ static void collect(const struct cw_config *config, struct offers *offers)
             is_known(offers, name, config != NULL && has(&config->net_devices, "all"))) {
             continue;
         }
-        strcpy(offers->devices[offers->count].name, name);
+        (void)snprintf(offers->devices[offers->count].name, CW_DEVICE_NAME_MAX, "%.*s", CW_DEVICE_NAME_MAX - 1, name);
         offers->infos[offers->count++] = info;
     }
 }

@@ -105,12 +105,12 @@ ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
 {
     struct ofi_conn *conn   = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
-    struct ofi_slot *slot;
-    ucs_status_t status = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
+    struct ofi_slot *slot = NULL;
+    ucs_status_t status   = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
     char *bytes;
 
     CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
-    if (status != UCS_OK) {
+    if (slot == NULL) {
         return status;
     }
     bytes = slot->bytes + sizeof(struct cw_ofi_header);
@@ -124,11 +124,11 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     struct ofi_conn *conn   = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
     const int is_small      = max <= CW_OFI_SMALL - sizeof(struct cw_ofi_header);
-    struct ofi_slot *slot;
-    ucs_status_t status = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
+    struct ofi_slot *slot = NULL;
+    ucs_status_t status   = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
 
     CW_PROBE(send_bcopy, CW_OFI_WIRE_ID, max, (int)status);
-    if (status != UCS_OK) {
+    if (slot == NULL) {
         return status;
     }
     return send(iface, conn, id, slot, pack(slot->bytes + sizeof(struct cw_ofi_header), max, arg));

@@ -109,7 +109,7 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
         return status;
     }
     status = cw_verbs_segment_for(iface, conn, &segment);
-    if (status != UCS_OK) {
+    if (segment == NULL) {
         return status;
     }
     length = pack(segment->data, max, arg);

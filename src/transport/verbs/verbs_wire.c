@@ -76,7 +76,9 @@ size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_
 {
     size_t length = CW_VERBS_DATAGRAM_HEAD;
 
-    memcpy(to, "CW\1", 3);
+    to[0] = 'C';
+    to[1] = 'W';
+    to[2] = 1;
     to[3] = (uint8_t)datagram->kind;
     put(to + 4, datagram->key, 8);
     put(to + 12, datagram->to, 8);
