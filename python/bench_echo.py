@@ -25,6 +25,7 @@ ECHOES = 3000
 LONG = 1 << 20
 LONGS = 400
 WINDOW = 8
+KEPT = []
 
 
 def pin(number):
@@ -45,6 +46,7 @@ async def echo_streams(reader, writer):
 
 async def echo_endpoint(worker, endpoint):
     """Serves what the first byte asks for: echoes of the stream, of tag messages, or long messages."""
+    KEPT.append(endpoint)  # one that is forgotten is closed by force
     kind, buffer = bytearray(1), bytearray(8)
     await endpoint.stream_recv(kind, whole=True)
     if kind == b"s":
