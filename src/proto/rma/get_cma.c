@@ -6,28 +6,7 @@
 #include "op/copy.h"
 #include "op/get.h"
 #include "proto/proto.h"
-
-static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
-{
-    *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_COPY_CALL_BYTES,
-                                    .cost  = CW_COST_SYSTEM,
-                                    .fixed = 1,
-                                    .way   = "copy between processes",
-                                    .why   = "the system copies, whatever the owner does"};
-    return (ask->remote & CW_REMOTE_COPIES) != 0;
-}
-
-static int query_shares(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
-{
-    *row = (struct cw_protocol_row){.first = CW_COPY_CALL_BYTES + 1,
-                                    .last  = CW_PLAN_NEVER,
-                                    .cost  = CW_COST_SYSTEM,
-                                    .fixed = 1,
-                                    .way   = "copy between processes, in shares",
-                                    .why   = "during progress; the owner helps if it makes progress"};
-    return (ask->remote & CW_REMOTE_COPIES) && ask->force != CW_FORCE_EAGER;
-}
+#include "proto/rma/cma.h"
 
 static ucs_status_t start(struct cw_request *request)
 {
@@ -83,5 +62,5 @@ static ucs_status_t start_shares(struct cw_request *request)
     return UCS_INPROGRESS;
 }
 
-const struct cw_protocol cw_proto_get_cma        = {.query = query, .start = start, .at_once = 1};
-const struct cw_protocol cw_proto_get_cma_shares = {.query = query_shares, .start = start_shares};
+const struct cw_protocol cw_proto_get_cma        = {.query = cw_cma_query, .start = start, .at_once = 1};
+const struct cw_protocol cw_proto_get_cma_shares = {.query = cw_cma_query_shares, .start = start_shares};

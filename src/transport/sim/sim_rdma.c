@@ -418,21 +418,29 @@ static ucs_status_t put_bcopy(struct cw_conn *base, size_t max, cw_pack_fn pack,
     return submit(base, access, completion);
 }
 
-static ucs_status_t put_zcopy(struct cw_conn *base, const struct cw_access_iov *iov, unsigned count,
-                              const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
+/* `max`: of a put or of a get. */
+static ucs_status_t access_zcopy(struct cw_conn *base, enum cw_sim_what what, size_t max,
+                                 const struct cw_access_iov *iov, unsigned count, const struct cw_access_target *target,
+                                 unsigned flags, struct cw_completion *completion)
 {
     const size_t length = total(iov, count);
     struct cw_sim_access *access;
     ucs_status_t status;
 
-    cw_sim_must(length <= base->iface->limits.access.max_put_zcopy && count <= base->iface->limits.access.max_iov,
-                "put_zcopy gets more than it takes");
-    access = take(base, CW_SIM_PUT, length, to, flags, &status);
+    cw_sim_must(length <= max && count <= base->iface->limits.access.max_iov,
+                "put_zcopy or get_zcopy gets more than it takes");
+    access = take(base, what, length, target, flags, &status);
     if (access == NULL) {
         return status;
     }
     set_iov(base, access, iov, count);
     return submit(base, access, completion);
+}
+
+static ucs_status_t put_zcopy(struct cw_conn *base, const struct cw_access_iov *iov, unsigned count,
+                              const struct cw_access_target *to, unsigned flags, struct cw_completion *completion)
+{
+    return access_zcopy(base, CW_SIM_PUT, base->iface->limits.access.max_put_zcopy, iov, count, to, flags, completion);
 }
 
 static ucs_status_t get_bcopy(struct cw_conn *base, size_t length, cw_unpack_fn unpack, void *arg,
@@ -454,18 +462,8 @@ static ucs_status_t get_bcopy(struct cw_conn *base, size_t length, cw_unpack_fn 
 static ucs_status_t get_zcopy(struct cw_conn *base, const struct cw_access_iov *iov, unsigned count,
                               const struct cw_access_target *from, unsigned flags, struct cw_completion *completion)
 {
-    const size_t length = total(iov, count);
-    struct cw_sim_access *access;
-    ucs_status_t status;
-
-    cw_sim_must(length <= base->iface->limits.access.max_get_zcopy && count <= base->iface->limits.access.max_iov,
-                "get_zcopy gets more than it takes");
-    access = take(base, CW_SIM_GET, length, from, flags, &status);
-    if (access == NULL) {
-        return status;
-    }
-    set_iov(base, access, iov, count);
-    return submit(base, access, completion);
+    return access_zcopy(base, CW_SIM_GET, base->iface->limits.access.max_get_zcopy, iov, count, from, flags,
+                        completion);
 }
 
 static ucs_status_t atomic(struct cw_conn *base, enum cw_access_op op, uint64_t operand, uint64_t compare,
