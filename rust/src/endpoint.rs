@@ -3,6 +3,7 @@
 
 use crate::address::RawAddress;
 use crate::buffer::{RecvBuffer, SendBuffer};
+use crate::message::post_message;
 use crate::operation::Kind;
 use crate::{sys, Error, Operation, Received, RemoteKey, Result, Worker};
 use std::cell::Cell;
@@ -165,21 +166,10 @@ impl Endpoint {
     /// Sends an active message: a header and data for the handler of that id.
     pub fn send_message<H: SendBuffer, B: SendBuffer>(&self, id: u16, header: H, buffer: B) -> Operation<(H, B)> {
         self.start((header, buffer), |ep, buffers, param| {
-            let (header, bytes) = (buffers.0.bytes(), buffers.1.bytes());
             param.op_attr_mask |= sys::UCP_OP_ATTR_FIELD_FLAGS as u32;
             param.flags = sys::UCP_AM_SEND_FLAG_REPLY as u32;
-            // SAFETY: both live until the operation has ended.
-            unsafe {
-                sys::ucp_am_send_nbx(
-                    ep,
-                    u32::from(id),
-                    header.as_ptr().cast(),
-                    header.len(),
-                    bytes.as_ptr().cast(),
-                    bytes.len(),
-                    param,
-                )
-            }
+            // SAFETY: the endpoint is open, and both buffers live until the operation has ended.
+            unsafe { post_message(ep, id, buffers, param) }
         })
     }
 

@@ -32,6 +32,31 @@ unsafe fn bytes<'a>(start: *const c_void, length: usize) -> &'a [u8] {
     }
 }
 
+/// Gives an active message to the library: a header and data.
+///
+/// # Safety
+/// The endpoint is open, and both buffers stay where they are until the operation has ended.
+pub(crate) unsafe fn post_message<H: SendBuffer, B: SendBuffer>(
+    ep: sys::ucp_ep_h,
+    id: u16,
+    buffers: &(H, B),
+    param: &sys::ucp_request_param_t,
+) -> sys::ucs_status_ptr_t {
+    let (header, bytes) = (buffers.0.bytes(), buffers.1.bytes());
+    // SAFETY: as the caller says.
+    unsafe {
+        sys::ucp_am_send_nbx(
+            ep,
+            u32::from(id),
+            header.as_ptr().cast(),
+            header.len(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            param,
+        )
+    }
+}
+
 impl Handler {
     pub(crate) fn new(worker: Weak<WorkerHandle>, function: Function) -> Handler {
         Handler { worker, function: RefCell::new(function) }
@@ -128,19 +153,8 @@ impl<'a> Message<'a> {
         }
         let reply = self.reply;
         Operation::start(self.worker, Kind::Send, (header, buffer), |buffers, param, _| {
-            let (header, bytes) = (buffers.0.bytes(), buffers.1.bytes());
             // SAFETY: both live until the operation has ended, the endpoint for the time of the callback.
-            unsafe {
-                sys::ucp_am_send_nbx(
-                    reply,
-                    u32::from(id),
-                    header.as_ptr().cast(),
-                    header.len(),
-                    bytes.as_ptr().cast(),
-                    bytes.len(),
-                    param,
-                )
-            }
+            unsafe { post_message(reply, id, buffers, param) }
         })
     }
 

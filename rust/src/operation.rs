@@ -32,6 +32,19 @@ pub(crate) struct State<B> {
 }
 
 impl<B> State<B> {
+    /// Of an operation that the worker counts as under way until it has ended.
+    fn new(worker: &Worker, buffer: B) -> Rc<State<B>> {
+        let outstanding = worker.outstanding();
+        outstanding.set(outstanding.get() + 1);
+        Rc::new(State {
+            request: Cell::new(ptr::null_mut()),
+            ended: Cell::new(None),
+            waker: RefCell::new(None),
+            buffer: UnsafeCell::new(Some(buffer)),
+            outstanding,
+        })
+    }
+
     fn end(&self, result: Result<Received>) {
         self.ended.set(Some(result));
         self.request.set(ptr::null_mut());
@@ -107,15 +120,7 @@ impl<B: 'static> Operation<B> {
         buffer: B,
         post: impl FnOnce(&mut B, &mut sys::ucp_request_param_t, &mut Received) -> sys::ucs_status_ptr_t,
     ) -> Operation<B> {
-        let outstanding = worker.outstanding();
-        outstanding.set(outstanding.get() + 1);
-        let state = Rc::new(State {
-            request: Cell::new(ptr::null_mut()),
-            ended: Cell::new(None),
-            waker: RefCell::new(None),
-            buffer: UnsafeCell::new(Some(buffer)),
-            outstanding,
-        });
+        let state = State::new(worker, buffer);
         let raw = Rc::into_raw(Rc::clone(&state));
         // SAFETY: all members may be zero; the mask says which of them count.
         let mut param: sys::ucp_request_param_t = unsafe { std::mem::zeroed() };
@@ -148,15 +153,7 @@ impl<B: 'static> Operation<B> {
 
     /// An operation that failed before the library saw it.
     pub(crate) fn failed(worker: &Worker, buffer: B, error: Error) -> Operation<B> {
-        let outstanding = worker.outstanding();
-        outstanding.set(outstanding.get() + 1);
-        let state = Rc::new(State {
-            request: Cell::new(ptr::null_mut()),
-            ended: Cell::new(None),
-            waker: RefCell::new(None),
-            buffer: UnsafeCell::new(Some(buffer)),
-            outstanding,
-        });
+        let state = State::new(worker, buffer);
         state.end(Err(error));
         Operation { state, worker: worker.clone() }
     }
