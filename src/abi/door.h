@@ -32,7 +32,7 @@ int cw_door_is_missing(const char *call, const char *what);
 #define CW_DOOR_NEEDS(worker, feature) \
     (cw_likely(cw_worker_has(worker, feature)) ? UCS_OK : cw_door_feature_missing(__func__, #feature))
 
-/* The same of calls that are not on a short way, where there may be no worker. */
+/* CW_DOOR_NEEDS for calls that are not on a short way: the worker may be NULL. */
 #define CW_DOOR_NEEDS_OF(worker, feature) \
     (CW_DOOR_LACKS(worker, "worker") ? UCS_ERR_INVALID_PARAM : CW_DOOR_NEEDS(worker, feature))
 
@@ -50,12 +50,12 @@ ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t
 ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count);
 
-/* What says something of memory at the other side; puts and gets of many pieces alone know it (N22-102). To programs of
- * a level without it these bits are like any other that nobody knows (GEN-3). */
+/* These bits describe memory at the other side; only puts and gets of many pieces know them (N22-102). For programs of
+ * a level without them they are bits that nobody knows (GEN-3). */
 #define CW_DOOR_REMOTE \
     (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
 
-/* What cw_door_check_param looks at. */
+/* The bits that cw_door_check_param looks at. */
 #define CW_DOOR_CHECKED \
     (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | \
      UCP_OP_ATTR_FIELD_MEMH | CW_DOOR_REMOTE)
@@ -83,7 +83,7 @@ struct cw_door_device {
 /* As cw_door_check_param, once the attributes are known to be well formed. */
 ucs_status_t cw_door_check_memory(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
-/* The same of what an atomic operation reads and writes here: devices are refused. */
+/* Checks the memory that an atomic operation reads and writes here: memory of a device is refused. */
 ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size);
 /* The parameters with the datatype of the device. They live as long as *device. */

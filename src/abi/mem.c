@@ -92,7 +92,7 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
     free(buffer);
 }
 
-/* What a flush of endpoints to that peer may mean (core/ep_close.c). */
+/* Notes that the program may reach memory of this peer directly: flushes then mean more (core/ep_close.c). */
 static void note_direct(ucp_ep_h ep)
 {
     cw_worker_enter(ep->worker);

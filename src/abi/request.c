@@ -130,7 +130,7 @@ void *ucp_request_alloc(ucp_worker_h worker)
     return NULL; /* REQ-29 */
 }
 
-/* Of gets it is not noted. */
+/* The memory type of the request's buffer; a get does not keep it, and is told as the host's. */
 static ucs_memory_type_t memory_type_of(const struct cw_request *request)
 {
     const struct cw_dt_cursor *cursor = (const void *)(request + 1); /* the state of receives begins with it */

@@ -160,7 +160,7 @@ ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_par
     return (status == UCS_OK) ? check_remote(worker, param) : status;
 }
 
-/* What says something of the type of memory. */
+/* These attributes say of which type the memory is. */
 #define MEMORY_TOLD (UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_MEMH)
 
 /* OPA-13 */

@@ -155,7 +155,7 @@ void cw_log_offer_interceptor(cw_log_interceptor_fn interceptor)
                                                   memory_order_relaxed);
 }
 
-/* What stands before each line of a record. */
+/* These texts stand before each line of a record. */
 struct head {
     const char *component;
     const char *level;

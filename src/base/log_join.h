@@ -16,8 +16,8 @@ void cw_log_join(void);
 void cw_log_join_level(int level, const char *filter);
 void cw_log_join_file(const char *pattern, uint64_t max_size, unsigned rotate);
 
-/* What programs set by ucs_global_opts_set_value(): how often, and the text of an option that was set after `since`
- * such changes, to be freed; NULL: it was not. */
+/* Options that programs set by ucs_global_opts_set_value(): how many changes there were, and the text of an option that
+ * was set after `since` of them, which the caller frees; NULL: it was not set. */
 unsigned cw_log_join_changes(void);
 char *cw_log_join_option(const char *name, unsigned since);
 
