@@ -184,6 +184,8 @@ def main():
               for title, sources in PAGES]
     decisions = sorted(glob.glob("docs/decisions/*.md", root_dir=root))
     groups.append(("Why", [document(root, source) for source in decisions]))
+    statements = sorted(glob.glob("docs/spec/*.md", root_dir=root))
+    groups.append(("Specification", [document(root, source) for source in statements]))
     groups.append(("Manual pages", manuals(options.man)))
     pages = [page for _, group in groups for page in group]
     for page in pages:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The calls that today's programs make of UCP, with their flags, in their order and on their threads, written from the
- * rules that they rely on (R1 to R28, N22-*): a transfer agent (as NIXL), endpoints of Python programs (as ucxx), RPC
- * (as mercury), Java's binding (as JUCX). Both sides are workers of this process. Usage: backends NAME. Status 0: each
- * got what it relies on.
+ * rules that they rely on (R1 to R28, N22-*): a transfer agent (as NIXL: APP-7, N22-142), endpoints of Python programs
+ * (as ucxx: APP-6), RPC (as mercury), Java's binding (as JUCX: APP-8). Both sides are workers of this process. Usage:
+ * backends NAME. Status 0: each got what it relies on.
  */
 #include <arpa/inet.h>
 #include <dlfcn.h>

@@ -2,8 +2,8 @@
 /*
  * What public programs call in libucs, libuct and libucm beside UCP, with their arguments and in their order; written
  * from the list of their calls (NB-*). Usage: callers NAME. Built as usual, with the archives, and not position
- * independent, which gives the program copies of the libraries' data objects (NB-6). Status 0: the caller got what it
- * relies on.
+ * independent, which gives the program copies of the libraries' data objects (NB-6, N22-26). Status 0: the caller got
+ * what it relies on.
  */
 #include <dlfcn.h>
 #include <stdarg.h>

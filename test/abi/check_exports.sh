@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_exports.sh LIBRARY LIST: LIBRARY (a shared object) exports exactly the names in LIST and has the SONAME that its
-# list file is named after. Prints each missing or extra name. Exit status: 0 agree, 1 differ, 2 could not look.
+# list file is named after (VER-2, VER-3, N22-140), none with a version (NB-3). Prints each missing or extra name.
+# Exit status: 0 agree, 1 differ, 2 could not look.
 set -eu
 
 if [ $# -ne 2 ] || [ ! -r "$1" ] || [ ! -r "$2" ]; then

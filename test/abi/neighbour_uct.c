@@ -85,6 +85,7 @@ static int list_ucp(char lines[][64])
     return count;
 }
 
+/* NB-51. */
 static void test_names_are_those_of_libucp(void **state) /* NB-57, NB-58, NB-59 */
 {
     static char from_uct[MAX_LINES][64], from_ucp[MAX_LINES][64];

@@ -3,7 +3,8 @@
  * A program of an older API level: compiled and linked against an installed reference library (Debian's 1.13),
  * then run unrebuilt on Causeway. Two workers of one process play tag ping-pong with the three generations of calls.
  * Usage: old_client [DIR]   DIR: where the libucp.so.0 in use must come from, else the test fails.
- * Checks REQ-1..7, REQ-20..27, REQ-40..46, TAG-24, TAG-30..34, TAG-37, TPR-1..6, CLS-16, CLS-17 and R1, R2, R6, R7.
+ * Checks REQ-1..7, REQ-20..27, REQ-40..46, TAG-24, TAG-30..34, TAG-37, TPR-1..6, CLS-16, CLS-17, LIB-3, VER-1 and
+ * R1, R2, R6, R7.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE

@@ -194,7 +194,7 @@ static void test_system_id_is_of_the_host(void **state)
     assert_true(theirs == (unsigned long long)ucs_get_system_id());
 }
 
-/* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. */
+/* As Open MPI's memory hooks do: announce, ask, report; the memory is not touched by the report. NB-41. */
 static void test_memory_events(void **state)
 {
     const size_t length = 65536;

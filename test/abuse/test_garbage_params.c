@@ -355,6 +355,7 @@ static void test_creation(void **state)
     cw_child_must_pass(body_creation, NULL, "contexts and workers");
 }
 
+/* OPA-1. */
 static void test_operations(void **state)
 {
     (void)state;

@@ -91,6 +91,7 @@ static void body_journey(void *argument)
     cw_check(cw_open_fds() == fds);
 }
 
+/* ABU-26. */
 static void test_journeys(void **state)
 {
     unsigned count, complete = 0;

@@ -75,6 +75,7 @@ static void test_r9_arrival_counts_as_progress(void **state)
     cw_am_sink_free(sink);
 }
 
+/* AMR-12. */
 static void test_amr14_16_answers_to_eager_messages(void **state)
 {
     static const ucs_status_t answers[] = {UCS_OK, UCS_ERR_NO_MEMORY, UCS_ERR_REJECTED, UCS_ERR_IO_ERROR};

@@ -278,6 +278,7 @@ static int matrix_teardown(void **state)
     return cw_test_teardown(state);
 }
 
+/* AMO-2. */
 static void test_all_in_one_process(void **state)
 {
     struct cw_pair *pair = *state;
@@ -298,7 +299,10 @@ static void test_all_in_two_processes(void **state)
     cw_servant_dismiss(&servant);
 }
 
-/* AMO-11, R17: posted ones before there is a connection, many of them, from one word that changes each time. */
+/*
+ * AMO-11, R17: posted ones before there is a connection, many of them, from one word that changes each time.
+ * N22-112.
+ */
 static void test_amo11_captured(void **state)
 {
     struct cw_pair *pair = *state;
@@ -446,6 +450,7 @@ static void refuse_old(struct cw_target *target)
     }
 }
 
+/* OPA-10. */
 static void test_amo1_refused(void **state)
 {
     struct cw_pair *pair = *state;

@@ -200,6 +200,7 @@ static ucs_status_t socket_addresses(ucp_ep_h ep, struct sockaddr_in *local, str
     return status;
 }
 
+/* EP-31, ERR-15. */
 static void test_ep30_socket_addresses_of_both_sides(void **state)
 {
     struct sockaddr_in client_local, client_remote, server_local, server_remote;

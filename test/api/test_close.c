@@ -150,6 +150,7 @@ static void test_cls2_force_is_refused_in_none_mode(void **state)
     cw_pair_close(pair);
 }
 
+/* OPA-5. */
 static void test_cls1_flags_only_with_their_bit(void **state)
 {
     struct cw_pair *pair = *state;
@@ -385,6 +386,7 @@ static void test_opa8_close_and_flush_in_user_memory(void **state)
     cw_pair_close(pair);
 }
 
+/* WRK-27. */
 static void test_r23_destroy_with_open_endpoints_and_posted_receives(void **state)
 {
     struct cw_pair *pair = *state;

@@ -120,6 +120,7 @@ static void test_lib7_status_texts(void **state)
     }
 }
 
+/* CTX-1: without a configuration the defaults hold. */
 static void test_ctx3_gen2_every_field_garbage(void **state)
 {
     ucp_params_t params;
@@ -240,6 +241,31 @@ static void test_ctx9_impossible_settings(void **state)
     }
     assert_int_equal(cw_process_fds(), fds); /* nothing leaks */
     assert_int_equal(init_with(NULL, NULL), UCS_OK);
+}
+
+/* N22-32, N22-135: transports and kinds of memory of other machines may be named, and excluded. */
+static void test_n22_32_names_of_other_machines(void **state)
+{
+    static const char *const excluded[] = {"^cuda_ipc", "^rc_gda", "^cuda,rc_gda", "^ze,gaudi", "^ze_copy,gaudi_gdr"};
+    char value[128];
+
+    (void)state;
+    cw_test_skip_reference("1.13 does not know these names");
+    for (size_t i = 0; i < sizeof(excluded) / sizeof(excluded[0]); i++) {
+        assert_int_equal(init_with("TLS", excluded[i]), UCS_OK);
+    }
+    snprintf(value, sizeof(value), "ze,gaudi,ze_copy,%s", getenv("UCX_TLS") ? getenv("UCX_TLS") : "all");
+    assert_int_equal(init_with("TLS", value), getenv("UCX_TLS") ? UCS_OK : UCS_ERR_INVALID_PARAM);
+}
+
+static void test_n22_30_memory_types_of_other_machines(void **state)
+{
+    (void)state;
+    cw_test_skip_reference("1.13 does not know these names");
+    assert_int_equal(init_with("RNDV_FRAG_SIZE", "ze-host:1M,ze-device:2M,ze-managed:3M,gaudi:4M"), UCS_OK);
+    assert_int_equal(init_with("REG_NONBLOCK_MEM_TYPES", "ze-host,ze-device,ze-managed,gaudi"), UCS_OK);
+    assert_int_equal(init_with("MEMTYPE_REG_WHOLE_ALLOC_TYPES", "ze-device,gaudi"), UCS_OK);
+    assert_int_equal(init_with("RNDV_FRAG_MEM_TYPES", "ze-host"), UCS_OK);
 }
 
 static void test_ctx10_invalid_names_beside_usable_ones(void **state)
@@ -519,6 +545,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_ctx5_name_is_truncated, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ctx7_sender_mask_changes_no_match, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ctx9_impossible_settings, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_n22_32_names_of_other_machines, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_n22_30_memory_types_of_other_machines, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ctx10_invalid_names_beside_usable_ones, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ctx21_r7_request_size, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_ctx30_gen4_query_touches_what_was_asked, cw_test_setup, cw_test_teardown),

@@ -385,6 +385,63 @@ static void test_tag35_truncation_of_all_classes(void **state)
     cw_pair_close(pair);
 }
 
+/* DT-15: pieces that a program packs have no memory handle. */
+static void test_dt15_generic_with_a_memory_handle(void **state)
+{
+    ucp_mem_map_params_t map = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH};
+    struct cw_pair *pair = *state;
+    struct layout out;
+    ucp_request_param_t param;
+    char area[256];
+    ucp_mem_h memh;
+
+    cw_test_skip_reference("1.13 may be built without the check");
+    cw_pair_open(pair, NULL);
+    map.address = area;
+    map.length  = sizeof(area);
+    assert_int_equal(ucp_mem_map(pair->tx->context, &map, &memh), UCS_OK);
+    layout_new(&out, GENERIC, 64, 0);
+    param              = cw_param_none();
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_MEMH;
+    param.datatype     = out.datatype;
+    param.memh         = memh;
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_tag_send_nbx(pair->tx->ep, area, 64, 1, &param)), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_tag_recv_nbx(pair->rx->worker, area, 64, 1, CW_TAG_ALL, &param)),
+                     UCS_ERR_INVALID_PARAM);
+    assert_int_equal(ucp_mem_unmap(pair->tx->context, memh), UCS_OK);
+    layout_free(&out);
+    cw_pair_close(pair);
+}
+
+/* DT-4: many entries, at odd addresses, that overlap where they are only read. */
+static void test_dt4_many_overlapping_entries(void **state)
+{
+    enum { MANY = 700, PART = 37 };
+    static char bytes[MANY + PART], got[MANY * PART];
+    static ucp_dt_iov_t iov[MANY];
+    struct cw_pair *pair = *state;
+    struct cw_op send = {0}, recv = {0};
+    ucp_request_param_t param;
+
+    cw_pair_open(pair, NULL);
+    cw_pattern_fill(bytes, sizeof(bytes), 4);
+    for (size_t i = 0; i < MANY; i++) {
+        iov[i].buffer = bytes + i;
+        iov[i].length = PART;
+    }
+    cw_op_recv(&recv, pair->rx->worker, got, sizeof(got), 1, CW_TAG_ALL);
+    param               = cw_param_send(&send);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype      = ucp_dt_make_iov();
+    cw_op_started(&send, ucp_tag_send_nbx(pair->tx->ep, iov, MANY, 1, &param));
+    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_memory_equal(got + i * PART, bytes + i, PART);
+    }
+    cw_pair_close(pair);
+}
+
 static void test_dt9_cancel_finishes_once(void **state)
 {
     struct cw_pair *pair = *state;
@@ -544,6 +601,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_dt18_all_classes_and_sizes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt2_elements_of_no_bytes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt3_empty_iov, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_dt4_many_overlapping_entries, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_dt15_generic_with_a_memory_handle, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt5_strided_is_refused, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt7_short_packs_are_not_the_end, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_dt9_cancel_finishes_once, cw_test_setup, cw_test_teardown),

@@ -226,6 +226,7 @@ static double estimate(ucp_ep_h ep, size_t size)
     return attr.estimated_time;
 }
 
+/* N22-54. */
 static void test_ep36_evaluate_perf(void **state)
 {
     struct cw_pair *pair = *state;

@@ -245,6 +245,7 @@ static void run(struct cw_pair *pair, const char *rndv_thresh, uint64_t seed)
     free(play.in);
 }
 
+/* OPA-2, TAG-26. */
 static void test_r1_callbacks_inside(void **state)
 {
     cw_test_skip_reference("1.13 has another NO_IMM_CMPL for some of these");

@@ -395,6 +395,7 @@ static void check_order(struct cw_pair *pair, ucp_rkey_h *keys, bool *equal_seen
     }
 }
 
+/* N22-55. */
 static void test_key8_compare(void **state)
 {
     const ucp_rkey_compare_params_t none = {.field_mask = 0}, some = {.field_mask = 1};

@@ -575,6 +575,7 @@ static void test_cs12_destroyed_with_requests(void **state)
     assert_int_equal(listener.num_requests, 1); /* no callback after return */
 }
 
+/* EP-18, WRK-21. */
 static void test_cs13_hundreds_at_once(void **state)
 {
     const int count = (int)cw_test_scaled(400);

@@ -545,6 +545,7 @@ static const char *printed(struct cw_pair *pair, const char *spec)
     return text;
 }
 
+/* VER-4. */
 static void test_mem17_print(void **state)
 {
     static const char *const right[] = {"1m", "4096", "4096,host", "64k,host", "100"};

@@ -8,6 +8,7 @@
 #if UCP_API_VERSION >= UCP_VERSION(1, 16)
 static const struct cw_pair_config plain = {.features = CW_RMA_FEATURES};
 
+/* CTX-13. */
 static void test_mem30_export(void **state)
 {
     const struct cw_pair_config config = {.features = CW_RMA_FEATURES | UCP_FEATURE_EXPORTED_MEMH};

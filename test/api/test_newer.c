@@ -75,7 +75,7 @@ static void send_one(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag)
     assert_int_equal(in, out);
 }
 
-/* N22-50, N22-51 */
+/* N22-50, N22-51. EP-34. */
 static void test_n22_50_user_data(void **state)
 {
     struct cw_pair *pair = *state;
@@ -390,7 +390,7 @@ static void test_n22_126_what_is_no_list(void **state)
     ucp_device_mem_list_release(NULL);
 }
 
-/* N22-127 */
+/* N22-127. N22-121. */
 static void test_n22_127_counters(void **state)
 {
     struct cw_pair *pair = *state;

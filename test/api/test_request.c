@@ -482,6 +482,7 @@ static void test_ctx28_spare_bytes_behind_the_handle(void **state)
     cw_pair_close(pair);
 }
 
+/* CTX-26. */
 static void test_opa6_user_requests(void **state)
 {
     static const size_t sizes[] = {0, 8, 9000, BIG};

@@ -145,6 +145,7 @@ static void test_tag7_posted_before_unexpected(void **state)
     cw_pair_close(pair);
 }
 
+/* GEN-8, TPR-2: a probe does not progress. */
 static void test_tag13_no_arrival_without_progress(void **state)
 {
     struct cw_pair *pair = *state;
@@ -203,6 +204,7 @@ static void order_over_sizes(struct cw_pair *pair, int posted_before)
     }
 }
 
+/* EP-40, R20. */
 static void test_tag10_order_whatever_the_size(void **state)
 {
     struct cw_pair *pair = *state;
@@ -214,6 +216,7 @@ static void test_tag10_order_whatever_the_size(void **state)
     cw_pair_close(pair);
 }
 
+/* REQ-9: queued, never refused for want of room. */
 static void test_tag27_many_outstanding_sends(void **state)
 {
     struct cw_pair *pair = *state;
@@ -265,6 +268,7 @@ static void test_tag14_unexpected_queue_grows(void **state)
     cw_pair_close(pair);
 }
 
+/* REQ-25: cancelled, it is still freed by its owner. */
 static void test_tag37_cancel(void **state)
 {
     struct cw_pair *pair = *state;

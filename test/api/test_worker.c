@@ -288,6 +288,33 @@ static void test_wrk11_print_info(void **state)
     free(text);
 }
 
+/* WRK-6, LOG-4: a request that was never freed is told of, unless the worker was made with the flag. */
+static void test_wrk6_requests_never_freed(void **state)
+{
+    ucp_request_param_t param = cw_param_none();
+    char text[4096], byte;
+
+    (void)state;
+    cw_test_skip_reference("the words are ours");
+    for (int ignored = 0; ignored < 2; ignored++) {
+        ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_FLAGS,
+                                      .flags      = ignored ? UCP_WORKER_FLAG_IGNORE_REQUEST_LEAK : 0};
+        ucp_params_t features      = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+        ucp_context_h context;
+        ucp_worker_h worker;
+        int saved[2], file;
+
+        assert_int_equal(ucp_init(&features, NULL, &context), UCS_OK);
+        assert_int_equal(ucp_worker_create(context, &params, &worker), UCS_OK);
+        assert_true(UCS_PTR_IS_PTR(ucp_tag_recv_nbx(worker, &byte, 1, 1, CW_TAG_ALL, &param)));
+        file = cw_capture_start(saved);
+        ucp_worker_destroy(worker);
+        cw_capture_end(file, saved, text, sizeof(text));
+        assert_true((strstr(text, "was not returned to mpool") != NULL) == !ignored);
+        ucp_cleanup(context);
+    }
+}
+
 static void test_wrk20_gen9_r9_idle_progress_is_zero(void **state)
 {
     struct cw_pair *pair = *state;
@@ -432,6 +459,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_wrk9_max_am_header, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk10_hundreds_of_workers, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk11_print_info, cw_test_setup, cw_test_teardown),
+        cmocka_unit_test_setup_teardown(test_wrk6_requests_never_freed, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk20_gen9_r9_idle_progress_is_zero, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_wrk22_other_workers_need_no_progress, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_abu21_recursive_progress, cw_test_setup, cw_test_teardown),

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs a program of an MPI library, or of OpenSHMEM, over our libucp.
+"""Runs a program of an MPI library, or of OpenSHMEM, over our libucp (APP-1: Open MPI, APP-3: MPICH).
 
     run.py [OPTIONS] openmpi|mpich|openshmem PROCESSES PROGRAM [ARGUMENTS]
 

@@ -83,7 +83,7 @@ static void send_plan(struct cw_rig *rig, struct cw_end *end, const struct cw_pa
     (void)rig;
 }
 
-/* Every slot, at small and large sizes, wakes the receiver. */
+/* Every slot, at small and large sizes, wakes the receiver. WAK-16: every transport rings an armed receiver. */
 static void test_packets_wake(void **state)
 {
     struct cw_rig *rig = *state;

@@ -415,6 +415,7 @@ static uint64_t run_healthy(uint64_t seed, int sleepers)
     return end();
 }
 
+/* EP-41. */
 static void test_healthy_network(void **state)
 {
     uint64_t first = from_environment("CW_SIM_SEED", 1);

@@ -108,6 +108,7 @@ static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed, int sleepers)
     return cw_town_free(town);
 }
 
+/* WRK-23: who progresses gets on. */
 static void test_healthy_network(void **state)
 {
     uint64_t first = from_environment("CW_SIM_SEED", 1);

@@ -2,8 +2,9 @@
 /*
  * The failure storm: this process survives, its peers are killed at random moments, with every kind of operation under
  * way in both directions. Held to: the error handler runs once, from progress, with the status of ERR; every operation
- * ends once, soon; later ones are refused with that status; closing ends; another peer on the same worker is not
- * disturbed; descriptors, mappings and memory are constant; and the next peer is served. UCX_TLS chooses the transport.
+ * ends once, soon; later ones are refused with that status (ERR-11, TAG-25); closing ends; another peer on the same
+ * worker is not disturbed; descriptors, mappings and memory are constant; and the next peer is served (ERR-14). UCX_TLS
+ * chooses the transport.
  */
 #define _GNU_SOURCE
 #include "actor.h"

@@ -96,6 +96,7 @@ static void body_n22_130(void)
     cw_config_free(config);
 }
 
+/* CFG-19, N22-131, N22-132. */
 static void test_n22_130_unknown_names_are_refused(void **state)
 {
     (void)state;

@@ -422,6 +422,7 @@ static void body_cfg21(void)
     cw_config_free(read_good(NULL, NULL));
 }
 
+/* VAR-8. */
 static void test_cfg21_aliases_and_deprecated_names_in_the_environment(void **state)
 {
     (void)state;
@@ -511,6 +512,12 @@ static void body_defaults(void)
     cw_config_free(config);
 }
 
+/*
+ * Names, types as they are printed, and defaults of
+ * VAR-4, VAR-5, VAR-6, VAR-7, VAR-9, VAR-10, VAR-11, VAR-12, VAR-13, VAR-14, VAR-21, VAR-22, VAR-23, VAR-24, VAR-25,
+ * VAR-26, VAR-27, VAR-28, VAR-29, VAR-30, VAR-32, VAR-33, VAR-34, VAR-35, VAR-41, VAR-42, VAR-52, VAR-53, VAR-54,
+ * VAR-55, VAR-56, VAR-57, VAR-58, VAR-59, VAR-60, VAR-70, VAR-71, VAR-73, VAR-75, VAR-76.
+ */
 static void test_var_defaults(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# The output of ucx_perftest that scripts read: PRF-20 to PRF-25, PRF-28, in one process.
+# The output of ucx_perftest that scripts read: PRF-20, PRF-21, PRF-22, PRF-23, PRF-24, PRF-25, PRF-28, in one process.
 . "$(dirname "$0")/lib.sh"
 need_perftest
 need_transport self
