@@ -12,7 +12,7 @@
 enum cw_address_part {
     CW_ADDRESS_ALL,
     CW_ADDRESS_NET,     /* network transports only (ADR-3) */
-    CW_ADDRESS_TO_MOVE  /* without the transport of meetings: what a client moves to */
+    CW_ADDRESS_TO_MOVE  /* without the transport of meetings: what a client moves to, where not all has room */
 };
 
 /* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. */

@@ -9,7 +9,6 @@
 #include "base/log.h"
 #include "os/clock.h"
 #include "plan/lanes.h"
-#include "wire/address.h"
 #include "wire/hello.h"
 
 #define MAX_PATHS 64u
@@ -21,9 +20,19 @@ struct paths {
     unsigned count;
 };
 
-static void find_paths(const struct ucp_ep *ep, const struct cw_address *address, struct paths *paths)
+/* 0: it is not known where the peer's interfaces are. */
+static int address_of(const struct ucp_ep *ep, struct cw_address *address)
 {
-    const struct ucp_worker *worker = ep->worker;
+    const uint8_t *bytes = (ep->peer->address_length > 0) ? ep->peer->address : NULL;
+
+    if (ep->meeting != NULL) {
+        bytes = ep->meeting->server_address;
+    }
+    return bytes != NULL && cw_address_decode(bytes, address) == UCS_OK;
+}
+
+static void find_paths(const struct ucp_worker *worker, const struct cw_address *address, struct paths *paths)
+{
     struct cw_address_entry entry;
     struct cw_iface *iface;
     const char *why;
@@ -59,6 +68,12 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     struct cw_iface *iface               = ep->worker->ifaces[paths->plan[planned->path].iface];
     uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
+    if (ep->meeting !=
+        NULL) { /* the number of the meeting stands for the client, and the server has endpoint 1 of it */
+        hello.source_uid = cw_ep_peer_uid(ep);
+        hello.target_uid = ep->meeting->server_uid;
+        hello.number     = 1;
+    }
     memcpy(hello.token, ep->lanes->token, sizeof(hello.token));
     cw_lane_hello_encode(&hello, bytes);
     if (cw_lane_dial_way(iface, entry->bytes, entry->length, planned->way, bytes, sizeof(bytes), ep, &lane->conn) ==
@@ -81,16 +96,32 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
     struct paths paths;
     unsigned count, i;
 
-    if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
+    if (!address_of(ep, &address)) {
         return 0;
     }
-    find_paths(ep, &address, &paths);
-    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(ep), planned);
+    find_paths(ep->worker, &address, &paths);
+    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(ep->worker), planned);
     for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
             dial_lane(ep, lane, &paths, &planned[i]);
         }
+    }
+    return count;
+}
+
+unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
+                         struct cw_further_told told[CW_MAX_LANES])
+{
+    struct cw_plan_lane planned[CW_MAX_LANES];
+    struct paths paths;
+    unsigned count, i;
+
+    find_paths(worker, address, &paths);
+    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(worker), planned);
+    for (i = 0; i < count; i++) {
+        told[i] = (struct cw_further_told){
+            .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};
     }
     return count;
 }

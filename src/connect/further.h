@@ -8,9 +8,20 @@
 #include <stdio.h>
 
 #include "core/lanes.h"
+#include "wire/address.h"
 
 /* handlers->lanes_dial. */
 unsigned cw_further_dial(struct ucp_ep *ep, int dial);
+
+/* For people: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best ones
+ * first. Returns how many there are. */
+struct cw_further_told {
+    const struct cw_iface *iface;
+    unsigned way; /* of several pairs of addresses */
+    const char *why;
+};
+unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
+                         struct cw_further_told told[CW_MAX_LANES]);
 
 /* Somebody came with the hello of a further lane. The answer of the upcall `accept`. */
 ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,

@@ -111,7 +111,8 @@ static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp
 {
     if (cw_ep_mode(params, request->meet.err_mode) != request->meet.err_mode) {
         cw_error("cannot accept a client with error handling mode %d: it has mode %u; use the same mode on both sides, "
-                 "or leave it out at the server", (int)params->err_mode, request->meet.err_mode);
+                 "or leave it out at the server",
+                 (int)params->err_mode, request->meet.err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
     return UCS_OK;
@@ -147,8 +148,11 @@ static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_requ
 static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HELLO_MAX])
 {
     uint8_t address[CW_ADDRESS_MAX];
-    size_t length = cw_worker_address(worker, CW_ADDRESS_TO_MOVE, address);
+    size_t length = cw_worker_address(worker, CW_ADDRESS_ALL, address);
 
+    if (length > CW_HELLO_MAX - CW_MEET_REPLY_HEADER) {
+        length = cw_worker_address(worker, CW_ADDRESS_TO_MOVE, address);
+    }
     return cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_HELLO_MAX);
 }
 

@@ -147,6 +147,7 @@ static void stay(struct ucp_ep *ep)
     ucs_status_t status = cw_lane_send_short(ep->conn, CW_PACKET_STAY, 0, NULL, 0);
 
     if (status == UCS_OK) {
+        ep->conn->dialled = 1;
         cw_ep_opened(ep, ep->conn);
     } else {
         cw_ep_fail(ep, (status == CW_AGAIN) ? UCS_ERR_NO_MEMORY : status);
@@ -173,7 +174,19 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
     }
     ep->conn = met;
     cw_ep_drop_conn(ep);
+    conn->dialled = 1;
     cw_ep_opened(ep, conn);
+}
+
+/* NULL: there is none, or no memory; the endpoint does without further lanes. */
+static uint8_t *copy_of(const struct cw_address *address)
+{
+    uint8_t *copy = (address->length == 0) ? NULL : malloc(address->length);
+
+    if (copy != NULL) {
+        memcpy(copy, address->bytes, address->length);
+    }
+    return copy;
 }
 
 static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
@@ -186,7 +199,8 @@ static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
         return;
     }
     cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->meeting->local, &ep->meeting->remote);
-    ep->meeting->server_uid = address.uid;
+    ep->meeting->server_uid     = address.uid;
+    ep->meeting->server_address = copy_of(&address);
     if (!move(ep, &address)) {
         stay(ep);
     }
@@ -197,8 +211,9 @@ static ucs_status_t refusal(const void *reply, size_t reply_length)
     enum cw_meet_answer answer;
     struct cw_address address;
 
-    return (cw_meet_reply_decode(reply, reply_length, &answer, &address) == UCS_OK && answer == CW_MEET_IMPOSSIBLE) ?
-           UCS_ERR_NOT_CONNECTED : UCS_ERR_REJECTED;
+    return (cw_meet_reply_decode(reply, reply_length, &answer, &address) == UCS_OK && answer == CW_MEET_IMPOSSIBLE)
+               ? UCS_ERR_NOT_CONNECTED
+               : UCS_ERR_REJECTED;
 }
 
 void cw_meet_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)

@@ -576,7 +576,10 @@ static void ep_free(struct ucp_ep *ep)
         cw_hash_remove(&worker->peers, &peer->link);
         free(peer);
     }
-    free(ep->meeting);
+    if (ep->meeting != NULL) {
+        free(ep->meeting->server_address);
+        free(ep->meeting);
+    }
     free(ep->end);
     free(ep);
 }

@@ -39,6 +39,7 @@ struct cw_peer {
 /* Of an endpoint that came about at a listener (docs/CLIENT_SERVER.md). */
 struct cw_meeting {
     uint64_t server_uid;                /* the client's: the worker that accepted */
+    uint8_t *server_address;            /* the client's: where further lanes may be dialled; NULL: not told */
     struct cw_net_address local;
     struct cw_net_address remote;
     uint8_t is_server;

@@ -28,9 +28,9 @@ struct cw_lanes_flush {
 
 static unsigned look(struct cw_alarm *alarm);
 
-unsigned cw_lanes_wanted(const struct ucp_ep *ep)
+unsigned cw_lanes_wanted(const struct ucp_worker *worker)
 {
-    const unsigned rndv = cw_lanes_for_rndv(ep), rma = cw_lanes_for_rma(ep);
+    const unsigned rndv = cw_lanes_for_rndv(worker), rma = cw_lanes_for_rma(worker);
     const unsigned most = (rndv > rma) ? rndv : rma;
 
     return (most < 2) ? 0 : (most < CW_MAX_LANES) ? most : CW_MAX_LANES;
@@ -82,7 +82,7 @@ static void send_packet(struct ucp_ep *ep, enum cw_wire_lane_kind kind, unsigned
 /* The acceptor of the message lane makes the token. */
 static void offer(struct ucp_ep *ep)
 {
-    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted(ep));
+    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted(ep->worker));
     const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
 
     if (lanes == NULL) {
@@ -92,17 +92,18 @@ static void offer(struct ucp_ep *ep)
     send_packet(ep, CW_WIRE_LANE_OFFER, lanes->max, lanes->token);
 }
 
-/* Whether bulk of the endpoint may go over more than its message lane at all. An endpoint that came about at a listener
- * knows no address of its peer's interfaces. */
+/* Whether bulk of the endpoint may go over more than its message lane at all. */
 static int may_have_lanes(const struct ucp_ep *ep)
 {
-    return ep->state == CW_EP_OPEN && ep->meeting == NULL && ep->loop_conn == NULL &&
-           cw_ep_peer_uid(ep) != ep->worker->uid && ep->conn->iface->limits.max_placed > 0;
+    const int is_own =
+        cw_ep_peer_uid(ep) == ep->worker->uid || (ep->meeting != NULL && ep->meeting->server_uid == ep->worker->uid);
+
+    return ep->state == CW_EP_OPEN && ep->loop_conn == NULL && !is_own && ep->conn->iface->limits.max_placed > 0;
 }
 
 void cw_lanes_want(struct ucp_ep *ep)
 {
-    const unsigned wanted = cw_lanes_wanted(ep);
+    const unsigned wanted = cw_lanes_wanted(ep->worker);
 
     ep->conn->lanes_asked = 1;
     if (wanted == 0 || !may_have_lanes(ep)) {
@@ -163,7 +164,7 @@ static ucs_status_t on_ask(struct ucp_ep *ep)
 
 static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packet)
 {
-    const unsigned wanted = cw_lanes_wanted(ep);
+    const unsigned wanted = cw_lanes_wanted(ep->worker);
     struct cw_lanes *lanes;
 
     if (!ep->conn->dialled) {

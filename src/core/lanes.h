@@ -80,14 +80,14 @@ struct cw_kept {
 #define CW_LANES_PIECE (512u << 10)
 
 /* How many lanes a message may be spread over, and the peers may open. */
-unsigned cw_lanes_wanted(const struct ucp_ep *ep);
-static inline unsigned cw_lanes_for_rma(const struct ucp_ep *ep)
+unsigned cw_lanes_wanted(const struct ucp_worker *worker);
+static inline unsigned cw_lanes_for_rma(const struct ucp_worker *worker)
 {
-    return ep->worker->context->config->max_rma_rails;
+    return worker->context->config->max_rma_rails;
 }
-static inline unsigned cw_lanes_for_rndv(const struct ucp_ep *ep)
+static inline unsigned cw_lanes_for_rndv(const struct ucp_worker *worker)
 {
-    return ep->worker->context->config->max_rndv_rails;
+    return worker->context->config->max_rndv_rails;
 }
 
 /* lanes_choose.c. The lane for the next piece of a payload of which `left` bytes are to be sent, over at most `rails`

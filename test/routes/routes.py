@@ -529,6 +529,20 @@ def two_links(the_bed):
 
 
 @scenario
+def two_links_met(the_bed):
+    """An endpoint by socket address uses both of two links as well."""
+    a, b = cables(the_bed, 2)
+    for host in (a, b):
+        for number in range(2):
+            host.slow("e%d" % number, "200mbit")
+    left, right = (host.peer(TLS="tcp", MAX_RNDV_RAILS=2, MAX_RMA_RAILS=2) for host in (a, b))
+    meet(left, right, "10.0.0.2")
+    for here, there in ((left, right), (right, left)):
+        parts = shares(here, 2, lambda here=here, there=there: long_ping(here, there))
+        check(min(parts) >= 0.35, "the links carried %s" % parts)
+
+
+@scenario
 def link_cut(the_bed):
     """One of two links is cut under way, without a word: the transfer goes on over the other one."""
     left, right, message_lane = slow_cables(the_bed, "100mbit", "100mbit")

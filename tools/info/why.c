@@ -12,6 +12,7 @@
 
 #include "base/string.h"
 #include "config/table.h"
+#include "connect/further.h"
 #include "core/ep.h"
 #include "core/lane_cm.h"
 #include "endpoint.h"
@@ -22,8 +23,10 @@
 const char *cw_why_setting(const struct cw_why *why, enum cw_setting_id id, char text[CW_WHY_SETTING_MAX])
 {
     static const char *const sources[] = {
-        [CW_SOURCE_DEFAULT] = "default", [CW_SOURCE_FILE] = "ucx.conf", [CW_SOURCE_ENVIRONMENT] = "environment",
-        [CW_SOURCE_MODIFY] = "option -D",
+        [CW_SOURCE_DEFAULT]     = "default",
+        [CW_SOURCE_FILE]        = "ucx.conf",
+        [CW_SOURCE_ENVIRONMENT] = "environment",
+        [CW_SOURCE_MODIFY]      = "option -D",
     };
     const struct cw_config *config = why->side.context->config;
     struct cw_text value           = {0};
@@ -39,9 +42,9 @@ static void print_heading(const struct cw_why *why)
 {
     const struct cw_info_options *options = why->options;
     static const char *const places[]     = {
-        [CW_INFO_SAME]  = "the same worker",
-        [CW_INFO_INTRA] = "another worker of this machine",
-        [CW_INFO_INTER] = "known by its network address alone, as if it were on another machine",
+            [CW_INFO_SAME]  = "the same worker",
+            [CW_INFO_INTRA] = "another worker of this machine",
+            [CW_INFO_INTER] = "known by its network address alone, as if it were on another machine",
     };
 
     printf("#\n# Why: %s, %zu bytes\n#\n#   from: worker %016" PRIx64 " of this process\n#     to: worker %016" PRIx64,
@@ -62,8 +65,8 @@ static ucs_status_t find_peer(struct cw_why *why, uint64_t features)
         why->blob = cw_address_file_read(options->to, &why->address);
         return (why->blob == NULL) ? UCS_ERR_INVALID_PARAM : UCS_OK;
     }
-    why->blob = cw_endpoint_peer(&why->side, &why->peer, options->placed ? options->place : CW_INFO_INTRA, options,
-                                 features);
+    why->blob =
+        cw_endpoint_peer(&why->side, &why->peer, options->placed ? options->place : CW_INFO_INTRA, options, features);
     if (why->blob == NULL || cw_address_decode(why->blob, &why->address) != UCS_OK) {
         return UCS_ERR_INVALID_PARAM;
     }
@@ -109,6 +112,30 @@ static int connect_peer(struct cw_why *why)
     return CW_INFO_OK;
 }
 
+/* Long messages, puts and gets are spread over them. */
+static void tell_further_lanes(const struct cw_why *why)
+{
+    const struct ucp_worker *worker = why->side.worker;
+    struct cw_further_told told[CW_MAX_LANES];
+    char rndv[CW_WHY_SETTING_MAX], rma[CW_WHY_SETTING_MAX];
+    unsigned count = 0, i;
+
+    if (why->address.uid == worker->uid || why->chosen->limits.max_placed == 0) {
+        printf("# Further lanes for long operations: none, as %s moves them without the network\n#\n",
+               why->chosen->transport->name);
+        return;
+    }
+    count = cw_further_tell(worker, &why->address, told);
+    printf("# Further lanes for long operations (%s, %s):%s\n", cw_why_setting(why, CW_SETTING_max_rndv_rails, rndv),
+           cw_why_setting(why, CW_SETTING_max_rma_rails, rma),
+           (count == 0) ? " none: no way to the peer gains something over the first, or the settings want one" : "");
+    for (i = 0; i < count; i++) {
+        printf("#   lane[%u]: %s/%s, way %u: %s\n", i + 1, cw_iface_name(told[i].iface), cw_iface_device(told[i].iface),
+               told[i].way, told[i].why);
+    }
+    printf("#\n");
+}
+
 static int tell(struct cw_why *why)
 {
     struct cw_path path = {.iface = NULL};
@@ -126,6 +153,7 @@ static int tell(struct cw_why *why)
     if (why->options->to == NULL) {
         status = connect_peer(why);
     }
+    tell_further_lanes(why);
     if (why->options->op <= CW_INFO_STREAM) {
         cw_why_message(why);
     } else {

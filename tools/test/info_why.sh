@@ -113,6 +113,16 @@ if "$info" -d -t tcp | grep -q 'Device: lo$'; then
     fi
 fi
 
+# ---- further lanes ----
+UCX_TLS=self why -P self
+has "Further lanes for long operations: none, as self"
+if "$info" -d -t tcp | grep -q 'Device: lo$'; then
+    UCX_TLS=tcp UCX_NET_DEVICES=lo UCX_MAX_RNDV_RAILS=3 UCX_MAX_RMA_RAILS=1 why -P inter --size 1m
+    has "lane[3]: tcp/"
+    UCX_TLS=tcp UCX_NET_DEVICES=lo UCX_MAX_RNDV_RAILS=1 UCX_MAX_RMA_RAILS=1 why -P inter --size 1m
+    has "UCX_MAX_RNDV_RAILS=1 (environment), UCX_MAX_RMA_RAILS=1 (environment)): none"
+fi
+
 # ---- a peer in a file ----
 expect_status 0 "$info" --address "$work/address"
 why --to "$work/address" --size 300000
