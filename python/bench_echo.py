@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How fast the package is: echoes of 8 bytes beside plain asyncio streams, messages of 1 MiB beside the C tool.
 
-    bench_echo.py [--rounds N] [--perftest PROGRAM] [--tls LIST]
+    bench_echo.py [--rounds N] [--perftest PROGRAM] [--tls LIST] [--patience SECONDS]
 
 Client and server are processes of their own, each on a processor of its own if there are two. Echoes of streams of
 asyncio, of the package's stream and of its tag messages take turns, over the loopback device; so do runs of 1 MiB
@@ -19,8 +19,11 @@ import subprocess
 import sys
 import time
 
+if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):
+    del sys.path[0]  # the sources lie there, without the extension: the installed package is meant
 import causeway
 
+ALLOWED = sorted(os.sched_getaffinity(0))
 ECHOES = 3000
 LONG = 1 << 20
 LONGS = 400
@@ -30,8 +33,7 @@ KEPT = []
 
 def pin(number):
     """One of the processors that this program may use."""
-    allowed = sorted(os.sched_getaffinity(0))
-    os.sched_setaffinity(0, {allowed[number % len(allowed)]})
+    os.sched_setaffinity(0, {ALLOWED[number % len(ALLOWED)]})
 
 
 async def echo_streams(reader, writer):
@@ -46,7 +48,7 @@ async def echo_streams(reader, writer):
 
 async def echo_endpoint(worker, endpoint):
     """Serves what the first byte asks for: echoes of the stream, of tag messages, or long messages."""
-    KEPT.append(endpoint)  # one that is forgotten is closed by force
+    KEPT.append(endpoint)  # one that is forgotten is closed
     kind, buffer = bytearray(1), bytearray(8)
     await endpoint.stream_recv(kind, whole=True)
     if kind == b"s":
@@ -64,11 +66,11 @@ async def echo_endpoint(worker, endpoint):
         await endpoint.stream_send(b"d")
 
 
-async def serve(pipe, tls):
+async def serve(pipe, tls, patience):
     pin(1)
     plain = await asyncio.start_server(echo_streams, "127.0.0.1", 0)
     settings = {"TLS": tls} if tls else {}
-    async with causeway.Context(settings=settings) as context, context.worker() as worker:
+    async with causeway.Context(settings=settings) as context, context.worker(**patience) as worker:
         listener = worker.listen(lambda endpoint: echo_endpoint(worker, endpoint), "127.0.0.1")
         port = plain.sockets[0].getsockname()[1]
         os.write(pipe, ("%d %d\n" % (port, listener.address[1])).encode())
@@ -140,7 +142,7 @@ async def client(options, ports):
     pin(0)
     plain, stream, tag, long, tool = [], [], [], [], []
     settings = {"TLS": options.tls} if options.tls else {}
-    async with causeway.Context(settings=settings) as context, context.worker() as worker:
+    async with causeway.Context(settings=settings) as context, context.worker(**options.patience) as worker:
         for _ in range(options.rounds):
             plain.append(await plain_echo(ports[0]))
             stream.append(await our_echo(worker, ports[1], b"s"))
@@ -163,13 +165,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=11)
     parser.add_argument("--perftest", help="ucx_perftest of the same build")
     parser.add_argument("--tls", default="tcp,self", help="transports (default: %(default)s)")
+    parser.add_argument("--patience", type=float, help="seconds that workers try before they sleep")
     options = parser.parse_args()
+    options.patience = {} if options.patience is None else {"patience": options.patience}
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
         os.close(read)
         try:
-            asyncio.run(serve(write, options.tls))
+            asyncio.run(serve(write, options.tls, options.patience))
         finally:
             os._exit(1)
     os.close(write)

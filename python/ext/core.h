@@ -49,9 +49,14 @@ typedef struct Worker {
     ucp_worker_h handle; /* NULL: closed. */
     unsigned long generation, thread;
     int fd;
-    bool inside;        /* A call that may run callbacks is under way. */
+    PyObject *loop;     /* The event loop that runs it. */
+    int64_t patience;   /* Nanoseconds of progress before sleeping; 0: none. */
+    int skipped, skips; /* How often the next attempts to be patient are left out, and how many of these are left. */
+    bool inside;        /* run() is under way, which looks at the lists again by itself. */
+    bool direct;        /* No task is under way: those that waited make their next step at once. */
     bool ending;        /* ucp_worker_destroy() is under way. */
     bool lost;          /* A callback had no memory for what it was told. */
+    size_t told, posted; /* During run(): who was told something, and what they posted then. */
     size_t exports;     /* Views of payloads that exist. */
     Child *children[3]; /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
     Request *pending;   /* Posted. */
@@ -119,7 +124,7 @@ typedef struct Buffer {
     bool cuda;
 } Buffer;
 
-enum result { RESULT_NONE, RESULT_LENGTH, RESULT_TAG, RESULT_OLD };
+enum result { RESULT_NONE, RESULT_LENGTH, RESULT_TAG, RESULT_OLD, RESULT_VALUE };
 
 struct Request {
     PyObject_HEAD Worker *worker;
@@ -127,9 +132,13 @@ struct Request {
     void *handle;
     Buffer buffer;
     RemoteKey *key;
-    PyObject *future; /* Told at completion. */
+    PyObject *callback, *context; /* Of the task that awaits it: what makes its next step, and where. */
+    PyObject *message;            /* Of the cancellation. */
+    PyObject *value;              /* RESULT_VALUE: by set(). */
     enum result kind;
     bool done, posted;
+    bool blocking;  /* asyncio's mark that it was yielded to a task. */
+    bool cancelled; /* The task wants CancelledError, whatever comes of the operation. */
     ucs_status_t status;
     ucp_tag_recv_info_t info;
     uint64_t operand, old;
@@ -157,7 +166,7 @@ bool cw_context_usable(const Context *context);
 /* worker.c */
 bool cw_worker_usable(const Worker *worker);
 bool cw_worker_owned(const Worker *worker); /* For what frees: no exception; false: nothing may be done. */
-bool cw_worker_drain(Worker *worker);
+int cw_worker_drain(Worker *worker);
 void cw_worker_told(Worker *worker, Arrival *arrival);
 void cw_worker_nudge(Worker *worker); /* After each call of the library that may have run callbacks. */
 void cw_child_add(Worker *worker, int order, Child *child);
@@ -176,7 +185,8 @@ PyObject *cw_message_new(Worker *worker, Arrival *arrival);
 /* request.c */
 Request *cw_request_new(Worker *worker, enum result kind, PyObject *buffer, bool writable, ucp_request_param_t *param);
 PyObject *cw_request_posted(Request *request, ucs_status_ptr_t pointer, const char *what);
+PyObject *cw_request_waiter(Worker *worker, PyObject *unused);
 void cw_request_finish(Request *request, ucs_status_t status);
-void cw_request_settle(Request *request); /* Outside of callbacks: frees what it used and tells its future. */
+bool cw_request_settle(Request *request); /* Outside of callbacks: frees what it used and tells who awaits it. */
 
 #endif

@@ -28,11 +28,10 @@ static void forget(Endpoint *self)
     self->handle = NULL;
 }
 
-/* Closes by force; what is left of that is done by progress. */
-static void end_endpoint(Child *child)
+/* Closes it; what is left of that is done by progress. */
+static void close_now(Endpoint *self, unsigned flags)
 {
-    Endpoint *self            = (Endpoint *)((char *)child - offsetof(Endpoint, child));
-    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+    ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
     ucp_ep_h handle           = self->handle;
 
     forget(self);
@@ -42,6 +41,11 @@ static void end_endpoint(Child *child)
             ucp_request_free(closing);
         }
     }
+}
+
+static void end_endpoint(Child *child)
+{
+    close_now((Endpoint *)((char *)child - offsetof(Endpoint, child)), UCP_EP_CLOSE_FLAG_FORCE);
 }
 
 static Endpoint *make(Worker *worker, PyObject *on_error)
@@ -395,7 +399,7 @@ static void endpoint_dealloc(Endpoint *self)
 {
     if (self->handle != NULL && cw_worker_owned(self->worker)) {
         cw_child_remove(&self->child);
-        end_endpoint(&self->child);
+        close_now(self, 0); /* What was sent is delivered, as with a socket that is forgotten. */
     }
     Py_CLEAR(self->on_error);
     Py_CLEAR(self->worker);

@@ -2,10 +2,18 @@
 /*
  * Workers: progress, the descriptor, what has arrived, and the end. A worker belongs to the thread that made it; calls
  * from another one raise. What Python frees (which may be on any thread) is given back under the interpreter lock.
+ *
+ * Waking a process that sleeps takes longer than a short message does. So run() goes on with progress for `patience`
+ * before it arms and lets the event loop sleep, as long as that pays: each time that nothing came meanwhile, more of the
+ * next times go without.
  */
 #include "core.h"
+#include <time.h>
 
-#define MAX_ROUNDS 64 /* of progress in one call, so that other tasks of the loop have their turn */
+#define MAX_ROUNDS 64         /* of progress that did something, and ... */
+#define MAX_LENGTH 1000000    /* ... nanoseconds in one call, so that other tasks of the loop have their turn */
+#define MAX_PATIENCE 10000000 /* nanoseconds */
+#define MAX_SKIPPED 63
 
 bool cw_worker_owned(const Worker *worker)
 {
@@ -132,22 +140,24 @@ static void tell_other(Arrival *arrival)
     Py_DECREF(arrival->owner);
 }
 
-/* Whether there was anything. */
-bool cw_worker_drain(Worker *worker)
+/* Whether there was anything; -1: a step of a task raised what ends the program, and the exception is set. */
+int cw_worker_drain(Worker *worker)
 {
-    bool some = false;
+    int some = 0;
 
     while (worker->done != NULL || worker->arrived != NULL) {
         Request *request = worker->done;
         Arrival *arrival = worker->arrived;
 
-        some = true;
+        some = 1;
         if (request != NULL) {
             worker->done = request->next;
             if (worker->done == NULL) {
                 worker->done_end = &worker->done;
             }
-            cw_request_settle(request);
+            if (!cw_request_settle(request)) {
+                return -1;
+            }
             continue;
         }
         worker->arrived = arrival->next;
@@ -157,6 +167,7 @@ bool cw_worker_drain(Worker *worker)
         if (arrival->kind == ARRIVAL_MESSAGE) {
             tell_message(worker, arrival);
         } else {
+            worker->told++;
             tell_other(arrival);
         }
         free(arrival);
@@ -164,12 +175,80 @@ bool cw_worker_drain(Worker *worker)
     return some;
 }
 
-/* Progress until there is no more, then arm. True: sleep until the descriptor is readable; False: call again soon. */
-static PyObject *worker_run(Worker *self, PyObject *unused)
+static int64_t now(void)
 {
-    bool armed = false;
+    struct timespec time;
 
-    (void)unused;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000000000 + time.tv_nsec;
+}
+
+/* Progress and what came of it: as cw_worker_drain(). */
+static int step(Worker *self)
+{
+    bool moved = ucp_worker_progress(self->handle) != 0;
+    int some   = cw_worker_drain(self);
+
+    return some != 0 ? some : moved;
+}
+
+/*
+ * Progress while nothing happens, if it is worth it; as step(). Not where something was told and nothing posted for it:
+ * then callbacks of the event loop have their turn.
+ */
+static int wait_for_more(Worker *self)
+{
+    int some = 0;
+
+    if (self->patience == 0 || self->posted < self->told) {
+        return 0;
+    }
+    if (self->skips > 0) {
+        self->skips--;
+        return 0;
+    }
+    int64_t until = now() + self->patience;
+    do {
+        some = step(self);
+    } while (some == 0 && cw_worker_owned(self) && now() < until);
+    self->skipped = some != 0 ? 0 : Py_MIN(2 * self->skipped + 1, MAX_SKIPPED);
+    self->skips   = self->skipped;
+    return some;
+}
+
+/* 1: armed; 0: there is more; -1: an exception. */
+static int progress(Worker *self)
+{
+    int64_t begin = now();
+    bool waited   = false;
+
+    for (int round = 0; round < MAX_ROUNDS && cw_worker_owned(self) && now() - begin < MAX_LENGTH; round++) {
+        int some = step(self);
+        if (some == 0 && cw_worker_owned(self) && !waited) {
+            some   = wait_for_more(self);
+            waited = some == 0;
+        }
+        if (some < 0) {
+            return -1;
+        }
+        if (some > 0) {
+            waited = false;
+        } else if (cw_worker_owned(self)) {
+            ucs_status_t status = ucp_worker_arm(self->handle);
+            if (status != UCS_ERR_BUSY) {
+                return status == UCS_OK || cw_raise(status, "the worker cannot be armed") != NULL ? 1 : -1;
+            }
+        }
+    }
+    return self->handle == NULL;
+}
+
+/*
+ * Progress until there is no more, then arm. True: sleep until the descriptor is readable; False: call again soon.
+ * run(direct): whether no task is under way, which the event loop that calls it knows.
+ */
+static PyObject *worker_run(Worker *self, PyObject *direct)
+{
     if (!cw_worker_usable(self)) {
         return NULL;
     }
@@ -178,23 +257,13 @@ static PyObject *worker_run(Worker *self, PyObject *unused)
     }
     Py_INCREF(self);
     self->inside = true;
-    for (int round = 0; round < MAX_ROUNDS && cw_worker_owned(self) && !armed; round++) {
-        bool moved = ucp_worker_progress(self->handle) != 0;
-        bool some  = cw_worker_drain(self);
-        if (!moved && !some && cw_worker_owned(self)) {
-            ucs_status_t status = ucp_worker_arm(self->handle);
-            if (status != UCS_OK && status != UCS_ERR_BUSY) {
-                self->inside = false;
-                Py_DECREF(self);
-                return cw_raise(status, "the worker cannot be armed");
-            }
-            armed = status == UCS_OK;
-        }
-    }
-    armed        = armed || self->handle == NULL;
+    self->direct = direct == Py_True;
+    self->told = self->posted = 0;
+    int armed    = progress(self);
     self->inside = false;
+    self->direct = false;
     Py_DECREF(self);
-    return PyBool_FromLong(armed);
+    return armed < 0 ? NULL : PyBool_FromLong(armed);
 }
 
 static PyObject *worker_fileno(Worker *self, PyObject *unused)
@@ -326,6 +395,7 @@ static PyObject *worker_fence(Worker *self, PyObject *unused)
 static void end(Worker *self)
 {
     self->ending = true;
+    self->direct = false; /* A task may be what closes it. */
     cw_worker_drain(self); /* Makes messages and clients of what has arrived, so that they are given back below. */
     for (int order = 0; order < 3; order++) {
         while (self->children[order] != NULL) {
@@ -369,17 +439,15 @@ static PyObject *worker_close(Worker *self, PyObject *unused)
         PyErr_SetString(PyExc_BufferError, "views of payloads exist: release them before the worker is closed");
         return NULL;
     }
-    if (self->inside) {
-        PyErr_SetString(PyExc_RuntimeError, "a worker cannot be closed by a callback of its own");
-        return NULL;
-    }
-    end(self);
+    end(self); /* Also while run() is under way, which calls Python only when the library has returned. */
     Py_RETURN_NONE;
 }
 
 static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     Context *context;
+    PyObject *loop;
+    double patience            = 0;
     ucp_worker_params_t params = {
         .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE | UCP_WORKER_PARAM_FIELD_FLAGS,
         .thread_mode = UCS_THREAD_MODE_SERIALIZED,
@@ -390,7 +458,11 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
         PyErr_SetString(PyExc_TypeError, "Worker() takes no keywords");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!", &cw_context_type, &context) || !cw_context_usable(context)) {
+    if (!PyArg_ParseTuple(args, "O!Od", &cw_context_type, &context, &loop, &patience) || !cw_context_usable(context)) {
+        return NULL;
+    }
+    if (!(patience >= 0 && patience * 1e9 <= MAX_PATIENCE)) {
+        PyErr_SetString(PyExc_ValueError, "the time to try progress before sleeping is 0 to 0.01 seconds");
         return NULL;
     }
     Worker *self = (Worker *)type->tp_alloc(type, 0);
@@ -404,6 +476,8 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     self->generation  = cw_generation;
     self->thread      = PyThread_get_thread_ident();
     self->context     = (Context *)Py_NewRef(context);
+    self->loop        = Py_NewRef(loop);
+    self->patience    = (int64_t)(patience * 1e9);
     if (self->handlers == NULL || self->endpoints == NULL) {
         Py_DECREF(self);
         return NULL;
@@ -431,6 +505,7 @@ static void worker_dealloc(Worker *self)
     }
     Py_CLEAR(self->handlers);
     Py_CLEAR(self->endpoints);
+    Py_CLEAR(self->loop);
     Py_CLEAR(self->context);
     Py_TYPE(self)->tp_free((PyObject *)self);
 }
@@ -456,9 +531,10 @@ PyObject *cw_worker_listen(Worker *self, PyObject *args);
 PyObject *cw_worker_connect(Worker *self, PyObject *args);
 
 static PyMethodDef methods[] = {
-    {"run", (PyCFunction)worker_run, METH_NOARGS, "Progress to the end and arm; False: call again soon."},
+    {"run", (PyCFunction)worker_run, METH_O, "run(direct): progress to the end and arm; False: call again soon."},
     {"fileno", (PyCFunction)worker_fileno, METH_NOARGS, "The descriptor."},
     {"address", (PyCFunction)worker_address, METH_NOARGS, "The address, as bytes."},
+    {"waiter", (PyCFunction)cw_request_waiter, METH_NOARGS, "Something to await that Python completes."},
     {"set_handler", (PyCFunction)worker_set_handler, METH_VARARGS, "set_handler(id, callable or None)"},
     {"tag_recv", (PyCFunction)worker_tag_recv, METH_VARARGS, "tag_recv(buffer, tag, mask)"},
     {"tag_probe", (PyCFunction)worker_tag_probe, METH_VARARGS, "tag_probe(tag, mask)"},

@@ -15,9 +15,12 @@ class Counting:
         self.worker, self.core, self.calls = worker, worker._core, 0
         worker._core = self
 
-    def run(self):
+    def run(self, direct):
         self.calls += 1
-        return self.core.run()
+        return self.core.run(direct)
+
+    def __getattr__(self, name):
+        return getattr(self.core, name)
 
     def stop(self):
         self.worker._core = self.core

@@ -74,7 +74,7 @@ class Life(base.Pair):
         raised = []
 
         def use():
-            for call in (lambda: self.near.address, lambda: self.near._core.run(),
+            for call in (lambda: self.near.address, lambda: self.near._core.run(True),
                          lambda: self.near._core.tag_recv(bytearray(1), 1, 0),
                          lambda: self.client._core.flush(), lambda: self.client._core.close(True),
                          lambda: self.listener.close(), lambda: self.near._core.close()):
