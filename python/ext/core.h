@@ -49,17 +49,17 @@ typedef struct Worker {
     ucp_worker_h handle; /* NULL: closed. */
     unsigned long generation, thread;
     int fd;
-    PyObject *loop;     /* The event loop that runs it. */
-    int64_t patience;   /* Nanoseconds of progress before sleeping; 0: none. */
-    int skipped, skips; /* How often the next attempts to be patient are left out, and how many of these are left. */
-    bool inside;        /* run() is under way, which looks at the lists again by itself. */
-    bool direct;        /* No task is under way: those that waited make their next step at once. */
-    bool ending;        /* ucp_worker_destroy() is under way. */
-    bool lost;          /* A callback had no memory for what it was told. */
+    PyObject *loop;      /* The event loop that runs it. */
+    int64_t patience;    /* Nanoseconds of progress before sleeping; 0: none. */
+    int skipped, skips;  /* How often the next attempts to be patient are left out, and how many of these are left. */
+    bool inside;         /* run() is under way, which looks at the lists again by itself. */
+    bool direct;         /* No task is under way: those that waited make their next step at once. */
+    bool ending;         /* ucp_worker_destroy() is under way. */
+    bool lost;           /* A callback had no memory for what it was told. */
     size_t told, posted; /* During run(): who was told something, and what they posted then. */
-    size_t exports;     /* Views of payloads that exist. */
-    Child *children[3]; /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
-    Request *pending;   /* Posted. */
+    size_t exports;      /* Views of payloads that exist. */
+    Child *children[3];  /* Listeners and clients; messages and endpoints; keys: in the order of their ends. */
+    Request *pending;    /* Posted. */
     Request *done, **done_end;
     Arrival *arrived, **arrived_end;
     PyObject *handlers;  /* Identifier to callable. */

@@ -4,16 +4,16 @@
  * from another one raise. What Python frees (which may be on any thread) is given back under the interpreter lock.
  *
  * Waking a process that sleeps takes longer than a short message does. So run() goes on with progress for `patience`
- * before it arms and lets the event loop sleep, as long as that pays: each time that nothing came meanwhile, more of the
- * next times go without.
+ * before it arms and lets the event loop sleep, as long as that pays: each time that nothing came meanwhile, more of
+ * the next times go without.
  */
 #include "core.h"
 #include <time.h>
 
-#define MAX_ROUNDS 64         /* of progress that did something, and ... */
-#define MAX_LENGTH 1000000    /* ... nanoseconds in one call, so that other tasks of the loop have their turn */
+#define MAX_ROUNDS   64       /* of progress that did something, and ... */
+#define MAX_LENGTH   1000000  /* ... nanoseconds in one call, so that other tasks of the loop have their turn */
 #define MAX_PATIENCE 10000000 /* nanoseconds */
-#define MAX_SKIPPED 63
+#define MAX_SKIPPED  63
 
 bool cw_worker_owned(const Worker *worker)
 {
@@ -259,9 +259,9 @@ static PyObject *worker_run(Worker *self, PyObject *direct)
     self->inside = true;
     self->direct = direct == Py_True;
     self->told = self->posted = 0;
-    int armed    = progress(self);
-    self->inside = false;
-    self->direct = false;
+    int armed                 = progress(self);
+    self->inside              = false;
+    self->direct              = false;
     Py_DECREF(self);
     return armed < 0 ? NULL : PyBool_FromLong(armed);
 }
@@ -395,7 +395,7 @@ static PyObject *worker_fence(Worker *self, PyObject *unused)
 static void end(Worker *self)
 {
     self->ending = true;
-    self->direct = false; /* A task may be what closes it. */
+    self->direct = false;  /* A task may be what closes it. */
     cw_worker_drain(self); /* Makes messages and clients of what has arrived, so that they are given back below. */
     for (int order = 0; order < 3; order++) {
         while (self->children[order] != NULL) {

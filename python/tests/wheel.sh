@@ -31,4 +31,4 @@ for library in libucp libucs; do
     echo "$found" | grep -q "^$work/venv/.*/causeway/lib/$library\.so\.0" ||
         { echo "FAILED: $library is not that of the wheel: $found" >&2; exit 1; }
 done
-"$work/venv/bin/python" -B -m unittest test_am test_tag test_border
+"$work/venv/bin/python" -B -m unittest test_am test_tag test_loop test_border
