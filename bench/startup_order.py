@@ -18,7 +18,7 @@ import tempfile
 HEAD = """\
 # Functions that a process runs which opens a worker, meets one peer and exchanges short messages, by shared memory
 # or by TCP. The linker puts them next to each other (cmake/CwOrder.cmake), so that such a process has little else of
-# the library in memory (docs/decisions/scale.md). Names that do not exist any more do no harm. Written by
+# the library in memory (docs/why/scale.md). Names that do not exist any more do no harm. Written by
 # bench/startup_order.py.
 """
 RUNS = [("bench_memory", ["-n", "2", "-i", "20"]), ("bench_memory", ["-n", "2", "-i", "20", "-a"])]

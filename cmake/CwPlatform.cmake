@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What this can be built for, said at once and in a sentence (docs/PORTING.md). Reads what project() found out.
+# What this can be built for, said at once and in a sentence (docs/operate/platforms.md). Reads what project() found
+# out.
 
 if(NOT CMAKE_SYSTEM_NAME STREQUAL "Linux")
     message(FATAL_ERROR "Causeway is for Linux; on '${CMAKE_SYSTEM_NAME}' it would need other shared memory, another "

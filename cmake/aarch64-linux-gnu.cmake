@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Builds for AArch64 on another machine, with Debian's cross compiler; what was built runs here under qemu-user. Presets
-# `aarch64` and docs/PORTING.md.
+# `aarch64` and docs/operate/platforms.md.
 
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Builds against musl instead of glibc, with Debian's wrapper around gcc. Preset `musl` and docs/PORTING.md.
+# Builds against musl instead of glibc, with Debian's wrapper around gcc. Preset `musl` and docs/operate/platforms.md.
 
 set(CMAKE_C_COMPILER musl-gcc)
 set(CMAKE_CXX_COMPILER "") # the one of this machine means glibc

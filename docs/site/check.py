@@ -19,7 +19,7 @@ import tempfile
 QUIET = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
          "--disable-background-networking", "--disable-component-update", "--enable-logging=stderr"]
 PAGES = {"index.html": "Causeway", "architecture.html": "Layers", "config.html": "UCX_TLS",
-         "decisions-wireup.html": "hello", "man-ucp_init.3.html": "ucp_init"}
+         "why-wireup.html": "hello", "man-ucp_init.3.html": "ucp_init"}
 
 
 def browse(profile, url, *more):
@@ -53,7 +53,7 @@ def main():
                 complaints.append("%s does not show '%s'" % (page, text))
             complaints += ["%s: %s" % (page, each) for each in console]
         index = "file://" + os.path.join(os.path.abspath(target), "index.html")
-        for query, expected in (("wireup", "decisions-wireup.html"), ("zzyzx", "Nothing has all of these words.")):
+        for query, expected in (("wireup", "why-wireup.html"), ("zzyzx", "Nothing has all of these words.")):
             document, console = browse(profile, index + "?q=" + query)
             found = re.search(r'<div id="results".*?</div>', document, re.S)
             if found is None or expected not in found.group(0):

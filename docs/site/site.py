@@ -27,13 +27,16 @@ except ImportError:
     sys.exit(77)
 
 PAGES = [
-    ("Begin", ["README.md", "docs/STATUS.md"]),
-    ("Use it", ["docs/APPS.md", "docs/CLIENT_SERVER.md", "docs/RMA.md", "docs/RENDEZVOUS.md", "rust/README.md",
-                "python/README.md", "docs/PYTHON.md", "examples/rust/README.md", "examples/python/README.md"]),
-    ("Operate it", ["docs/CONFIG.md", "docs/OBSERVE.md", "docs/RELIABILITY.md", "docs/ROUTES.md", "docs/SECURITY.md",
-                    "docs/PORTING.md"]),
-    ("Change it", ["docs/ARCHITECTURE.md", "docs/FLOW.md", "docs/TRANSPORT.md", "docs/WIRE.md", "test/rdma/README.md"]),
-    ("Figures", ["docs/PERFORMANCE.md", "docs/REPORT.md", "docs/NEWER.md", "docs/SCALE.md"]),
+    ("Begin", ["README.md", "docs/start.md", "docs/STATUS.md", "CHANGELOG.md"]),
+    ("Use it", ["docs/use/*.md", "rust/README.md", "python/README.md", "examples/rust/README.md",
+                "examples/python/README.md"]),
+    ("Operate it", ["docs/operate/settings.md", "docs/operate/failure.md", "docs/operate/security.md",
+                    "docs/operate/observe.md", "docs/operate/*.md"]),
+    ("Change it", ["docs/ARCHITECTURE.md", "docs/FLOW.md", "docs/TRANSPORT.md", "docs/change/*.md",
+                   "test/rdma/README.md"]),
+    ("Why", ["docs/why/*.md"]),
+    ("Look it up", ["docs/WIRE.md", "docs/CONFIG.md", "docs/reference/*.md"]),
+    ("Specification", ["docs/spec/README.md", "docs/spec/*.md"]),
 ]
 HERE = os.path.dirname(os.path.abspath(__file__))
 FRAME = """<!doctype html>
@@ -95,6 +98,14 @@ def document(root, source):
     return Page(source, target_of(source), title_of(text, source), body)
 
 
+def expand(root, patterns):
+    """Documents in the order of the patterns, each once."""
+    found = []
+    for pattern in patterns:
+        found += [source for source in sorted(glob.glob(pattern, root_dir=root)) if source not in found]
+    return found
+
+
 def manual(path):
     """A manual page; None where mandoc is missing."""
     done = subprocess.run(["mandoc", "-T", "html", "-O", "fragment", path], capture_output=True, text=True, check=False)
@@ -123,8 +134,6 @@ def relink(root, page, pages, errors):
             return whole
         name, _, anchor = place.partition("#")
         source = os.path.normpath(os.path.join(os.path.dirname(page.source), name)) if name else page.source
-        if source.endswith("/docs/decisions") or source == "docs/decisions":
-            return text
         if source in by_source:
             other = by_source[source]
             if anchor and anchor not in other.anchors:
@@ -176,16 +185,12 @@ def main():
     parser.add_argument("target")
     options = parser.parse_args()
     root, errors = os.path.abspath(options.root), []
-    listed = [source for _, sources in PAGES for source in sources]
-    for source in sorted(glob.glob("docs/*.md", root_dir=root)):
-        if source not in listed:
+    listed = [(title, expand(root, patterns)) for title, patterns in PAGES]
+    known = {source for _, sources in listed for source in sources}
+    for source in sorted(glob.glob("docs/**/*.md", root_dir=root, recursive=True)):
+        if source not in known:
             errors.append("docs/site/site.py does not list " + source)
-    groups = [(title, [document(root, source) for source in sources if os.path.exists(os.path.join(root, source))])
-              for title, sources in PAGES]
-    decisions = sorted(glob.glob("docs/decisions/*.md", root_dir=root))
-    groups.append(("Why", [document(root, source) for source in decisions]))
-    statements = sorted(glob.glob("docs/spec/*.md", root_dir=root))
-    groups.append(("Specification", [document(root, source) for source in statements]))
+    groups = [(title, [document(root, source) for source in sources]) for title, sources in listed]
     groups.append(("Manual pages", manuals(options.man)))
     pages = [page for _, group in groups for page in group]
     for page in pages:

@@ -25,7 +25,7 @@ static int claims_long(const struct cw_producer *producer)
 }
 
 /* They are fetched while we wait anyway, unless the copy does not need what is in them, or the consumer would ask for
- * them before they are written (docs/decisions/shared-memory.md, short-messages.md). */
+ * them before they are written (docs/why/shared-memory.md, short-messages.md). */
 void cw_area_fetch_ahead(struct cw_producer *producer, uint64_t length)
 {
     uint64_t at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The copy of base/bytes.h for memory that lies badly (docs/decisions/shared-memory.md). Invariant: never compiled to
+ * The copy of base/bytes.h for memory that lies badly (docs/why/shared-memory.md). Invariant: never compiled to
  * `rep movsb`, nor to a call of memcpy.
  */
 #include "base/bytes.h"

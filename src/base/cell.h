@@ -184,7 +184,7 @@ static inline int cw_cell_is_free(struct cw_producer *producer)
 #define CW_CELLS_AHEAD 4
 
 /* Who answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next cell as soon
- * as it has read one, and would have to get back what was fetched (docs/decisions/short-messages.md). */
+ * as it has read one, and would have to get back what was fetched (docs/why/short-messages.md). */
 #define CW_CELLS_CALM 2
 
 /* A packet came from the peer: the next ones to it may be answers. */

@@ -2,7 +2,7 @@
 /*
  * Copies into memory that another process reads and that is written again and again: the packets of a ring. Where both
  * processors are far from each other, each line that is written has to be fetched from there first, one by one, while
- * stores past the caches do not wait for anybody (docs/decisions/shared-memory.md). Which of the two is better is
+ * stores past the caches do not wait for anybody (docs/why/shared-memory.md). Which of the two is better is
  * measured now and then: copies that take long raise a suspicion, and then both are tried.
  */
 #ifndef CW_BASE_FAR_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Endpoints by socket address, and the listeners that they are made at (docs/CLIENT_SERVER.md). Worker entered, unless
- * said otherwise.
+ * Endpoints by socket address, and the listeners that they are made at (docs/change/client-server.md). Worker entered,
+ * unless said otherwise.
  */
 #ifndef CW_CONNECT_MEET_H
 #define CW_CONNECT_MEET_H

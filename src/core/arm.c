@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before a program sleeps (docs/decisions/wakeup.md). To sleep and to be woken takes ten microseconds and more, several
+ * Before a program sleeps (docs/why/wakeup.md). To sleep and to be woken takes ten microseconds and more, several
  * times that where the processor has to leave a halt. A program whose last sleeps were all short waits for answers that
  * come sooner than that: looking at the descriptor for as long finds them. Once that was in vain, the next sleeps begin
  * without a look, the more of them the oftener it was. Who sleeps long never looks.

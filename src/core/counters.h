@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a worker tells about itself to other processes of its user: the layout of the memory that tools read
- * (docs/OBSERVE.md), and the counters in it. Written by the worker alone. Also read by tools/, which take every byte of
- * it for hostile. Needs nothing but words of 64 bits, in the byte order of the machine.
+ * (docs/reference/observing.md), and the counters in it. Written by the worker alone. Also read by tools/, which take
+ * every byte of it for hostile. Needs nothing but words of 64 bits, in the byte order of the machine.
  *
  * New counters go to the end of the list, and a reader shows what it knows of what is there. Any other change of the
  * layout is a new version.

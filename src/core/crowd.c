@@ -58,7 +58,7 @@ void cw_worker_yield(struct ucp_worker *worker)
 }
 
 /* Unless told, only where threads share a worker: processes that outnumber processors have their own way of waiting
- * (docs/decisions/threads.md). */
+ * (docs/why/threads.md). */
 static int gives_way(const struct ucp_worker *worker)
 {
     const int setting = worker->context->config->progress_yield;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * More threads than processors: when one that looks for work in vain gives its processor away, so that the one it waits
- * for can run (docs/decisions/threads.md). Pure: ticks and times come from the caller.
+ * for can run (docs/why/threads.md). Pure: ticks and times come from the caller.
  */
 #ifndef CW_CORE_CROWD_H
 #define CW_CORE_CROWD_H

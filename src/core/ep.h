@@ -36,7 +36,7 @@ struct cw_peer {
     uint8_t address[];
 };
 
-/* Of an endpoint that came about at a listener (docs/CLIENT_SERVER.md). */
+/* Of an endpoint that came about at a listener (docs/change/client-server.md). */
 struct cw_meeting {
     uint64_t server_uid;                /* the client's: the worker that accepted */
     uint8_t *server_address;            /* the client's: where further lanes may be dialled; NULL: not told */
@@ -205,7 +205,7 @@ static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
 }
 
 /* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in
- * one call (docs/decisions/tcp-rate.md). Of open endpoints. */
+ * one call (docs/why/tcp-rate.md). Of open endpoints. */
 static inline int cw_ep_collects(const struct ucp_ep *ep)
 {
     return ep->sent_round == ep->worker->round;

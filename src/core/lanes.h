@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Further lanes of an endpoint (docs/decisions/lanes.md). The message lane, ep->conn, carries everything whose order
+ * Further lanes of an endpoint (docs/why/lanes.md). The message lane, ep->conn, carries everything whose order
  * matters. Further lanes carry placed packets: pieces of rendezvous and answers to gets, which name their target and
  * may come in any order. They are opened when the first long message needs them, by the side that dialled the message
  * lane; a lane that cannot be had, or that ends, is done without.

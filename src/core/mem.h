@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory (docs/RMA.md): the regions of a context, found by token. Any thread may map and unmap (MEM-18); the
- * table has its own lock. Workers come here for each access that a peer asks them to carry out.
+ * Registered memory (docs/change/one-sided.md): the regions of a context, found by token. Any thread may map and unmap
+ * (MEM-18); the table has its own lock. Workers come here for each access that a peer asks them to carry out.
  */
 #ifndef CW_CORE_MEM_H
 #define CW_CORE_MEM_H

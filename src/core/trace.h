@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's last events (docs/OBSERVE.md): the layout of the ring, which lies behind its counters, and how they are
- * noted. Off, it costs one predictable branch where an event is noted, and nothing at all for packets: those are seen
- * by tables of functions that stand before those of the transports only while the ring is on.
+ * A worker's last events (docs/reference/observing.md): the layout of the ring, which lies behind its counters, and how
+ * they are noted. Off, it costs one predictable branch where an event is noted, and nothing at all for packets: those
+ * are seen by tables of functions that stand before those of the transports only while the ring is on.
  */
 #ifndef CW_CORE_TRACE_H
 #define CW_CORE_TRACE_H

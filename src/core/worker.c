@@ -17,7 +17,7 @@
 #include "wire/packet.h"
 
 /* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
- * shared memory its latency (docs/decisions/progress.md). */
+ * shared memory its latency (docs/why/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 128u
 /* Packets that come by an inbox, in one round; and how often the other interfaces are asked while it has some. */
 #define CELLS_PER_ROUND   15u /* and the first one */

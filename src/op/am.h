@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active messages: the operations behind ucp_am_* and the handlers of their packets. Called by the door and by the
- * packet dispatch, worker entered. docs/decisions/active-messages.md has the reasons.
+ * packet dispatch, worker entered. docs/why/active-messages.md has the reasons.
  */
 #ifndef CW_OP_AM_H
 #define CW_OP_AM_H

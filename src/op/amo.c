@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations (op/rma.h, docs/RMA.md): in the call by our CPU where the memory is mapped here, else by a packet
- * that the owner's CPU carries out with the same instructions. A posting atomic is over when its packet was taken; a
- * fetching one waits on ep->inflight for AMO_REPLY. Operands are captured in the call. A posting atomic that has to
- * wait lives on in a request of the library's own, which goes by packets only: the program was told that it is
+ * Atomic operations (op/rma.h, docs/change/one-sided.md): in the call by our CPU where the memory is mapped here, else
+ * by a packet that the owner's CPU carries out with the same instructions. A posting atomic is over when its packet was
+ * taken; a fetching one waits on ep->inflight for AMO_REPLY. Operands are captured in the call. A posting atomic that
+ * has to wait lives on in a request of the library's own, which goes by packets only: the program was told that it is
  * complete and may destroy the key (AMO-11, KEY-6).
  */
 #include "op/amo.h"

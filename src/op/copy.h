@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided copies by the system between our memory and the registered memory of the peer's process (docs/RMA.md,
- * "copy"). Short ones are made in the call. Longer ones are made in shares by jobs of progress; the owner takes shares,
- * too, when it is in progress (HELP), but is never waited for unless it took one.
+ * One-sided copies by the system between our memory and the registered memory of the peer's process
+ * (docs/change/one-sided.md, "copy"). Short ones are made in the call. Longer ones are made in shares by jobs of
+ * progress; the owner takes shares, too, when it is in progress (HELP), but is never waited for unless it took one.
  */
 #ifndef CW_OP_COPY_H
 #define CW_OP_COPY_H

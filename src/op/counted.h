@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts by packets that the origin can take back (docs/RMA.md, "Counted packets"): the owner carries them out in the
- * order of the connection and counts them in a board that both see. Should it not come along, the origin lets the
- * system write what is left, and the owner passes over those packets. Callers: put.c, rma_flush.c, fallback.c; op.c for
- * the owner.
+ * Puts by packets that the origin can take back (docs/change/one-sided.md, "Counted packets"): the owner carries them
+ * out in the order of the connection and counts them in a board that both see. Should it not come along, the origin
+ * lets the system write what is left, and the owner passes over those packets. Callers: put.c, rma_flush.c, fallback.c;
+ * op.c for the owner.
  *
  *   board->claim: who is carrying out now, enum cw_counted_state
  *   board->done:  packets carried out since the beginning 32 bits, and above how many of them were refused

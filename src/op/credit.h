@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Credits: how much eager tag messages a peer may send before the program received the earlier ones
- * (docs/RENDEZVOUS.md). Both sides count the same charge for each message, in numbers that only grow.
+ * (docs/change/long-messages.md). Both sides count the same charge for each message, in numbers that only grow.
  */
 #ifndef CW_OP_CREDIT_H
 #define CW_OP_CREDIT_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fallback timer (docs/RMA.md, "Counted packets"): a job of progress, which runs while something waits for an owner
- * of memory that the system could do as well. Invariant: it is on the worker's list while short gets or flushes of
- * counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
+ * The fallback timer (docs/change/one-sided.md, "Counted packets"): a job of progress, which runs while something waits
+ * for an owner of memory that the system could do as well. Invariant: it is on the worker's list while short gets or
+ * flushes of counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
  */
 #include "op/copy.h"
 #include "op/counted.h"

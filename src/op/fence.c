@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucp_worker_fence (docs/RMA.md, "Order"): never blocks. Within one endpoint a fence is a line that what needs no
- * packets has to wait for, and a barrier in the queue while something is under way that later packets could overtake.
- * A program with several endpoints to one peer is rare: there the queue of each waits for what the others did before,
- * by a flush of theirs.
+ * ucp_worker_fence (docs/change/one-sided.md, "Order"): never blocks. Within one endpoint a fence is a line that what
+ * needs no packets has to wait for, and a barrier in the queue while something is under way that later packets could
+ * overtake. A program with several endpoints to one peer is rare: there the queue of each waits for what the others did
+ * before, by a flush of theirs.
  */
 #include <stdlib.h>
 

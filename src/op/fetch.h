@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiver's part of a rendezvous: getting an announced message into the memory of a receive (docs/RENDEZVOUS.md).
+ * The receiver's part of a rendezvous: getting an announced message into the memory of a receive
+ * (docs/change/long-messages.md).
  *
  *      COPYING --no share left, some still with the sender--> WAITING --COPIED--> done
  *         |                                                      |  `--not all copied--> RECEIVING

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets (docs/RMA.md). What can be read directly needs no request; for all others a protocol is chosen at each attempt.
- * Invariant: a get is late from its GET, or the beginning of its copy, to its end.
+ * Gets (docs/change/one-sided.md). What can be read directly needs no request; for all others a protocol is chosen at
+ * each attempt. Invariant: a get is late from its GET, or the beginning of its copy, to its end.
  */
 #include "op/get.h"
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What gets share with their protocols (src/proto/rma): the state of a get, and short gets that are asked for first
- * although the system could copy, because a peer in progress answers in a fraction of the time (docs/RMA.md). A
- * protocol that finds at its attempt that it cannot be answers UCS_ERR_UNSUPPORTED, after it has noted in the get why
- * it is not to be chosen again.
+ * although the system could copy, because a peer in progress answers in a fraction of the time
+ * (docs/change/one-sided.md). A protocol that finds at its attempt that it cannot be answers UCS_ERR_UNSUPPORTED, after
+ * it has noted in the get why it is not to be chosen again.
  */
 #ifndef CW_OP_GET_H
 #define CW_OP_GET_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the peer that rendezvous transfers copy from and to (docs/RENDEZVOUS.md): by loads and stores where it lies
- * in memory that the peer's library allocated and that could be mapped here, else by the transport's system copies.
- * Each side tells the other of an allocated region when a message of it is announced for the first time. Invariant: by
- * loads and stores only memory of the peer's own process is reached, with the rights that it has given to others.
+ * Memory of the peer that rendezvous transfers copy from and to (docs/change/long-messages.md): by loads and stores
+ * where it lies in memory that the peer's library allocated and that could be mapped here, else by the transport's
+ * system copies. Each side tells the other of an allocated region when a message of it is announced for the first time.
+ * Invariant: by loads and stores only memory of the peer's own process is reached, with the rights that it has given to
+ * others.
  */
 #ifndef CW_OP_PEER_REGIONS_H
 #define CW_OP_PEER_REGIONS_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts (docs/RMA.md). What can be stored directly, or fits a short packet, or one that is counted, needs no request.
- * Everything else is a send of op/send.h, whose protocol is chosen at each attempt until something was sent. Invariant:
- * a put counts in rma->async_puts while a copy in shares or an announcement is under way, and has its place among the
- * peer's answers while it is announced.
+ * Puts (docs/change/one-sided.md). What can be stored directly, or fits a short packet, or one that is counted, needs
+ * no request. Everything else is a send of op/send.h, whose protocol is chosen at each attempt until something was
+ * sent. Invariant: a put counts in rma->async_puts while a copy in shares or an announcement is under way, and has its
+ * place among the peer's answers while it is announced.
  */
 #include "op/put.h"
 

@@ -232,7 +232,7 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
     return cw_request_handle(request);
 }
 
-/* What follows another send without progress between leaves with it (docs/decisions/tcp-rate.md), if it may complete in
+/* What follows another send without progress between leaves with it (docs/why/tcp-rate.md), if it may complete in
  * progress: what carries bytes is given to the transport at once, and what only asks waits in the queue. */
 static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
 {

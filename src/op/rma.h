@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided operations: what puts, gets and atomics of an endpoint share (docs/RMA.md): the queue of those that cannot
- * start, the count of those under way, flush and fence. The operations themselves: put.c, get.c, amo.c; rma_target.c is
- * the owner's side; copy.c copies between processes.
+ * One-sided operations: what puts, gets and atomics of an endpoint share (docs/change/one-sided.md): the queue of those
+ * that cannot start, the count of those under way, flush and fence. The operations themselves: put.c, get.c, amo.c;
+ * rma_target.c is the owner's side; copy.c copies between processes.
  */
 #ifndef CW_OP_RMA_H
 #define CW_OP_RMA_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's side of puts and gets (docs/RMA.md). Whatever takes one packet is done in its handler, under the lock of
- * the memory; what takes several holds a pin, and counts among the answers that are owed until it is over.
+ * The owner's side of puts and gets (docs/change/one-sided.md). Whatever takes one packet is done in its handler, under
+ * the lock of the memory; what takes several holds a pin, and counts among the answers that are owed until it is over.
  */
 #include <stdlib.h>
 

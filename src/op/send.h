@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending one message of any operation: by one packet, by several, or by rendezvous (docs/RENDEZVOUS.md). The
+ * Sending one message of any operation: by one packet, by several, or by rendezvous (docs/change/long-messages.md). The
  * operations differ in the headers of their packets only, which a struct cw_send_kind writes.
  *
  *      QUEUED --one packet--------------------------------------> SENT --given back, acknowledged--> done
@@ -143,7 +143,7 @@ size_t cw_send_length(const struct cw_request *request);
 ucs_memory_type_t cw_send_memory_type(const struct cw_request *request);
 /* What the packets of the peer name: a send of this endpoint, or NULL. */
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
-/* Takes a send back as far as it can (docs/RENDEZVOUS.md); any request. */
+/* Takes a send back as far as it can (docs/change/long-messages.md); any request. */
 void cw_send_cancel(struct cw_request *request);
 
 /* send_rndv.c */

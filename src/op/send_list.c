@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short messages that are a list: straight into a cell or beside the cells, with no request, where a transport has
- * cells (docs/decisions/short-messages.md). Callers have seen that the endpoint is open with nothing queued.
+ * cells (docs/why/short-messages.md). Callers have seen that the endpoint is open with nothing queued.
  */
 #include "op/send.h"
 

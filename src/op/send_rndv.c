@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous (docs/RENDEZVOUS.md, states in op/send.h). What the receiver says is checked
- * against the state; the addresses it gives are only used for copies into its own process.
+ * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). What the receiver says is
+ * checked against the state; the addresses it gives are only used for copies into its own process.
  */
 #include "core/ep_round.h"
 #include "core/lanes.h"

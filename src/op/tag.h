@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Tag messages: the operations behind ucp_tag_* and the handlers of their packets. Called by the door and by the packet
- * dispatch, worker entered. The ways that messages take are in docs/RENDEZVOUS.md.
+ * dispatch, worker entered. The ways that messages take are in docs/change/long-messages.md.
  */
 #ifndef CW_OP_TAG_H
 #define CW_OP_TAG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unexpected messages that go back to their senders (docs/RENDEZVOUS.md, "Taking a send back"). What a worker sent to
- * itself and took back on its way is remembered until it arrives, in order mostly, and dropped then; of one in pieces,
- * those that follow are swallowed.
+ * Unexpected messages that go back to their senders (docs/change/long-messages.md, "Taking a send back"). What a worker
+ * sent to itself and took back on its way is remembered until it arrives, in order mostly, and dropped then; of one in
+ * pieces, those that follow are swallowed.
  */
 #include <stdlib.h>
 

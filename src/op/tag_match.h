@@ -6,7 +6,7 @@
  *
  * Invariants: a receive and a message that match each other are never queued at the same time (TAG-7). Receives are
  * ordered by one sequence over all masks (TAG-4), messages by one list (TAG-5). No call can fail: what cannot be put
- * into a hash table for lack of memory is found by an ordered scan. Why it is built so: docs/decisions/tag-matching.md
+ * into a hash table for lack of memory is found by an ordered scan. Why it is built so: docs/why/tag-matching.md
  */
 #ifndef CW_OP_TAG_MATCH_H
 #define CW_OP_TAG_MATCH_H

@@ -2,7 +2,7 @@
 /*
  * The lock of a worker that several threads use, and of the table of memory. Recursive, because callbacks call back
  * into the library (WRK-4). Who finds it taken spins for a moment, then sleeps. Whoever only looks for work (progress)
- * gives way to those, and is itself let in after a few attempts: docs/decisions/threads.md.
+ * gives way to those, and is itself let in after a few attempts: docs/why/threads.md.
  *
  * Entering takes one locked instruction, leaving none: who leaves looks first whether anybody sleeps, then lets go. A
  * thread that goes to sleep in between is missed, so nobody sleeps for long without a look at the word.

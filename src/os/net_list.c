@@ -2,7 +2,7 @@
 /*
  * Which interfaces there are (os/net.h). Addresses come from rtnetlink; names and flags of the few devices that have
  * one are asked one by one: the list of all links, with all their counters, costs three times as much as that
- * (docs/decisions/scale.md). Any socket serves for the questions; one of the Unix family exists everywhere.
+ * (docs/why/scale.md). Any socket serves for the questions; one of the Unix family exists everywhere.
  */
 #include "os/net.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What follows a handshake of TLS 1.3 on a socket: records, many per system call. OpenSSL's own layer moves one per
- * call and copies each byte once more on both sides (docs/decisions/trust.md). Callers: os/tls.c, and the guard by it.
+ * call and copies each byte once more on both sides (docs/why/trust.md). Callers: os/tls.c, and the guard by it.
  *
  * Encrypted bytes that the socket does not take stay in a buffer, in order. The plain bytes in them count as sent when
  * the socket took their record; until then they are offered again and not looked at again. What is received is checked

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/protocol.h. The constants were measured (docs/decisions/rendezvous.md,
+ * The choice of plan/protocol.h. The constants were measured (docs/why/rendezvous.md,
  * shared-memory.md).
  */
 #include "plan/protocol.h"

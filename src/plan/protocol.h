@@ -2,7 +2,7 @@
 /*
  * Which protocol carries a message, by its length: pure functions of the interface's numbers, the settings and the
  * connection's state. Each protocol of a table (src/proto) says for which lengths it offers itself; of those that do,
- * the first in the table is taken. docs/RENDEZVOUS.md explains the protocols.
+ * the first in the table is taken. docs/change/long-messages.md explains the protocols.
  */
 #ifndef CW_PLAN_PROTOCOL_H
 #define CW_PLAN_PROTOCOL_H

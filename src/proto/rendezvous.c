@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that is announced; the receiver decides how its bytes come (docs/RENDEZVOUS.md, op/send_rndv.c).
+ * A message that is announced; the receiver decides how its bytes come (docs/change/long-messages.md, op/send_rndv.c).
  */
 #include "op/send.h"
 #include "proto/proto.h"

@@ -39,7 +39,7 @@ struct cw_transport_connect {
     void (*abandon)(struct cw_conn *conn);
 };
 
-/* Meeting by socket addresses (docs/CLIENT_SERVER.md): all five slots. */
+/* Meeting by socket addresses (docs/change/client-server.md): all five slots. */
 struct cw_transport_cm {
     /* Everybody who comes to that address and says a hello is handed up by `requested`, with `user`. The port that was
      * chosen goes to *address. Logs. UCS_ERR_BUSY: the address is in use. */

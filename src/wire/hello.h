@@ -25,7 +25,7 @@
 #define CW_HELLO_REPLY_LENGTH 8u
 
 #define CW_HELLO_NO_LOOPBACK 1u
-#define CW_HELLO_MEETING     2u /* source_uid is its number (docs/CLIENT_SERVER.md) */
+#define CW_HELLO_MEETING     2u /* source_uid is its number (docs/change/client-server.md) */
 
 struct cw_hello {
     uint64_t source_uid;

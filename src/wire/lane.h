@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Further lanes of an endpoint (docs/decisions/lanes.md): the hello that opens one, and the packet by which both sides
+ * Further lanes of an endpoint (docs/why/lanes.md): the hello that opens one, and the packet by which both sides
  * agree about them, which travels on the message lane. Numbers are little endian.
  */
 #ifndef CW_WIRE_LANE_H

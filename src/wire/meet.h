@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client and a server say when they meet at a listener (docs/CLIENT_SERVER.md). Pure encoding and decoding.
+ * What a client and a server say when they meet at a listener (docs/change/client-server.md). Pure encoding and
+ * decoding.
  *
  *   client: OFFSET SIZE MEANING (little endian)     server: OFFSET SIZE MEANING
  *                0    4 magic "CWM1"                             0    4 magic "CWN1"

@@ -101,7 +101,7 @@ struct cw_wire_tag_rts {
 
 enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
-    CW_WIRE_RNDV_COPY = 2  /* the sender may copy shares into the receiver's memory (docs/RENDEZVOUS.md) */
+    CW_WIRE_RNDV_COPY = 2  /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
 };
 
 /* Who asks for data asks for pieces of so many bytes at least: no transport takes less in one packet, and smaller ones
@@ -149,7 +149,7 @@ struct cw_wire_tag_cancel {
 };
 
 /* What the receiver has let go of eager tag messages on this connection since its beginning. 0/8: charge in all
- * (docs/RENDEZVOUS.md). */
+ * (docs/change/long-messages.md). */
 struct cw_wire_credit {
     uint64_t consumed;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packets of one-sided operations; their ids are in wire/packet.h, what they are for in docs/RMA.md.
+ * The packets of one-sided operations; their ids are in wire/packet.h, what they are for in docs/change/one-sided.md.
  */
 #ifndef CW_WIRE_RMA_H
 #define CW_WIRE_RMA_H
@@ -10,8 +10,8 @@
 /* The most operations of one endpoint that wait for the other side's answer: GET, PUT_RTS, AMO with an id, FLUSH. */
 #define CW_RMA_WINDOW 256u
 
-/* Bytes for registered memory (docs/RMA.md). 0/8: token of the region; 8/8: address of the first byte. Payload: at
- * least one byte. */
+/* Bytes for registered memory (docs/change/one-sided.md). 0/8: token of the region; 8/8: address of the first byte.
+ * Payload: at least one byte. */
 struct cw_wire_put {
     uint64_t token;
     uint64_t address;

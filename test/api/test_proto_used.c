@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the trace says about the ways of operations (docs/OBSERVE.md), and that the tables of protocols say the same.
- * Each round is a child with settings of its own, which makes a list of operations, one after the other, and then reads
- * its worker's file of events.
+ * What the trace says about the ways of operations (docs/reference/observing.md), and that the tables of protocols say
+ * the same. Each round is a child with settings of its own, which makes a list of operations, one after the other, and
+ * then reads its worker's file of events.
  */
 #define _GNU_SOURCE
 #include "test_rma_common.h"

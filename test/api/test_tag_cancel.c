@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Taking tag sends back (docs/RENDEZVOUS.md): either a receive gets all of the message and the send completes OK, or
- * the send completes with UCS_ERR_CANCELED and nobody ever sees the message. REQ-24..26, TAG-10, TAG-16, TAG-21, GEN-7.
+ * Taking tag sends back (docs/change/long-messages.md): either a receive gets all of the message and the send completes
+ * OK, or the send completes with UCS_ERR_CANCELED and nobody ever sees the message. REQ-24..26, TAG-10, TAG-16, TAG-21,
+ * GEN-7.
  */
 #include "harness.h"
 
@@ -115,7 +116,7 @@ static void test_queued_behind_others(void **state)
         cw_op_send(&sends[count], pair->tx->ep, out.data + count, LENGTH, 1000 + (ucp_tag_t)count);
         pending += UCS_PTR_IS_PTR(sends[count].result);
         count++;
-        ucp_worker_progress(pair->tx->worker); /* or it leaves with the next one (decisions/tcp-rate.md) */
+        ucp_worker_progress(pair->tx->worker); /* or it leaves with the next one (docs/why/tcp-rate.md) */
     }
     assert_int_equal(pending, 20);
     for (int i = count - 1; i > count - 15; i -= 2) {

@@ -6,7 +6,8 @@
 
 io_demo is a storage server of requests by active messages or by tags, which checks what it reads (-q); it runs on our
 libraries alone. ucx_perftest borrows much from the reference's libucs and libuct: it gets those of the system beside
-our libucp. --all runs a long list instead of the one for every day. docs/APPS.md tells what cannot pass on any library.
+our libucp. --all runs a long list instead of the one for every day. docs/use/mpi.md tells what cannot pass on any
+library.
 
 Status: 0, 77 when the package is missing, 1 for a failure. The programs must have loaded our libucp (LD_DEBUG).
 """

@@ -41,7 +41,7 @@ PR_SET_CHILD_SUBREAPER = 36
 LIBRARY = re.compile(r"calling init: (/\S*/libuc[pstm]\.so[^\s]*)")
 BACKTRACE_LINES = 150
 
-# docs/APPS.md tells what each is for.
+# docs/use/mpi.md tells what each is for.
 OPENMPI = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-mca", "mpi_yield_when_idle", "1",
            "-mca", "pml", "ucx", "-mca", "pml_ucx_tls", "any", "-mca", "pml_ucx_devices", "any",
            "-mca", "opal_common_ucx_tls", "any", "-mca", "opal_common_ucx_devices", "any"]

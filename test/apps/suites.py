@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs the test suite of MPICH over our libucp, under MPICH or Open MPI; by hand, for it takes an hour (docs/APPS.md).
+"""Runs the test suite of MPICH over our libucp, under MPICH or Open MPI; by hand: it takes an hour (docs/use/mpi.md).
 
     suites.py [OPTIONS] fetch
     suites.py [OPTIONS] build openmpi|mpich

@@ -44,8 +44,8 @@ STOPS = {
 }
 # May have locked instructions.
 ALLOWED = {
-    "ring_doorbell": "a peer that may sleep: fence and exchange (docs/decisions/wakeup.md)",
-    "cw_shm_ring": "a peer that does not look at this one of many connections (docs/decisions/scale.md)",
+    "ring_doorbell": "a peer that may sleep: fence and exchange (docs/why/wakeup.md)",
+    "cw_shm_ring": "a peer that does not look at this one of many connections (docs/why/scale.md)",
     "cw_shm_warm": "likewise: we look at it again",
 }
 # Of the C library.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Events of a device, completion channels, datagrams, addresses, and how much of everything there is. The contract of a
- * transport stands on it (docs/decisions/verbs.md).
+ * transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

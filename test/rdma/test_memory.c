@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a device does with memory: registration, its rights and its cost, revocation, atomics, fork, memory that is
- * given back while registered. The contract of a transport stands on it (docs/decisions/verbs.md).
+ * given back while registered. The contract of a transport stands on it (docs/why/verbs.md).
  */
 #define _GNU_SOURCE
 #include <setjmp.h>

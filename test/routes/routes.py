@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Scenarios of docs/ROUTES.md between hosts that are network namespaces.
+"""Scenarios of docs/operate/routes.md between hosts that are network namespaces.
 
     routes.py --program BUILD/bin/routes_peer [--more] [NAME...]
     routes.py --list

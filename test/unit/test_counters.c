@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The layout that tools read (core/counters.h), the memory in which workers show it, and what stands there after
- * messages: docs/OBSERVE.md.
+ * messages: docs/reference/observing.md.
  */
 #include <setjmp.h>
 #include <stdarg.h>

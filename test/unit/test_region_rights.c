@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a peer names in a rendezvous is reached with the right for it only (docs/SECURITY.md, "Memory that a peer
- * names"): a region told by REGION must be memory of the peer's own process, and a key that allows no writing does not
- * become one that does. The connection only records what is sent; what the system would say of the peer's process is
- * the test's to choose. KEY-6, RMA-12, TAG-15.
+ * What a peer names in a rendezvous is reached with the right for it only (docs/reference/bounds.md, "Memory that a
+ * peer names"): a region told by REGION must be memory of the peer's own process, and a key that allows no writing does
+ * not become one that does. The connection only records what is sent; what the system would say of the peer's process
+ * is the test's to choose. KEY-6, RMA-12, TAG-15.
  */
 #define _GNU_SOURCE
 

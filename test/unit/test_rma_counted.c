@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counted puts (docs/RMA.md) from both ends, with a peer that comes late, never, or tells nonsense: each
+ * Counted puts (docs/change/one-sided.md) from both ends, with a peer that comes late, never, or tells nonsense: each
  * put is carried out once, by the owner or by its origin, a flush waits for nobody longer than it must, and no byte is
  * touched beside what was allowed: RMA-5, RMA-9, RMA-12, FLU-1. The clock is the test's, so nobody waits.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Short gets of memory that the system could copy, and long ones in parts, with an owner that answers, comes late,
- * never, or tells nonsense (docs/RMA.md): RMA-9, FLU-1.
+ * never, or tells nonsense (docs/change/one-sided.md): RMA-9, FLU-1.
  */
 #include "test_rma_counted.h"
 

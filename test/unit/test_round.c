@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one endpoint may make one round of progress do, whatever its peer asks for and however fast that reads
- * (docs/SECURITY.md "What a packet costs"): pieces of few bytes are a breach, small and long ones are sent within a
- * bound of packets and of bytes, gets, copies and the credit of a stream likewise. All of it is sent in the end.
+ * (docs/reference/bounds.md "What a packet costs"): pieces of few bytes are a breach, small and long ones are sent
+ * within a bound of packets and of bytes, gets, copies and the credit of a stream likewise. All of it is sent in the
+ * end.
  */
 #include <endian.h>
 #include <setjmp.h>

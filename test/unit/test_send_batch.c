@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sends without progress between, where the transport hands several to the system together
- * (docs/decisions/tcp-rate.md): which of them leave at once, and which wait for progress.
+ * (docs/why/tcp-rate.md): which of them leave at once, and which wait for progress.
  */
 #include <endian.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Positions of plain TCP connections (docs/decisions/silence.md): a middle box between two nodes loses or adds bytes at
+ * Positions of plain TCP connections (docs/why/silence.md): a middle box between two nodes loses or adds bytes at
  * every part of the greeting and of packets, and nothing follows. Each connection must end at both ends within the
  * interval of keep-alive, by an error; without damage none does, whatever one side leaves undone.
  */

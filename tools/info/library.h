@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which libucp.so.0 programs load here. The tool has the library linked in (docs/decisions/tools.md), so it has to ask
+ * Which libucp.so.0 programs load here. The tool has the library linked in (docs/why/tools.md), so it has to ask
  * the loader.
  *
  * Callers: main.c (ucx.conf beside the library), version.c.

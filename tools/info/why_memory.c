@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which way an access to the peer's memory takes (docs/RMA.md, "Four ways"). That depends on the memory: a peer of our
- * own registers some of both kinds, and its keys are asked. Of a peer that is known by its address only, it is told
- * what the transport can do.
+ * Which way an access to the peer's memory takes (docs/change/one-sided.md, "Ways"). That depends on the memory: a
+ * peer of our own registers some of both kinds, and its keys are asked. Of a peer that is known by its address only, it
+ * is told what the transport can do.
  *
  * Callers: why.c.
  */

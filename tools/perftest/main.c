@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_perftest: measures the UCP interface between two processes, or within one (-l). See docs/PERFORMANCE.md.
+ * ucx_perftest: measures the UCP interface between two processes, or within one (-l). See docs/operate/measure.md.
  *
  * A plain program of the public interface: started with another LD_LIBRARY_PATH it measures that library.
  * Exit status (PRF-5): 0 success, 129 wrong options, 255 failure; 1 where no picture (--plot) can be drawn.

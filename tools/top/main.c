@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucx_top: what the Causeway workers of this user are doing. See docs/OBSERVE.md.
+ * ucx_top: what the Causeway workers of this user are doing. See docs/operate/observe.md.
  *
  * It only reads what workers show, from outside; it uses no communication library. Exit status: 0 success, 1 failure.
  */

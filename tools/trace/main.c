@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ucx_trace: the last events of the workers of a process that was started with UCX_TRACE, or of one that has written
- * them to UCX_TRACE_FILE. See docs/OBSERVE.md.
+ * them to UCX_TRACE_FILE. See docs/operate/observe.md.
  *
  * It only reads what workers show, from outside. Exit status: 0 success, 1 failure.
  */

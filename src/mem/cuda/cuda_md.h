@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of NVIDIA GPUs as a memory domain (docs/decisions/gpu-memory.md). It has no memory types until the program
+ * Memory of NVIDIA GPUs as a memory domain (docs/why/gpu-memory.md). It has no memory types until the program
  * itself has loaded the driver. Listed in mem/registry.c.
  */
 #ifndef CW_MEM_CUDA_MD_H

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A long get that the system could copy, asked for in parts, each of them a short get: an owner in progress then copies
- * while the asker does, and has to keep no more for it than for short ones (docs/RMA.md). Invariant: `left` counts the
- * parts that are not over, and one more as long as they are posted. The whole is on no list and waits for its parts
- * alone, which end with the endpoint. Only where nothing is queued, so that no fence comes between whole and parts.
+ * while the asker does, and has to keep no more for it than for short ones (docs/change/one-sided.md). Invariant:
+ * `left` counts the parts that are not over, and one more as long as they are posted. The whole is on no list and waits
+ * for its parts alone, which end with the endpoint. Only where nothing is queued, so that no fence comes between whole
+ * and parts.
  */
 #include "op/get.h"
 #include "proto/proto.h"

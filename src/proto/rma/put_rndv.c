@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put that is announced; the owner's library receives it in place (docs/RENDEZVOUS.md, op/send_rndv.c).
+ * A put that is announced; the owner's library receives it in place (docs/change/long-messages.md, op/send_rndv.c).
  */
 #include "op/put.h"
 #include "proto/proto.h"

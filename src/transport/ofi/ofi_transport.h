@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport over libfabric: every fabric for which a provider is installed (docs/decisions/libfabric.md).
+ * The transport over libfabric: every fabric for which a provider is installed (docs/why/libfabric.md).
  */
 #ifndef CW_TRANSPORT_OFI_OFI_TRANSPORT_H
 #define CW_TRANSPORT_OFI_OFI_TRANSPORT_H

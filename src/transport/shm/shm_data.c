@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/decisions/wakeup.md;
+ * Packets through the rings: sending, receiving, and the doorbell for a peer that sleeps (docs/why/wakeup.md;
  * modelled in test/model).
  */
 #include "transport/shm/shm.h"

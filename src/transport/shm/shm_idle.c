@@ -2,7 +2,7 @@
 /*
  * Connections on which nothing comes, where there are many: progress stops looking at them. Such a connection is cold,
  * its place in iface->open is behind those that are looked at, and its peer was told so by a flag: with the next packet
- * it sends a byte on the socket, which the poller watches anyway, and we look again (docs/decisions/scale.md).
+ * it sends a byte on the socket, which the poller watches anyway, and we look again (docs/why/scale.md).
  *
  * No fence stands between the peer's packet and its look at the flag, because that would be paid with each packet.
  * Instead we go on looking for a whole round of the alarm after the flag was set: 50 ms, where a processor keeps a

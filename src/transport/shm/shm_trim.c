@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gives pages of rings that rest back to the system (docs/decisions/scale.md). A ring that took more than a little has
+ * Gives pages of rings that rest back to the system (docs/why/scale.md). A ring that took more than a little has
  * walked through all of its pages; a worker with thousands of peers would keep them all.
  *
  * Nothing of this is on the way of a packet: both ends notice on their rare ways (the producer when it looks how far
@@ -9,7 +9,7 @@
  * cell that became zeros is no packet for the consumer, whatever lap it waits for.
  *
  * A ring that moved a good deal goes on in a wide byte area until it rests, and what was announced counts as well; then
- * long messages go through it, too (docs/decisions/shared-memory.md).
+ * long messages go through it, too (docs/why/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 

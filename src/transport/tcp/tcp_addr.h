@@ -56,7 +56,7 @@ const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp
 unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer);
 
 /*
- * What to dial, best first (docs/ROUTES.md): loopback within the namespace, what is reached directly, what by a
+ * What to dial, best first (docs/operate/routes.md): loopback within the namespace, what is reached directly, what by a
  * gateway, what is not known; the more specific route first, and families in turn, the preferred one first. `routes`
  * are those to the peer's hosts; NULL: nothing is known. Returns how many; on 0 *why is a phrase for the log.
  */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the
- * hello (docs/ROUTES.md). Each has a share of the time; those that were silent have a second turn. The key in the
- * greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same) from
- * being taken for the peer.
+ * hello (docs/operate/routes.md). Each has a share of the time; those that were silent have a second turn. The key in
+ * the greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same)
+ * from being taken for the peer.
  */
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"

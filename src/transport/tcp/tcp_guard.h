@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What protects TCP connections: proof of who is there, checksums, TLS (docs/SECURITY.md). A guard stands between the
- * transport and the descriptor: everything sent and received goes through the functions below. Plain connections have
- * none and pay one branch. Both sides agree before the greeting, while the acceptor's is a stranger (docs/WIRE.md).
+ * What protects TCP connections: proof of who is there, checksums, TLS (docs/operate/security.md). A guard stands
+ * between the transport and the descriptor: everything sent and received goes through the functions below. Plain
+ * connections have none and pay one branch. Both sides agree before the greeting, while the acceptor's is a stranger
+ * (docs/WIRE.md).
  *
  * A guard may hold bytes that were taken from the descriptor and not asked for yet. Then it is on iface->unread, and
  * progress asks for them: nothing else would say that they are there.

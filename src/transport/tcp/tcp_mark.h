@@ -2,7 +2,7 @@
 /*
  * Marks: what a guarded connection says when it has said something and then nothing, so that bytes that were dropped on
  * the way are missed. A guard notices them by those that follow, and where none follow both sides would wait for each
- * other (docs/decisions/silence.md).
+ * other (docs/why/silence.md).
  *
  * A moment after a connection spoke it asks the peer, once: a small mark. If no answer comes it asks by a mark that is
  * longer than any record, which completes whatever the peer still waits for, wrongly. Then it is silent whether the

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting by socket addresses (docs/CLIENT_SERVER.md): listeners of the program, connections to such, and connections
- * that wait for the program's answer. The key of their greetings is 0, which tells them from those for a worker.
+ * Meeting by socket addresses (docs/change/client-server.md): listeners of the program, connections to such, and
+ * connections that wait for the program's answer. The key of their greetings is 0, which tells them from those for a
+ * worker.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners of the program in a TCP iface, and connections to such (docs/CLIENT_SERVER.md).
+ * Listeners of the program in a TCP iface, and connections to such (docs/change/client-server.md).
  */
 #ifndef CW_TRANSPORT_TCP_TCP_MEET_H
 #define CW_TRANSPORT_TCP_TCP_MEET_H

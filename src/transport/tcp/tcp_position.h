@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Positions: how both ends of a plain connection find out that bytes got lost or were added on the way, with nothing
- * behind them that would show it (docs/decisions/silence.md). Each end counts what it sent and what it took since the
+ * behind them that would show it (docs/why/silence.md). Each end counts what it sent and what it took since the
  * connection was established. A frame of the transport tells both numbers: who has said something asks whether all of
  * it came, and who stands in the middle of a packet tells where, so that the other end sees whether the rest is still
  * to come. Connections with a guard have marks instead (tcp_mark.h).

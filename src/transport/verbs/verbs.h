@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the verbs transport (docs/decisions/verbs_transport.md). One interface serves one port of one device; its
+ * Inside the verbs transport (docs/why/verbs_transport.md). One interface serves one port of one device; its
  * connections are queue pairs of type RC, which meet by datagrams. Files:
  *
  *   verbs_device.c   which ports there are, and which of them are used

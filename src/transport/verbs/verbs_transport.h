@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * InfiniBand and RoCE by libibverbs (docs/decisions/verbs.md). Built without its header it has no devices.
+ * InfiniBand and RoCE by libibverbs (docs/why/verbs.md). Built without its header it has no devices.
  */
 #ifndef CW_TRANSPORT_VERBS_VERBS_TRANSPORT_H
 #define CW_TRANSPORT_VERBS_VERBS_TRANSPORT_H
