@@ -102,7 +102,7 @@ void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params)
 
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params)
 {
-    ep->user = 1;
+    ep->handle = CW_HANDLE_HELD;
     if (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) {
         ep->flags = params->flags;
     }
@@ -206,13 +206,14 @@ static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 
 static void drain_turn(struct ucp_ep *ep, uint64_t turn)
 {
-    const int gathers    = ep->gathers;
     struct cw_conn *conn = ep->conn;
+    int gathers;
 
-    ep->gathers = 0;
-    if (ep->state != CW_EP_OPEN || (cw_list_empty(&ep->pending) && !gathers)) {
+    if (ep->state != CW_EP_OPEN || (cw_list_empty(&ep->pending) && !conn->gathers)) {
         return;
     }
+    gathers       = conn->gathers;
+    conn->gathers = 0;
     if (!gathers && (!cw_lane_batches(conn) || ep->pending.next == ep->pending.prev)) {
         if (drain(ep, NULL, turn)) {
             cw_ep_reap_later(ep);
@@ -223,7 +224,7 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
         cw_lane_batch(conn, CW_BATCH_LONG);
     }
     if (drain(ep, conn, turn)) {
-        ep->gathers = 1; /* nothing is short of its end meanwhile */
+        conn->gathers = 1; /* nothing is short of its end meanwhile */
         cw_ep_reap_later(ep);
         return;
     }
@@ -260,8 +261,8 @@ void cw_ep_drain_all(struct ucp_ep *ep)
 
 void cw_ep_gather(struct ucp_ep *ep)
 {
-    if (!ep->gathers) {
-        ep->gathers = 1;
+    if (!ep->conn->gathers) {
+        ep->conn->gathers = 1;
         cw_lane_batch(ep->conn, CW_BATCH_LONG);
         cw_ep_reap_later(ep);
     }
@@ -269,7 +270,7 @@ void cw_ep_gather(struct ucp_ep *ep)
 
 void cw_ep_gather_end(struct ucp_ep *ep)
 {
-    ep->gathers = 0;
+    ep->conn->gathers = 0;
     cw_lane_batch(ep->conn, CW_BATCH_END);
 }
 
@@ -520,7 +521,7 @@ static void log_failure(const struct ucp_ep *ep)
 {
     enum cw_log_level level = (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_WARN;
 
-    level = ep->peer_closed ? CW_LOG_DIAG : level;
+    level = (ep->closes & CW_CLOSE_CAME) ? CW_LOG_DIAG : level;
     cw_log(level,
            "endpoint %p to worker %016llx failed: %s%s%s; this will not be handled since no error callback is "
            "installed; %s",
@@ -533,7 +534,7 @@ static void report_failure(struct ucp_ep *ep)
 {
     int expected = ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE;
 
-    if (ep->error_reported || !ep->user || expected) {
+    if (ep->error_reported || !cw_ep_has_user(ep) || expected) {
         return;
     }
     ep->error_reported = 1;
@@ -547,9 +548,9 @@ static void report_failure(struct ucp_ep *ep)
 /* Nobody holds the handle and nothing can come from the peer that the program would see. */
 static int is_done(const struct ucp_ep *ep)
 {
-    return !ep->user && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
+    return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
            cw_list_empty(&ep->held) && !is_expecting(ep) &&
-           (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || (ep->peer_closed && ep->close_sent));
+           (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME));
 }
 
 static void ep_free(struct ucp_ep *ep)
@@ -563,7 +564,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_count(worker, CW_COUNT_EPS, (uint64_t)-1);
     close_conns(ep);
     worker->handlers->ep_lost(ep, UCS_ERR_CANCELED);
-    if (ep->retired) {
+    if (ep->handle == CW_HANDLE_RETIRED) {
         worker->num_retired--;
     } else {
         cw_hash_remove(&worker->ep_index, &ep->index_link);
@@ -598,7 +599,7 @@ static void retire(struct ucp_ep *ep)
         ep_free(cw_container_of(worker->retired.next, struct ucp_ep, reap_link));
     }
     cw_hash_remove(&worker->ep_index, &ep->index_link);
-    ep->retired = 1;
+    ep->handle = CW_HANDLE_RETIRED;
     worker->num_retired++;
     cw_list_remove(&ep->reap_link);
     cw_list_add_tail(&worker->retired, &ep->reap_link);
@@ -625,7 +626,7 @@ static void reap(struct ucp_ep *ep)
         report_failure(ep);
     }
     if (is_done(ep)) {
-        if (ep->lent && !ep->closed) {
+        if (ep->handle == CW_HANDLE_LENT) {
             retire(ep);
         } else {
             ep_free(ep);
@@ -637,7 +638,7 @@ static void reap(struct ucp_ep *ep)
  * yet. One whose peer has dialled meanwhile has it. */
 static int should_dial(const struct ucp_ep *ep)
 {
-    return ep->state == CW_EP_IDLE && ep->user && ep->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && ep->err_mode == UCP_ERR_HANDLING_MODE_PEER;
 }
 
 /* The rest comes first in the next round: dials cost system calls, and meanwhile peers may dial by themselves. */
@@ -674,8 +675,9 @@ unsigned cw_ep_reap_all(struct ucp_worker *worker)
 
 void cw_ep_destroy(struct ucp_ep *ep)
 {
-    ep->user   = 0;
-    ep->closed = 1;
+    if (ep->handle != CW_HANDLE_RETIRED) {
+        ep->handle = CW_HANDLE_CLOSED;
+    }
     cw_ep_set_state(ep, CW_EP_FAILED);
     ep->status = UCS_ERR_CANCELED;
     close_conns(ep);

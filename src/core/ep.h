@@ -11,7 +11,7 @@
  * A peer whose own dial won may still fail to come through, or die: who waits for it dials again from time to time, and
  * fails when nobody answers or the peer has given up.
  *
- * Independent of that state: `user` tells whether the program holds a handle. Without one the endpoint was made by a
+ * Independent of that state: `handle` tells whether the program holds a handle. Without one the endpoint was made by a
  * peer's hello and waits to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
  */
 #ifndef CW_CORE_EP_H
@@ -23,6 +23,19 @@
 #include "core/lane.h"
 #include "core/worker.h"
 #include "os/net.h"
+
+/* Whether the program knows the endpoint. */
+enum cw_ep_handle {
+    CW_HANDLE_NONE,    /* no: the peer opened it */
+    CW_HANDLE_LENT,    /* as the reply_ep of a handler only (AMR-22) */
+    CW_HANDLE_HELD,    /* it holds the handle */
+    CW_HANDLE_CLOSED,  /* it did, and gave it up */
+    CW_HANDLE_RETIRED  /* it was lent, and is over: on worker->retired */
+};
+
+/* The two halves of closing: our side closed its end and said so, the other side did. */
+#define CW_CLOSE_SENT 1u
+#define CW_CLOSE_CAME 2u
 
 enum cw_ep_state { CW_EP_IDLE, CW_EP_DIALING, CW_EP_WAITING, CW_EP_OPEN, CW_EP_FAILED };
 
@@ -57,18 +70,13 @@ struct ucp_ep {
     struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
                                          * all of them are older than those on pending */
     uint8_t state;
-    uint8_t user;                       /* the program holds the handle */
-    uint8_t closed;                     /* it did, and gave it up */
+    uint8_t handle;                     /* enum cw_ep_handle */
     uint8_t unread;                     /* op/ keeps what only a program with a handle can read */
-    uint8_t lent;                       /* the program knows it as reply_ep only (AMR-22) */
-    uint8_t retired;                    /* was that, and is over: on worker->retired */
     uint8_t err_mode;
-    uint8_t peer_closed;                /* the other side closed its end */
+    uint8_t closes;                     /* CW_CLOSE_* */
     uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
-    uint8_t close_sent;
     uint8_t error_reported;
-    uint8_t rma_busy;                   /* op/rma: one-sided operations are under way, or not known to be through */
-    uint8_t gathers;                    /* a batch of the connection is open until the next progress */
+    uint8_t busy;                       /* operations that are on no list here are under way, or may be */
     uint8_t tries_held;                 /* the next progress tries what is on `held` */
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
     ucs_status_t status;                /* why FAILED */
@@ -89,11 +97,20 @@ struct ucp_ep {
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    uint64_t sent_round;                /* worker->round of the last send that went out alone */
     uint64_t kept;                      /* core/ep_kept.h: bytes that the peer makes us keep */
     char *end;                          /* how its last connection ended, for the log; NULL: not known */
     /* the state of op/ follows (struct cw_worker_handlers) */
 };
+
+static inline int cw_ep_has_user(const struct ucp_ep *ep)
+{
+    return ep->handle == CW_HANDLE_HELD;
+}
+
+static inline int cw_ep_was_closed(const struct ucp_ep *ep)
+{
+    return ep->handle == CW_HANDLE_CLOSED;
+}
 
 static inline uint64_t cw_ep_key(uint64_t peer_uid, uint32_t number)
 {
@@ -153,7 +170,7 @@ static inline void cw_ep_owes(struct ucp_ep *ep)
 /* The same for one-sided operations. */
 static inline void cw_ep_owes_rma(struct ucp_ep *ep)
 {
-    ep->rma_busy = 1;
+    ep->busy = 1;
     cw_ep_owes(ep);
 }
 
@@ -208,14 +225,14 @@ static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
  * one call (docs/why/tcp-rate.md). Of open endpoints. */
 static inline int cw_ep_collects(const struct ucp_ep *ep)
 {
-    return ep->sent_round == ep->worker->round;
+    return ep->conn->sent_round == ep->worker->round;
 }
 
 /* Longer ones are given to the system at once, but for the end of the last: it leaves with the next one, or with the
  * next progress, which completes them all. Whether one more may be. */
 static inline int cw_ep_gathers(const struct ucp_ep *ep)
 {
-    return ep->gathers && ep->state == CW_EP_OPEN && !cw_list_empty(&ep->pending) &&
+    return ep->state == CW_EP_OPEN && ep->conn->gathers && !cw_list_empty(&ep->pending) &&
            (cw_container_of(ep->pending.prev, struct cw_request, link)->flags & CW_REQUEST_HANDED_OVER);
 }
 
@@ -229,7 +246,7 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request);
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 {
     if (cw_lane_batches(ep->conn)) {
-        ep->sent_round = ep->worker->round;
+        ep->conn->sent_round = ep->worker->round;
     }
 }
 
@@ -284,7 +301,7 @@ void cw_ep_peer_ended(struct ucp_ep *ep);
 /* Something that kept an endpoint without handle alive is gone. */
 static inline void cw_ep_unused(struct ucp_ep *ep)
 {
-    if (!ep->user) {
+    if (!cw_ep_has_user(ep)) {
         cw_ep_reap_later(ep);
     }
 }

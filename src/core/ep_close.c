@@ -95,13 +95,13 @@ static ucs_status_t close_send(struct cw_request *request)
     if (((struct flush_state *)cw_request_state(request))->remote_waits) {
         return CW_HOLD; /* the peer still has to answer, and may let the connection go when it knows */
     }
-    if (!ep->close_sent) {
+    if (!(ep->closes & CW_CLOSE_SENT)) {
         status = send_notice(ep, CW_PACKET_CLOSE);
         if (status != UCS_OK) {
             return wait_for_end(status);
         }
-        ep->close_sent = 1;
-        if (ep->peer_closed) {
+        ep->closes |= CW_CLOSE_SENT;
+        if (ep->closes & CW_CLOSE_CAME) {
             cw_ep_reap_later(ep);
         }
     }
@@ -122,7 +122,7 @@ static ucs_status_t wait_for_remote(struct ucp_ep *ep, struct flush_state *state
 {
     ucs_status_t status;
 
-    if (!ep->rma_busy) {
+    if (!ep->busy) {
         return UCS_OK;
     }
     status = ep->worker->handlers->ep_flush(ep, &state->remote, confirm);
@@ -182,7 +182,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
 /* Nothing of it is under way: no request is needed to find that out. */
 static CW_INLINE int is_unused(const struct ucp_ep *ep)
 {
-    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->rma_busy;
+    return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->busy;
 }
 
 static CW_INLINE int is_idle(const struct ucp_ep *ep)
@@ -245,8 +245,7 @@ ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param
 /* CLS-1. Receives of the endpoint end in here (CLS-12). */
 static void drop_handle(struct ucp_ep *ep)
 {
-    ep->user   = 0;
-    ep->closed = 1;
+    ep->handle = CW_HANDLE_CLOSED;
     ep->worker->handlers->ep_user_changed(ep);
 }
 
@@ -300,7 +299,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
 {
     ucs_status_ptr_t result;
 
-    if (!ep->user) {
+    if (!cw_ep_has_user(ep)) {
         cw_error("endpoint %p is closed already", (void *)ep);
         return UCS_STATUS_PTR(UCS_ERR_NOT_CONNECTED);
     }
@@ -325,12 +324,12 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
 
 void cw_ep_peer_closed(struct ucp_ep *ep)
 {
-    ep->peer_closed = 1;
-    if (ep->meeting != NULL && ep->user) {
+    ep->closes |= CW_CLOSE_CAME;
+    if (ep->meeting != NULL && cw_ep_has_user(ep)) {
         cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* ERR-20 */
         return;
     }
-    if (!ep->user && !ep->unread && !ep->close_sent && ep->state == CW_EP_OPEN) {
+    if (!cw_ep_has_user(ep) && !ep->unread && !(ep->closes & CW_CLOSE_SENT) && ep->state == CW_EP_OPEN) {
         /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
         close_unasked(ep);
     }

@@ -149,7 +149,7 @@ void cw_lanes_lost(struct cw_lanes *lanes, struct cw_further_lane *lane, const c
     if (lane->state != CW_FURTHER_OPEN || ep->state != CW_EP_OPEN) {
         return;
     }
-    if (!ep->peer_closed && !ep->close_sent) {
+    if (ep->closes == 0) {
         cw_diag("lane %u of endpoint %p to worker %016llx, by %s/%s, is lost: %s", cw_lane_index(lanes, lane),
                 (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), cw_lane_name(lane->conn),
                 cw_iface_device(lane->conn->iface), why);

@@ -298,7 +298,7 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
 /* Small sends that were collected leave. One-sided operations that did not end may have lost their keys by now. */
 static void say_goodbye(struct ucp_ep *ep)
 {
-    if (!ep->rma_busy) {
+    if (!ep->busy) {
         cw_ep_drain_all(ep);
     }
     if (ep->state == CW_EP_OPEN) {

@@ -58,7 +58,7 @@ struct cw_worker_handlers {
      * through; with `confirm` at the peer, too, which may have to make progress for that. UCS_OK: nothing to wait for.
      * An error: of one that the peer refused, or UCS_ERR_NO_MEMORY. */
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
-    /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: ep->user tells which. */
+    /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: cw_ep_has_user tells. */
     void (*ep_user_changed)(struct ucp_ep *ep);
     /* Of each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
     const struct cw_protocol *const *const *protocols;

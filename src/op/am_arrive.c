@@ -35,7 +35,7 @@ static CW_INLINE ucs_status_t call(const struct cw_am_handler *handler, const st
     cw_count_message(message->ep->worker, CW_COUNT_AM_RECEIVED, message->length);
     if (reply_ep != NULL) {
         param.recv_attr |= UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
-        reply_ep->lent   = 1;
+        reply_ep->handle = (reply_ep->handle == CW_HANDLE_NONE) ? CW_HANDLE_LENT : reply_ep->handle;
     }
     if (handler->is_old) {
         return handler->old(handler->arg, message->data, message->length, reply_ep,
@@ -76,7 +76,7 @@ static CW_INLINE const struct cw_am_handler *find_handler(const struct message *
 /* AMR-23: what came for an endpoint that the program has closed here. */
 static int is_unwanted(const struct message *message)
 {
-    return message->ep->closed && (message->flags & CW_WIRE_AM_REPLY);
+    return cw_ep_was_closed(message->ep) && (message->flags & CW_WIRE_AM_REPLY);
 }
 
 static CW_COLD void complain(unsigned id)
@@ -256,7 +256,7 @@ static void complete(struct cw_incoming *incoming)
     cw_incoming_detach(incoming);
     desc           = cw_am_pieces_end(message.ep->worker, desc);
     message.header = (char *)cw_am_desc_data(desc) + message.length;
-    handler = (desc->state == CW_AM_DESC_DISCARDED || message.ep->closed) ? NULL : find_handler(&message);
+    handler = (desc->state == CW_AM_DESC_DISCARDED || cw_ep_was_closed(message.ep)) ? NULL : find_handler(&message);
     if (handler == NULL) {
         cw_am_desc_free(desc);
         return;
@@ -299,7 +299,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
         total > MAX_EAGER || !cw_incoming_may_begin(ep, le32toh(first.message))) {
         return UCS_ERR_IO_ERROR;
     }
-    if (ep->closed) {
+    if (cw_ep_was_closed(ep)) {
         desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_DISCARDED);
     } else {
         desc = cw_am_pieces_new(ep->worker, total, message.header, message.header_length);
@@ -360,7 +360,7 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
         return UCS_ERR_IO_ERROR;
     }
     message.attr = UCP_AM_RECV_ATTR_FLAG_RNDV;
-    if (ep->closed) {
+    if (cw_ep_was_closed(ep)) {
         cw_fetch_refuse(ep, &offer, UCS_ERR_CONNECTION_RESET);
         return UCS_OK;
     }

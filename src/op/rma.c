@@ -18,7 +18,7 @@
 
 void cw_rma_update(struct cw_rma *rma)
 {
-    rma->ep->rma_busy = 0;
+    rma->ep->busy = 0;
     if (rma->open > 0 || !cw_list_empty(&rma->waits) || rma->sent_mark != rma->acked_mark ||
         rma->counted != rma->carried || rma->error != UCS_OK) {
         cw_ep_owes_rma(rma->ep);
@@ -400,7 +400,7 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
         wait->done(wait, status);
     }
     cw_op_ep(ep)->rma = NULL;
-    ep->rma_busy = 0;
+    ep->busy = 0;
     cw_fallback_end(rma);
     cw_counted_free(rma);
     cw_list_remove(&rma->job.link);

@@ -285,7 +285,7 @@ static ucs_status_t announce_first(struct ucp_ep *ep, struct cw_request *request
         cw_ep_reap_later(ep);
         return CW_AGAIN;
     }
-    if (ep->gathers) {
+    if (ep->conn->gathers) {
         cw_ep_gather_end(ep);
     }
     status              = cw_send_attempt(request);

@@ -126,14 +126,14 @@ static int is_left(struct cw_stream *stream)
     const struct ucp_ep *ep = stream->ep;
     const uint64_t bytes    = stream->unread + sizeof(*stream) + sizeof(*ep);
 
-    if (!ep->unread || ep->closed || !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
-                                       (ep->peer_closed && ep->meeting != NULL))) {
+    if (!ep->unread || cw_ep_was_closed(ep) || !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
+                                       ((ep->closes & CW_CLOSE_CAME) && ep->meeting != NULL))) {
         return 0;
     }
-    if (!ep->user && stream->left == 0 && cw_op_leave(ep->worker, bytes)) {
+    if (!cw_ep_has_user(ep) && stream->left == 0 && cw_op_leave(ep->worker, bytes)) {
         stream->left = bytes;
     }
-    return ep->user || stream->left > 0;
+    return cw_ep_has_user(ep) || stream->left > 0;
 }
 
 static void take_back(struct cw_stream *stream)
@@ -168,7 +168,7 @@ void cw_stream_ep_user_changed(struct ucp_ep *ep)
         return;
     }
     take_back(stream);
-    if (!ep->user) {
+    if (!cw_ep_has_user(ep)) {
         end_receives(stream, UCS_ERR_CANCELED);
         drop_unread(stream);
     } else if (ep->unread) {

@@ -211,7 +211,7 @@ static ucs_status_t keep(struct cw_stream *stream, const char *data, size_t leng
     cw_bytes_copy_any(to, data, length);
     stream->unread += length;
     ep->unread      = 1;
-    if (ep->user && cw_list_empty(&stream->ready_link)) {
+    if (cw_ep_has_user(ep) && cw_list_empty(&stream->ready_link)) {
         cw_list_add_tail(&cw_op_state(ep->worker)->streams, &stream->ready_link);
     }
     return UCS_OK;
@@ -245,7 +245,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
     if (length == 0) {
         return UCS_OK;
     }
-    if (ep->closed || !cw_worker_has(ep->worker, UCP_FEATURE_STREAM)) {
+    if (cw_ep_was_closed(ep) || !cw_worker_has(ep->worker, UCP_FEATURE_STREAM)) {
         cw_stream_consume(stream, length); /* nobody will read it (CLS-13) */
         return UCS_OK;
     }
@@ -260,7 +260,7 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
     struct cw_stream_segment *segment;
 
     if (stream != NULL && cw_list_empty(&stream->receives) && length > sizeof(header) && length <= CW_CELL_DATA &&
-        cw_likely(ep->user)) {
+        cw_likely(cw_ep_has_user(ep))) {
         memcpy(&header, data, sizeof(header));
         if (cw_likely(le64toh(header.offset) == stream->arrived &&
                       stream->arrived - stream->told <= CW_STREAM_WINDOW - CW_CELL_DATA &&

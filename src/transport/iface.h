@@ -208,6 +208,8 @@ struct cw_conn {
     size_t eager_end;
     uint8_t dialled;            /* the core's: this side dialled the message lane; */
     uint8_t lanes_asked;        /* it was found out whether there are further ones */
+    uint8_t gathers;            /* a batch is open until the next progress */
+    uint64_t sent_round;        /* of the worker, when a send last went out alone */
     /* How `pack` copies best to where send_bcopy tells it (base/far.h). NULL: as to any memory. */
     struct cw_far *far;
     /* How it ended and with whom, as a phrase for the log, on the heap: set by the transport with the end, freed with

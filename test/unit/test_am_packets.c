@@ -428,7 +428,7 @@ static void test_pieces_for_a_closed_endpoint(void **state)
     const struct cw_am_desc *desc;
 
     (void)state;
-    ep->closed = 1;
+    ep->handle = CW_HANDLE_CLOSED;
     feed_first(KEEPER, 3, CW_AM_AT_ONCE, 1, 3, 10);
     desc = cw_container_of(cw_op_ep(ep)->incoming.partial.next, struct cw_am_desc, in.link);
     assert_int_equal(desc->state, CW_AM_DESC_DISCARDED);
@@ -438,7 +438,7 @@ static void test_pieces_for_a_closed_endpoint(void **state)
     assert_true(cw_list_empty(&cw_op_ep(ep)->incoming.partial));
     assert_int_equal(calls, 0);
     assert_int_equal(ep->state, CW_EP_OPEN);
-    ep->closed = 0;
+    ep->handle = CW_HANDLE_NONE;
 }
 
 /* AMR-31: a receive for which there is no memory has the message all the same. */

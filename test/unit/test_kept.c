@@ -395,7 +395,7 @@ static void leave_stream(uint64_t limit)
     const uint64_t packet[3] = {0};
 
     set_limit(limit);
-    ep->user = 0;
+    ep->handle = CW_HANDLE_NONE;
     cw_op_packet(ep->conn, CW_PACKET_STREAM_DATA, packet, sizeof(packet));
     assert_int_equal(ep->unread, 1);
     ep->peer_ended = 1;
@@ -414,7 +414,7 @@ static void test_left_streams_are_bounded(void **state)
     assert_true(cw_op_state(worker)->left > 16);
     cw_stream_ep_lost(ep, UCS_ERR_CONNECTION_RESET); /* may be told twice */
     assert_int_equal(ep->unread, 1);
-    ep->user = 1;
+    ep->handle = CW_HANDLE_HELD;
     cw_stream_ep_user_changed(ep);
     assert_int_equal(cw_op_state(worker)->left, 0);
     data = ucp_stream_recv_data_nb(ep, &length);
@@ -429,7 +429,7 @@ static void test_left_streams_beyond_the_bound(void **state)
     assert_int_equal(ep->unread, 0);
     assert_null(cw_op_ep(ep)->stream);
     assert_int_equal(cw_op_state(worker)->left, 0);
-    ep->user = 1;
+    ep->handle = CW_HANDLE_HELD;
 }
 
 /* Endpoints that the program knows from a handler only stay when their peer is gone, but the oldest makes room. */
@@ -444,7 +444,7 @@ static void test_lent_endpoints_are_bounded(void **state)
     for (uint64_t uid = 1; uid <= MOST + MORE; uid++) {
         ucp_ep_h lent = cw_ep_new(worker, cw_peer_get(worker, uid, NULL, 0), 0);
 
-        lent->lent = 1;
+        lent->handle = CW_HANDLE_LENT;
         cw_ep_fail(lent, UCS_ERR_CONNECTION_RESET);
         ucp_worker_progress(worker);
     }
