@@ -2,8 +2,9 @@
 /*
  * Copies into memory that another process reads and that is written again and again: the packets of a ring. Where both
  * processors are far from each other, each line that is written has to be fetched from there first, one by one, while
- * stores past the caches do not wait for anybody (docs/why/shared-memory.md). Which of the two is better is
- * measured now and then: copies that take long raise a suspicion, and then both are tried.
+ * stores past the caches do not wait for anybody (docs/why/shared-memory.md). Near each other such stores are the
+ * slower ones. So a copy is timed now and then, and where several in a row are very slow the next ones go past the
+ * caches.
  */
 #ifndef CW_BASE_FAR_H
 #define CW_BASE_FAR_H
@@ -25,22 +26,10 @@
 struct cw_far {
     uint32_t left;          /* bytes of what goes on; 0: copies are timed */
     uint8_t past;           /* copies go past the caches */
-    uint8_t trial;          /* enum cw_far_trial */
     uint8_t skip;           /* copies until the next one that is timed */
     uint8_t timed;          /* so many in a row were timed, and took ... */
-    uint16_t spent;         /* ... so much together, in 1/256 ns for a byte of each; */
-    uint8_t alone;          /* so many of them came a while behind the one before */
-    uint16_t refused;       /* suspicions that remain without a trial */
-    uint16_t patience;      /* as many as that after one that failed */
-    uint32_t trial_ns;      /* of this part of the trial so far, */
-    uint32_t through_ns;    /* and of the part through the caches */
-    uint32_t most;          /* bytes that go past the caches after the next trial that says so */
-    uint64_t end_ns;        /* when the last copy ended that was timed */
+    uint16_t spent;         /* ... so much together, in 1/256 ns for a byte of each */
 };
-
-/* The parts of a trial: through the caches until they are warm, and timed; past them until the ring is full of it, and
- * timed. */
-enum cw_far_trial { CW_FAR_NO_TRIAL, CW_FAR_WARMS, CW_FAR_THROUGH, CW_FAR_SETTLES, CW_FAR_PAST };
 
 /* Shorter ones are always copied as any memory: in the processor's store buffers they tell nothing. */
 #define CW_FAR_LEAST 4096u
@@ -54,7 +43,6 @@ static inline void cw_far_new_memory(struct cw_far *far)
     if (!far->past) {
         far->left  = CW_FAR_LAP;
         far->timed = 0;
-        far->trial = CW_FAR_NO_TRIAL;
     }
 }
 
@@ -68,7 +56,7 @@ static inline int cw_far_is_plain(const struct cw_far *far)
 void cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length);
 
 /* A copy of so many bytes that was timed. */
-void cw_far_note(struct cw_far *far, size_t length, uint64_t begin_ns, uint64_t end_ns);
+void cw_far_note(struct cw_far *far, size_t length, uint64_t ns);
 
 /* As memcpy, past the caches if the processor can. What is stored afterwards is seen afterwards. */
 void cw_far_copy_past(void *to, const void *from, size_t length);

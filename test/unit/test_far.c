@@ -14,7 +14,7 @@
 #include "base/far.h"
 
 enum { PAGE = 4096, LONGEST = 2 * PAGE + 77, CALM = 31, LAP = 2 << 20, PAST = 512 << 20, NEVER = 5000,
-       ROW = 9, PIECE = 16432, FIRST = 32 << 20 };
+       ROW = 9, PIECE = 16432 };
 
 static uint8_t source[4 * PAGE], dest[4 * PAGE];
 
@@ -98,25 +98,19 @@ static void only_a_few_copies_are_timed(void **state)
     assert_int_equal(far.past, 0);
 }
 
-static uint64_t clock_ns = 1000000;
-
-/* A copy of `length` bytes, `gap` nanoseconds behind the one before, with so many bytes per nanosecond. */
-static void note(struct cw_far *far, size_t length, unsigned speed, unsigned gap)
+/* A copy of `length` bytes, with so many bytes per nanosecond. */
+static void note(struct cw_far *far, size_t length, unsigned speed)
 {
-    const uint64_t begin = clock_ns + gap;
-
-    clock_ns = begin + length / speed;
-    cw_far_note(far, length, begin, clock_ns);
+    cw_far_note(far, length, length / speed);
 }
 
-static void note_all(struct cw_far *far, const unsigned *speeds, unsigned gap)
+static void note_all(struct cw_far *far, const unsigned *speeds)
 {
     unsigned i;
 
     for (i = 0; i < ROW; i++) {
         assert_int_equal(far->past, 0);
-        assert_int_equal(far->trial, CW_FAR_NO_TRIAL);
-        note(far, PIECE, speeds[i], gap);
+        note(far, PIECE, speeds[i]);
     }
 }
 
@@ -131,12 +125,12 @@ static void one_fast_copy_says_enough(void **state)
     struct cw_far far = {0};
 
     (void)state;
-    note(&far, PIECE, 20, 0);
+    note(&far, PIECE, 20);
     assert_int_equal(far.skip, CALM);
     assert_int_equal(far.timed, 0);
-    note(&far, PIECE, 12, 0);
+    note(&far, PIECE, 12);
     assert_int_equal(far.timed, 1);
-    note(&far, PIECE, 20, 0); /* of a row that has begun */
+    note(&far, PIECE, 20); /* of a row that has begun */
     assert_int_equal(far.timed, 2);
 }
 
@@ -152,10 +146,9 @@ static void very_slow_copies_in_a_row_change_the_way(void **state)
         for (i = 0; i < ROW; i++) {
             assert_int_equal(far.past, 0);
             assert_int_equal(far.skip, 0); /* the next one is timed, too */
-            note(&far, lengths[k], 3, 0);
+            note(&far, lengths[k], 3);
         }
         assert_int_equal(far.past, 1);
-        assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
         assert_int_equal(far.left, PAST);
     }
 }
@@ -163,178 +156,19 @@ static void very_slow_copies_in_a_row_change_the_way(void **state)
 /* Far from each other some copies are fast; near each other some are not. */
 static void a_row_is_judged_as_a_whole(void **state)
 {
+    static const unsigned *const fast_rows[] = {fast_enough, interrupted, slow, slower};
     struct cw_far far = {0};
-
-    (void)state;
-    note_all(&far, fast_enough, 50);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
-    assert_int_equal(far.skip, CALM);
-    assert_int_equal(far.left, 0);
-    note_all(&far, interrupted, 50);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
-    note_all(&far, slow, 50);
-    assert_int_equal(far.past, 0);
-    assert_int_equal(far.trial, CW_FAR_WARMS);
-    far = (struct cw_far){0};
-    note_all(&far, slower, 50);
-    assert_int_equal(far.past, 0);
-    far = (struct cw_far){0};
-    note_all(&far, very_slow, 50);
-    assert_int_equal(far.past, 1);
-}
-
-/* Copies that nobody times: so many bytes, by this way. */
-static void pass(struct cw_far *far, uint32_t bytes, int past)
-{
-    const enum cw_far_trial trial = far->trial;
-
-    for (assert_int_equal(far->left, bytes); bytes > 0; bytes -= PAGE) {
-        assert_int_equal(far->trial, trial);
-        assert_int_equal(far->left, bytes);
-        assert_int_equal(far->past, past);
-        cw_far_copy(far, dest, source, PAGE);
-    }
-}
-
-/* A part that is timed. */
-static void measure(struct cw_far *far, enum cw_far_trial trial, unsigned speed, unsigned gap)
-{
-    uint32_t bytes;
-
-    for (bytes = LAP; bytes > 0; bytes -= (bytes < PIECE) ? bytes : PIECE) {
-        assert_int_equal(far->trial, trial);
-        assert_int_equal(far->left, bytes);
-        assert_int_equal(far->past, trial == CW_FAR_PAST);
-        note(far, PIECE, speed, gap);
-    }
-}
-
-/* After a suspicion: each way with a speed of copies and a gap in front of each. */
-static void try_both(struct cw_far *far, unsigned through, unsigned through_gap, unsigned past, unsigned past_gap)
-{
-    note_all(far, slow, 50);
-    assert_int_equal(far->trial, CW_FAR_WARMS);
-    pass(far, LAP, 0);
-    measure(far, CW_FAR_THROUGH, through, through_gap);
-    assert_int_equal(far->trial, CW_FAR_SETTLES);
-    pass(far, 2 * LAP, 1);
-    clock_ns += NEVER; /* before the first one does not count */
-    measure(far, CW_FAR_PAST, past, past_gap);
-    assert_int_equal(far->trial, CW_FAR_NO_TRIAL);
-}
-
-static void a_suspicion_leads_to_a_trial(void **state)
-{
-    struct cw_far far = {0};
-    uint32_t bytes;
-
-    (void)state;
-    if (!CW_FAR_HELPS) {
-        skip();
-    }
-    for (bytes = FIRST; bytes <= PAST; bytes *= 2) {
-        try_both(&far, 10, 100, 12, 100);
-        assert_int_equal(far.past, 1);
-        assert_int_equal(far.left, bytes);
-        far.left = PAGE;
-        pass(&far, PAGE, 1);
-        pass(&far, LAP, 0);
-        assert_int_equal(far.skip, 0);
-    }
-    try_both(&far, 10, 100, 12, 100);
-    assert_int_equal(far.left, PAST);
-}
-
-/* Who waits for an answer before each copy tries nothing. */
-static void answers_are_not_tried(void **state)
-{
-    struct cw_far far = {0};
-
-    (void)state;
-    note_all(&far, slow, 5000);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
-    assert_int_equal(far.skip, CALM);
-    note_all(&far, very_slow, 50000);
-    assert_int_equal(far.past, 1);
-    far = (struct cw_far){.alone = ROW};
-    note_all(&far, slow, 50); /* what came before does not count */
-    assert_int_equal(far.trial, CW_FAR_WARMS);
-}
-
-static void slower_or_alike_is_not_better(void **state)
-{
-    static const unsigned speeds[][4] = {
-        {10, 100, 10, 100}, {10, 100, 9, 100}, {30, 50, 20, 50},
-        {10, 100, 20, 1100},    /* who copies faster, but waits for the other side */
-        {12, 3000, 14, 3000},
-    };
-    struct cw_far far;
     unsigned i;
 
     (void)state;
-    if (!CW_FAR_HELPS) {
-        skip();
-    }
-    for (i = 0; i < sizeof(speeds) / sizeof(speeds[0]); i++) {
-        far = (struct cw_far){.most = FIRST};
-        try_both(&far, speeds[i][0], speeds[i][1], speeds[i][2], speeds[i][3]);
+    for (i = 0; i < sizeof(fast_rows) / sizeof(fast_rows[0]); i++) {
+        note_all(&far, fast_rows[i]);
         assert_int_equal(far.past, 0);
-        assert_int_equal(far.most, 0);
-        pass(&far, LAP, 0);
-        note_all(&far, slow, 50); /* once in vain */
-        assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
+        assert_int_equal(far.left, 0);
         assert_int_equal(far.skip, CALM);
-        note_all(&far, slow, 50);
-        assert_int_equal(far.trial, CW_FAR_WARMS);
     }
-}
-
-/* The more in vain, the fewer; but there is always another one. */
-static void trials_in_vain_become_few(void **state)
-{
-    struct cw_far far = {0};
-    unsigned suspicions, wanted, i;
-
-    (void)state;
-    if (!CW_FAR_HELPS) {
-        skip();
-    }
-    for (i = 0, wanted = 1; i < 12; i++, wanted = (wanted < 64) ? 2 * wanted + 1 : 128) {
-        try_both(&far, 30, 50, 20, 50);
-        pass(&far, LAP, 0);
-        for (suspicions = 0; far.refused > 0; suspicions++) {
-            note_all(&far, slow, 50);
-        }
-        assert_int_equal(suspicions, wanted);
-    }
-    note_all(&far, very_slow, 50); /* these need no trial */
+    note_all(&far, very_slow);
     assert_int_equal(far.past, 1);
-    assert_int_equal(far.patience, 0);
-}
-
-static void who_does_something_else_tries_nothing(void **state)
-{
-    struct cw_far far = {0};
-
-    (void)state;
-    if (!CW_FAR_HELPS) {
-        skip();
-    }
-    note_all(&far, slow, 50);
-    pass(&far, LAP, 0);
-    note(&far, PIECE, 10, 100);
-    note(&far, PIECE, 10, 300000);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
-    pass(&far, LAP, 0);
-    far.skip = 0;
-    note_all(&far, slow, 50);
-    pass(&far, LAP, 0);
-    measure(&far, CW_FAR_THROUGH, 10, 100);
-    pass(&far, 2 * LAP, 1);
-    note(&far, PIECE, 20, 100);
-    note(&far, PIECE, 20, 300000);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
-    assert_int_equal(far.past, 0);
 }
 
 static void one_interruption_changes_nothing(void **state)
@@ -344,25 +178,23 @@ static void one_interruption_changes_nothing(void **state)
 
     (void)state;
     for (i = 0; i < NEVER; i++) {
-        cw_far_note(&far, 4096, 0, (i % ROW == 0) ? 3000000 : 4096 / 40);
+        cw_far_note(&far, 4096, (i % ROW == 0) ? 3000000 : 4096 / 40);
         assert_int_equal(far.past, 0);
-        assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
     }
     far = (struct cw_far){0};
-    cw_far_note(&far, 4096, 0, UINT64_MAX);
-    cw_far_note(&far, SIZE_MAX, 0, UINT64_MAX);
+    cw_far_note(&far, 4096, UINT64_MAX);
+    cw_far_note(&far, SIZE_MAX, UINT64_MAX);
     assert_int_equal(far.timed, 2);
 }
 
 static void memory_that_is_new_tells_nothing(void **state)
 {
-    struct cw_far far = {.timed = 3, .spent = 300, .skip = 2, .trial = CW_FAR_THROUGH}, before;
+    struct cw_far far = {.timed = 3, .spent = 300, .skip = 2}, before;
 
     (void)state;
     cw_far_new_memory(&far);
     assert_int_equal(far.left, LAP);
     assert_int_equal(far.timed, 0);
-    assert_int_equal(far.trial, CW_FAR_NO_TRIAL);
     far = before = (struct cw_far){.past = 1, .left = 5000};
     cw_far_new_memory(&far);
     assert_memory_equal(&far, &before, sizeof(far));
@@ -407,11 +239,6 @@ int main(void)
         cmocka_unit_test(one_fast_copy_says_enough),
         cmocka_unit_test(very_slow_copies_in_a_row_change_the_way),
         cmocka_unit_test(a_row_is_judged_as_a_whole),
-        cmocka_unit_test(a_suspicion_leads_to_a_trial),
-        cmocka_unit_test(answers_are_not_tried),
-        cmocka_unit_test(slower_or_alike_is_not_better),
-        cmocka_unit_test(trials_in_vain_become_few),
-        cmocka_unit_test(who_does_something_else_tries_nothing),
         cmocka_unit_test(one_interruption_changes_nothing),
         cmocka_unit_test(memory_that_is_new_tells_nothing),
         cmocka_unit_test(who_goes_past_looks_again),
