@@ -14,7 +14,7 @@ static uint32_t number_of(unsigned iface, unsigned entry)
 static struct cw_plan_candidate candidate(const struct cw_iface *iface)
 {
     return (struct cw_plan_candidate){
-        .latency_ns = iface->limits.latency_ns, .bandwidth_bps = iface->limits.bandwidth_bps, .usable = 1};
+        .latency_ns = iface->limits.latency_ns, .bandwidth_bps = iface->limits.bandwidth_bps};
 }
 
 /* Whether the path (iface a, number a) comes before the path (iface b, number b). */

@@ -4,7 +4,7 @@
  * posted with it, keyed by tag & mask, and, once scans of the unexpected messages with that mask have cost more than it
  * would, a second table over all unexpected messages (its index).
  *
- * Invariants, which tag_check.c checks: a class is busy iff it has receives; an index has exactly one entry for each
+ * Invariants, which test/unit/test_tag_check.h checks: a class is busy iff it has receives; an index has exactly one entry for each
  * unexpected message; receives are few, and all in the array, or each of them is in a class or on the leftover list,
  * as its number says.
  */

@@ -74,11 +74,6 @@ static bool hash_few(struct cw_tag_matcher *matcher)
     return done;
 }
 
-bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv)
-{
-    return recv->sequence != 0 || cw_tag_few_find(matcher, recv) != NULL;
-}
-
 /* The array has no room, or must not be used. */
 CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                      uint64_t mask)
@@ -301,26 +296,4 @@ void cw_tag_matcher_cleanup(struct cw_tag_matcher *matcher)
     memset(matcher, 0, sizeof(*matcher));
     cw_list_init(&matcher->unexpected);
     cw_list_init(&matcher->leftover);
-}
-
-size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher)
-{
-    size_t   total = (matcher->classes == NULL) ? 0 : CW_TAG_MAX_CLASSES * sizeof(*matcher->classes);
-    unsigned i;
-
-    assert((matcher->classes != NULL) || (matcher->num_classes == 0));
-    total += (size_t)(matcher->few_end - matcher->few) * sizeof(*matcher->few);
-    for (i = 0; i < matcher->num_classes; i++) {
-        const struct cw_tag_class *class = matcher->classes[i];
-        const struct cw_tag_chunk *chunk;
-
-        total += sizeof(*class) + cw_tag_table_memory(&class->posted);
-        if (class->index != NULL) {
-            total += sizeof(*class->index) + cw_tag_table_memory(&class->index->table);
-            for (chunk = class->index->chunks; chunk != NULL; chunk = chunk->next) {
-                total += sizeof(*chunk) + chunk->size * sizeof(struct cw_tag_entry);
-            }
-        }
-    }
-    return total;
 }

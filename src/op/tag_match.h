@@ -99,9 +99,6 @@ static inline size_t cw_tag_matcher_num_posted(const struct cw_tag_matcher *matc
     return (size_t)(matcher->last - matcher->first) + matcher->num_other;
 }
 
-/* True from the post that queued it until it is matched, cancelled or taken. */
-bool cw_tag_matcher_is_posted(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv);
-
 /* TAG-1. M = 0 matches anything; bits of `tag` outside `mask` do not matter. */
 static inline bool cw_tag_matches(uint64_t message_tag, uint64_t tag, uint64_t mask)
 {
@@ -277,11 +274,5 @@ static inline struct cw_tag_message *cw_tag_matcher_next_message(const struct cw
     return (message->order.next == &matcher->unexpected) ? NULL :
            cw_list_head(&message->order, struct cw_tag_message, order);
 }
-
-/* Memory held by the tables, in bytes, without the matcher itself. */
-size_t cw_tag_matcher_memory(const struct cw_tag_matcher *matcher);
-
-/* Checks every invariant; for tests: cost quadratic in what is queued. NULL if all hold, else what is wrong. */
-const char *cw_tag_matcher_check(const struct cw_tag_matcher *matcher);
 
 #endif

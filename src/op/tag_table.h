@@ -126,10 +126,4 @@ static inline void cw_tag_table_remove(struct cw_tag_table *table, uint64_t seed
     }
 }
 
-/* Bytes of the buckets that were allocated. */
-static inline size_t cw_tag_table_memory(const struct cw_tag_table *table)
-{
-    return (table->buckets == table->few) ? 0 : table->num_buckets * sizeof(*table->buckets);
-}
-
 #endif

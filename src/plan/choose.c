@@ -31,16 +31,3 @@ int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_ca
     }
     return result;
 }
-
-int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count)
-{
-    int best = -1;
-    unsigned i;
-
-    for (i = 0; i < count; i++) {
-        if (candidates[i].usable && (best < 0 || !cw_plan_is_better(&candidates[best], &candidates[i], NULL))) {
-            best = (int)i;
-        }
-    }
-    return best;
-}

@@ -8,7 +8,6 @@
 struct cw_plan_candidate {
     double latency_ns;
     double bandwidth_bps;
-    int usable; /* the peer can be reached by it and it was not tried in vain */
 };
 
 /* By which number one candidate is better than another. */
@@ -16,8 +15,5 @@ enum cw_plan_number { CW_PLAN_LATENCY, CW_PLAN_BANDWIDTH, CW_PLAN_PLACE };
 
 /* Whether `a` is better than `b`, which comes after it in the list if equal; *by (may be NULL) is what decides. */
 int cw_plan_is_better(const struct cw_plan_candidate *a, const struct cw_plan_candidate *b, enum cw_plan_number *by);
-
-/* The index of the best usable candidate: lowest latency, then highest bandwidth, then first in the list; -1: none. */
-int cw_plan_choose(const struct cw_plan_candidate *candidates, unsigned count);
 
 #endif

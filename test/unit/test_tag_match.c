@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "op/tag_match.h"
+#include "test_tag_check.h"
 
 #define EXACT UINT64_MAX
 #define MANY  3000

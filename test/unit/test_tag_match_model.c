@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "op/tag_match.h"
+#include "test_tag_check.h"
 
 #define MAX_LIVE  600 /* in each of the two queues */
 #define NUM_STEPS 1500

@@ -89,7 +89,7 @@ static unsigned turn_of(const struct cw_why *why, const struct cw_iface *iface)
 static struct cw_plan_candidate candidate(const struct cw_iface *iface)
 {
     return (struct cw_plan_candidate){
-        .latency_ns = iface->limits.latency_ns, .bandwidth_bps = iface->limits.bandwidth_bps, .usable = 1};
+        .latency_ns = iface->limits.latency_ns, .bandwidth_bps = iface->limits.bandwidth_bps};
 }
 
 /* Reachable, and another one is better. */
