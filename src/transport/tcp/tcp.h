@@ -2,7 +2,7 @@
 /*
  * The insides of the TCP transport: one listening socket per iface, one socket per connection. Each is registered in
  * the worker's poller; those that were active lately are besides received from directly at each progress (the hot
- * set), and leave the poller when they are very active and the worker never sleeps.
+ * set).
  *
  *   dialled:   CONNECTING --established--> GREETING --accepted--> OPEN --end, error--> CLOSED
  *                  ^------next candidate-----'   '--refused, candidates used up------> CLOSED
@@ -33,7 +33,6 @@
 #define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
 #define CW_TCP_MAX_HOT            8u
 #define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
-#define CW_TCP_MIN_FRUITFUL       64u   /* receives of packets after which a hot one leaves the poller */
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
@@ -119,8 +118,6 @@ struct cw_tcp_conn {
     size_t rx_size;
     uint8_t rx_head[CW_TCP_PLACED_HEADER];
     uint16_t fruitless;
-    uint8_t fruitful;             /* while hot, up to CW_TCP_MIN_FRUITFUL */
-    uint8_t unpolled;             /* OPEN, hot, and not in the poller */
     uint8_t state;
     uint8_t is_hot;
     uint8_t quiet;                /* watched, and not on iface->in_flight */
@@ -170,7 +167,6 @@ struct cw_tcp_iface {
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
-    int sleeps;                   /* the worker may: every socket stays in the poller */
     struct cw_tcp_conn *hot[CW_TCP_MAX_HOT];
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
@@ -258,10 +254,6 @@ unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);
 void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
-/* Back to the poller if it left it. 0: there is no memory for that; it has to stay hot. */
-int cw_tcp_hot_cool(struct cw_tcp_conn *conn);
-/* A hot connection that is received from again and again. */
-void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn);
 /* What has come of a message of the greeting is not all of it: `expire` is called if the rest takes too long. */
 void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */

@@ -59,10 +59,7 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
     cw_tcp_guard_free(conn);
     cw_tcp_watch_pause(conn);
     if (conn->item.fd >= 0) {
-        if (!conn->unpolled) {
-            cw_poller_remove(iface->poller, &conn->item);
-        }
-        conn->unpolled = 0;
+        cw_poller_remove(iface->poller, &conn->item);
         cw_net_close(conn->item.fd);
         conn->item.fd = -1;
         cw_tcp_accept_resume(iface);
@@ -151,13 +148,9 @@ void cw_tcp_hot_add(struct cw_tcp_conn *conn)
                 coldest = i;
             }
         }
-        if (!cw_tcp_hot_cool(iface->hot[coldest])) {
-            return;
-        }
         cw_tcp_hot_remove(iface->hot[coldest]);
     }
     conn->is_hot                 = 1;
-    conn->fruitful               = 0;
     iface->hot[iface->num_hot++] = conn;
 }
 
@@ -173,23 +166,6 @@ void cw_tcp_hot_remove(struct cw_tcp_conn *conn)
     for (i = 0; iface->hot[i] != conn; i++) {
     }
     iface->hot[i] = iface->hot[--iface->num_hot];
-}
-
-int cw_tcp_hot_cool(struct cw_tcp_conn *conn)
-{
-    return !conn->unpolled || cw_tcp_tx_repoll(conn);
-}
-
-/* What comes for a descriptor of an event set costs its sender a wake-up of the set, a twentieth of a small message. */
-void cw_tcp_hot_unpoll(struct cw_tcp_conn *conn)
-{
-    if (conn->fruitful < CW_TCP_MIN_FRUITFUL - 1) {
-        conn->fruitful++;
-    } else if (conn->item.events == CW_POLL_READ && !cw_tcp_iface_of(&conn->super)->sleeps) {
-        cw_poller_remove(cw_tcp_iface_of(&conn->super)->poller, &conn->item);
-        conn->fruitful = CW_TCP_MIN_FRUITFUL;
-        conn->unpolled = 1;
-    }
 }
 
 /* All of a message is sent at once. */

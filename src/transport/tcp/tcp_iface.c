@@ -67,7 +67,6 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     iface->super.upcalls   = params->upcalls;
     iface->super.owner     = params->owner;
     iface->poller          = params->poller;
-    iface->sleeps          = params->wakeup;
     iface->listener.fd     = -1;
     iface->accept_again    = (struct cw_alarm){.fire = cw_tcp_accept_again};
     iface->hello_deadline  = (struct cw_alarm){.fire = cw_tcp_strangers_expire};
@@ -222,10 +221,7 @@ static unsigned tcp_progress(struct cw_iface *super)
         }
         if (events != before) {
             conn->fruitless = 0;
-            if (cw_unlikely(conn->fruitful < CW_TCP_MIN_FRUITFUL)) {
-                cw_tcp_hot_unpoll(conn);
-            }
-        } else if (++conn->fruitless >= CW_TCP_MAX_FRUITLESS && cw_tcp_hot_cool(conn)) {
+        } else if (++conn->fruitless >= CW_TCP_MAX_FRUITLESS) {
             cw_tcp_hot_remove(conn);
             continue;
         }

@@ -50,7 +50,5 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn);
 void cw_tcp_tx_cancel(struct cw_tcp_conn *conn, ucs_status_t status, int keep_bytes);
 /* Asks the poller for what the state of sending needs. */
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn);
-/* Puts it back into the poller; 0: no memory. */
-int cw_tcp_tx_repoll(struct cw_tcp_conn *conn);
 
 #endif

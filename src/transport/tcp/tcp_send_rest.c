@@ -48,25 +48,10 @@ static unsigned interest(const struct cw_tcp_conn *conn)
     return ((conn->tx != NULL || conn->wants_room) ? CW_POLL_WRITE : 0u) | (conn->deaf ? 0u : CW_POLL_READ);
 }
 
-int cw_tcp_tx_repoll(struct cw_tcp_conn *conn)
-{
-    if (cw_poller_add(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn)) != UCS_OK) {
-        return 0;
-    }
-    conn->unpolled = 0;
-    conn->fruitful = 0;
-    return 1;
-}
-
 void cw_tcp_tx_update_interest(struct cw_tcp_conn *conn)
 {
-    if (conn->item.fd < 0) {
-        return;
-    }
-    if (cw_likely(!conn->unpolled)) {
+    if (conn->item.fd >= 0) {
         cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item, interest(conn));
-    } else if (!conn->is_hot) {
-        (void)cw_tcp_tx_repoll(conn); /* else progress tries to send */
     }
 }
 
