@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/ep_batch.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 

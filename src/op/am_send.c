@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "core/ep_batch.h"
 #include "op/am.h"
 #include "op/op.h"
 #include "op/send.h"

@@ -8,6 +8,7 @@
 #include "op/put.h"
 
 #include "base/bytes.h"
+#include "core/ep_batch.h"
 #include "op/access.h"
 #include "op/choice.h"
 #include "op/copy.h"

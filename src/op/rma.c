@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "core/ep_batch.h"
 #include "op/counted.h"
 #include "op/op.h"
 

@@ -4,6 +4,7 @@
  */
 #include "op/send.h"
 
+#include "core/ep_batch.h"
 #include "core/lanes.h"
 #include "op/choice.h"
 #include "op/credit.h"

@@ -4,6 +4,7 @@
  * window: no request. Everything else is cut into packets as the transport and the window allow, out of the user's
  * memory where the transport can do that.
  */
+#include "core/ep_batch.h"
 #include "op/choice.h"
 #include "op/stream.h"
 

@@ -3,6 +3,7 @@
  * Sending tag messages. The shortest way is a contiguous buffer that fits the transport's short send: no request, no
  * copy but the transport's own. Everything else goes the ways of op/send.h.
  */
+#include "core/ep_batch.h"
 #include "op/credit.h"
 #include "op/send.h"
 #include "op/tag.h"

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/ep.h"
+#include "core/ep_batch.h"
 #include "os/clock.h"
 #include "wire/packet.h"
 #include "test_no_op.h"
@@ -581,7 +582,7 @@ static void a_forced_close_cancels_at_once_and_tells_nobody(void **state)
 
     (void)state;
     assert_int_equal(UCS_PTR_STATUS(cw_ep_close(none, NULL, 1)), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(none->user, 1);
+    assert_true(cw_ep_has_user(none));
     post(ep, "a");
     post(ep, "b");
     close_by_force(ep);
@@ -666,13 +667,13 @@ static void what_the_peer_opened_is_adopted(void **state)
     struct ucp_ep *accepted      = ep_accept(0, UCP_ERR_HANDLING_MODE_PEER), *ep = accepted;
 
     (void)state;
-    assert_int_equal(accepted->user, 0);
+    assert_false(cw_ep_has_user(accepted));
     assert_int_equal(accepted->peer->address_length, 0);
     cw_ep_reap_all(worker);
     assert_int_equal(cw_ep_create(worker, UID, "address", 7, &params, &ep), UCS_ERR_UNSUPPORTED);
     assert_int_equal(accepted->peer->next_number, 0);
     assert_ptr_equal(ep_create(UCP_ERR_HANDLING_MODE_PEER), accepted);
-    assert_int_equal(accepted->user, 1);
+    assert_true(cw_ep_has_user(accepted));
     assert_int_equal(accepted->peer->address_length, 7); /* learnt only now */
     assert_memory_equal(accepted->peer->address, "address", 7);
     assert_int_equal(accepted->peer->references, 1);
