@@ -170,14 +170,6 @@ static inline int cw_lane_can_copy(struct cw_conn *lane)
     return copies != NULL && copies->ready(lane);
 }
 
-/* The process of the peer; 0: one that is not known. */
-static inline uint32_t cw_lane_peer_process(struct cw_conn *lane)
-{
-    const struct cw_transport_copies *copies = lane->iface->transport->copies;
-
-    return (copies != NULL) ? copies->process(lane) : 0;
-}
-
 /* The next ones only where the lane has copies. */
 static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
                                              uint64_t from, const struct cw_beacon *beacon)

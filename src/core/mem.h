@@ -86,15 +86,9 @@ void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin);
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
                            const uint64_t **beacon_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
-/* Whether its owner can take pages of it away for which the system may have no others: who touches them then is
- * killed. So it is with reserved huge pages. */
-int cw_mem_may_vanish(const struct cw_mapping *mapping);
 
 /* As cw_mem_handle, of the region that the range lies in. It lives as long as the program keeps the region mapped. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
                                          size_t length);
-
-/* Whether the range lies in memory that the library allocated and that others can map; its key then. */
-int cw_mem_find_shared(struct ucp_context *context, const void *ptr, size_t length, struct cw_key *key);
 
 #endif

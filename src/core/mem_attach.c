@@ -176,11 +176,6 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
     return UCS_OK;
 }
 
-int cw_mem_may_vanish(const struct cw_mapping *mapping)
-{
-    return mapping->memory.page != cw_memory_page();
-}
-
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping)
 {
     cw_mapping_put(context->memory, mapping);

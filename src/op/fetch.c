@@ -15,7 +15,6 @@
 #include "op/get.h"
 #include "op/incoming.h"
 #include "op/op.h"
-#include "op/peer_regions.h"
 #include "op/rma.h"
 #include "op/stage.h"
 
@@ -169,7 +168,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 {
     struct iovec iov = {.iov_base = cursor->contig + offset, .iov_len = length};
 
-    return cw_peer_regions_read(ep, &iov, 1, offer->address + offset);
+    return cw_lane_copy_from(ep->conn, &iov, 1, offer->address + offset, NULL);
 }
 
 /* Takes one share of the copying. */
@@ -214,7 +213,6 @@ static void copy(struct cw_job *job)
 static void ask_for_copies(struct cw_fetch *fetch)
 {
     fetch->asked = 1;
-    cw_peer_regions_tell(fetch->in.ep, fetch->cursor->contig, fetch->offer.length);
     send_ready(fetch, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
 }
 
@@ -257,8 +255,7 @@ static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struc
 
     return offer->address != 0 && cursor->class_id == UCP_DATATYPE_CONTIG && cw_lane_has_copies(ep->conn) &&
            (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR) &&
-           offer->length / SHARE_BYTES < UINT32_MAX &&
-           cw_peer_regions_is_possible(ep, offer->address, offer->length, CW_KEY_READ);
+           offer->length / SHARE_BYTES < UINT32_MAX && cw_lane_can_copy(ep->conn);
 }
 
 static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
@@ -560,7 +557,7 @@ void cw_fetch_quiesce(struct ucp_ep *ep)
         }
         claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
         while (cw_board_num_done(fetch->shares.done) < claimed &&
-               (cw_op_ep(ep)->peer_regions != NULL || cw_lane_can_copy(ep->conn)) && cw_clock_ns() < give_up_ns) {
+               cw_lane_can_copy(ep->conn) && cw_clock_ns() < give_up_ns) {
         }
     }
 }

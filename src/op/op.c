@@ -14,7 +14,6 @@
 #include "op/credit.h"
 #include "op/fetch.h"
 #include "op/counted.h"
-#include "op/peer_regions.h"
 #include "op/rma.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -81,7 +80,6 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_HELP]          = cw_copy_on_help,
     [CW_PACKET_HELPED]        = cw_copy_on_helped,
     [CW_PACKET_STAY]          = stay,
-    [CW_PACKET_REGION]        = cw_peer_regions_on_region,
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
     [CW_PACKET_LANE]          = cw_lanes_on_packet,
@@ -323,7 +321,6 @@ void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
-    cw_peer_regions_ep_lost(ep);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

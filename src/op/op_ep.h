@@ -8,7 +8,6 @@
 
 #include "core/ep.h"
 
-struct cw_peer_regions;
 struct cw_rma;
 struct cw_stream;
 
@@ -43,7 +42,6 @@ struct cw_op_ep {
     uint16_t boards_shared;     /* op/send_rndv: bit per board of the peer's of which we take shares */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* likewise */
-    struct cw_peer_regions *peer_regions; /* likewise */
 };
 
 static CW_INLINE struct cw_op_ep *cw_op_ep(const struct ucp_ep *ep)

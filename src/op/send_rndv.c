@@ -7,7 +7,6 @@
 #include "core/lanes.h"
 #include "op/board.h"
 #include "op/op_ep.h"
-#include "op/peer_regions.h"
 #include "op/send.h"
 #include "op/stage.h"
 
@@ -45,9 +44,6 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     }
     if (status != UCS_OK) {
         return status;
-    }
-    if (send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0) {
-        cw_peer_regions_tell(request->ep, send->cursor.contig, send->cursor.length);
     }
     status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_RTS], send->kind->header(send, CW_SEND_RTS, NULL),
                                 pack_rts, send);
@@ -237,7 +233,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     }
     while (length > 0) {
         count  = cw_dt_window(&send->cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = cw_peer_regions_write(request->ep, iov, count, send->address + send->cursor.offset);
+        status = cw_lane_copy_to(request->ep->conn, iov, count, send->address + send->cursor.offset, NULL);
         if (status != UCS_OK) {
             return status;
         }
@@ -264,7 +260,7 @@ static void copy(struct cw_job *job)
         cw_worker_add_job(request->worker, job);
         return;
     }
-    if (!cw_peer_regions_is_possible(request->ep, send->address, send->cursor.length, CW_KEY_WRITE)) {
+    if (!cw_lane_can_copy(conn)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }

@@ -4,9 +4,9 @@
  * posted with it, keyed by tag & mask, and, once scans of the unexpected messages with that mask have cost more than it
  * would, a second table over all unexpected messages (its index).
  *
- * Invariants, which test/unit/test_tag_check.h checks: a class is busy iff it has receives; an index has exactly one entry for each
- * unexpected message; receives are few, and all in the array, or each of them is in a class or on the leftover list,
- * as its number says.
+ * Invariants, which test/unit/test_tag_check.h checks: a class is busy iff it has receives; an index has exactly one
+ * entry for each unexpected message; receives are few, and all in the array, or each of them is in a class or on the
+ * leftover list, as its number says.
  */
 #ifndef CW_OP_TAG_CLASS_H
 #define CW_OP_TAG_CLASS_H

@@ -27,8 +27,6 @@ struct cw_board {
 struct cw_transport_copies {
     /* Whether copies have been proved to work on this open connection; 0 for good after they once did not. */
     int (*ready)(struct cw_conn *conn);
-    /* The peer's process, as the system tells it and not the peer; 0: not one of this name space. */
-    uint32_t (*process)(struct cw_conn *conn);
     /* Copies between our memory and an address of the peer, which may be any number: the system checks it. Blocks as
      * long as the copy takes; the caller keeps it to some 100 KiB. All or UCS_ERR_IO_ERROR. With a beacon (else NULL) a
      * read counts only if the beacon was right after it, a write is made only if it was right before; UCS_ERR_REJECTED

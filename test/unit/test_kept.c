@@ -16,7 +16,6 @@
 #include "op/am_desc.h"
 #include "op/board.h"
 #include "op/op.h"
-#include "op/peer_regions.h"
 #include "wire/key.h"
 #include "wire/rma.h"
 
@@ -454,38 +453,6 @@ static void test_lent_endpoints_are_bounded(void **state)
     assert_non_null(cw_hash_find(&worker->peers, MORE + 1));
 }
 
-/* Mappings of memory that a peer names: so many, and what is more goes other ways. */
-static void test_named_regions_are_bounded(void **state)
-{
-    enum { MOST = 32, ALL = MOST + 1, LENGTH = 4096 };
-    ucp_mem_map_params_t params = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-                                   .length     = LENGTH,
-                                   .flags      = UCP_MEM_MAP_ALLOCATE};
-    ucp_mem_attr_t attr         = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    uint64_t addresses[ALL];
-    uint8_t packet[CW_KEY_MAX];
-    ucp_mem_h regions[ALL];
-    struct cw_key key;
-
-    (void)state;
-    for (unsigned i = 0; i < ALL; i++) {
-        assert_int_equal(ucp_mem_map(context, &params, &regions[i]), UCS_OK);
-        assert_int_equal(ucp_mem_query(regions[i], &attr), UCS_OK);
-        addresses[i] = (uintptr_t)attr.address;
-        assert_true(cw_mem_find_shared(context, attr.address, LENGTH, &key));
-        cw_op_packet(ep->conn, CW_PACKET_REGION, packet, cw_key_encode(&key, NULL, packet));
-    }
-    fake_transport.copies = NULL;
-    assert_int_equal(ep->state, CW_EP_OPEN);
-    for (unsigned i = 0; i < ALL; i++) {
-        assert_int_equal(cw_peer_regions_is_possible(ep, addresses[i], LENGTH, CW_KEY_WRITE), i < MOST);
-    }
-    lose_ep();
-    for (unsigned i = 0; i < ALL; i++) {
-        assert_int_equal(ucp_mem_unmap(context, regions[i]), UCS_OK);
-    }
-}
-
 static struct cw_board *no_board(struct cw_conn *conn, int ours, unsigned number)
 {
     (void)conn, (void)ours, (void)number;
@@ -534,7 +501,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_left_streams_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_left_streams_beyond_the_bound, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lent_endpoints_are_bounded, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_named_regions_are_bounded, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_helpers_are_bounded, set_up, tear_down),
     };
     ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,

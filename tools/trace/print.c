@@ -21,7 +21,7 @@ static const char *const packets[] = {
     [CW_PACKET_GET] = "GET", [CW_PACKET_GET_REFUSED] = "GET_REFUSED", [CW_PACKET_AMO] = "AMO",
     [CW_PACKET_AMO_REPLY] = "AMO_REPLY", [CW_PACKET_FLUSH] = "FLUSH", [CW_PACKET_FLUSHED] = "FLUSHED",
     [CW_PACKET_HELP] = "HELP", [CW_PACKET_HELPED] = "HELPED", [CW_PACKET_STAY] = "STAY",
-    [CW_PACKET_REGION] = "REGION", [CW_PACKET_PUT_COUNTED] = "PUT_COUNTED",
+    [CW_PACKET_PUT_COUNTED] = "PUT_COUNTED",
     [CW_PACKET_GET_DATA] = "GET_DATA",
 };
 static const char *const operations[] = {

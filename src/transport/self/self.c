@@ -15,7 +15,6 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/probe.h"
-#include "os/memory.h"
 
 #define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
@@ -419,12 +418,6 @@ static int self_peer_ready(struct cw_conn *super)
     return self_conn_of(super)->peer != NULL;
 }
 
-static uint32_t self_peer_process(struct cw_conn *super)
-{
-    (void)super;
-    return cw_memory_process();
-}
-
 /* Registered memory of our own is reached directly; a beacon that comes with another key may be no address at all. */
 static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
                                    const struct cw_beacon *beacon)
@@ -563,7 +556,6 @@ static const struct cw_transport_packets self_packets = {
 
 static const struct cw_transport_copies self_copies = {
     .ready   = self_peer_ready,
-    .process = self_peer_process,
     .read    = self_peer_read,
     .write   = self_peer_write,
     .board   = self_board,

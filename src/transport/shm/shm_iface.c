@@ -180,7 +180,6 @@ static const struct cw_transport_packets shm_packets = {
 
 static const struct cw_transport_copies shm_copies = {
     .ready   = cw_shm_peer_ready,
-    .process = cw_shm_peer_process,
     .read    = cw_shm_peer_read,
     .write   = cw_shm_peer_write,
     .scatter = cw_shm_peer_scatter,

@@ -455,7 +455,6 @@ static const struct cw_transport_packets rdma_packets = {
 
 static const struct cw_transport_copies sim_copies = {
     .ready   = cw_sim_peer_ready,
-    .process = cw_sim_peer_process,
     .read    = cw_sim_peer_read,
     .write   = cw_sim_peer_write,
     .board   = cw_sim_board,

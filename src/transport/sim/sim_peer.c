@@ -9,7 +9,6 @@
 
 #include "base/bytes.h"
 #include "base/hash.h"
-#include "os/memory.h"
 #include "transport/sim/sim_world.h"
 
 static struct cw_sim_world *world_of(const struct cw_conn *conn)
@@ -45,12 +44,6 @@ int cw_sim_peer_ready(struct cw_conn *base)
     cw_sim_must(conn->state != CW_SIM_DIALING, "the peer's memory is asked for before `opened`");
     return !conn->no_copies && conn->state != CW_SIM_BROKEN && peer != NULL && peer->state != CW_SIM_BROKEN &&
            !is_dead(link->ifaces[0]) && !is_dead(link->ifaces[1]);
-}
-
-uint32_t cw_sim_peer_process(struct cw_conn *base)
-{
-    (void)base;
-    return cw_memory_process();
 }
 
 /* Copies between entries of ours and flat memory, at most `limit` bytes. */

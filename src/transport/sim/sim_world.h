@@ -218,7 +218,6 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 /* As cw_sim_chance, with draws of its own: a run without copies is the same whatever the chances of their faults. */
 int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
 int cw_sim_peer_ready(struct cw_conn *conn);
-uint32_t cw_sim_peer_process(struct cw_conn *conn);
 ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
                               const struct cw_beacon *beacon);
 ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
