@@ -16,4 +16,10 @@ if [ "${3:-}" = valgrind ]; then
     export "$variable=valgrind --quiet --error-exitcode=9"
     exec cargo test --offline --locked --test all -- --test-threads=1
 fi
-exec cargo test --offline --locked --all-targets
+cargo test --offline --locked --all-targets
+# The option above leaves out the examples of the documentation. Rustdoc may be a package of its own.
+if command -v rustdoc >/dev/null; then
+    cargo test --offline --locked --doc
+else
+    echo "There is no rustdoc: the examples of the documentation were not compiled."
+fi

@@ -108,6 +108,24 @@ impl Drop for Memory {
 
 /// What an endpoint knows of memory of its peer. Addresses are those that [`Memory::address`] tells there; what is not
 /// within the memory is refused at the peer.
+///
+/// ```no_run
+/// # fn main() -> causeway::Result<()> {
+/// # use causeway::{Context, Features};
+/// # let context = Context::new(Features::RMA | Features::ATOMIC)?;
+/// # let worker = context.worker()?;
+/// # let endpoint = worker.connect(&worker.address()?)?;
+/// let memory = context.map(4096)?;
+/// // At the peer, which was sent the two:
+/// let (place, key) = (memory.address(), memory.key()?);
+/// let key = endpoint.remote_key(&key)?;
+/// let (result, _) = worker.block_on(key.put(place, vec![1u8; 100]));
+/// result?;
+/// worker.block_on(endpoint.flush()).0?;
+/// println!("it was {}", worker.block_on(key.fetch_add(place + 1024, 1))?);
+/// # Ok(())
+/// # }
+/// ```
 pub struct RemoteKey {
     endpoint: Endpoint,
     handle: sys::ucp_rkey_h,

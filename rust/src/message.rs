@@ -120,8 +120,8 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// The header.
-    pub fn header(&self) -> &'a [u8] {
+    /// The header. It lies where the data does, so it is there until [`Message::keep`].
+    pub fn header(&self) -> &[u8] {
         self.header
     }
 
@@ -136,8 +136,8 @@ impl<'a> Message<'a> {
     }
 
     /// The data, where it lies. `None`: it is at the sender's still, and [`Message::keep`] gives what receives it.
-    pub fn data(&self) -> Option<&'a [u8]> {
-        // SAFETY: data that came along is there for the time of the callback.
+    pub fn data(&self) -> Option<&[u8]> {
+        // SAFETY: data that came along is there for the time of the callback, unless `keep` takes it before.
         (!self.announced).then(|| unsafe { bytes(self.data, self.length) })
     }
 

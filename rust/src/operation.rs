@@ -4,7 +4,9 @@
 use crate::{sys, Error, Result, Worker};
 use std::cell::{Cell, RefCell, UnsafeCell};
 use std::future::Future;
+use std::mem;
 use std::os::raw::c_void;
+use std::panic;
 use std::pin::Pin;
 use std::ptr;
 use std::rc::Rc;
@@ -74,7 +76,10 @@ unsafe fn end<B>(request: *mut c_void, result: Result<Received>, user_data: *mut
     let state = unsafe { Rc::from_raw(user_data as *const State<B>) };
     // SAFETY: the request is complete; the library takes the handle back inside a callback, too.
     unsafe { sys::ucp_request_free(request) };
-    state.end(result);
+    // Wakers and buffers are the program's, and no panic of theirs may pass through the library.
+    if let Err(payload) = panic::catch_unwind(panic::AssertUnwindSafe(move || state.end(result))) {
+        mem::forget(payload); // It was told on standard error; its own end may panic.
+    }
 }
 
 extern "C" fn sent<B>(request: *mut c_void, status: sys::ucs_status_t, user_data: *mut c_void) {

@@ -93,6 +93,25 @@ impl Worker {
     }
 
     /// Listens at that address; `handler` gets everybody who comes, inside of progress.
+    ///
+    /// ```no_run
+    /// # fn main() -> causeway::Result<()> {
+    /// # use causeway::{Context, Features};
+    /// # use std::{cell::RefCell, rc::Rc};
+    /// # let worker = Context::new(Features::STREAM)?.worker()?;
+    /// let guests = Rc::new(RefCell::new(Vec::new()));
+    /// let waiting = Rc::clone(&guests);
+    /// let listener = worker.listen("0.0.0.0:13400".parse().unwrap(), move |guest| waiting.borrow_mut().push(guest))?;
+    /// println!("listening at {}", listener.address()?);
+    /// while guests.borrow().is_empty() {
+    ///     worker.progress();
+    /// }
+    /// let endpoint = guests.borrow_mut().remove(0).accept(&worker)?;
+    /// let (result, buffer) = worker.block_on(endpoint.stream_recv(vec![0u8; 100], false));
+    /// println!("{:?}", &buffer[..result?.length]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn listen(
         &self,
         address: std::net::SocketAddr,
@@ -166,6 +185,22 @@ impl Worker {
 
     /// What is to happen with active messages of that id. The handler runs inside of progress; a clone of the worker
     /// that it owned would never end. [`Error::ALREADY_EXISTS`]: there is one.
+    ///
+    /// ```no_run
+    /// # fn main() -> causeway::Result<()> {
+    /// # let worker = causeway::Context::new(causeway::Features::AM)?.worker()?;
+    /// worker.on_message(1, |message| match message.data() {
+    ///     Some(data) => println!("{:?}: {} bytes", message.header(), data.len()),
+    ///     None => {
+    ///         let length = message.len();
+    ///         if let Some(kept) = message.keep() {
+    ///             kept.receive(vec![0u8; length]).detach();
+    ///         }
+    ///     }
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn on_message(&self, id: u16, handler: impl FnMut(Message<'_>) + 'static) -> Result<()> {
         if self.0.handlers.borrow().contains_key(&id) {
             return Err(Error::ALREADY_EXISTS);

@@ -176,6 +176,56 @@ fn a_kept_message_is_there_later() {
 }
 
 #[test]
+fn a_message_may_be_kept_and_dropped_in_its_handler() {
+    let worker = all().worker().unwrap();
+    let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
+    let came = Rc::new(Cell::new(0));
+    let count = Rc::clone(&came);
+    worker
+        .on_message(1, move |message| {
+            drop(message.keep());
+            count.set(count.get() + 1);
+        })
+        .unwrap();
+    for length in [500, 3_000_000] {
+        endpoint.send_message(1, "header", bytes(length)).detach();
+    }
+    while came.get() < 2 {
+        worker.progress();
+    }
+}
+
+#[test]
+fn what_belongs_to_a_worker_keeps_it() {
+    let worker = all().worker().unwrap();
+    let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
+    let context = worker.context().clone();
+    let memory = context.map(4096).unwrap();
+    let key = endpoint.remote_key(&memory.key().unwrap()).unwrap();
+    drop((context, worker));
+    let worker = endpoint.worker().clone();
+    worker.block_on(key.put(memory.address(), bytes(8))).0.unwrap();
+    worker.block_on(endpoint.flush()).0.unwrap();
+    drop((endpoint, worker));
+    drop(memory);
+    drop(key); // the last that has the endpoint, and so the worker and the context
+}
+
+#[test]
+fn a_key_after_its_memory_is_refused() {
+    let context = all();
+    let worker = context.worker().unwrap();
+    let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
+    let memory = context.map(4096).unwrap();
+    let key = endpoint.remote_key(&memory.key().unwrap()).unwrap();
+    let place = memory.address();
+    drop(memory);
+    let (put, _) = worker.block_on(key.put(place, bytes(8)));
+    let flushed = worker.block_on(endpoint.flush()).0;
+    assert!(put.is_err() || flushed.is_err());
+}
+
+#[test]
 fn a_panic_in_a_handler_comes_out_of_progress() {
     let worker = all().worker().unwrap();
     let endpoint = worker.connect(&worker.address().unwrap()).unwrap();
