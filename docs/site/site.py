@@ -209,8 +209,8 @@ def main():
         file.write("window.siteIndex = %s;\n" % json.dumps([entry for page in pages for entry in words(page)]))
     for name in ("style.css", "site.js"):
         shutil.copy(os.path.join(HERE, name), options.target)
-    for path in glob.glob(os.path.join(root, "docs", "plots", "*.svg")):
-        shutil.copy(path, options.target)
+    draw = os.path.join(root, "docs", "plots", "pictures.py")
+    subprocess.run([sys.executable, "-B", draw, options.target], check=True)
     print("%d pages in %s" % (len(pages), options.target))
     return 0
 

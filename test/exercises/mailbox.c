@@ -234,7 +234,7 @@ static size_t address(struct cw_iface *super, void *buffer, size_t max)
     if (max < length) {
         return 0;
     }
-    memcpy(buffer, &iface_of(super)->uid, length);
+    memcpy(buffer, &iface_of(super)->uid, sizeof(iface_of(super)->uid));
     return length;
 }
 

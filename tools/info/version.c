@@ -23,7 +23,8 @@ void cw_show_version(void)
     printf("# API headers version: %d.%d.0\n", UCP_API_MAJOR, UCP_API_MINOR);
     printf("# Git branch '%s', revision %s\n", CW_INFO_BRANCH, CW_INFO_REVISION);
     printf("# Configured with: %s\n", CW_BUILD_CONFIGURED_WITH);
-    printf("# Causeway, linked into this tool; the library path is that of the file which programs load here.\n");
+    printf("# Causeway %s, linked into this tool; the library path is that of the file which programs load here.\n",
+           CW_BUILD_RELEASE);
     if (library.found && !library.is_ours) {
         printf("# NOTE: that file is version %s of another implementation; what this tool tells is not true of it.\n",
                library.version);
@@ -49,6 +50,7 @@ void cw_show_build(void)
 #endif
 
     define_text("CW_VERSION", ucp_get_version_string());
+    define_text("CW_RELEASE", CW_BUILD_RELEASE);
     define_text("CW_REVISION", CW_INFO_REVISION);
     define_text("CW_BUILD_TYPE", CW_BUILD_TYPE);
     define_text("CW_COMPILER", CW_BUILD_COMPILER);
