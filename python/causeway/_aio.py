@@ -9,6 +9,7 @@ import weakref
 from typing import Any, Awaitable, Callable, Deque, Dict, Optional, Tuple, Union
 
 from . import _core
+from ._errors import ResetError
 
 Buffer = Any
 ANY_TAG = 0
@@ -401,10 +402,14 @@ class Endpoint:
             await answer
 
     async def close(self, *, force: bool = False) -> None:
-        """Deliver what was sent and close; force: without delivering."""
-        answer = self._core.close(force)
-        if answer is not None:
-            await answer
+        """Deliver what was sent and close; force: without delivering. That the peer closed first is no error: flush()
+        tells whether everything was delivered."""
+        try:
+            answer = self._core.close(force)
+            if answer is not None:
+                await answer
+        except ResetError:
+            pass
 
     async def __aenter__(self) -> "Endpoint":
         return self

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The programs of the package's page run as they stand there."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+PAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "README.md")
+
+
+class Readme(unittest.TestCase):
+    def test_programs(self):
+        with open(PAGE, encoding="utf-8") as file:
+            blocks = re.findall(r"(?:^    .*\n|^\n(?=    ))+", file.read(), re.MULTILINE)
+        programs = [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in blocks if "import causeway" in block
+                    or "import asyncio" in block]
+        self.assertEqual(len(programs), 1)
+        for program in programs:
+            done = subprocess.run([sys.executable, "-B", "-W", "error", "-c", program.lstrip("\n")],
+                                  capture_output=True, text=True, timeout=60)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
