@@ -25,9 +25,11 @@ for tool in dpkg-deb dpkg-buildpackage dh pkg-config; do
         { echo "SKIPPED: there is no $tool on this machine (packages dpkg-dev, debhelper, pkg-config)."; exit 77; }
 done
 
-built=$(DEB_BUILD_OPTIONS=noautodbgsym sh "$source/packaging/deb.sh" "$source" "$output") ||
-    fail "the packages do not build"
+built=$(sh "$source/packaging/deb.sh" "$source" "$output") || fail "the packages do not build"
+debug=$(echo "$built" | grep -- '-dbgsym_' || true)
+built=$(echo "$built" | grep -v -- '-dbgsym_')
 [ "$(echo "$built" | wc -l)" -eq 3 ] || fail "three packages were to be built: $built"
+[ "$(echo "$debug" | wc -l)" -eq 2 ] || fail "two packages of symbols were to be built: $debug"
 version=$(sed -n 's/^project(causeway VERSION \([0-9.]*\).*/\1/p' "$source/CMakeLists.txt")
 for pair in libcauseway0=libucx0 libcauseway-dev=libucx-dev causeway-utils=ucx-utils; do
     package=$(echo "$built" | grep "/${pair%=*}_")
@@ -112,6 +114,12 @@ for program in "$root"/usr/bin/*; do
     [ -f "$root/usr/share/man/man1/$tool.1.gz" ] || fail "no manual page of $tool"
     [ -f "$root/usr/share/bash-completion/completions/$tool" ] || fail "no completion of $tool"
 done
+rm -rf "$output/symbols"
+for package in $debug; do
+    dpkg-deb -x "$package" "$output/symbols"
+done
+sh "$here/symbols.sh" "$(echo "$root"/usr/lib/*/libucp.so.0)" ucp_tag_send_nbx "$output/symbols" || exit 1
+sh "$here/symbols.sh" "$root/usr/bin/ucx_info" main "$output/symbols" || exit 1
 strays=$(grep -rlF "$output" "$root/usr" || true)
 [ -z "$strays" ] || fail "files name the directory in which they were built: $strays"
 rm -rf "$output/consumer"

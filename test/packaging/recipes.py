@@ -3,9 +3,10 @@
 """The recipes for other package managers. Usage: recipes.py SOURCE.
 
 What is checked, since none of these managers is here:
-- Spack: the file is Python (parsed by `ast`), has one class derived from CMakePackage.
-- conda: the file is YAML once its templates are filled in (PyYAML; left out where there is none), with the sections
-  that a recipe needs.
+- Spack: the file is Python, has one class derived from CMakePackage, and runs with stand-ins for what Spack defines:
+  directives know their arguments, variants are those that the recipe declares.
+- conda: the file is YAML once its templates are filled in (by Jinja with stand-ins for conda's functions, or without
+  Jinja by a placeholder; PyYAML, left out where there is none), with the sections that a recipe needs.
 - Nix: the file is parsed by nix-instantiate where there is one; else brackets and quotes are matched and there must be
   as many semicolons as bindings, which is less than a parser does.
 - the container file: every instruction is one of those that exist, what COPY --from names is a stage, and the packages
@@ -19,6 +20,7 @@ import re
 import shutil
 import subprocess
 import sys
+import types
 
 ROOT = sys.argv[1]
 
@@ -49,6 +51,55 @@ def spack():
     assert [n.name for n in classes[0].body if isinstance(n, ast.FunctionDef)] == ["cmake_args"]
 
 
+    run_spack(text)
+
+
+def run_spack(text):
+    variants, used = set(), []
+
+    def variant(name, default=None, description=""):
+        assert isinstance(default, bool) and description, name
+        variants.add(name)
+
+    def directive(first, *rest, when="", **named):
+        assert isinstance(first, str) and first and not rest, first
+        assert set(named) <= {"type", "branch", "git", "msg", "description"}, named
+        assert named.get("type", "build") in ("build", "link", "run"), named
+        used.extend(re.findall(r"[+~](\w+)", when))
+
+    class CMakePackage:
+        @staticmethod
+        def define(name, value):
+            return "-D%s:BOOL=%s" % (name, "ON" if value else "OFF")
+
+        def define_from_variant(self, name, of):
+            used.append(of)
+            return self.define(name, True)
+
+    package = types.ModuleType("spack.package")
+    package.__dict__.update({"CMakePackage": CMakePackage, "variant": variant}, **{name: directive for name in (
+        "version", "license", "provides", "depends_on", "generator", "conflicts")})
+    sys.modules.update({"spack": types.ModuleType("spack"), "spack.package": package})
+    scope = {}
+    exec(compile(text, "package.py", "exec"), scope)  # pylint: disable=exec-used
+    arguments = scope["Causeway"]().cmake_args()
+    assert arguments and all(re.match(r"-DCW_\w+:BOOL=(ON|OFF)$", each) for each in arguments), arguments
+    assert set(used) <= variants, "spack: the recipe declares no variant %s" % (set(used) - variants)
+
+
+def filled(text):
+    """The recipe of conda with its templates filled in."""
+    try:
+        import jinja2
+    except ImportError:
+        print("conda: there is no Jinja, its templates are not rendered")
+        return re.sub(r"\{\{.*?\}\}", "template", text)
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined)
+    return environment.from_string(text).render(
+        compiler=lambda language: {"c": "gcc_linux-64"}[language],
+        pin_subpackage=lambda name, max_pin=None, min_pin=None, exact=False: "%s >=0" % name)
+
+
 def conda():
     text = read("packaging", "conda", "meta.yaml")
     common("conda", text, re.findall(r'^  version: "([0-9.]+)"', text, re.MULTILINE))
@@ -57,7 +108,7 @@ def conda():
     except ImportError:
         print("conda: there is no PyYAML, its syntax is not checked")
         return
-    recipe = yaml.safe_load(re.sub(r"\{\{.*?\}\}", "template", text))
+    recipe = yaml.safe_load(filled(text))
     assert set(recipe) == {"package", "source", "build", "requirements", "test", "about"}, sorted(recipe)
     assert all(isinstance(line, str) for line in recipe["build"]["script"] + recipe["test"]["commands"])
     assert "cmake >=3.25" in recipe["requirements"]["build"]

@@ -50,6 +50,18 @@ libdir=$(dirname "$libucp")
 for file in "$libdir"/libuc[pstm].so.0 "$root"/usr/bin/*; do
     ! readelf -d "$file" | grep -qE 'RPATH|RUNPATH' || fail "$file has a search path of its own"
 done
+# On systems of RPM they are always made; elsewhere that takes its tools.
+if command -v find-debuginfo >/dev/null && command -v eu-strip >/dev/null; then
+    here=$(cd "$(dirname "$0")" && pwd)
+    rm -rf "$output/symbols"
+    mkdir -p "$output/symbols"
+    [ -n "$(of causeway-debuginfo)" ] || fail "no package of symbols: $built"
+    rpm2cpio "$(of causeway-debuginfo)" | (cd "$output/symbols" && cpio -idm --quiet) || fail "cannot unpack symbols"
+    sh "$here/symbols.sh" "$libdir/libucp.so.0" ucp_tag_send_nbx "$output/symbols" || exit 1
+    sh "$here/symbols.sh" "$root/usr/bin/ucx_info" main "$output/symbols" || exit 1
+else
+    echo "There is no find-debuginfo or no eu-strip (packages debugedit, elfutils): no package of symbols."
+fi
 LD_LIBRARY_PATH=$libdir "$root/usr/bin/ucx_info" -v | grep -qF "$version" || fail "ucx_info does not run"
 flags=$(PKG_CONFIG_LIBDIR=$libdir/pkgconfig pkg-config --cflags --libs ucx 2>/dev/null) || flags=
 case $flags in
