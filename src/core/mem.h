@@ -87,8 +87,9 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
                            const uint64_t **beacon_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 
-/* As cw_mem_handle, of the region that the range lies in. It lives as long as the program keeps the region mapped. */
+/* As cw_mem_handle, of the region that the range lies in, and the range of that. It lives as long as the program keeps
+ * the region mapped. */
 const struct cw_memh *cw_mem_find_handle(struct ucp_context *context, const struct cw_domain *domain, const void *ptr,
-                                         size_t length);
+                                         size_t length, struct cw_domain_range *region);
 
 #endif

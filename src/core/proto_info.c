@@ -48,6 +48,7 @@ static const struct {
     [CW_PROTO_GET]       = {.name = "get", .features = UCP_FEATURE_RMA},
     [CW_PROTO_AMO_POST]  = {.name = "atomic post", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
     [CW_PROTO_AMO_FETCH] = {.name = "atomic fetch", .features = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64},
+    [CW_PROTO_RNDV]      = {.name = "announced message", .features = UCP_FEATURE_TAG | UCP_FEATURE_AM},
 };
 
 /* Data of which tables are printed; one packet names all entries of the list. */
@@ -128,6 +129,7 @@ static int table_at(const struct ucp_worker *worker, const struct cw_iface *ifac
             data = " of device memory";
         }
         if ((table->data == CW_DATA_PACKED && (worker->looks == 0 || (table->remote & CW_REMOTE_COPIES))) ||
+            (table->operation == CW_PROTO_RNDV && table->remote != CW_REMOTE_ACCESS) ||
             (table->operation >= CW_PROTO_AMO_POST && (kind > 0 || (table->remote & CW_REMOTE_COPIES))) ||
             !is_reached(worker, iface, conn, table->remote)) {
             return 0;

@@ -550,6 +550,7 @@ unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *in
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface)
 {
     const struct cw_config *config = worker->context->config;
+    const struct cw_domain *domain = iface->domain;
 
     return (struct cw_protocol_input){.max_short        = iface->limits.max_short,
                                       .max_bcopy        = iface->limits.max_bcopy,
@@ -563,6 +564,10 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
                                       .rndv_thresh      = config->rndv_thresh,
                                       .rndv_setting     = "RNDV_THRESH",
                                       .rndv_fast_thresh = config->rndv_send_nbr_thresh,
+                                      .rndv_scheme      = (uint8_t)config->rndv_scheme,
+                                      .access           = domain != NULL,
+                                      .register_ns      = (domain != NULL) ? domain->attr.register_ns : 0,
+                                      .register_byte_ns = (domain != NULL) ? domain->attr.register_byte_ns : 0,
                                       .zcopy_thresh     = config->zcopy_thresh};
 }
 

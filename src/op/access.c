@@ -8,10 +8,7 @@
 
 #include "base/bytes.h"
 #include "core/ep.h"
-#include "core/mem.h"
-
-/* A byte that goes through memory of the transport is copied once more. */
-#define COPY_BYTE_NS 0.1
+#include "plan/protocol.h"
 
 /* A get through memory of the transport: each needs a place of its own. */
 struct piece {
@@ -54,8 +51,8 @@ struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct
 
 void cw_access_free(struct cw_access *access)
 {
-    if (access != NULL && access->registered != NULL) {
-        access->registered->domain->kind->dereg(access->registered);
+    if (access != NULL) {
+        cw_mem_use_end(&access->use);
     }
     free(access);
 }
@@ -63,23 +60,60 @@ void cw_access_free(struct cw_access *access)
 /* Bytes that are copied in less time than their memory is registered. */
 static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
 {
-    return (COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
+    return (CW_COST_COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;
 }
 
 void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights)
 {
     const struct ucp_ep *ep  = access->request->ep;
     struct cw_domain *domain = ep->conn->iface->domain;
-    void *address            = (void *)(uintptr_t)memory;
 
-    access->memh = cw_mem_find_handle(ep->worker->context, domain, memory, length);
-    if (access->memh != NULL || !is_worth_it(&domain->attr, length) ||
-        domain->kind->reg(domain, address, length, rights, &access->registered) != UCS_OK) {
-        return;
+    if (is_worth_it(&domain->attr, length)) {
+        (void)cw_mem_use_begin(ep->worker->context, domain, memory, length, rights, &access->use);
+    } else {
+        (void)cw_mem_use_begin_mapped(ep->worker->context, domain, memory, length, rights, &access->use);
     }
-    if ((access->registered->rights & rights) == rights) {
-        access->memh = access->registered;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return (a < b) ? a : b;
+}
+
+static size_t next(const struct cw_access *access, size_t max_in_place, size_t max_copied, const void *memory,
+                   uint64_t remote, size_t left, int *in_place_p)
+{
+    const size_t wanted = access->request->ep->conn->iface->limits.access.alignment;
+    const size_t unit   = (wanted > 0) ? wanted : 1;
+    const size_t before = (uintptr_t)memory % unit;
+
+    *in_place_p = 0;
+    if (access->use.memh == NULL || left < unit || max_in_place < unit || before != remote % unit) {
+        return smaller(left, max_copied);
     }
+    if (before > 0) {
+        return smaller(smaller(left, unit - before), max_copied);
+    }
+    *in_place_p = 1;
+    return smaller(left, max_in_place) / unit * unit;
+}
+
+size_t cw_access_next_put(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
+                          int *in_place_p)
+{
+    const struct cw_access_limits *limits = &access->request->ep->conn->iface->limits.access;
+
+    return next(access, (limits->max_iov > 0) ? limits->max_put_zcopy : 0, limits->max_put_bcopy, memory, remote, left,
+                in_place_p);
+}
+
+size_t cw_access_next_get(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
+                          int *in_place_p)
+{
+    const struct cw_access_limits *limits = &access->request->ep->conn->iface->limits.access;
+
+    return next(access, (limits->max_iov > 0) ? limits->max_get_zcopy : 0, limits->max_get_bcopy, memory, remote, left,
+                in_place_p);
 }
 
 ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status)

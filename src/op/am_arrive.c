@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/am_desc.h"
+#include "op/fetch_device.h"
 #include "op/op.h"
 #include "wire/packet.h"
 
@@ -356,7 +357,8 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     }
     memcpy(&rts, data, sizeof(rts));
     offer = cw_offer_decode(&rts.rts);
-    if (!decode(ep, &rts.am, sizeof(rts), data, length, &message) || message.length != 0 || offer.send_id == 0) {
+    if (!decode(ep, &rts.am, sizeof(rts), data, length, &message) || offer.send_id == 0 ||
+        cw_offer_take_memory(ep, &offer, message.data, message.length) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
     message.attr = UCP_AM_RECV_ATTR_FLAG_RNDV;
@@ -384,6 +386,8 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     desc->in.total = offer.length;
     desc->send_id  = offer.send_id;
     desc->address  = offer.address;
+    desc->key      = offer.key;
+    desc->has_key  = offer.has_key & 1;
     cw_incoming_add(&desc->in, ep);
     deliver_offer(handler, &message, desc);
     return UCS_OK;

@@ -42,14 +42,20 @@ struct cw_am_desc {
         uint64_t kept;          /* PIECES: bytes of room that are counted for the endpoint */
     };
     void *memory;               /* what to free */
-    char *growing;              /* PIECES of a long message: its memory as far as it came; NULL: behind this */
-    uint64_t room;              /* for data in it */
+    union {
+        struct {
+            char *growing;      /* PIECES of a long message: its memory as far as it came; NULL: behind this */
+            uint64_t room;      /* for data in it */
+        };
+        struct cw_remote_key key; /* announced, and has_key */
+    };
     uint32_t header_length;
     ucs_status_t status;        /* LOST: why */
     uint32_t magic;
     uint16_t handler;
     uint8_t flags;
-    uint8_t state : 7;
+    uint8_t state : 6;
+    uint8_t has_key : 1;        /* it was announced with a key */
     uint8_t in_handler : 1;
 };
 
@@ -92,7 +98,11 @@ _Static_assert(sizeof(struct cw_am_recv_state) <= CW_REQUEST_STATE_SIZE, "state 
 
 static inline struct cw_offer cw_am_desc_offer(const struct cw_am_desc *desc)
 {
-    return (struct cw_offer){.length = desc->in.total, .send_id = desc->send_id, .address = desc->address};
+    return (struct cw_offer){.length  = desc->in.total,
+                             .send_id = desc->send_id,
+                             .address = desc->address,
+                             .key     = desc->key,
+                             .has_key = desc->has_key};
 }
 
 #endif

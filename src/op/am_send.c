@@ -81,6 +81,7 @@ static const struct cw_send_kind am_kind = {
     .ids           = {CW_PACKET_AM_EAGER, CW_PACKET_AM_FIRST, CW_PACKET_AM_RTS},
     .counter       = CW_COUNT_AM_SENT,
     .operation     = CW_PROTO_AM,
+    .names_memory  = 1,
     .after_fence   = 1,
     .used_in_place = 1,
     .header        = write_header,

@@ -192,12 +192,13 @@ static CW_APART const struct cw_protocol *choose_rma(const struct ucp_ep *ep, un
 {
     struct cw_op_state *state          = cw_op_state(ep->worker);
     const struct cw_protocol_lane lane = cw_worker_protocol_lane(ep->worker, ep->conn->iface, ep->conn);
-    const struct cw_protocol_ask ask   = {.lanes     = &lane,
-                                          .num_lanes = 1,
-                                          .data      = bits & 3,
-                                          .force     = bits >> 2 & 3,
-                                          .fast      = bits >> 4 & 1,
-                                          .remote    = table % CW_REMOTE_ALL};
+    const struct cw_protocol_ask ask   = {.lanes      = &lane,
+                                          .num_lanes  = 1,
+                                          .data       = bits & 3,
+                                          .force      = bits >> 2 & 3,
+                                          .fast       = bits >> 4 & 1,
+                                          .registered = bits >> 5 & 1,
+                                          .remote     = table % CW_REMOTE_ALL};
     struct choice_rma made             = {.iface = ep->conn->iface, .max_piece = ep->conn->max_piece, .bits = bits};
 
     fill(ep, CW_PROTO_PUT + table / CW_REMOTE_ALL, &ask, &made.rows);

@@ -16,14 +16,17 @@ const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_sen
 /* As above, for stream data. */
 const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor);
 
-/* One-sided operations: the table is that of the operation for memory that is reached in that way. `bits` 0: an atomic
- * operation, which has no datatype. */
+/* One-sided operations, and how announced messages come: the table is that of the operation for memory that is
+ * reached in that way. `bits` 0: an atomic operation, which has no datatype. */
 #define CW_CHOICE_TABLES ((CW_PROTO_OPERATIONS - CW_PROTO_PUT) * CW_REMOTE_ALL)
 
 static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsigned remote)
 {
     return (unsigned)(operation - CW_PROTO_PUT) * CW_REMOTE_ALL + remote;
 }
+
+/* An announced message, as `bits`: the device knows our memory. */
+#define CW_CHOICE_REGISTERED (1u << 5)
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);
 const struct cw_protocol *cw_choice_of_data(const struct ucp_ep *ep, unsigned table, const struct cw_dt_cursor *cursor,

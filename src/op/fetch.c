@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "core/ep_round.h"
 #include "op/board.h"
+#include "op/fetch_device.h"
 #include "op/get.h"
 #include "op/incoming.h"
 #include "op/op.h"
@@ -23,7 +24,7 @@
 #define CALL_BYTES  (16u << 10)  /* in progress, longer ones are copied behind the packets that are there already */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { WAITING, COPYING, RECEIVING };
+enum phase { WAITING, COPYING, RECEIVING, MOVING };
 
 struct cw_fetch {
     struct cw_incoming in;
@@ -34,6 +35,7 @@ struct cw_fetch {
     uint64_t id;                /* in op_state->fetches */
     uint64_t reserved;          /* bytes that the transport is placing */
     struct cw_shares shares;
+    struct cw_request *moving;  /* MOVING: by a device; it ends before this does */
     uint8_t phase;
     uint8_t asked;              /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
@@ -249,6 +251,44 @@ static void begin_passive(struct cw_fetch *fetch)
     ask_for_data(fetch);
 }
 
+/* Nothing writes to the memory any more. */
+static void moved(struct cw_fetch *fetch, ucs_status_t status)
+{
+    fetch->moving = NULL;
+    if (status == UCS_OK) {
+        copied(fetch);
+    } else {
+        cw_debug("a device does not move %llu bytes (%s): they come in packets",
+                 (unsigned long long)fetch->offer.length, ucs_status_string(status));
+        ask_for_data(fetch);
+    }
+}
+
+/* 0: no device moves it. */
+static int begin_moving(struct cw_fetch *fetch)
+{
+    struct ucp_ep *ep                 = fetch->in.ep;
+    const struct cw_fetch_device what = {.memory     = fetch->cursor->contig,
+                                         .length     = fetch->offer.length,
+                                         .address    = fetch->offer.address,
+                                         .key        = fetch->offer.key,
+                                         .send_id    = fetch->offer.send_id,
+                                         .receive_id = fetch->id,
+                                         .ended      = moved,
+                                         .fetch      = fetch};
+    const struct cw_protocol *protocol = cw_fetch_device_choose(ep, &fetch->offer, fetch->cursor);
+
+    if (protocol == NULL) {
+        return 0;
+    }
+    fetch->moving = cw_fetch_device_begin(ep, protocol, &what);
+    if (fetch->moving == NULL) {
+        return 0;
+    }
+    set_phase(fetch, MOVING);
+    return 1;
+}
+
 static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struct cw_dt_cursor *cursor)
 {
     int scheme = scheme_of(ep);
@@ -314,7 +354,7 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
     }
     if (copies) {
         begin_copy(fetch);
-    } else {
+    } else if (cw_likely(ep->conn->iface->domain == NULL) || !begin_moving(fetch)) {
         begin_passive(fetch);
     }
     return UCS_INPROGRESS;
@@ -530,6 +570,9 @@ ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t leng
     fetch  = find(ep, le64toh(packet.receive_id));
     if (fetch == NULL) {
         return UCS_OK; /* everything was copied before the sender noticed */
+    }
+    if (fetch->moving != NULL) {
+        return cw_fetch_device_written(fetch->moving, (ucs_status_t)status);
     }
     if (!fetch->asked) {
         return UCS_ERR_IO_ERROR;

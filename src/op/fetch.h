@@ -8,24 +8,33 @@
  *         `--our copy fails, the sender copies not--> RECEIVING  |
  *      only the sender copies: begins here ----------------------'
  *      nobody copies: begins here --> RECEIVING --last byte--> done
+ *      a device moves it: begins here --> MOVING --all is there--> done
+ *                                           `--the device fails--> RECEIVING
  */
 #ifndef CW_OP_FETCH_H
 #define CW_OP_FETCH_H
 
 #include "core/ep.h"
+#include "mem/domain.h"
 #include "op/datatype.h"
 #include "wire/packet.h"
 
 /* An announcement, in host order. */
+struct cw_fetch;
+
 struct cw_offer {
     uint64_t length;
     uint64_t send_id;
     uint64_t address;
+    struct cw_remote_key key; /* where the sender's memory was announced for the device of the lane: */
+    uint8_t has_key;
 };
 
 static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)
 {
-    return (struct cw_offer){le64toh(rts->length), le64toh(rts->send_id), le64toh(rts->address)};
+    return (struct cw_offer){.length  = le64toh(rts->length),
+                             .send_id = le64toh(rts->send_id),
+                             .address = le64toh(rts->address)};
 }
 
 /*

@@ -167,6 +167,7 @@ static void release(struct cw_request *request)
     struct cw_send *send = cw_request_state(request);
 
     cw_send_stop_job(send);
+    cw_send_device_end(send);
     cw_dt_finish(&send->cursor);
     if (send->id != 0) {
         cw_idmap_remove(&request->worker->ids, send->id);
@@ -197,6 +198,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->cancelling      = 0;
     send->cancelled       = 0;
     send->landed          = 0;
+    send->on_device       = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
     status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);

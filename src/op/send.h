@@ -6,8 +6,9 @@
  *      QUEUED --one packet--------------------------------------> SENT --given back, acknowledged--> done
  *        | `--first of several--> PIECES --last-----------------> SENT
  *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
- *                          |   `--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
- *                          `--DONE--> done                                   `--READY SEND--> DATA
+ *                          |   |--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
+ *                          |   `--READY WRITE--> WRITING --the device--> COPIED    `--READY SEND--> DATA
+ *                          `--DONE--> done
  *
  * A protocol (src/proto) is chosen at each attempt in QUEUED, and is request->send once it has begun. In QUEUED, PIECES
  * and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait
@@ -19,6 +20,7 @@
 #include "core/ep.h"
 #include "op/datatype.h"
 #include "plan/protocol.h"
+#include "wire/key.h"
 #include "wire/packet.h"
 
 enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
@@ -29,6 +31,7 @@ enum cw_send_phase {
     CW_SEND_COUNTED,    /* a put, counted: some of it was sent */
     CW_SEND_ANNOUNCED,
     CW_SEND_COPYING,
+    CW_SEND_WRITING,    /* by the device */
     CW_SEND_COPIED,
     CW_SEND_DATA,
     CW_SEND_SENT
@@ -47,6 +50,7 @@ struct cw_send_kind {
     uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
     uint8_t after_fence;        /* waits for the puts before a fence */
     uint8_t used_in_place;      /* the receiver needs no copy of a single packet, so it may be a long one */
+    uint8_t names_memory;       /* announced with what the receiver's device needs to read it */
     uint8_t confirmed;          /* with `acknowledged`: also when announced, the receiver says when it has all bytes */
     /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
@@ -86,12 +90,13 @@ struct cw_send {
     uint8_t acknowledged;            /* the receiver matched it */
     uint8_t no_copies;               /* put: they were tried */
     uint8_t overtaken;               /* put: its owner stayed away once, the system writes it */
+    uint8_t on_device;               /* registered for its device, which reads or writes it */
     uint8_t landed;                  /* to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: what READY said */
         struct cw_copy *copy;        /* put in shares */
-        struct cw_access *access;    /* put by the device */
+        struct cw_access *access;    /* put by the device; on_device: a message */
     };
     uint64_t address;
     uint32_t piece;
@@ -153,6 +158,13 @@ void cw_send_stop_job(struct cw_send *send);
 struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
+
+/* send_device.c: before it is announced, registers the memory of a message that the receiver's device is to read, and
+ * encodes it; returns the length, 0: it is not. The receiver wants it written; the device is through with it. */
+size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMORY_MAX]);
+ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready,
+                                  const void *parts, size_t length);
+void cw_send_device_end(struct cw_send *send);
 
 /* Whether one that is longer than a cell may go into the byte area beside the cells, if that has room. */
 static inline int cw_send_takes_longer(const struct ucp_ep *ep, size_t length)

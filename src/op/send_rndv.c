@@ -3,6 +3,7 @@
  * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). What the receiver says is
  * checked against the state; the addresses it gives are only used for copies into its own process.
  */
+#include "base/bytes.h"
 #include "core/ep_round.h"
 #include "core/lanes.h"
 #include "op/board.h"
@@ -14,11 +15,18 @@
 #define TURN_BYTES   (256u << 10)
 #define TURN_PACKETS (TURN_BYTES / CW_EP_PIECE_BYTES)
 
+/* An announcement: headers, then the memory for devices. */
+struct announcement {
+    const struct cw_send *send;
+    size_t memory_length;
+    uint8_t memory[CW_KEY_MEMORY_MAX];
+};
+
 struct cw_wire_rts cw_send_rts(const struct cw_send *send)
 {
     const struct cw_request *request = (const struct cw_request *)(const void *)send - 1;
-    int useful = cw_lane_has_copies(request->ep->conn) && send->cursor.class_id == UCP_DATATYPE_CONTIG &&
-                 send->cursor.length > 0;
+    int useful = (cw_lane_has_copies(request->ep->conn) || send->on_device) &&
+                 send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0;
 
     return (struct cw_wire_rts){.length  = htole64(send->cursor.length),
                                 .send_id = htole64(send->id),
@@ -27,17 +35,33 @@ struct cw_wire_rts cw_send_rts(const struct cw_send *send)
 
 static size_t pack_rts(void *dest, size_t max, void *arg)
 {
-    const struct cw_send *send = arg;
+    const struct announcement *announcement = arg;
+    const struct cw_send *send              = announcement->send;
+    const size_t length                     = send->kind->header(send, CW_SEND_RTS, dest);
 
     (void)max;
-    return send->kind->header(send, CW_SEND_RTS, dest);
+    cw_bytes_copy_any((char *)dest + length, announcement->memory, announcement->memory_length);
+    return length + announcement->memory_length;
+}
+
+/* What a packet has no room for is left out. */
+static void name_memory(struct cw_request *request, size_t header, struct announcement *announcement)
+{
+    const struct cw_send *send = announcement->send;
+
+    if (cw_unlikely(request->ep->conn->iface->domain != NULL) && send->kind->names_memory &&
+        header + CW_KEY_MEMORY_MAX <= request->ep->conn->iface->limits.max_bcopy) {
+        announcement->memory_length = cw_send_device_name(request, announcement->memory);
+    }
 }
 
 ucs_status_t cw_send_announce(struct cw_request *request)
 {
-    struct cw_send *send = cw_request_state(request);
-    struct cw_conn *conn = request->ep->conn;
-    ucs_status_t status  = cw_dt_keep(&send->cursor);
+    struct cw_send *send             = cw_request_state(request);
+    struct cw_conn *conn             = request->ep->conn;
+    const size_t header              = send->kind->header(send, CW_SEND_RTS, NULL);
+    struct announcement announcement = {.send = send};
+    ucs_status_t status              = cw_dt_keep(&send->cursor);
 
     if (status == UCS_OK && send->id == 0) {
         status = cw_idmap_add(&request->worker->ids, request, &send->id);
@@ -45,8 +69,9 @@ ucs_status_t cw_send_announce(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_RTS], send->kind->header(send, CW_SEND_RTS, NULL),
-                                pack_rts, send);
+    name_memory(request, header, &announcement);
+    status = cw_lane_send_bcopy(conn, send->kind->ids[CW_SEND_RTS], header + announcement.memory_length, pack_rts,
+                                &announcement);
     if (status != UCS_OK) {
         return status;
     }
@@ -321,7 +346,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     struct cw_request *request;
     struct cw_send *send;
 
-    if (length != sizeof(ready)) {
+    if (length < sizeof(ready)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&ready, data, sizeof(ready));
@@ -331,7 +356,8 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     ready.board      = le32toh(ready.board);
     ready.generation = le32toh(ready.generation);
     request          = cw_send_find(ep, le64toh(ready.send_id));
-    if (request == NULL || ready.piece < CW_WIRE_LEAST_PIECE) {
+    if (request == NULL || ready.piece < CW_WIRE_LEAST_PIECE ||
+        (ready.mode != CW_WIRE_RNDV_WRITE && length != sizeof(ready))) {
         return UCS_ERR_IO_ERROR;
     }
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
@@ -339,6 +365,10 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
         return UCS_ERR_IO_ERROR; /* what it said before is in use */
     }
+    if (ready.mode == CW_WIRE_RNDV_WRITE) {
+        return cw_send_device_write(request, &ready, (const char *)data + sizeof(ready), length - sizeof(ready));
+    }
+    cw_send_device_end(send);
     send->receive_id = le64toh(ready.receive_id);
     send->address    = ready.address;
     send->piece      = ready.piece;

@@ -23,13 +23,15 @@ struct ucp_recv_desc {
     };
     uint64_t id;                     /* by which the sender waits for an answer; 0: none owed */
     uint64_t address;                /* announced: where it lies at the sender */
-    uint8_t announced;               /* by rendezvous: nothing of it is here */
+    uint8_t announced : 1;           /* by rendezvous: nothing of it is here; the data is room for a struct
+                                      * cw_remote_key, */
+    uint8_t has_key : 1;             /* which is there */
     uint8_t queued;                  /* in the matcher */
     uint8_t lost : 1;                /* its connection broke before it was complete */
     uint8_t left : 1;                /* it is complete, and its sender is gone; counted in op_state->left */
     uint8_t revocable : 1;           /* in op_state->revocable; op/tag_desc.h */
     uint8_t is_small;                /* has the room of a small one, which may be kept for the next; op/tag_desc.h */
-    char data[];                     /* total bytes, unless announced or matched by its first packet; op/tag_desc.h */
+    char data[];                     /* total bytes, unless announced, or matched by its first packet; op/tag_desc.h */
 };
 
 /* tag_send.c. Results as the *_nbx calls define them (REQ-1). `sync`: completes on the match (TAG-21). */

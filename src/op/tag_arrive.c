@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/credit.h"
-#include "op/fetch.h"
+#include "op/fetch_device.h"
 #include "op/op.h"
 #include "op/tag_desc.h"
 #include "wire/packet.h"
@@ -82,12 +82,19 @@ void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc)
 
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request)
 {
-    const struct cw_offer offer     = {.length = desc->in.total, .send_id = desc->id, .address = desc->address};
+    struct cw_offer offer           = {.length  = desc->in.total,
+                                       .send_id = desc->id,
+                                       .address = desc->address,
+                                       .has_key = desc->has_key};
     struct cw_tag_recv_state *state = cw_request_state(request);
     struct ucp_ep *ep               = desc->in.ep;
     struct ucp_worker *worker       = ep->worker;
-    ucs_status_t status             = cw_fetch_start(ep, &offer, request, &state->cursor);
+    ucs_status_t status;
 
+    if (offer.has_key) {
+        memcpy(&offer.key, desc->data, sizeof(offer.key));
+    }
+    status = cw_fetch_start(ep, &offer, request, &state->cursor);
     cw_incoming_detach(&desc->in);
     cw_tag_desc_free(worker, desc);
     return status;
@@ -464,13 +471,15 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
         cw_fetch_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
-    desc = make_desc(ep, offer->length, CW_TAG_REVOCABLE, offer->send_id);
+    desc = make_desc(ep, offer->length, sizeof(offer->key) + CW_TAG_REVOCABLE, offer->send_id);
     if (desc == NULL) {
         cw_ep_let_go(ep, CW_KEPT_ONE);
         return UCS_ERR_NO_MEMORY;
     }
     desc->announced = 1;
     desc->address   = offer->address;
+    desc->has_key   = offer->has_key & 1;
+    memcpy(desc->data, &offer->key, sizeof(offer->key));
     if (!cw_tag_desc_revocable(ep, desc)) {
         cw_tag_desc_free(ep->worker, desc);
         cw_ep_let_go(ep, CW_KEPT_ONE);
@@ -491,12 +500,13 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     struct cw_offer offer;
     ucs_status_t status;
 
-    if (length != sizeof(header)) {
+    if (length < sizeof(header)) {
         return UCS_ERR_IO_ERROR;
     }
     memcpy(&header, data, sizeof(header));
-    offer = cw_offer_decode(&header.rts);
-    if (offer.send_id == 0) {
+    offer  = cw_offer_decode(&header.rts);
+    status = cw_offer_take_memory(ep, &offer, (const char *)data + sizeof(header), length - sizeof(header));
+    if (offer.send_id == 0 || status != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_unlikely(cw_tag_is_own(ep)) && !cw_tag_lands(ep, offer.send_id)) {

@@ -18,10 +18,10 @@ static uint64_t key_of(const struct ucp_ep *ep, uint64_t id)
     return cw_hash_mix((uintptr_t)ep) + id;
 }
 
-/* An announced message has no data. */
+/* An announced message has a key in place of its data. */
 static struct revocable *revocable_of(struct ucp_recv_desc *desc)
 {
-    const uint64_t length = desc->announced ? 0 : desc->in.total;
+    const uint64_t length = desc->announced ? sizeof(struct cw_remote_key) : desc->in.total;
     const uintptr_t end   = (uintptr_t)desc->data + length;
 
     return (struct revocable *)((end + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t));

@@ -55,6 +55,7 @@ static const struct cw_send_kind tag_kind = {
     .ids      = {CW_PACKET_TAG_EAGER, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
     .counter  = CW_COUNT_TAG_SENT,
     .operation = CW_PROTO_TAG,
+    .names_memory = 1,
     .credited = 1,
     .header   = write_header,
 };
@@ -63,6 +64,7 @@ static const struct cw_send_kind tag_sync_kind = {
     .ids          = {CW_PACKET_TAG_SYNC, CW_PACKET_TAG_FIRST, CW_PACKET_TAG_RTS},
     .counter      = CW_COUNT_TAG_SENT,
     .operation    = CW_PROTO_TAG,
+    .names_memory = 1,
     .credited     = 1,
     .acknowledged = 1,
     .header       = write_header,

@@ -33,6 +33,10 @@ struct cw_protocol_input {
     double bandwidth_bps;
     double overhead_ns;
     const char *rndv_setting; /* where that comes from, for texts */
+    uint8_t rndv_scheme;      /* enum cw_rndv_scheme */
+    uint8_t access;           /* the device reads and writes the peer's memory; then also: */
+    double register_ns;       /* struct cw_domain_attr */
+    double register_byte_ns;
     size_t rndv_fast_thresh;  /* RNDV_SEND_NBR_THRESH */
     size_t zcopy_thresh;
 };
@@ -59,6 +63,7 @@ enum cw_proto_operation {
     CW_PROTO_GET,
     CW_PROTO_AMO_POST,
     CW_PROTO_AMO_FETCH,
+    CW_PROTO_RNDV, /* how the bytes of an announced message come, where a device can move them */
     CW_PROTO_OPERATIONS
 };
 
@@ -86,7 +91,7 @@ enum cw_protocol_remote {
     CW_REMOTE_MAPPED = 1, /* by loads and stores */
     CW_REMOTE_COPIES = 2, /* by copies between the processes */
     CW_REMOTE_OWNER  = 4, /* and its owner answers in time, as far as that is known */
-    CW_REMOTE_ACCESS = 8, /* by the device of the lane */
+    CW_REMOTE_ACCESS = 8, /* by the device of the lane; of an announced message: it is announced for it */
     CW_REMOTE_ALL    = 16
 };
 
@@ -102,6 +107,7 @@ struct cw_protocol_ask {
     uint8_t used_in_place; /* the receiver reads a single packet where it lies: active messages */
     uint8_t in_call;       /* the call itself sends, on an open endpoint with nothing queued */
     uint8_t remote;        /* enum cw_protocol_remote */
+    uint8_t registered;    /* the device knows our memory already */
 };
 
 /* A lane that places a payload at the peer without a copy; NULL: none does. */
@@ -129,6 +135,8 @@ struct cw_protocol_cost {
 /* Moved by this processor where the memory is mapped, and by the system between processes. */
 #define CW_COST_MEMORY ((struct cw_protocol_cost){.fixed_ns = 20, .byte_ns = 0.1})
 #define CW_COST_SYSTEM ((struct cw_protocol_cost){.fixed_ns = 500, .byte_ns = 0.2})
+/* A byte that goes through memory of the transport is copied once more at that side. */
+#define CW_COST_COPY_BYTE_NS 0.1
 
 /* One line of a table: lengths, and who carries them. */
 struct cw_protocol_row {
@@ -145,10 +153,11 @@ struct cw_protocol {
     /* Pure. The lengths for which the protocol offers itself, with `way` and `why` for people. 0: none. */
     int (*query)(const struct cw_protocol_ask *ask, struct cw_protocol_row *row);
     /* The first attempt to send (`send` of struct cw_request), which sets request->send if another one has to go on.
-     * NULL: the call itself sends, before there is a request. */
+     * NULL: the call itself sends, before there is a request; of CW_PROTO_RNDV: the sender is asked for packets. */
     ucs_status_t (*start)(struct cw_request *request);
     uint8_t announces; /* the receiver decides when the bytes come, so they need no credit */
     uint8_t at_once;   /* complete when the transport has taken it */
+    uint8_t reads;     /* of an announced message: out of the sender's memory, which the sender has registered */
 };
 
 #define CW_PROTOCOL_MAX_ROWS 8u

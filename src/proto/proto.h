@@ -45,4 +45,8 @@ extern const struct cw_protocol cw_proto_amo_mapped;
 extern const struct cw_protocol cw_proto_amo_access;
 extern const struct cw_protocol cw_proto_amo_packet;
 
+extern const struct cw_protocol cw_proto_rndv_read;
+extern const struct cw_protocol cw_proto_rndv_write;
+extern const struct cw_protocol cw_proto_rndv_packets;
+
 #endif

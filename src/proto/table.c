@@ -29,14 +29,8 @@ static const struct cw_protocol *const put_table[] = {
 };
 
 static const struct cw_protocol *const get_table[] = {
-    &cw_proto_get_mapped,
-    &cw_proto_get_access,
-    &cw_proto_get_quick,
-    &cw_proto_get_parts,
-    &cw_proto_get_cma,
-    &cw_proto_get_cma_shares,
-    &cw_proto_get_asked,
-    NULL,
+    &cw_proto_get_mapped, &cw_proto_get_access,     &cw_proto_get_quick, &cw_proto_get_parts,
+    &cw_proto_get_cma,    &cw_proto_get_cma_shares, &cw_proto_get_asked, NULL,
 };
 
 static const struct cw_protocol *const atomics[] = {
@@ -46,8 +40,15 @@ static const struct cw_protocol *const atomics[] = {
     NULL,
 };
 
+static const struct cw_protocol *const announced[] = {
+    &cw_proto_rndv_read,
+    &cw_proto_rndv_write,
+    &cw_proto_rndv_packets,
+    NULL,
+};
+
 const struct cw_protocol *const *const cw_proto_tables[CW_PROTO_OPERATIONS] = {
     [CW_PROTO_TAG] = messages,     [CW_PROTO_TAG_FAST] = messages, [CW_PROTO_AM] = messages,
     [CW_PROTO_STREAM] = streams,   [CW_PROTO_PUT] = put_table,     [CW_PROTO_GET] = get_table,
-    [CW_PROTO_AMO_POST] = atomics, [CW_PROTO_AMO_FETCH] = atomics,
+    [CW_PROTO_AMO_POST] = atomics, [CW_PROTO_AMO_FETCH] = atomics, [CW_PROTO_RNDV] = announced,
 };

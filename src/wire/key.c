@@ -193,3 +193,30 @@ ucs_status_t cw_key_decode(const void *buffer, struct cw_key *key, struct cw_key
     }
     return UCS_OK;
 }
+
+size_t cw_key_memory_encode(const struct cw_key_memory *memory, uint8_t bytes[CW_KEY_MEMORY_MAX])
+{
+    if (memory->parts.length == 0 || memory->parts.length > CW_KEY_MEMORY_MAX - CW_KEY_MEMORY_HEAD) {
+        return 0;
+    }
+    put64(bytes, memory->address);
+    put64(bytes + 8, memory->length);
+    memcpy(bytes + CW_KEY_MEMORY_HEAD, memory->parts.bytes, memory->parts.length);
+    return CW_KEY_MEMORY_HEAD + memory->parts.length;
+}
+
+ucs_status_t cw_key_memory_decode(const void *buffer, size_t length, struct cw_key_memory *memory)
+{
+    const uint8_t *bytes = buffer;
+
+    if (length <= CW_KEY_MEMORY_HEAD) {
+        return UCS_ERR_INVALID_PARAM;
+    }
+    *memory = (struct cw_key_memory){
+        .address = get64(bytes),
+        .length  = get64(bytes + 8),
+        .parts   = {.bytes = bytes + CW_KEY_MEMORY_HEAD, .length = length - CW_KEY_MEMORY_HEAD}};
+    return (memory->length > 0 && memory->length <= UINT64_MAX - memory->address && cw_key_parts_hold(&memory->parts))
+               ? UCS_OK
+               : UCS_ERR_INVALID_PARAM;
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The packed key of registered memory (KEY-1, R15: at most 64 bytes with one device, 128 with eight). Pure encoding and
- * decoding; a key may come from anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c.
+ * decoding; a key may come from anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c; announcements of
+ * messages have parts of keys, too (op/send_rndv.c).
  */
 #ifndef CW_WIRE_KEY_H
 #define CW_WIRE_KEY_H
@@ -76,5 +77,28 @@ size_t cw_key_add_part(uint8_t bytes[CW_KEY_PARTS_MAX], size_t length, unsigned 
 int cw_key_parts_hold(const struct cw_key_parts *parts);
 /* The part of that domain in parts that hold, or NULL. */
 const uint8_t *cw_key_find_part(const struct cw_key_parts *parts, unsigned domain, size_t *length_p);
+
+/*
+ * Memory of a message, as an announcement names it to the devices of its receiver:
+ *
+ *   OFFSET SIZE MEANING (little endian)
+ *        0    8 address of what was registered, which the message lies in
+ *        8    8 its length
+ *       16      parts of devices as in a key, at least one
+ */
+struct cw_key_memory {
+    uint64_t address;
+    uint64_t length;
+    struct cw_key_parts parts;
+};
+
+#define CW_KEY_MEMORY_HEAD 16u
+#define CW_KEY_MEMORY_MAX  (CW_KEY_MEMORY_HEAD + 17u) /* with one part */
+
+/* Returns the length; 0: the parts have no room there. */
+size_t cw_key_memory_encode(const struct cw_key_memory *memory, uint8_t bytes[CW_KEY_MEMORY_MAX]);
+/* UCS_ERR_INVALID_PARAM: not such memory, or a range that is empty or wraps around. memory->parts points into the
+ * bytes, and holds. */
+ucs_status_t cw_key_memory_decode(const void *bytes, size_t length, struct cw_key_memory *memory);
 
 #endif

@@ -100,7 +100,8 @@ struct cw_wire_tag_rts {
 
 enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
-    CW_WIRE_RNDV_COPY = 2  /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
+    CW_WIRE_RNDV_COPY = 2, /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
+    CW_WIRE_RNDV_WRITE = 3 /* the sender's device is to write into the receiver's memory */
 };
 
 /* Who asks for data asks for pieces of so many bytes at least: no transport takes less in one packet, and smaller ones

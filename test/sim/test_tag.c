@@ -125,6 +125,7 @@ static void test_healthy_network(void **state)
         assert_true(totals.packets > 100 * count);
         assert_true(totals.again > 0);
         assert_true(totals.pieces > 0);
+        cw_town_check_rendezvous(count);
     }
 }
 
@@ -219,7 +220,8 @@ static void run_fault(uint64_t seed, enum cw_sim_fault fault, uint32_t chance)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town       = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town->gaps = 1;
     talk(town, 40);
     cw_sim_set_fault(town->world, fault, chance);
     talk(town, 60);
@@ -254,7 +256,7 @@ static void test_broken_connections(void **state)
 
     (void)state;
     for (seed = first; seed < first + count; seed++) {
-        run_fault(seed, (seed % 2 == 0) ? CW_SIM_RESET : CW_SIM_GARBAGE, 3000);
+        run_fault(seed, cw_town_breaking(seed), 3000);
     }
 }
 
@@ -281,7 +283,8 @@ static void run_death(uint64_t seed)
     unsigned from, to;
 
     cw_sim_knobs_random(&knobs, seed);
-    town = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town       = cw_town_new(seed, &knobs, UCP_ERR_HANDLING_MODE_PEER, 0);
+    town->gaps = 1;
     talk(town, 60);
     cw_sim_kill(town->world, 0, death);
     town->people[0].dead = 1;

@@ -59,6 +59,8 @@ struct cw_town {
     uint64_t received[CW_MAX_WORKERS][CW_MAX_WORKERS];     /* receives that were posted */
     uint64_t random;
     unsigned num_cuts;                         /* CW_SIM_LANES */
+    int gaps;                                  /* messages may be lost; cw_op_check */
+    uint64_t taken[CW_MAX_WORKERS][CW_MAX_WORKERS];        /* one more than the last that was received then */
 };
 
 /* The one town of the process; its memory is reused. */
@@ -73,6 +75,9 @@ void cw_town_get_totals(struct cw_sim_stats *totals);
 enum cw_sim_fault cw_town_breaking(uint64_t seed);
 /* Where there are devices, they carried a good deal out for so many seeds, and were refused registrations. */
 void cw_town_check_devices(uint64_t count);
+
+/* Where there are devices, they moved announced messages both ways, and were refused registrations. */
+void cw_town_check_rendezvous(uint64_t count);
 
 uint64_t cw_town_random(struct cw_town *town, uint64_t limit);
 /* Progress of one worker, chosen by chance. Fails when all sleep although operations are under way. */

@@ -29,15 +29,19 @@ static ucs_status_t read_some(struct cw_request *request, const struct cw_access
     struct cw_get *get                    = cw_request_state(request);
     struct cw_access *access              = get->access;
     struct cw_conn *conn                  = request->ep->conn;
-    const struct cw_access_limits *limits = &conn->iface->limits.access;
     const size_t left                     = get->cursor.length - get->cursor.offset;
-    const size_t max                      = (access->memh != NULL) ? limits->max_get_zcopy : limits->max_get_bcopy;
-    const size_t length                   = (left < max) ? left : max;
     char *to                              = get->cursor.contig + get->cursor.offset;
-    const struct cw_access_iov iov        = {to, length, access->memh};
+    struct cw_access_iov iov;
     ucs_status_t status;
+    size_t length;
+    int in_place;
 
-    status = (access->memh != NULL) ? cw_lane_get_zcopy(conn, &iov, 1, from, 0, &access->completion)
+    length = cw_access_next_get(access, to, from->address, left, &in_place);
+    if (length == 0) {
+        return UCS_ERR_IO_ERROR; /* it was possible when it began */
+    }
+    iov    = (struct cw_access_iov){to, length, access->use.memh};
+    status = in_place ? cw_lane_get_zcopy(conn, &iov, 1, from, 0, &access->completion)
                                     : cw_access_get_bcopy(access, conn, length, to, from);
     status = cw_access_taken(access, status);
     if (status == UCS_OK) {

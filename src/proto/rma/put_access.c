@@ -38,17 +38,22 @@ static ucs_status_t write_some(struct cw_request *request, const struct cw_acces
     struct cw_send *send                  = cw_request_state(request);
     struct cw_access *access              = send->access;
     struct cw_conn *conn                  = request->ep->conn;
-    const struct cw_access_limits *limits = &conn->iface->limits.access;
     const size_t left                     = send->cursor.length - send->cursor.offset;
-    const size_t max                      = (access->memh != NULL) ? limits->max_put_zcopy : limits->max_put_bcopy;
-    const size_t length                   = (left < max) ? left : max;
+    const int is_flat                     = send->cursor.class_id == UCP_DATATYPE_CONTIG;
+    const char *memory                    = is_flat ? send->cursor.contig + send->cursor.offset : NULL;
     struct cw_access_iov iov;
     ucs_status_t status;
+    size_t length;
+    int in_place;
 
-    if (access->memh == NULL) {
+    length = cw_access_next_put(access, memory, to->address, left, &in_place);
+    if (length == 0) {
+        return UCS_ERR_IO_ERROR; /* it was possible when it began */
+    }
+    if (!in_place) {
         return cw_access_taken(access, cw_lane_put_bcopy(conn, length, pack, send, to, 0, &access->completion));
     }
-    iov    = (struct cw_access_iov){send->cursor.contig + send->cursor.offset, length, access->memh};
+    iov    = (struct cw_access_iov){send->cursor.contig + send->cursor.offset, length, access->use.memh};
     status = cw_access_taken(access, cw_lane_put_zcopy(conn, &iov, 1, to, 0, &access->completion));
     if (status == UCS_OK) {
         cw_dt_skip(&send->cursor, length);

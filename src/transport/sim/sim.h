@@ -79,7 +79,10 @@ struct cw_sim_stats {
     uint64_t pieces;                /* steps of packets that left piece by piece */
     uint64_t placed;                /* packets of send_placed that arrived whole */
     uint64_t accesses;              /* of RDMA devices, taken */
+    uint64_t gets;                  /* those that read, */
+    uint64_t puts;                  /* and those that write */
     uint64_t registered;            /* registrations that were made, */
+    uint64_t deregistered;          /* those that were ended, */
     uint64_t no_register;           /* and those refused */
     uint64_t copies;                /* to and from the peer's memory that were done */
     uint64_t faults[CW_SIM_FAULT_LAST];

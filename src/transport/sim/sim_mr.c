@@ -99,9 +99,13 @@ static ucs_status_t reg(struct cw_domain *base, void *address, size_t length, un
 
 static void dereg(struct cw_memh *memh)
 {
-    struct sim_domain *domain = cw_container_of(memh->domain, struct sim_domain, domain);
-    struct sim_mr *mr         = cw_container_of(memh, struct sim_mr, memh);
+    struct sim_domain *domain  = cw_container_of(memh->domain, struct sim_domain, domain);
+    struct sim_mr *mr          = cw_container_of(memh, struct sim_mr, memh);
+    struct cw_sim_world *world = cw_sim_world_get();
 
+    if (world != NULL) {
+        world->stats.deregistered++;
+    }
     domain->count--;
     domain->bytes -= mr->length;
     cw_list_remove(&mr->link);

@@ -359,6 +359,8 @@ static ucs_status_t submit(struct cw_conn *base, struct cw_sim_access *access, s
         cw_sim_schedule(&access->event, time_ns);
     }
     world->stats.accesses++;
+    world->stats.gets += access->what == CW_SIM_GET;
+    world->stats.puts += access->what == CW_SIM_PUT;
     return UCS_INPROGRESS;
 }
 

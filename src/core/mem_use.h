@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the program that a device uses for one request: by the region that the program mapped, or by a
+ * registration for that request. Rights that a peer gets by the latter end with the request.
+ */
+#ifndef CW_CORE_MEM_USE_H
+#define CW_CORE_MEM_USE_H
+
+#include "core/context.h"
+#include "mem/domain.h"
+
+/* Zero: no memory. */
+struct cw_mem_use {
+    const struct cw_memh *memh;   /* NULL: none */
+    struct cw_memh *own;          /* made for this use; NULL: none was */
+    struct cw_domain_range range; /* what was registered, which the memory lies in */
+};
+
+/* Rights of enum cw_domain_rights, all of which the registration has. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or
+ * UCS_ERR_UNSUPPORTED as `reg` of the domain; the use is zero then. */
+ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+                              unsigned rights, struct cw_mem_use *use);
+/* Without the region that the program mapped, so that the rights end with the use. */
+ucs_status_t cw_mem_use_begin_own(struct cw_domain *domain, const void *memory, size_t length, unsigned rights,
+                                  struct cw_mem_use *use);
+/* By the region that the program mapped, or not at all: 0. */
+int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
+                            unsigned rights, struct cw_mem_use *use);
+/* The device does not use it any more, and a peer that has its key is refused. Of zero nothing happens. */
+void cw_mem_use_end(struct cw_mem_use *use);
+
+#endif

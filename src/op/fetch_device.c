@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * op/fetch_device.h.
+ */
+#include "op/fetch_device.h"
+
+#include "base/bytes.h"
+#include "core/ep.h"
+#include "mem/md.h"
+#include "op/choice.h"
+#include "op/op.h"
+
+ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offer, const void *bytes, size_t length)
+{
+    const unsigned number = cw_lane_peer_domain(ep->conn);
+    struct cw_key_memory memory;
+    struct cw_domain_range range;
+    const uint8_t *part;
+    size_t part_length;
+
+    if (length == 0) {
+        return UCS_OK;
+    }
+    if (number == 0 || cw_key_memory_decode(bytes, length, &memory) != UCS_OK || offer->length > memory.length ||
+        offer->address - memory.address > memory.length - offer->length || offer->address < memory.address) {
+        return UCS_ERR_IO_ERROR;
+    }
+    part = cw_key_find_part(&memory.parts, number, &part_length);
+    if (part == NULL) {
+        return UCS_OK; /* for other devices than that of this lane */
+    }
+    range          = (struct cw_domain_range){.address = memory.address, .length = memory.length};
+    offer->has_key = 1;
+    return (ep->conn->iface->domain->kind->read_part(ep->conn->iface->domain, part, part_length, &range, &offer->key) ==
+            UCS_OK)
+               ? UCS_OK
+               : UCS_ERR_IO_ERROR;
+}
+
+const struct cw_protocol *cw_fetch_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
+                                                 const struct cw_dt_cursor *cursor)
+{
+    const struct cw_domain *domain = ep->conn->iface->domain;
+    const unsigned table           = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
+    const struct cw_protocol *protocol;
+    struct cw_domain_range region;
+    uint32_t bits = CW_DATA_CONTIG;
+
+    if (cursor->class_id != UCP_DATATYPE_CONTIG || cw_lane_peer_domain(ep->conn) == 0 ||
+        !(domain->attr.memory_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST))) {
+        return NULL;
+    }
+    if (cw_mem_find_handle(ep->worker->context, domain, cursor->contig, offer->length, &region) != NULL) {
+        bits |= CW_CHOICE_REGISTERED;
+    }
+    protocol = cw_choice_rma(ep, table, bits, offer->length);
+    return (protocol->start != NULL) ? protocol : NULL;
+}
+
+static void release(struct cw_request *request)
+{
+    const struct cw_fetch_device *fetch = cw_request_state(request);
+
+    cw_access_free(fetch->access);
+}
+
+/* The callback of the request: the registration is gone. */
+static void over(void *handle, ucs_status_t status, void *user_data)
+{
+    struct cw_request *request          = cw_request_of(handle);
+    const struct cw_fetch_device *fetch = cw_request_state(request);
+
+    (void)user_data;
+    if (request->ep->state == CW_EP_OPEN) { /* else the receive ends with the endpoint */
+        fetch->ended(fetch->fetch, status);
+    }
+}
+
+static void accesses_ended(struct cw_request *request, ucs_status_t status)
+{
+    cw_list_remove(&request->link);
+    cw_request_complete(request, status);
+}
+
+struct cw_request *cw_fetch_device_begin(struct ucp_ep *ep, const struct cw_protocol *protocol,
+                                         const struct cw_fetch_device *what)
+{
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = over};
+    struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
+    struct cw_fetch_device *fetch;
+
+    if (request == NULL) {
+        return NULL;
+    }
+    fetch         = cw_request_state(request);
+    *fetch        = *what;
+    request->ep   = ep;
+    fetch->access = cw_access_new(request, accesses_ended);
+    if (fetch->access == NULL) {
+        cw_request_put(request);
+        return NULL;
+    }
+    request->release = release;
+    request->send    = protocol->start;
+    cw_request_release(request, 1);
+    cw_ep_queue(ep, request);
+    cw_ep_reap_later(ep); /* which drains the queue, outside of upcalls */
+    return request;
+}
+
+ucs_status_t cw_fetch_device_register(struct cw_request *request, unsigned rights)
+{
+    struct cw_fetch_device *fetch = cw_request_state(request);
+    struct cw_domain *domain      = request->ep->conn->iface->domain;
+
+    return (rights & CW_RIGHT_REMOTE_WRITE)
+               ? cw_mem_use_begin_own(domain, fetch->memory, fetch->length, rights, &fetch->access->use)
+               : cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
+                                  &fetch->access->use);
+}
+
+ucs_status_t cw_fetch_device_offer(struct cw_request *request)
+{
+    const struct cw_fetch_device *fetch = cw_request_state(request);
+    const struct cw_memh *memh          = fetch->access->use.memh;
+    const struct cw_domain *domain      = memh->domain;
+    uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX], part[CW_DOMAIN_PART_MAX];
+    const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
+                                             .receive_id = htole64(fetch->receive_id),
+                                             .address    = htole64((uint64_t)(uintptr_t)fetch->memory),
+                                             .mode       = htole32(CW_WIRE_RNDV_WRITE),
+                                             .piece      = htole32(CW_WIRE_LEAST_PIECE)};
+    size_t length;
+
+    _Static_assert(sizeof(ready) + 1 + sizeof(part) <= sizeof(packet), "there is room");
+    domain->kind->write_part(memh, part);
+    length = cw_key_add_part(parts, 0, domain->number, part, domain->attr.part_length);
+    memcpy(packet, &ready, sizeof(ready));
+    cw_bytes_copy_any(packet + sizeof(ready), parts, length);
+    cw_ep_send_control(request->ep, CW_PACKET_RNDV_READY, packet, sizeof(ready) + length);
+    return UCS_INPROGRESS;
+}
+
+ucs_status_t cw_fetch_device_written(struct cw_request *request, ucs_status_t status)
+{
+    const struct cw_fetch_device *fetch = cw_request_state(request);
+
+    if (!fetch->is_written) {
+        return UCS_ERR_IO_ERROR;
+    }
+    accesses_ended(request, status);
+    return UCS_OK;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sender's part of a rendezvous whose bytes a device moves (docs/change/long-messages.md): either the receiver's
+ * device reads the memory that the announcement names, or ours writes into what the receiver names. The registration
+ * ends with the request, or when the receiver asks for packets, and with it what the receiver may read.
+ */
+#include "core/ep_round.h"
+#include "op/access.h"
+#include "op/choice.h"
+#include "op/op_ep.h"
+#include "op/send.h"
+
+static void ended(struct cw_request *request, ucs_status_t status);
+
+static int begin(struct cw_request *request)
+{
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_access *access = cw_access_new(request, ended);
+
+    if (access != NULL) {
+        send->access    = access;
+        send->on_device = 1;
+    }
+    return access != NULL;
+}
+
+void cw_send_device_end(struct cw_send *send)
+{
+    if (send->on_device) {
+        send->on_device = 0;
+        cw_access_free(send->access);
+        send->access = NULL;
+    }
+}
+
+/* Whether a receiver that is like us would read it. */
+static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
+{
+    const struct ucp_ep *ep = request->ep;
+
+    return send->cursor.class_id == UCP_DATATYPE_CONTIG && send->cursor.length > 0 &&
+           cw_lane_peer_domain(ep->conn) != 0 &&
+           cw_choice_rma(ep, cw_choice_table(CW_PROTO_RNDV, CW_REMOTE_ACCESS), CW_DATA_CONTIG, send->cursor.length)
+               ->reads;
+}
+
+size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMORY_MAX])
+{
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_domain *domain = request->ep->conn->iface->domain;
+    uint8_t parts[CW_KEY_PARTS_MAX], part[CW_DOMAIN_PART_MAX];
+    struct cw_key_memory memory;
+    struct cw_mem_use *use;
+
+    if (!send->on_device) { /* of a first attempt */
+        if (!is_to_be_read(request, send) || !begin(request)) {
+            return 0;
+        }
+        if (cw_mem_use_begin(request->worker->context, domain, send->cursor.contig, send->cursor.length,
+                             CW_RIGHT_REMOTE_READ, &send->access->use) != UCS_OK) {
+            cw_send_device_end(send);
+            return 0;
+        }
+    }
+    use = &send->access->use;
+    domain->kind->write_part(use->memh, part);
+    memory = (struct cw_key_memory){.address = use->range.address, .length = use->range.length, .parts.bytes = parts};
+    memory.parts.length = cw_key_add_part(parts, 0, domain->number, part, domain->attr.part_length);
+    return cw_key_memory_encode(&memory, bytes);
+}
+
+/* ---- writing ---- */
+
+/* The bytes are there, or will not come: the receiver says how it goes on. */
+static void tell(struct cw_request *request, ucs_status_t status)
+{
+    struct cw_send *send                    = cw_request_state(request);
+    const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->access->receive_id),
+                                               .status     = (int32_t)htole32((uint32_t)status)};
+
+    send->phase = CW_SEND_COPIED;
+    cw_send_device_end(send);
+    cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
+}
+
+/* All accesses are over. A request of an endpoint that failed ends with that. */
+static void ended(struct cw_request *request, ucs_status_t status)
+{
+    if (request->ep->state == CW_EP_OPEN) {
+        tell(request, status);
+    }
+}
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    struct cw_send *send = arg;
+
+    return cw_dt_pack(&send->cursor, dest, max);
+}
+
+/* One access. UCS_OK: it was taken. */
+static ucs_status_t write_some(struct cw_request *request)
+{
+    struct cw_send *send             = cw_request_state(request);
+    struct cw_access *access         = send->access;
+    struct cw_conn *lane             = request->ep->conn;
+    const size_t offset              = send->cursor.offset;
+    const struct cw_access_target to = {.address = access->address + offset, .key = access->key};
+    char *memory = (send->cursor.class_id == UCP_DATATYPE_CONTIG) ? send->cursor.contig + offset : NULL;
+    struct cw_access_iov iov;
+    ucs_status_t status;
+    size_t length;
+    int in_place;
+
+    length = cw_access_next_put(access, memory, to.address, send->cursor.length - offset, &in_place);
+    if (length == 0) {
+        return UCS_ERR_UNSUPPORTED;
+    }
+    if (!in_place) {
+        return cw_access_taken(access, cw_lane_put_bcopy(lane, length, pack, send, &to, 0, &access->completion));
+    }
+    iov    = (struct cw_access_iov){memory, length, access->use.memh};
+    status = cw_access_taken(access, cw_lane_put_zcopy(lane, &iov, 1, &to, 0, &access->completion));
+    if (status == UCS_OK) {
+        cw_dt_skip(&send->cursor, length);
+    }
+    return status;
+}
+
+/* In the endpoint's queue, as packets are. */
+static ucs_status_t go_on(struct cw_request *request)
+{
+    struct cw_send *send     = cw_request_state(request);
+    struct cw_access *access = send->access;
+    ucs_status_t status      = UCS_OK;
+
+    if (cw_ep_must_pause(request->ep)) {
+        return CW_AGAIN;
+    }
+    while (send->cursor.offset < send->cursor.length && access->status == UCS_OK) {
+        status = write_some(request);
+        if (status == CW_AGAIN) {
+            return status;
+        }
+        if (status != UCS_OK) {
+            access->status = status;
+        }
+    }
+    status = cw_access_begun(access);
+    if (status != UCS_INPROGRESS) {
+        tell(request, status);
+    }
+    return UCS_INPROGRESS;
+}
+
+/* The receiver's key, from anybody. */
+static int take_key(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
+                    size_t length, struct cw_remote_key *key)
+{
+    const struct cw_send *send         = (const void *)(request + 1);
+    const struct cw_conn *lane         = request->ep->conn;
+    const struct cw_domain *domain     = lane->iface->domain;
+    const unsigned number              = cw_lane_peer_domain(lane);
+    const struct cw_key_parts parts    = {.bytes = bytes, .length = length};
+    const struct cw_domain_range range = {.address = ready->address, .length = send->cursor.length};
+    const uint8_t *part;
+    size_t part_length;
+
+    if (number == 0 || !cw_key_parts_hold(&parts) || range.length == 0 || range.address > UINT64_MAX - range.length) {
+        return 0;
+    }
+    part = cw_key_find_part(&parts, number, &part_length);
+    return part != NULL && domain->kind->read_part(domain, part, part_length, &range, key) == UCS_OK;
+}
+
+ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *parts,
+                                  size_t length)
+{
+    struct cw_send *send = cw_request_state(request);
+    struct cw_remote_key key;
+
+    if (send->phase != CW_SEND_ANNOUNCED || !take_key(request, ready, parts, length, &key)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_send_device_end(send); /* what the receiver does not read */
+    if (!begin(request)) {
+        return UCS_ERR_NO_MEMORY;
+    }
+    send->access->receive_id = le64toh(ready->receive_id);
+    send->access->address    = ready->address;
+    send->access->key        = key;
+    if (send->cursor.class_id == UCP_DATATYPE_CONTIG) {
+        cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
+    }
+    send->phase   = CW_SEND_WRITING;
+    request->send = go_on;
+    cw_dt_rewind(&send->cursor);
+    cw_list_remove(&request->link);
+    cw_ep_queue(request->ep, request);
+    cw_ep_reap_later(request->ep); /* which drains the queue, outside of upcalls */
+    return UCS_OK;
+}

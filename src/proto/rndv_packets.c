@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An announced message that comes in packets, over a lane whose device could move it: what devices do not take, or too
+ * short for that to pay. Both sides copy each byte.
+ */
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    *row = (struct cw_protocol_row){.first = 0,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 2),
+                                    .way   = "in packets",
+                                    .why   = "copies cost less than to register the memory, or no device takes it"};
+    row->cost.byte_ns += 2 * CW_COST_COPY_BYTE_NS;
+    return 1;
+}
+
+const struct cw_protocol cw_proto_rndv_packets = {.query = query};

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An announced message that the receiver's device reads out of the sender's memory, which the announcement names, while
+ * the sender's processor does something else. Two trips for the bytes and one to tell the sender.
+ */
+#include "config/config.h"
+#include "op/fetch_device.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const int is_set                      = input->rndv_scheme == CW_RNDV_GET_ZCOPY;
+
+    *row = (struct cw_protocol_row){.first = 1,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 3),
+                                    .fixed = is_set,
+                                    .way   = "read by the receiver's device",
+                                    .why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte"};
+    if (!ask->registered) {
+        row->cost.fixed_ns += input->register_ns;
+        row->cost.byte_ns += input->register_byte_ns;
+    }
+    return (ask->remote & CW_REMOTE_ACCESS) && ask->data == CW_DATA_CONTIG && input->access &&
+           (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
+}
+
+static ucs_status_t go_on(struct cw_request *request)
+{
+    struct cw_fetch_device *fetch = cw_request_state(request);
+    struct cw_access *access      = fetch->access;
+    struct cw_conn *lane          = request->ep->conn;
+    struct cw_access_target from  = {.key = fetch->key};
+    struct cw_access_iov iov      = {.memh = access->use.memh};
+    ucs_status_t status;
+    size_t length;
+    int in_place;
+
+    while (fetch->offset < fetch->length && access->status == UCS_OK) {
+        from.address = fetch->address + fetch->offset;
+        iov.address  = fetch->memory + fetch->offset;
+        length       = cw_access_next_get(access, iov.address, from.address, fetch->length - fetch->offset, &in_place);
+        if (length == 0) {
+            access->status = UCS_ERR_UNSUPPORTED;
+            break;
+        }
+        iov.length = length;
+        status     = in_place ? cw_lane_get_zcopy(lane, &iov, 1, &from, 0, &access->completion)
+                              : cw_access_get_bcopy(access, lane, length, iov.address, &from);
+        status     = cw_access_taken(access, status);
+        if (status == CW_AGAIN) {
+            return status;
+        }
+        if (status != UCS_OK) {
+            access->status = status;
+            break;
+        }
+        fetch->offset += length;
+    }
+    return cw_access_begun(access);
+}
+
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_fetch_device *fetch = cw_request_state(request);
+    ucs_status_t status           = cw_fetch_device_register(request, CW_RIGHT_LOCAL_WRITE);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
+    request->send = go_on;
+    return go_on(request);
+}
+
+const struct cw_protocol cw_proto_rndv_read = {.query = query, .start = start, .reads = 1};

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An announced message that the sender's device writes into the receiver's memory. The receiver registers it for this
+ * message alone and names it; the sender writes, waits for its device, and tells (op/send_device.c). The right to
+ * write ends before the program gets its memory back, however late a write may come.
+ */
+#include "config/config.h"
+#include "op/fetch_device.h"
+#include "proto/proto.h"
+
+static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
+{
+    const struct cw_protocol_input *input = &ask->lanes->input;
+    const int is_set                      = input->rndv_scheme == CW_RNDV_PUT_ZCOPY;
+
+    *row = (struct cw_protocol_row){.first = 1,
+                                    .last  = CW_PLAN_NEVER,
+                                    .cost  = cw_protocol_cost(ask->lanes, 5),
+                                    .fixed = is_set,
+                                    .way   = "written by the sender's device",
+                                    .why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte"};
+    row->cost.fixed_ns += 2 * input->register_ns; /* each side */
+    row->cost.byte_ns += 2 * input->register_byte_ns;
+    return ask->data == CW_DATA_CONTIG && input->access &&
+           (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
+}
+
+/* Ends with cw_fetch_device_written. */
+static ucs_status_t start(struct cw_request *request)
+{
+    struct cw_fetch_device *fetch = cw_request_state(request);
+    ucs_status_t status           = cw_fetch_device_register(request, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE);
+
+    if (status != UCS_OK) {
+        return status;
+    }
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
+    fetch->is_written = 1;
+    return cw_fetch_device_offer(request);
+}
+
+const struct cw_protocol cw_proto_rndv_write = {.query = query, .start = start};

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Announced messages that devices move (docs/change/long-messages.md), between two workers of the simulated RDMA
+ * device: which way is taken, what is registered and for how long, and what a peer may say of its memory. Packets on
+ * their way are changed where the test wants it, so each test's peer lies as it likes.
+ */
+#include <endian.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "core/ep.h"
+#include "op/op.h"
+#include "transport/sim/sim.h"
+#include "wire/key.h"
+#include "wire/packet.h"
+
+enum { LENGTH = 100000, MAX_PACKET = 4096, ROUNDS = 200000, TAG = 7 };
+
+struct side {
+    ucp_context_h context;
+    ucp_worker_h worker;
+    ucp_ep_h ep;
+};
+
+/* Changes a packet of MAX_PACKET bytes at most; returns its new length. */
+typedef size_t (*change_fn)(uint8_t *bytes, size_t length);
+
+static struct cw_sim_world *world;
+static struct side sides[2];
+static char out[LENGTH], in[LENGTH + 1];
+static uint8_t change_id;
+static change_fn change;
+static unsigned counts[CW_PACKET_COUNT], failures;
+static size_t lengths[CW_PACKET_COUNT];
+
+void __real_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
+void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
+
+void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    uint8_t bytes[MAX_PACKET], *copy;
+
+    counts[id]++;
+    lengths[id] = length;
+    if (change == NULL || id != change_id || length > sizeof(bytes)) {
+        __real_cw_op_packet(conn, id, data, length);
+        return;
+    }
+    memcpy(bytes, data, length);
+    length = change(bytes, length);
+    copy   = malloc(length); /* exactly as long as it is, so that a sanitizer sees a byte too much being read */
+    assert_non_null(copy);
+    memcpy(copy, bytes, length);
+    __real_cw_op_packet(conn, id, copy, length);
+    free(copy);
+}
+
+static int swallow(const char *file, unsigned line, const char *function, enum cw_log_level level, const char *format,
+                   va_list args)
+{
+    (void)file, (void)line, (void)function, (void)level, (void)format, (void)args;
+    return 1;
+}
+
+/* ---- two workers ---- */
+
+static void failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    (void)arg, (void)ep, (void)status;
+    failures++;
+}
+
+static void open_side(struct side *side, const char *scheme)
+{
+    const ucp_params_t params          = {.field_mask = UCP_PARAM_FIELD_FEATURES,
+                                          .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_RMA};
+    const ucp_worker_params_t no_param = {0};
+    ucp_config_t *config;
+
+    assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "TLS", "simrdma"), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "RNDV_THRESH", "1000"), UCS_OK);
+    assert_int_equal(ucp_config_modify(config, "RNDV_SCHEME", scheme), UCS_OK);
+    assert_int_equal(ucp_init(&params, config, &side->context), UCS_OK);
+    ucp_config_release(config);
+    assert_int_equal(ucp_worker_create(side->context, &no_param, &side->worker), UCS_OK);
+}
+
+static void connect_to(struct side *side, const struct side *other)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER |
+                                            UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .err_mode       = UCP_ERR_HANDLING_MODE_PEER,
+                              .err_handler.cb = failed};
+    ucp_address_t *address;
+    size_t length;
+
+    assert_int_equal(ucp_worker_get_address(other->worker, &address, &length), UCS_OK);
+    params.address = address;
+    assert_int_equal(ucp_ep_create(side->worker, &params, &side->ep), UCS_OK);
+    ucp_worker_release_address(other->worker, address);
+}
+
+static void begin(const char *scheme)
+{
+    struct cw_sim_knobs knobs;
+
+    cw_sim_knobs_default(&knobs);
+    knobs.rdma = 1;
+    world      = cw_sim_world_new(1, &knobs);
+    change     = NULL;
+    failures   = 0;
+    memset(counts, 0, sizeof(counts));
+    assert_non_null(world);
+    open_side(&sides[0], scheme);
+    open_side(&sides[1], scheme);
+    connect_to(&sides[0], &sides[1]);
+    connect_to(&sides[1], &sides[0]);
+}
+
+static void progress(void)
+{
+    (void)ucp_worker_progress(sides[0].worker);
+    (void)ucp_worker_progress(sides[1].worker);
+}
+
+static ucs_status_t wait_for(ucs_status_ptr_t result)
+{
+    ucs_status_t status = UCS_PTR_IS_PTR(result) ? UCS_INPROGRESS : UCS_PTR_STATUS(result);
+
+    for (int i = 0; status == UCS_INPROGRESS && i < ROUNDS; i++) {
+        progress();
+        status = ucp_request_check_status(result);
+    }
+    if (UCS_PTR_IS_PTR(result)) {
+        ucp_request_free(result);
+    }
+    return status;
+}
+
+static struct cw_sim_stats stats(void)
+{
+    struct cw_sim_stats now;
+
+    cw_sim_get_stats(world, &now);
+    return now;
+}
+
+/* Nothing is registered when all is over. */
+static void end(void)
+{
+    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
+
+    change = NULL;
+    assert_true(stats().registered == stats().deregistered);
+    (void)wait_for(ucp_ep_close_nbx(sides[0].ep, &force));
+    (void)wait_for(ucp_ep_close_nbx(sides[1].ep, &force));
+    for (int i = 0; i < 2; i++) {
+        ucp_worker_destroy(sides[i].worker);
+        ucp_cleanup(sides[i].context);
+    }
+    cw_sim_world_free(world);
+}
+
+static void fill(void)
+{
+    for (size_t i = 0; i < LENGTH; i++) {
+        out[i] = (char)(i * 7 + i / 251);
+    }
+    memset(in, 0x55, sizeof(in));
+}
+
+/* A message from the first to the second. */
+static void transfer(size_t length, ucs_status_t *sent_p, ucs_status_t *received_p)
+{
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t send, receive;
+
+    fill();
+    receive     = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
+    send        = ucp_tag_send_nbx(sides[0].ep, out, length, TAG, &param);
+    *sent_p     = wait_for(send);
+    *received_p = wait_for(receive);
+}
+
+static void transfer_well(size_t length)
+{
+    ucs_status_t sent, received;
+
+    transfer(length, &sent, &received);
+    assert_int_equal(sent, UCS_OK);
+    assert_int_equal(received, UCS_OK);
+    assert_memory_equal(in, out, length);
+    assert_int_equal(in[length], 0x55);
+    assert_int_equal(failures, 0);
+}
+
+/* ---- ways ---- */
+
+/* The receiver's device reads: an announcement with the sender's memory, and no packet but the end. Both registrations
+ * are gone with the requests, and so is what the peer may do. */
+static void test_read(void **state)
+{
+    (void)state;
+    begin("get_zcopy");
+    transfer_well(LENGTH);
+    assert_int_equal(counts[CW_PACKET_RNDV_DATA] + counts[CW_PACKET_RNDV_READY], 0);
+    assert_int_equal(lengths[CW_PACKET_TAG_RTS], sizeof(struct cw_wire_tag_rts) + CW_KEY_MEMORY_HEAD + 5);
+    assert_true(stats().gets > 0 && stats().puts == 0 && stats().registered == 2);
+    end();
+}
+
+/* The sender's device writes: the receiver names its memory. */
+static void test_write(void **state)
+{
+    (void)state;
+    begin("put_zcopy");
+    transfer_well(LENGTH);
+    assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
+    assert_int_equal(counts[CW_PACKET_RNDV_READY], 1);
+    assert_int_equal(counts[CW_PACKET_RNDV_COPIED], 1);
+    assert_true(stats().puts > 0 && stats().gets == 0 && stats().registered == 2);
+    end();
+}
+
+/* By the costs: packets below what registering takes, the device from there on. */
+static void test_by_costs(void **state)
+{
+    (void)state;
+    begin("auto");
+    transfer_well(1100);
+    assert_true(counts[CW_PACKET_RNDV_READY] == 1 && counts[CW_PACKET_RNDV_DATA] > 0 && stats().registered == 0);
+    transfer_well(LENGTH);
+    assert_true(counts[CW_PACKET_RNDV_READY] == 1 && stats().gets > 0);
+    end();
+}
+
+/* What arrives before its receive keeps the key, and the memory of the program that is mapped is used as it is. */
+static void test_unexpected_and_mapped(void **state)
+{
+    const ucp_mem_map_params_t map  = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                       .address    = out,
+                                       .length     = LENGTH};
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t send;
+    ucp_mem_h memh;
+
+    (void)state;
+    begin("get_zcopy");
+    assert_int_equal(ucp_mem_map(sides[0].context, &map, &memh), UCS_OK);
+    fill();
+    send = ucp_tag_send_nbx(sides[0].ep, out + 100, LENGTH - 100, TAG, &param);
+    for (int i = 0; i < 1000; i++) {
+        progress();
+    }
+    assert_int_equal(wait_for(ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param)), UCS_OK);
+    assert_int_equal(wait_for(send), UCS_OK);
+    assert_memory_equal(in, out + 100, LENGTH - 100);
+    assert_true(stats().gets > 0 && stats().registered == 2); /* the mapped one, and the receiver's */
+    assert_int_equal(ucp_mem_unmap(sides[0].context, memh), UCS_OK);
+    end();
+}
+
+/* Where nothing can be registered the message comes in packets, once. */
+static void test_no_registrations(void **state)
+{
+    static const char *const schemes[] = {"get_zcopy", "put_zcopy", "auto"};
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        begin(schemes[i]);
+        cw_sim_set_fault(world, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
+        transfer_well(LENGTH);
+        assert_true(counts[CW_PACKET_RNDV_DATA] > 0 && stats().registered == 0 && stats().no_register > 0);
+        end();
+    }
+}
+
+static size_t use_up_registrations(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    cw_sim_set_fault(world, CW_SIM_NO_REGISTER, CW_SIM_ALWAYS);
+    return length;
+}
+
+/* The receiver alone cannot register: it asks for packets, and the sender lets go of its registration. */
+static void test_receiver_cannot(void **state)
+{
+    (void)state;
+    begin("get_zcopy");
+    change_id = CW_PACKET_TAG_RTS;
+    change    = use_up_registrations;
+    transfer_well(LENGTH);
+    assert_true(counts[CW_PACKET_RNDV_DATA] > 0 && stats().gets == 0 && stats().registered == 1);
+    end();
+}
+
+/* ---- lies ---- */
+
+static uint8_t *memory_of(uint8_t *bytes)
+{
+    return bytes + sizeof(struct cw_wire_tag_rts);
+}
+
+static void put64(uint8_t *bytes, uint64_t value)
+{
+    value = htole64(value);
+    memcpy(bytes, &value, sizeof(value));
+}
+
+static size_t cut_short(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    return length - 5;
+}
+
+static size_t cut_part(uint8_t *bytes, size_t length)
+{
+    (void)bytes;
+    return length - 1;
+}
+
+static size_t no_range(uint8_t *bytes, size_t length)
+{
+    put64(memory_of(bytes) + 8, 0);
+    return length;
+}
+
+static size_t wrapping_range(uint8_t *bytes, size_t length)
+{
+    put64(memory_of(bytes) + 8, UINT64_MAX);
+    return length;
+}
+
+static size_t other_range(uint8_t *bytes, size_t length)
+{
+    put64(memory_of(bytes), 4096);
+    return length;
+}
+
+static size_t short_range(uint8_t *bytes, size_t length)
+{
+    put64(memory_of(bytes) + 8, LENGTH - 1);
+    return length;
+}
+
+static size_t strange_part(uint8_t *bytes, size_t length)
+{
+    memory_of(bytes)[CW_KEY_MEMORY_HEAD] = 0x14; /* five bytes of domain 1 */
+    bytes[length]                        = 0;
+    return length + 1;
+}
+
+static size_t part_twice(uint8_t *bytes, size_t length)
+{
+    memcpy(bytes + length, memory_of(bytes) + CW_KEY_MEMORY_HEAD, 5);
+    return length + 5;
+}
+
+/* What is not memory as it has to be costs the connection, and the receive that matched goes on waiting. */
+static void test_announcements_that_lie(void **state)
+{
+    static const change_fn changes[] = {cut_short,   cut_part,    no_range,     wrapping_range,
+                                        other_range, short_range, strange_part, part_twice};
+    const ucp_request_param_t param  = {0};
+    ucs_status_ptr_t send, receive;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        begin("get_zcopy");
+        fill();
+        receive   = ucp_tag_recv_nbx(sides[1].worker, in, LENGTH, TAG, UINT64_MAX, &param);
+        change_id = CW_PACKET_TAG_RTS;
+        change    = changes[i];
+        send      = ucp_tag_send_nbx(sides[0].ep, out, LENGTH, TAG, &param);
+        assert_true(wait_for(send) < 0);
+        assert_int_equal(sides[1].ep->state, CW_EP_FAILED);
+        assert_int_equal(ucp_request_check_status(receive), UCS_INPROGRESS);
+        assert_int_equal(in[0], 0x55);
+        ucp_request_cancel(sides[1].worker, receive);
+        assert_int_equal(wait_for(receive), UCS_ERR_CANCELED);
+        end();
+    }
+}
+
+static size_t part_of_another(uint8_t *bytes, size_t length)
+{
+    memory_of(bytes)[CW_KEY_MEMORY_HEAD] = 0x93; /* domain 9 */
+    return length;
+}
+
+/* Parts of devices that the lane does not lead to are passed over. */
+static void test_part_of_another_device(void **state)
+{
+    (void)state;
+    begin("get_zcopy");
+    change_id = CW_PACKET_TAG_RTS;
+    change    = part_of_another;
+    transfer_well(LENGTH);
+    assert_true(stats().gets == 0 && counts[CW_PACKET_RNDV_DATA] > 0);
+    end();
+}
+
+static size_t wrong_key(uint8_t *bytes, size_t length)
+{
+    bytes[length - 1] ^= 0x80;
+    return length;
+}
+
+static size_t wrong_ready_key(uint8_t *bytes, size_t length)
+{
+    if (length > sizeof(struct cw_wire_rndv_ready)) {
+        bytes[length - 1] ^= 0x80;
+    }
+    return length;
+}
+
+/* A key that nobody gave: the device refuses it, and with that breaks the connection. Both operations end. */
+static void test_keys_that_lie(void **state)
+{
+    ucs_status_t sent, received;
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        begin(i == 0 ? "get_zcopy" : "put_zcopy");
+        change_id = (i == 0) ? CW_PACKET_TAG_RTS : CW_PACKET_RNDV_READY;
+        change    = (i == 0) ? wrong_key : wrong_ready_key;
+        transfer(LENGTH, &sent, &received);
+        assert_true(sent < 0 && received < 0);
+        end();
+    }
+}
+
+static size_t no_part(uint8_t *bytes, size_t length)
+{
+    (void)bytes, (void)length;
+    return sizeof(struct cw_wire_rndv_ready);
+}
+
+static size_t wrapping_address(uint8_t *bytes, size_t length)
+{
+    put64(bytes + offsetof(struct cw_wire_rndv_ready, address), UINT64_MAX - 10);
+    return length;
+}
+
+static size_t packets_with_part(uint8_t *bytes, size_t length)
+{
+    bytes[offsetof(struct cw_wire_rndv_ready, mode)] = CW_WIRE_RNDV_SEND;
+    return length;
+}
+
+static void test_readies_that_lie(void **state)
+{
+    static const change_fn changes[] = {no_part, cut_part, wrapping_address, packets_with_part};
+    ucs_status_t sent, received;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
+        begin("put_zcopy");
+        change_id = CW_PACKET_RNDV_READY;
+        change    = changes[i];
+        transfer(LENGTH, &sent, &received);
+        assert_true(sent < 0 && received < 0);
+        assert_true(stats().puts == 0);
+        end();
+    }
+}
+
+/* The end of a writing that was not asked for. */
+static size_t copied_instead(uint8_t *bytes, size_t length)
+{
+    const struct cw_wire_rndv_ready *ready = (const void *)bytes;
+    struct cw_wire_rndv_copied copied      = {.receive_id = ready->receive_id};
+
+    __real_cw_op_packet(sides[1].ep->conn, CW_PACKET_RNDV_COPIED, &copied, sizeof(copied));
+    return length;
+}
+
+/* A sender that says at once that it has written: the message is what stands there, and a second word breaks nothing
+ * of others; the right to write is gone when the receive is. */
+static void test_sender_that_wrote_nothing(void **state)
+{
+    ucs_status_t sent, received;
+
+    (void)state;
+    begin("put_zcopy");
+    change_id = CW_PACKET_RNDV_READY;
+    change    = copied_instead;
+    transfer(LENGTH, &sent, &received);
+    assert_int_equal(received, UCS_OK);
+    end();
+}
+
+/* Active messages announce as well, with the program's header between. */
+static ucs_status_ptr_t am_receive;
+static char am_header[8];
+
+static ucs_status_t on_am(void *arg, const void *header, size_t header_length, void *data, size_t length,
+                          const ucp_am_recv_param_t *param)
+{
+    const ucp_request_param_t none = {0};
+
+    (void)arg;
+    assert_true(param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV);
+    assert_int_equal(header_length, 5);
+    assert_int_equal(length, LENGTH);
+    memcpy(am_header, header, header_length);
+    am_receive = ucp_am_recv_data_nbx(sides[1].worker, data, in, length, &none);
+    return UCS_INPROGRESS;
+}
+
+static void test_active_message(void **state)
+{
+    const ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB, .id = 3, .cb = on_am};
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t send;
+
+    (void)state;
+    begin("get_zcopy");
+    fill();
+    assert_int_equal(ucp_worker_set_am_recv_handler(sides[1].worker, &handler), UCS_OK);
+    send = ucp_am_send_nbx(sides[0].ep, 3, "five", 5, out, LENGTH, &param);
+    assert_int_equal(wait_for(send), UCS_OK);
+    assert_int_equal(wait_for(am_receive), UCS_OK);
+    assert_memory_equal(in, out, LENGTH);
+    assert_string_equal(am_header, "five");
+    assert_true(stats().gets > 0 && counts[CW_PACKET_RNDV_DATA] == 0);
+    end();
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    cw_log_set_interceptor(swallow);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_read),
+        cmocka_unit_test(test_write),
+        cmocka_unit_test(test_by_costs),
+        cmocka_unit_test(test_unexpected_and_mapped),
+        cmocka_unit_test(test_no_registrations),
+        cmocka_unit_test(test_receiver_cannot),
+        cmocka_unit_test(test_announcements_that_lie),
+        cmocka_unit_test(test_part_of_another_device),
+        cmocka_unit_test(test_keys_that_lie),
+        cmocka_unit_test(test_readies_that_lie),
+        cmocka_unit_test(test_sender_that_wrote_nothing),
+        cmocka_unit_test(test_active_message),
+    };
+
+    return cmocka_run_group_tests(tests, setup, NULL);
+}
