@@ -67,6 +67,10 @@ static int open_library(void)
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
     }
+    /* Before anything is registered, so that registered pages stay those of the process that registered them when it
+     * forks. It does nothing where the kernel copies such pages for the child, and fails where somebody else in the
+     * process registered memory before, who then has decided. */
+    (void)table.fork_init();
     return 1;
 }
 

@@ -11,6 +11,7 @@
 
 /* The calls that transport/verbs needs: member, symbol. */
 #define CW_VERBS_SYMBOLS(X)                                                                                            \
+    X(fork_init, ibv_fork_init)                                                                                        \
     X(get_device_list, ibv_get_device_list)                                                                            \
     X(free_device_list, ibv_free_device_list)                                                                          \
     X(get_device_name, ibv_get_device_name)                                                                            \

@@ -7,8 +7,9 @@
  *   verbs_iface.c    the table; opening and closing, completion queues, arming, events of the device
  *   verbs_ud.c       the queue pair for datagrams
  *   verbs_meet.c     dialling and accepting by them
- *   verbs_conn.c     queue pairs, their places and completions, ends
+ *   verbs_conn.c     queue pairs, their places and completions, ends (verbs_conn.h)
  *   verbs_data.c     packets
+ *   verbs_batch.c    several requests by one doorbell
  *   verbs_pool.c     registered memory
  *   verbs_wire.c     bytes that others see
  */
@@ -102,6 +103,7 @@ struct cw_verbs_iface {
     int vanished; /* the device is gone */
     struct cw_verbs_pool pool;
     struct cw_verbs_op *spare_ops;
+    struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* posted ones */
     unsigned num_held;  /* completions of recv_cq that were taken and not looked at */
@@ -157,6 +159,7 @@ enum cw_verbs_state {
 struct cw_verbs_flush {
     struct cw_completion *completion;
     uint32_t until;
+    int is_of_packets;
 };
 
 struct cw_verbs_conn {
@@ -187,10 +190,13 @@ struct cw_verbs_conn {
     uint8_t is_ended;  /* the peer's end came */
     uint8_t is_listed; /* in by_peer */
     uint8_t num_flushes;
+    uint16_t batches;             /* begun, and not ended */
+    struct cw_verbs_chain *chain; /* counted as posted, and not with the device yet; NULL: none */
     uint8_t gid_index; /* in our address */
     uint8_t peer_gid;
     uint64_t id;
     uint64_t peer_id;
+    uint64_t grace_ns; /* if is_ended: the device may owe the acknowledgement of the peer's end until then */
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;
     struct cw_verbs_flush flushes[CW_VERBS_FLUSHES];
@@ -236,37 +242,6 @@ unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_d
 unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
 void cw_verbs_cancel(struct cw_verbs_conn *conn);
 
-/* verbs_conn.c */
-/* The way to a peer, in what verbs take. */
-void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
-                   unsigned peer_gid, struct ibv_ah_attr *attr);
-struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
-void cw_verbs_conn_free(struct cw_verbs_conn *conn);
-void cw_verbs_conn_drop(struct cw_verbs_conn *conn); /* the device neither reads nor writes any more for it */
-/* To RTS. 0, or an errno value. */
-int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
-void cw_verbs_conn_due(struct cw_verbs_conn *conn);
-/* It is over; `closed`, or `opened`, follows from progress. */
-void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why);
-void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t size);
-/* Of a request: its place is counted. */
-int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
-                       int signal);
-/* So that all that was posted completes visibly. */
-void cw_verbs_conn_nudge(struct cw_verbs_conn *conn);
-void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word);
-/* Takes completions of sends; makes no upcall. Returns whether there were any. */
-int cw_verbs_sent(struct cw_verbs_iface *iface);
-unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface);
-void cw_verbs_close_conn(struct cw_conn *super);
-void cw_verbs_watch(struct cw_conn *super);
-void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
-void cw_verbs_abandon(struct cw_conn *super);
-/* Their end came, or its connection is over. */
-void cw_verbs_conn_ended(struct cw_verbs_conn *conn);
-/* The first word of the dialler: it receives. */
-void cw_verbs_conn_first(struct cw_verbs_conn *conn);
-
 /* verbs_data.c */
 extern const struct cw_transport_packets cw_verbs_packets;
 unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
@@ -280,7 +255,7 @@ ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_verbs_conn *
 /* CW_AGAIN: none is free. */
 ucs_status_t cw_verbs_segment_for(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn,
                                   struct cw_verbs_segment **segment_p);
-ucs_status_t cw_verbs_flush(struct cw_conn *super, struct cw_completion *completion);
+ucs_status_t cw_verbs_flush_accesses(struct cw_conn *super, struct cw_completion *completion);
 
 /* verbs_domain.c */
 extern const struct cw_domain_kind cw_verbs_domain_kind;

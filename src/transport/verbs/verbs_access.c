@@ -4,7 +4,7 @@
  * visibly. RC keeps their order with packets; only reads and atomic operations may be passed by what comes behind,
  * unless that is fenced.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -54,17 +54,11 @@ static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, str
         op->number = conn->posted;
     }
     wr->send_flags |= (flags & CW_ACCESS_AFTER_FETCHES) ? IBV_SEND_FENCE : 0;
-    if (!cw_verbs_conn_post(conn, wr, (wr->send_flags & IBV_SEND_INLINE) ? NULL : segment, tracked)) {
+    if (!cw_verbs_conn_post(conn, wr, segment, tracked)) {
         if (tracked) {
             op_put(iface, op);
         }
-        if (segment != NULL) {
-            cw_verbs_segment_put(iface, segment);
-        }
         return conn->status;
-    }
-    if (segment != NULL && (wr->send_flags & IBV_SEND_INLINE)) {
-        cw_verbs_segment_put(iface, segment);
     }
     if (tracked) {
         op->next       = NULL;
@@ -92,13 +86,13 @@ static ucs_status_t verbs_put_short(struct cw_conn *super, const void *data, siz
     struct cw_verbs_segment *segment = NULL;
     ucs_status_t status              = cw_verbs_can_send(iface, conn);
 
-    if (status == UCS_OK && length > conn->max_inline) {
+    if (status == UCS_OK && length > 0 && (length > conn->max_inline || conn->batches > 0)) {
         status = cw_verbs_segment_for(iface, conn, &segment);
         if (status == UCS_OK) {
             cw_bytes_copy_any(segment->data, data, length);
             sge.addr      = (uintptr_t)segment->data;
             sge.lkey      = segment->lkey;
-            wr.send_flags = 0;
+            wr.send_flags = (length <= conn->max_inline) ? IBV_SEND_INLINE : 0;
         }
     }
     if (status != UCS_OK) {
@@ -300,6 +294,6 @@ const struct cw_transport_access cw_verbs_access = {
     .get_bcopy   = verbs_get_bcopy,
     .get_zcopy   = verbs_get_zcopy,
     .atomic      = verbs_atomic,
-    .flush       = cw_verbs_flush,
+    .flush       = cw_verbs_flush_accesses,
     .revoke      = verbs_revoke,
 };

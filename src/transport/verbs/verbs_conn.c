@@ -6,13 +6,14 @@
  * needs to know earlier posts an empty write, for which a place is kept. After an error every request completes, so the
  * completion queue has room for all.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/string.h"
 #include "os/clock.h"
 #include "os/random.h"
@@ -21,6 +22,7 @@
 #define STUCK_LOOKS 10u
 #define LEAVING_NS  UINT64_C(10000000000)
 #define MOST_UNSEEN 64u
+#define GRACE_NS    UINT64_C(10000000)
 
 static unsigned on_alarm(struct cw_alarm *alarm);
 
@@ -133,6 +135,7 @@ void cw_verbs_conn_drop(struct cw_verbs_conn *conn)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 
+    cw_verbs_chain_drop(conn);
     if (conn->qp != NULL) {
         cw_hash_remove(&iface->by_qp, &conn->by_qp);
         (void)iface->lib->destroy_qp(conn->qp);
@@ -246,19 +249,30 @@ int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struc
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
     const uint32_t quarter       = iface->settings.sends / 4;
+    const int is_inline          = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct ibv_send_wr *bad;
-    int error;
+    int error = 0, is_kept;
 
     if (signal || conn->posted + 1 - conn->signalled >= ((quarter < MOST_UNSEEN) ? quarter : MOST_UNSEEN)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;
-    error     = ibv_post_send(conn->qp, wr, &bad);
-    if (error != 0) {
+    is_kept   = cw_unlikely(conn->batches > 0) && cw_verbs_chain_keep(conn, wr, segment);
+    if (!is_kept) {
+        if (cw_unlikely(conn->chain != NULL) && !cw_verbs_chain_send(conn)) {
+            error = EIO;
+        } else {
+            error = ibv_post_send(conn->qp, wr, &bad);
+        }
+        if (segment != NULL && (is_inline || error != 0)) {
+            cw_verbs_segment_put(iface, segment);
+        }
+    }
+    if (cw_unlikely(error != 0)) {
         cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
         return 0;
     }
-    conn->slots[conn->posted++ % iface->settings.sends] = segment;
+    conn->slots[conn->posted++ % iface->settings.sends] = is_inline ? NULL : segment;
     iface->in_flight++;
     if (wr->send_flags & IBV_SEND_SIGNALED) {
         conn->signalled = conn->posted;
@@ -270,7 +284,10 @@ void cw_verbs_conn_nudge(struct cw_verbs_conn *conn)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
-    if (conn->posted != conn->signalled &&
+    if (conn->chain != NULL) {
+        (void)cw_verbs_chain_send(conn);
+    }
+    if (conn->state < CW_VERBS_FAILING && conn->posted != conn->signalled &&
         conn->posted - conn->completed < cw_verbs_iface_of(&conn->super)->settings.sends) {
         (void)cw_verbs_conn_post(conn, &wr, NULL, 1);
     }
@@ -383,7 +400,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         conn->state = CW_VERBS_CLOSED;
         cw_list_remove(&conn->blocked);
         while (conn->num_flushes > 0) {
-            flush_at(conn, 0, conn->status);
+            flush_at(conn, 0, (conn->is_ended && conn->flushes[0].is_of_packets) ? UCS_OK : conn->status);
         }
         if (conn->is_dialler && !conn->is_ready) {
             upcalls->opened(&conn->super, conn->status, NULL, 0);
@@ -424,7 +441,10 @@ unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
 
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
 {
-    conn->is_ended = 1;
+    if (conn->state < CW_VERBS_FAILING) {
+        conn->is_ended = 1;
+        conn->grace_ns = cw_clock_ns() + GRACE_NS;
+    }
     cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
 }
 
@@ -562,6 +582,13 @@ void cw_verbs_close_conn(struct cw_conn *super)
     }
     if (conn->state == CW_VERBS_DIALLING && conn->is_said) {
         cw_verbs_cancel(conn);
+    }
+    if (conn->is_ended && conn->qp != NULL && cw_clock_ns() < conn->grace_ns) {
+        cw_list_remove(&conn->blocked);
+        conn->super.user = NULL;
+        conn->state      = CW_VERBS_LEAVING;
+        cw_poller_alarm_set(iface->poller, &conn->alarm, conn->grace_ns);
+        return;
     }
     if (conn->state != CW_VERBS_OPEN && conn->state != CW_VERBS_ACCEPTING) {
         cw_verbs_conn_free(conn);

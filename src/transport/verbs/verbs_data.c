@@ -3,7 +3,7 @@
  * Packets: each is one message with its id as immediate data, so that its bytes lie in the receiver's memory as they
  * were. Short ones travel inside of their request, others are packed into registered memory.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -34,6 +34,9 @@ CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_ver
 /* Places of the queue, when they seem to be used up. */
 static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
+    if (conn->chain != NULL) {
+        (void)cw_verbs_chain_send(conn);
+    }
     if (conn->state >= CW_VERBS_FAILING) {
         return conn->status;
     }
@@ -97,9 +100,9 @@ static ucs_status_t post(struct cw_verbs_conn *conn, uint8_t id, struct ibv_sge 
 
 static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
-    struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
-    struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
-    ucs_status_t status          = cw_verbs_can_send(iface, conn);
+    struct cw_verbs_conn *conn       = cw_verbs_conn_of(super);
+    struct cw_verbs_iface *iface     = cw_verbs_iface_of(super);
+    ucs_status_t status              = cw_verbs_can_send(iface, conn);
     struct cw_verbs_segment *segment = NULL;
     struct ibv_sge sge;
     size_t length;
@@ -114,16 +117,7 @@ static ucs_status_t send_packed(struct cw_conn *super, uint8_t id, size_t max, c
     }
     length = pack(segment->data, max, arg);
     sge    = (struct ibv_sge){.addr = (uintptr_t)segment->data, .length = (uint32_t)length, .lkey = segment->lkey};
-    if (length <= conn->max_inline) {
-        status = post(conn, id, &sge, length > 0, NULL, IBV_SEND_INLINE);
-        cw_verbs_segment_put(iface, segment);
-        return status;
-    }
-    status = post(conn, id, &sge, 1, segment, 0);
-    if (status != UCS_OK) {
-        cw_verbs_segment_put(iface, segment);
-    }
-    return status;
+    return post(conn, id, &sge, length > 0, segment, (length <= conn->max_inline) ? IBV_SEND_INLINE : 0);
 }
 
 static ucs_status_t verbs_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
@@ -161,7 +155,7 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
                                   {.addr = (uintptr_t)payload, .length = (uint32_t)length}};
     ucs_status_t status;
 
-    if (cw_unlikely(sizeof(header) + length > conn->max_inline)) {
+    if (cw_unlikely(sizeof(header) + length > conn->max_inline || conn->batches > 0)) {
         status = send_packed(super, id, sizeof(header) + length, pack_two, &parts);
     } else {
         status = cw_verbs_can_send(cw_verbs_iface_of(super), conn);
@@ -173,12 +167,12 @@ static ucs_status_t verbs_send_short(struct cw_conn *super, uint8_t id, uint64_t
     return status;
 }
 
-ucs_status_t cw_verbs_flush(struct cw_conn *super, struct cw_completion *completion)
+static ucs_status_t flush(struct cw_conn *super, struct cw_completion *completion, int is_of_packets)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
 
     if (conn->state >= CW_VERBS_FAILING) {
-        return conn->status;
+        return (is_of_packets && conn->is_ended) ? UCS_OK : conn->status;
     }
     if (completion == NULL) {
         return (conn->num_flushes > 0 || conn->posted != conn->completed || conn->ops != NULL) ? UCS_INPROGRESS
@@ -190,9 +184,24 @@ ucs_status_t cw_verbs_flush(struct cw_conn *super, struct cw_completion *complet
     if (conn->num_flushes == CW_VERBS_FLUSHES) {
         return cw_verbs_again(cw_verbs_iface_of(super), conn);
     }
-    conn->flushes[conn->num_flushes++] = (struct cw_verbs_flush){.completion = completion, .until = conn->posted};
+    if (conn->chain != NULL && !cw_verbs_chain_send(conn)) {
+        return conn->status;
+    }
+    conn->flushes[conn->num_flushes++] =
+        (struct cw_verbs_flush){.completion = completion, .until = conn->posted, .is_of_packets = is_of_packets};
     cw_verbs_conn_nudge(conn);
     return UCS_INPROGRESS;
+}
+
+/* Packets have left by the time the peer's end arrives: whatever it did not take by then it never wants. */
+static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *completion)
+{
+    return flush(super, completion, 1);
+}
+
+ucs_status_t cw_verbs_flush_accesses(struct cw_conn *super, struct cw_completion *completion)
+{
+    return flush(super, completion, 0);
 }
 
 static int verbs_owes(const struct cw_iface *super)
@@ -203,7 +212,8 @@ static int verbs_owes(const struct cw_iface *super)
 const struct cw_transport_packets cw_verbs_packets = {
     .send_short = verbs_send_short,
     .send_bcopy = verbs_send_bcopy,
-    .flush      = cw_verbs_flush,
+    .batch      = cw_verbs_batch,
+    .flush      = verbs_flush,
     .owes       = verbs_owes,
 };
 

@@ -2,7 +2,7 @@
 /*
  * The verbs transport's table, and its interface: opening, completion queues, arming, events of the device.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -217,6 +217,7 @@ static void free_iface(struct cw_verbs_iface *iface)
         iface->spare_ops = op->next;
         free(op);
     }
+    cw_verbs_chains_free(iface);
     cw_hash_cleanup(&iface->by_qp);
     cw_hash_cleanup(&iface->by_peer);
     cw_idmap_cleanup(&iface->ids);
@@ -296,17 +297,45 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     return UCS_OK;
 }
 
+/* Whether something is held. */
+static int take_received(struct cw_verbs_iface *iface)
+{
+    int num;
+
+    if (iface->next_held == iface->num_held) {
+        num              = ibv_poll_cq(iface->recv_cq, CW_VERBS_BATCH, iface->held);
+        iface->num_held  = (num > 0) ? (unsigned)num : 0;
+        iface->next_held = 0;
+        iface->drained   = num < CW_VERBS_BATCH;
+    }
+    return iface->next_held < iface->num_held;
+}
+
 static int is_leaving(const struct cw_verbs_iface *iface)
 {
     const struct cw_verbs_conn *conn;
 
     cw_list_for_each(conn, &iface->conns, struct cw_verbs_conn, link)
     {
-        if (conn->state == CW_VERBS_LEAVING && conn->is_last) {
+        if (conn->state == CW_VERBS_LEAVING && (conn->is_last || (conn->is_ended && cw_clock_ns() < conn->grace_ns))) {
             return 1;
         }
     }
     return iface->ud_sending > 0;
+}
+
+/* The peer's end says that nothing of ours is waited for any more. No upcall comes of it, as the core has closed all
+ * connections; whoever asks for a new one finds nobody. */
+static void take_last_words(struct cw_verbs_iface *iface)
+{
+    const struct ibv_wc *wc;
+
+    while (take_received(iface)) {
+        wc = &iface->held[iface->next_held++];
+        if (wc->qp_num != iface->ud->qp_num) {
+            (void)cw_verbs_received(iface, wc);
+        }
+    }
 }
 
 /* What was sent last is in the device's hands, which ends with the queue pairs: it gets a moment. */
@@ -318,6 +347,7 @@ static void verbs_close(struct cw_iface *super)
 
     do {
         (void)cw_verbs_sent(iface);
+        take_last_words(iface);
     } while (is_leaving(iface) && cw_clock_ns() < end);
     while (!cw_list_empty(&iface->conns)) {
         conn = cw_list_head(&iface->conns, struct cw_verbs_conn, link);
@@ -336,20 +366,6 @@ static size_t verbs_address(struct cw_iface *super, void *buffer, size_t max)
     }
     memcpy(buffer, iface->address, iface->address_length);
     return iface->address_length;
-}
-
-/* Whether something is held. */
-static int take_received(struct cw_verbs_iface *iface)
-{
-    int num;
-
-    if (iface->next_held == iface->num_held) {
-        num              = ibv_poll_cq(iface->recv_cq, CW_VERBS_BATCH, iface->held);
-        iface->num_held  = (num > 0) ? (unsigned)num : 0;
-        iface->next_held = 0;
-        iface->drained   = num < CW_VERBS_BATCH;
-    }
-    return iface->next_held < iface->num_held;
 }
 
 static unsigned verbs_progress(struct cw_iface *super)

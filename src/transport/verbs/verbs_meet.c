@@ -4,7 +4,7 @@
  * one reply. Then the dialler's queue pair says over the connection that it receives, so nothing else needs an answer.
  * Whoever is told of a connection that is not there says so by a cancel.
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * The queue pair for datagrams. Whoever is in the partition can send to it: what comes is dropped unless it names the
  * key of the interface, and an answer goes only to where the device says that the datagram came from (verbs_meet.c).
  */
-#include "transport/verbs/verbs.h"
+#include "transport/verbs/verbs_conn.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that go to the device with one doorbell. Between the begin and the end of a batch they are kept, with their
+ * places counted, in a chain that is lent to the connection for so long. Whatever cannot be kept sends the chain first,
+ * so the order stays.
+ */
+#include "transport/verbs/verbs_conn.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHAIN     16u
+#define MOST_SGES 2
+
+struct cw_verbs_chain {
+    struct cw_verbs_chain *next; /* iface->spare_chains */
+    unsigned count;
+    struct {
+        struct ibv_send_wr wr;
+        struct ibv_sge sges[MOST_SGES];
+        struct cw_verbs_segment *segment; /* of data that travel inside of the request */
+    } kept[CHAIN];
+};
+
+static struct cw_verbs_chain *chain_of(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+
+    if (conn->chain == NULL) {
+        conn->chain = iface->spare_chains;
+        if (conn->chain == NULL) {
+            conn->chain = calloc(1, sizeof(*conn->chain));
+        } else {
+            iface->spare_chains = conn->chain->next;
+        }
+    }
+    return conn->chain;
+}
+
+int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr, struct cw_verbs_segment *segment)
+{
+    const int is_inline = (wr->send_flags & IBV_SEND_INLINE) != 0;
+    struct cw_verbs_chain *chain;
+    unsigned index;
+
+    if (wr->num_sge == 0 || wr->num_sge > MOST_SGES || (is_inline && segment == NULL)) {
+        return 0;
+    }
+    chain = chain_of(conn);
+    if (chain == NULL) {
+        return 0;
+    }
+    if (chain->count == CHAIN) {
+        if (!cw_verbs_chain_send(conn)) {
+            return 0;
+        }
+        chain = chain_of(conn); /* the one that was just given back */
+    }
+    index                      = chain->count++;
+    chain->kept[index].wr      = *wr;
+    chain->kept[index].segment = is_inline ? segment : NULL;
+    memcpy(chain->kept[index].sges, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+    chain->kept[index].wr.sg_list = chain->kept[index].sges;
+    chain->kept[index].wr.next    = NULL;
+    if (index > 0) {
+        chain->kept[index - 1].wr.next = &chain->kept[index].wr;
+    }
+    return 1;
+}
+
+void cw_verbs_chain_drop(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
+    struct cw_verbs_chain *chain = conn->chain;
+    unsigned i;
+
+    if (chain == NULL) {
+        return;
+    }
+    for (i = 0; i < chain->count; i++) {
+        if (chain->kept[i].segment != NULL) {
+            cw_verbs_segment_put(iface, chain->kept[i].segment);
+        }
+    }
+    chain->count        = 0;
+    chain->next         = iface->spare_chains;
+    iface->spare_chains = chain;
+    conn->chain         = NULL;
+}
+
+int cw_verbs_chain_send(struct cw_verbs_conn *conn)
+{
+    struct cw_verbs_chain *chain = conn->chain;
+    struct ibv_send_wr *bad;
+    int error = 0;
+
+    if (chain != NULL && chain->count > 0 && conn->state < CW_VERBS_FAILING) {
+        error = ibv_post_send(conn->qp, &chain->kept[0].wr, &bad);
+    }
+    cw_verbs_chain_drop(conn);
+    if (error != 0) {
+        cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, strerror(error));
+    }
+    return error == 0;
+}
+
+void cw_verbs_batch(struct cw_conn *super, enum cw_batch what)
+{
+    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
+
+    if (what == CW_BATCH_BEGIN || what == CW_BATCH_LONG) {
+        conn->batches++;
+    } else if (what == CW_BATCH_END) {
+        assert(conn->batches > 0);
+        if (--conn->batches == 0 && conn->chain != NULL) {
+            (void)cw_verbs_chain_send(conn);
+        }
+    }
+}
+
+void cw_verbs_chains_free(struct cw_verbs_iface *iface)
+{
+    struct cw_verbs_chain *chain;
+
+    while ((chain = iface->spare_chains) != NULL) {
+        iface->spare_chains = chain->next;
+        free(chain);
+    }
+}
