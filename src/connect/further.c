@@ -56,6 +56,17 @@ static void find_paths(const struct ucp_worker *worker, const struct cw_address 
     }
 }
 
+static unsigned plan(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
+{
+    const struct cw_config *config          = worker->context->config;
+    const double path_ratio                 = config->multi_path_ratio;
+    const struct cw_plan_lane_limits limits = {.wanted     = cw_lanes_wanted(worker),
+                                               .max_ratio  = config->multi_lane_max_ratio,
+                                               .path_ratio = (path_ratio < 0) ? 1 : path_ratio};
+
+    return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
+}
+
 static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const struct paths *paths,
                       const struct cw_plan_lane *planned)
 {
@@ -100,7 +111,7 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
         return 0;
     }
     find_paths(ep->worker, &address, &paths);
-    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(ep->worker), planned);
+    count = plan(ep->worker, &paths, planned);
     for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
@@ -118,7 +129,7 @@ unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_addres
     unsigned count, i;
 
     find_paths(worker, address, &paths);
-    count = cw_plan_lanes(paths.plan, paths.count, cw_lanes_wanted(worker), planned);
+    count = plan(worker, &paths, planned);
     for (i = 0; i < count; i++) {
         told[i] = (struct cw_further_told){
             .iface = worker->ifaces[paths.plan[planned[i].path].iface], .way = planned[i].way, .why = planned[i].why};

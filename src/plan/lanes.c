@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The choice of plan/lanes.h. A lane is put where the fewest lanes use our interface, and then the peer's; an interface
- * with several ways counts for as many. What has less than a tenth of the best bandwidth is left out: its share of a
- * message would not be worth its connection.
+ * with several ways counts for as many. What is slower than the best by more than UCX_MULTI_LANE_MAX_RATIO is left out:
+ * its share of a message would not be worth its connection.
  */
 #include "plan/lanes.h"
 
-#define LEAST_SHARE 0.1
-
-static int is_eligible(const struct cw_plan_path *path, double best_bps)
+static int is_eligible(const struct cw_plan_path *path, double least_bps)
 {
-    return path->carries_bulk && path->ways > 0 && path->bandwidth_bps >= best_bps * LEAST_SHARE;
+    return path->carries_bulk && path->ways > 0 && path->bandwidth_bps >= least_bps;
 }
 
 static double best_bandwidth(const struct cw_plan_path *paths, unsigned count)
@@ -79,15 +77,19 @@ static const char *reason(const struct cw_plan_path *path, unsigned users, unsig
     return (count == 0) ? "the best path" : "an interface that has fewer lanes";
 }
 
-unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, unsigned wanted, struct cw_plan_lane *lanes)
+unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const struct cw_plan_lane_limits *limits,
+                       struct cw_plan_lane *lanes)
 {
-    const double best_bps = best_bandwidth(paths, count);
+    const double least_bps = best_bandwidth(paths, count) / ((limits->max_ratio > 1) ? limits->max_ratio : 1);
     unsigned chosen, users, best, i;
+    double share;
 
-    for (chosen = 0; chosen < wanted; chosen++) {
+    for (chosen = 0; chosen < limits->wanted; chosen++) {
         best = count;
         for (i = 0; i < count; i++) {
-            if (is_eligible(&paths[i], best_bps) && (best == count || is_better(paths, i, best, lanes, chosen))) {
+            share = (lanes_of(lanes, chosen, i) < paths[i].ways) ? 1 : limits->path_ratio;
+            if (is_eligible(&paths[i], least_bps) && paths[i].bandwidth_bps * share >= least_bps &&
+                (best == count || is_better(paths, i, best, lanes, chosen))) {
                 best = i;
             }
         }

@@ -23,7 +23,14 @@ struct cw_plan_lane {
     const char *why; /* for people */
 };
 
+struct cw_plan_lane_limits {
+    unsigned wanted;
+    double max_ratio;  /* between the best bandwidth and that of a lane that is worth having */
+    double path_ratio; /* bandwidth of one more connection by a way that a lane has, relative to the first */
+};
+
 /* Fills `lanes`, at most `wanted` of them, and returns how many there are. The first ones are the best. */
-unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, unsigned wanted, struct cw_plan_lane *lanes);
+unsigned cw_plan_lanes(const struct cw_plan_path *paths, unsigned count, const struct cw_plan_lane_limits *limits,
+                       struct cw_plan_lane *lanes);
 
 #endif

@@ -44,7 +44,9 @@ static void lanes_use_each_card(void **state)
 
     (void)state;
     for (i = 0; i < sizeof(plans) / sizeof(plans[0]); i++) {
-        count = cw_plan_lanes(plans[i].paths, plans[i].count, plans[i].wanted, lanes);
+        const struct cw_plan_lane_limits limits = {.wanted = plans[i].wanted, .max_ratio = 4, .path_ratio = 1};
+
+        count = cw_plan_lanes(plans[i].paths, plans[i].count, &limits, lanes);
         if (count != plans[i].expected) {
             print_error("%s: %u lanes\n", plans[i].what, count);
             fail();
@@ -58,10 +60,42 @@ static void lanes_use_each_card(void **state)
     }
 }
 
+/* UCX_MULTI_LANE_MAX_RATIO, UCX_MULTI_PATH_RATIO. */
+static void ratios_leave_lanes_out(void **state)
+{
+    static const struct cw_plan_path paths[] = {{4e9, 0, 0, 1, 1}, {1e9, 1, 1, 1, 1}};
+    static const struct {
+        double max_ratio, path_ratio;
+        unsigned expected;
+        unsigned of_slow; /* lanes on the second path */
+    } rows[] = {
+        {4, 1, 4, 2}, {3.9, 1, 4, 0}, {4, 0.2, 2, 1}, {4, 0.25, 4, 1}, {3, 0, 1, 0}, {0, 1, 4, 0},
+    };
+    struct cw_plan_lane lanes[4];
+    unsigned count, slow, j;
+    size_t i;
+
+    (void)state;
+    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct cw_plan_lane_limits limits = {
+            .wanted = 4, .max_ratio = rows[i].max_ratio, .path_ratio = rows[i].path_ratio};
+
+        count = cw_plan_lanes(paths, 2, &limits, lanes);
+        for (slow = 0, j = 0; j < count; j++) {
+            slow += lanes[j].path == 1;
+        }
+        if (count != rows[i].expected || slow != rows[i].of_slow) {
+            print_error("row %zu: %u lanes, %u of them slow\n", i, count, slow);
+            fail();
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lanes_use_each_card),
+        cmocka_unit_test(ratios_leave_lanes_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
