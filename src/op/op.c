@@ -14,6 +14,7 @@
 #include "op/credit.h"
 #include "op/fetch.h"
 #include "op/counted.h"
+#include "op/put_list.h"
 #include "op/rma.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -83,6 +84,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
     [CW_PACKET_LANE]          = cw_lanes_on_packet,
+    [CW_PACKET_PUT_LIST]      = cw_put_list_on_packet,
 };
 
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
@@ -191,7 +193,8 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
         return place_further(ep, conn, id, header, length, iov);
     }
     return (id == CW_PACKET_RNDV_DATA) ? cw_fetch_place(ep, header, length, iov) :
-           (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) : 0;
+           (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) :
+           (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
 }
 
 /* What follows from it leaves together, on the message lane. */
@@ -218,6 +221,8 @@ void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t l
         placed_further(ep, conn, header, length);
     } else if (id == CW_PACKET_NEXT) {
         cw_incoming_placed(conn->user, header, length);
+    } else if (id == CW_PACKET_PUT_LIST) {
+        cw_put_list_placed(conn->user, header, length);
     } else {
         cw_fetch_placed(conn->user, header, length);
     }

@@ -13,6 +13,7 @@
 #include "core/ep_batch.h"
 #include "op/counted.h"
 #include "op/op.h"
+#include "op/put_list.h"
 
 /* Operations started before others of the worker get their turn. */
 #define TURN 64
@@ -404,6 +405,7 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     ep->busy = 0;
     cw_fallback_end(rma);
     cw_counted_free(rma);
+    cw_put_list_free(ep->worker->context, rma->places);
     cw_list_remove(&rma->job.link);
     cw_list_remove(&rma->link);
     free(rma);

@@ -12,6 +12,8 @@
 #include "op/op_ep.h"
 #include "wire/rma.h"
 
+struct cw_put_places;
+
 /* Per endpoint, made at the first operation that is not direct, and at the first that the peer asks for and
  * that cannot be answered at once. */
 struct cw_rma {
@@ -47,6 +49,7 @@ struct cw_rma {
     uint32_t num_orphans;         /* those that it made, while the answer is still to come, */
     uint64_t quick_bytes;         /* and how much of them is asked for */
     struct cw_list quick;
+    struct cw_put_places *places; /* as owner: of a put of many pieces; NULL: there was none yet */
     struct cw_list confirms; /* flushes that wait for the counted packets */
     struct cw_job fallback;  /* fallback.c: on the worker's list if falls_back */
     uint64_t fallback_since;  /* nanoseconds: nothing moved; 0: not known yet */

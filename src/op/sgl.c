@@ -2,14 +2,17 @@
 /*
  * op/sgl.h. Invariant: `left` counts the pieces that are not over, and one more as long as they are posted. The
  * program's request is on no list and waits for its pieces alone, which end with the endpoint. What the pieces send
- * leaves together where the transport can do that; where the system copies into the owner's process, one call takes
- * many.
+ * leaves together where the transport can do that; a call of the system that copies into the owner's process, and a
+ * placed packet, take many.
  */
 #include "op/sgl.h"
 
+#include "base/bytes.h"
 #include "core/lane_scatter.h"
+#include "op/access.h"
 #include "op/copy.h"
 #include "op/counted.h"
+#include "op/put_list.h"
 
 struct pieces {
     size_t left;
@@ -39,28 +42,71 @@ struct post {
     struct ucp_ep *ep;
     struct cw_request *whole;
     ucp_request_param_t param; /* of the pieces */
-    int is_get;
+    uint8_t is_get;
+    uint8_t may_place; /* placed packets may carry pieces */
 };
 
-/* 0: none of the following is to be posted. */
-static int post_piece(const struct post *post, char *buffer, size_t length, uint64_t address, struct ucp_rkey *rkey)
+/* A piece was posted, or several were at once. */
+static void posted(const struct post *post, ucs_status_ptr_t result)
 {
     struct pieces *pieces = cw_request_state(post->whole);
-    ucs_status_ptr_t result;
 
-    if (post->ep->state == CW_EP_FAILED) {
-        note(pieces, post->ep->status);
-        return 0;
-    }
-    result = post->is_get ? cw_get(post->ep, buffer, length, length, address, rkey, &post->param)
-                          : cw_put(post->ep, buffer, length, length, address, rkey, &post->param);
     if (UCS_PTR_IS_PTR(result)) {
         pieces->left++;
         cw_request_release(cw_request_of(result), 1);
     } else {
         note(pieces, UCS_PTR_STATUS(result));
     }
+}
+
+static void post_piece(const struct post *post, char *buffer, size_t length, uint64_t address, struct ucp_rkey *rkey)
+{
+    posted(post, post->is_get ? cw_get(post->ep, buffer, length, length, address, rkey, &post->param)
+                              : cw_put(post->ep, buffer, length, length, address, rkey, &post->param));
+}
+
+/* Whether more may be posted: nothing went wrong so far. */
+static int goes_on(const struct post *post)
+{
+    struct pieces *pieces = cw_request_state(post->whole);
+
+    if (post->ep->state == CW_EP_FAILED) {
+        note(pieces, post->ep->status);
+    }
     return pieces->status == UCS_OK;
+}
+
+/* Elements that are copied to or from mapped memory before anybody looks whether it is still registered. */
+#define MOST_DIRECT 64u
+
+/* As many of the elements from the i-th on as can be copied here by loads and stores; how many. */
+static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, size_t i)
+{
+    const struct ucp_rkey *rkey = sgl->rkeys[i];
+    const size_t end            = (sgl->count - i < MOST_DIRECT) ? sgl->count : i + MOST_DIRECT;
+    const enum cw_counter kind  = post->is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT;
+    size_t k, num, length, total = 0;
+    char *there;
+
+    if (!cw_rkey_is_live(rkey) || !cw_rma_is_clear(post->ep, rkey->key.address, rkey->key.length, !post->is_get)) {
+        return 0;
+    }
+    for (k = i; k < end && sgl->rkeys[k] == rkey; k++) {
+        length = cw_sgl_block(sgl, k, &num);
+        if (num != 1) {
+            break;
+        }
+        there = cw_rkey_place(rkey, sgl->addresses[k]);
+        if (post->is_get) {
+            cw_bytes_copy(sgl->buffers[k], there, length);
+        } else {
+            cw_bytes_copy(there, sgl->buffers[k], length);
+        }
+        total += length;
+    }
+    cw_count(post->ep->worker, kind, k - i);
+    cw_count(post->ep->worker, kind + CW_COUNT_BYTES, total);
+    return k - i;
 }
 
 /* Elements that one system call takes, and the fewest and the shortest that are worth one: shorter ones are faster by
@@ -109,10 +155,43 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
     return k;
 }
 
-static int may_go_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
+/* Puts as many of the elements from the i-th on as placed packets take; how many. */
+static size_t put_placed(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
-    return !post->is_get && sgl->memory_type == UCS_MEMORY_TYPE_HOST && sgl->lengths[i] >= SHORT_TOGETHER &&
-           sgl->rkeys[i]->local == NULL && cw_copy_is_possible(post->ep, &sgl->rkeys[i]->key);
+    size_t end, num, length;
+
+    for (end = i; end < sgl->count && sgl->rkeys[end] == sgl->rkeys[i]; end++) {
+        length = cw_sgl_block(sgl, end, &num);
+        if (num != 1 || length < CW_PUT_LIST_SHORT || length > CW_PUT_LIST_LONG || length != sgl->lengths[end]) {
+            break;
+        }
+    }
+    if (end - i < CW_PUT_LIST_FEW) {
+        return 0;
+    }
+    posted(post, cw_put_list(post->ep, sgl, i, end, &post->param));
+    return end - i;
+}
+
+/* Elements from the i-th on that are posted as one; how many. */
+static size_t post_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
+{
+    const struct ucp_rkey *rkey = sgl->rkeys[i];
+
+    if (sgl->memory_type != UCS_MEMORY_TYPE_HOST) {
+        return 0;
+    }
+    if (rkey->local != NULL) {
+        return move_direct(post, sgl, i);
+    }
+    if (post->is_get || sgl->lengths[i] < SHORT_TOGETHER) {
+        return 0;
+    }
+    if (cw_copy_is_possible(post->ep,
+                            &rkey->key)) { /* counted packets are faster as long as the owner makes progress */
+        return cw_counted_is_open(post->ep, rkey) ? 0 : put_together(post, sgl, i);
+    }
+    return (post->may_place && !cw_access_is_possible(post->ep, rkey)) ? put_placed(post, sgl, i) : 0;
 }
 
 static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
@@ -120,18 +199,16 @@ static void post_pieces(const struct post *post, const struct cw_sgl *sgl)
     size_t i, j, num, length;
     char *from;
 
-    for (i = 0; i < sgl->count; i++) {
-        num = may_go_together(post, sgl, i) ? put_together(post, sgl, i) : 0;
+    for (i = 0; i < sgl->count && goes_on(post); i++) {
+        num = post_together(post, sgl, i);
         if (num > 0) {
             i += num - 1;
             continue;
         }
         length = cw_sgl_block(sgl, i, &num);
         from   = sgl->buffers[i];
-        for (j = 0; j < num && length > 0; j++) {
-            if (!post_piece(post, from, length, sgl->addresses[i] + j * length, sgl->rkeys[i])) {
-                return;
-            }
+        for (j = 0; j < num && length > 0 && goes_on(post); j++) {
+            post_piece(post, from, length, sgl->addresses[i] + j * length, sgl->rkeys[i]);
             from += (num > 1) ? sgl->strides[i] : 0;
         }
     }
@@ -141,7 +218,7 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
                                  int is_get)
 {
     const struct cw_dt_device device = {.datatype = ucp_dt_make_contig(1), .memory_type = sgl->memory_type};
-    struct post post                 = {.ep = ep, .is_get = is_get};
+    struct post post                 = {.ep = ep, .is_get = (uint8_t)is_get};
     struct cw_conn *conn             = NULL;
     struct pieces *pieces;
     ucs_status_t status;
@@ -165,6 +242,8 @@ static ucs_status_ptr_t post_all(struct ucp_ep *ep, const struct cw_sgl *sgl, co
     *pieces = (struct pieces){.left = 1, .status = UCS_OK};
     cw_trace_note(post.whole, CW_TRACE_BEGIN, is_get ? CW_COUNT_GET_RECEIVED : CW_COUNT_PUT_SENT, 0, 0);
     cw_trace_note(post.whole, CW_TRACE_WAY, CW_TRACE_PARTS, 0, 0);
+    post.may_place =
+        ep->state == CW_EP_OPEN && cw_put_list_is_possible(ep) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_FAST_CMPL);
     if (ep->state == CW_EP_OPEN && cw_lane_batches(ep->conn)) {
         conn = ep->conn;
         cw_lane_batch(conn, CW_BATCH_LONG);

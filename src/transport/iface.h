@@ -65,6 +65,7 @@ struct cw_limits {
     size_t max_zcopy;       /* header and payload of send_zcopy together; 0: no send_zcopy */
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */
+    unsigned max_placed_iov; /* entries of send_in_place, at least max_iov, at most CW_PLACE_MAX_IOV; 0: max_iov */
     double latency_ns;      /* one way, 8 bytes */
     double bandwidth_bps;   /* bytes per second, large messages */
     double overhead_ns;     /* CPU time of one send */

@@ -46,7 +46,8 @@ enum cw_packet_id {
     CW_PACKET_PUT_COUNTED    = 32, /* wire/rma.h, struct cw_wire_put: a PUT that is counted (op/counted.h) */
     CW_PACKET_GET_DATA       = 33, /* wire/rma.h, struct cw_wire_get_data */
     CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: of the further lanes of the endpoint */
-    CW_PACKET_COUNT          = 35
+    CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
+    CW_PACKET_COUNT          = 36
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */

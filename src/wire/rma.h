@@ -17,6 +17,32 @@ struct cw_wire_put {
     uint64_t address;
 };
 
+/* Many pieces of a put: where they go. 0/8: token of the region; 8/4: how many, at most CW_WIRE_PUT_LIST_MAX; 12/4:
+ * zero. Payload: so many struct cw_wire_put_list_element. Their bytes follow on the connection in one placed packet,
+ * the next one of the same id. */
+struct cw_wire_put_list {
+    uint64_t token;
+    uint32_t count;
+    uint32_t reserved;
+};
+
+/* 0/8: address of the first byte; 8/8: bytes, at least 1, and of all elements at most CW_WIRE_PUT_LIST_TOTAL. */
+struct cw_wire_put_list_element {
+    uint64_t address;
+    uint64_t length;
+};
+
+/* The header of the placed packet. 0/8: token; 8/8: zero. Payload: the bytes of all elements in their order. */
+struct cw_wire_put_list_data {
+    uint64_t token;
+    uint64_t reserved;
+};
+
+#define CW_WIRE_PUT_LIST_MAX   16u
+#define CW_WIRE_PUT_LIST_TOTAL (1024u << 10)
+#define CW_WIRE_PUT_LIST_BYTES(count) \
+    (sizeof(struct cw_wire_put_list) + (count) * sizeof(struct cw_wire_put_list_element))
+
 /* A put is announced. 0/8: token; 8/8: address; 16/24: struct cw_wire_rts, its address 0. RNDV_READY or RNDV_DONE
  * answers; after RNDV_READY, RNDV_DONE follows when all bytes are there. */
 struct cw_wire_put_rts {
@@ -120,7 +146,9 @@ struct cw_wire_helped {
 };
 
 _Static_assert(sizeof(struct cw_wire_put) == 16 && sizeof(struct cw_wire_put_rts) == 40 &&
-               sizeof(struct cw_wire_get) == 40 && sizeof(struct cw_wire_get_data) == 8 &&
+               sizeof(struct cw_wire_put_list) == 16 && sizeof(struct cw_wire_put_list_element) == 16 &&
+                   sizeof(struct cw_wire_put_list_data) == 16 && sizeof(struct cw_wire_get) == 40 &&
+                   sizeof(struct cw_wire_get_data) == 8 &&
                    sizeof(struct cw_wire_get_refused) == 16 &&
                    sizeof(struct cw_wire_amo) == 48 && sizeof(struct cw_wire_amo_reply) == 24 &&
                    sizeof(struct cw_wire_flush) == 8 && sizeof(struct cw_wire_flushed) == 16 &&

@@ -22,7 +22,7 @@ static const char *const packets[] = {
     [CW_PACKET_AMO_REPLY] = "AMO_REPLY", [CW_PACKET_FLUSH] = "FLUSH", [CW_PACKET_FLUSHED] = "FLUSHED",
     [CW_PACKET_HELP] = "HELP", [CW_PACKET_HELPED] = "HELPED", [CW_PACKET_STAY] = "STAY",
     [CW_PACKET_PUT_COUNTED] = "PUT_COUNTED",
-    [CW_PACKET_GET_DATA] = "GET_DATA",
+    [CW_PACKET_GET_DATA] = "GET_DATA", [CW_PACKET_LANE] = "LANE", [CW_PACKET_PUT_LIST] = "PUT_LIST",
 };
 static const char *const operations[] = {
     [CW_COUNT_TAG_SENT] = "tag send", [CW_COUNT_TAG_RECEIVED] = "tag receive", [CW_COUNT_AM_SENT] = "am send",

@@ -22,7 +22,7 @@
 
 /* Behind a placed packet of so many bytes another one is likely: only its headers are to come to the staging buffer. */
 #define BULK_MIN  (32u << 10)
-#define BULK_PEEK 256u
+#define BULK_PEEK 512u
 
 /* While such packets come one after the other, so much is taken at a time: as many bytes as the core sends before it
  * asks again. Who sends more than it takes keeps bytes waiting until they have left the caches. */

@@ -287,7 +287,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);
     ucs_status_t status;
 
-    assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= super->iface->limits.max_iov);
+    assert(payload > 0 && payload <= super->iface->limits.max_placed && iov_count <= CW_TCP_MAX_IOV);
     status = send_whole_tx(conn, id, header, iov, iov_count, payload, completion);
     CW_PROBE(send_placed, CW_TCP_WIRE_ID, CW_PLACE_HEADER + payload, (int)status);
     return status;

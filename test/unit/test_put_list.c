@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Puts of many pieces in placed packets (docs/WIRE.md, row 35), N22-90 to N22-92: from an origin that keeps to no
+ * rules, and what an origin of ours sends where the connection has no room in the middle. What breaks the protocol
+ * costs the connection, what asks for memory that is not to be had is refused, and no byte is touched beside.
+ */
+#include "test_rma.h"
+
+#include <stdio.h>
+
+enum { PIECE = 1500, MOST = CW_WIRE_PUT_LIST_MAX };
+
+static uint8_t list_bytes[CW_WIRE_PUT_LIST_BYTES(MOST + 1)];
+
+static void put_element(unsigned i, uint64_t address, uint64_t length)
+{
+    const struct cw_wire_put_list_element element = {.address = htole64(address), .length = htole64(length)};
+
+    memcpy(list_bytes + CW_WIRE_PUT_LIST_BYTES(i), &element, sizeof(element));
+}
+
+static void feed_list_of(uint64_t token, uint32_t count, size_t length)
+{
+    const struct cw_wire_put_list header = {.token = htole64(token), .count = htole32(count)};
+
+    memcpy(list_bytes, &header, sizeof(header));
+    feed(CW_PACKET_PUT_LIST, list_bytes, length);
+}
+
+static void feed_list(uint64_t token, uint32_t count)
+{
+    feed_list_of(token, count, CW_WIRE_PUT_LIST_BYTES(count));
+}
+
+/* The placed packet, all bytes 0xee. Entries of its place; 0: it is refused, and the connection ends. */
+static unsigned place(uint64_t token, size_t length)
+{
+    const struct cw_wire_put_list_data header = {.token = htole64(token)};
+    struct iovec iov[CW_PLACE_MAX_IOV];
+    unsigned count;
+    size_t room = 0;
+
+    if (ep->conn == NULL) {
+        return 0;
+    }
+    count = cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &header, length, iov);
+    for (unsigned i = 0; i < (count & ~CW_PLACE_SHOWN); i++) {
+        memset(iov[i].iov_base, 0xee, iov[i].iov_len);
+        room += iov[i].iov_len;
+    }
+    if (count > 0) {
+        assert_int_equal(room, length);
+        cw_op_placed(ep->conn, CW_PACKET_PUT_LIST, &header, length);
+    } else {
+        cw_ep_fail(ep, UCS_ERR_IO_ERROR); /* as the transport says by `closed` */
+    }
+    return count;
+}
+
+static ucs_status_t ask_what_was_refused(void)
+{
+    const uint64_t id = htole64(99);
+
+    feed(CW_PACKET_FLUSH, &id, sizeof(id));
+    return (ucs_status_t)status_of(CW_PACKET_FLUSHED);
+}
+
+static void test_places(void **state)
+{
+    (void)state;
+    begin();
+    put_element(0, base() + 10, 100);
+    put_element(1, base() + 300, 1);
+    put_element(2, base() + 110, 90); /* behind the first one */
+    feed_list(rkey->key.token, 3);
+    check_rest(0, 0);
+    assert_int_equal(place(rkey->key.token, 191), 3 | CW_PLACE_SHOWN);
+    for (size_t i = 0; i < ROOM; i++) {
+        const int is_there = (i >= 10 && i < 200) || i == 300;
+
+        assert_int_equal(memory[GUARD + i], is_there ? 0xee : (uint8_t)(i * 7 + (i >> 8)));
+    }
+    check_rest(10, 291);
+    assert_int_equal(ask_what_was_refused(), UCS_OK);
+    put_element(0, base(), ROOM); /* once more, to the last byte */
+    feed_list(rkey->key.token, 1);
+    assert_int_equal(place(rkey->key.token, ROOM), 1 | CW_PLACE_SHOWN);
+    check_rest(0, ROOM);
+    end(1);
+}
+
+/* One piece that is not to be had costs all of its list, and nothing else. */
+static void test_refused(void **state)
+{
+    const struct {
+        uint64_t address, length;
+    } outside[] = {{base() - 1, 1}, {base() + ROOM, 1}, {base() + ROOM - 7, 8}, {base() - 1, ROOM + 2},
+                   {0, 8},          {UINT64_MAX - 7, 8}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(outside) / sizeof(outside[0]) + 3; i++) {
+        const int is_outside = i < sizeof(outside) / sizeof(outside[0]);
+        const int is_right   = i == sizeof(outside) / sizeof(outside[0]);
+        size_t length        = 8;
+        uint64_t token;
+
+        begin_with(
+            is_right ? UCP_MEM_MAP_PROT_REMOTE_READ : UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 0);
+        token = rkey->key.token ^ (is_outside || is_right ? 0 : i % 2 == 0 ? 1 : rkey->key.token);
+        put_element(0, base() + 20, 8);
+        if (is_outside) {
+            put_element(1, outside[i].address, outside[i].length);
+            length += outside[i].length;
+        }
+        feed_list(token, is_outside ? 2 : 1);
+        assert_int_equal(place(token, length), 1); /* to nowhere */
+        check_rest(0, 0);
+        assert_int_equal(ask_what_was_refused(), is_right ? UCS_ERR_INVALID_PARAM : UCS_ERR_INVALID_ADDR);
+        assert_int_equal(ask_what_was_refused(), UCS_OK); /* once */
+        end(1);
+    }
+    begin();
+    put_element(0, base(), 8);
+    feed_list(rkey->key.token, 1);
+    unmap(); /* RMA-12 */
+    assert_int_equal(place(rkey->key.token, 8), 1);
+    check_rest(0, 0);
+    assert_int_equal(ask_what_was_refused(), UCS_ERR_INVALID_ADDR);
+    end(1);
+}
+
+static void test_lists_that_lie(void **state)
+{
+    const uint64_t wrong[][2] = {{8, 0}, {UINT64_MAX, 2}, {8, UINT64_MAX}, {8, CW_WIRE_PUT_LIST_TOTAL - 7}};
+    uint64_t token;
+
+    (void)state;
+    for (size_t length = 0; length < CW_WIRE_PUT_LIST_BYTES(2); length++) { /* cut short */
+        begin();
+        put_element(0, base(), 8);
+        put_element(1, base() + 8, 8);
+        feed_list_of(rkey->key.token, 2, length);
+        end(0);
+    }
+    for (size_t i = 0; i < 3; i++) { /* none, more than there are, more than there may be */
+        static const uint32_t counts[] = {0, UINT32_MAX, MOST + 1};
+
+        begin();
+        feed_list_of(rkey->key.token, counts[i], CW_WIRE_PUT_LIST_BYTES(i < 2 ? 0 : MOST + 1));
+        end(0);
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        begin();
+        put_element(0, base(), 8);
+        put_element(1, wrong[i][0], wrong[i][1]);
+        feed_list(rkey->key.token, 2);
+        end(0);
+    }
+    for (int i = 0; i < 4; i++) { /* bytes that the list does not speak of, or without a list */
+        begin();
+        token = rkey->key.token;
+        put_element(0, base(), 8);
+        if (i > 0) {
+            feed_list(token, 1);
+        }
+        assert_int_equal(place(token ^ (i == 3), i == 1 ? 7 : i == 2 ? 9 : 8), 0);
+        check_rest(0, 0);
+        end(0);
+    }
+    begin(); /* a second list before the bytes of the first */
+    put_element(0, base(), 8);
+    feed_list(rkey->key.token, 1);
+    feed_list(rkey->key.token, 1);
+    end(0);
+}
+
+/* The endpoint ends in the middle: nothing stays pinned, and nothing of it is left (the sanitizers look). */
+static void test_lost_while_placing(void **state)
+{
+    const struct cw_wire_put_list_data wrong = {.token = 0};
+    struct cw_wire_put_list_data header;
+    struct iovec iov[CW_PLACE_MAX_IOV];
+
+    (void)state;
+    for (int refused = 0; refused < 2; refused++) {
+        begin();
+        header = (struct cw_wire_put_list_data){.token = htole64(refused ? 1 : rkey->key.token)};
+        put_element(0, base(), 8);
+        feed_list(le64toh(header.token), 1);
+        assert_true(cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &header, 8, iov) > 0);
+        assert_int_equal(cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &header, 8, iov), 0); /* twice */
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
+        end(0);
+    }
+    begin();
+    assert_int_equal(cw_op_place(ep->conn, CW_PACKET_PUT_LIST, &wrong, 0, iov), 0);
+    end(1);
+}
+
+/* ---- the origin ---- */
+
+static unsigned placed_blocked; /* placed packets find no room */
+
+static ucs_status_t fake_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    if (placed_blocked > 0) {
+        placed_blocked--;
+        return CW_AGAIN;
+    }
+    assert_in_range(iov_count, 1, fake_iface.limits.max_iov);
+    return fake_placed(conn, id, header, iov, iov_count, completion);
+}
+
+static void begin_origin(void)
+{
+    begin_with(UCP_MEM_MAP_PROT_REMOTE_READ | UCP_MEM_MAP_PROT_REMOTE_WRITE, 1);
+    fake_packets.send_in_place   = fake_in_place;
+    fake_iface.limits.max_placed = 1u << 20;
+    fake_plan.rndv_min           = CW_PLAN_NEVER;
+    placed_blocked               = 0;
+}
+
+/* `count` pieces of PIECE bytes, the i-th from local + i * PIECE to the place before the last one. */
+static ucs_status_ptr_t put_pieces(size_t count)
+{
+    static void *buffers[20];
+    static size_t lengths[20];
+    static uint64_t addresses[20];
+    static ucp_rkey_h rkeys[20];
+    const ucp_dt_local_sgl_t here   = {.field_mask = UCP_DT_LOCAL_SGL_FIELD_BUFFERS | UCP_DT_LOCAL_SGL_FIELD_LENGTHS,
+                                       .buffers    = buffers,
+                                       .lengths    = lengths};
+    const ucp_dt_remote_sgl_t there = {.field_mask = UCP_DT_REMOTE_SGL_FIELD_REMOTE_ADDRS |
+                                                     UCP_DT_REMOTE_SGL_FIELD_LENGTHS | UCP_DT_REMOTE_SGL_FIELD_RKEYS,
+                                       .remote_addrs = addresses,
+                                       .lengths      = lengths,
+                                       .rkeys        = rkeys};
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE_DATATYPE |
+                                                       UCP_OP_ATTR_FIELD_REMOTE,
+                                       .datatype        = ucp_dt_make_sgl(),
+                                       .remote_datatype = ucp_dt_make_sgl(),
+                                       .remote          = &there};
+
+    for (size_t i = 0; i < count; i++) {
+        buffers[i]   = local + i * PIECE;
+        lengths[i]   = PIECE;
+        addresses[i] = base() + (count - 1 - i) * PIECE;
+        rkeys[i]     = rkey;
+    }
+    return ucp_put_nbx(ep, &here, count, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, &param);
+}
+
+/* Lists of 4, as many entries as the connection takes, each with its bytes behind it. */
+static void check_packets(size_t count)
+{
+    size_t i = 0;
+
+    for (unsigned k = 0; k < num_records; k += 2) {
+        const size_t part = (count - i < 4) ? count - i : 4;
+
+        assert_int_equal(records[k].id, CW_PACKET_PUT_LIST);
+        assert_int_equal(records[k].length, CW_WIRE_PUT_LIST_BYTES(part));
+        assert_int_equal(word_of(records[k].bytes, 0), rkey->key.token);
+        assert_int_equal(word_of(records[k].bytes, 8), part);
+        assert_int_equal(word_of(records[k].bytes, 16), base() + (count - 1 - i) * PIECE);
+        assert_int_equal(word_of(records[k].bytes, 24), PIECE);
+        assert_int_equal(records[k + 1].length, CW_PLACE_HEADER + part * PIECE);
+        assert_int_equal(word_of(records[k + 1].bytes, 0), rkey->key.token);
+        i += part;
+    }
+    assert_int_equal(i, count);
+}
+
+static void test_origin(void **state)
+{
+    ucs_status_ptr_t request;
+
+    (void)state;
+    begin_origin();
+    assert_null(put_pieces(10));
+    check_packets(10);
+    end(1);
+
+    begin_origin(); /* no room at all, then none between a list and its bytes */
+    blocked = 1;
+    request = put_pieces(10);
+    assert_true(is_pending(request));
+    assert_int_equal(num_records, 0);
+    blocked        = 0;
+    placed_blocked = 1;
+    real_iface->upcalls->room(ep->conn);
+    progress();
+    assert_int_equal(num_records, 1);
+    assert_true(is_pending(request));
+    real_iface->upcalls->room(ep->conn);
+    progress();
+    assert_int_equal(finish(request), UCS_OK);
+    check_packets(10);
+    end(1);
+}
+
+/* N22-92: complete when the transport has given all memory back. */
+static void test_origin_completes(void **state)
+{
+    struct cw_completion *completion;
+    ucs_status_ptr_t request;
+
+    (void)state;
+    begin_origin();
+    keeps   = 1;
+    request = put_pieces(4);
+    assert_int_equal(num_records, 2);
+    progress();
+    assert_true(is_pending(request));
+    completion = kept;
+    completion->done(completion, UCS_OK);
+    assert_int_equal(finish(request), UCS_OK);
+    end(1);
+}
+
+/* N22-92: it ends with the endpoint. */
+static void test_origin_fails(void **state)
+{
+    ucs_status_ptr_t request;
+
+    (void)state;
+    begin_origin();
+    placed_blocked = 100;
+    request        = put_pieces(10);
+    assert_int_equal(num_records, 1);
+    assert_true(is_pending(request));
+    cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET);
+    end(0);
+    assert_int_equal(finish(request), UCS_ERR_CONNECTION_RESET);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_places),         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_lists_that_lie), cmocka_unit_test(test_lost_while_placing),
+        cmocka_unit_test(test_origin),         cmocka_unit_test(test_origin_completes),
+        cmocka_unit_test(test_origin_fails),
+    };
+
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
