@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a caller may do at the edges of the interface, and what settings of other releases change (nothing): ABU-23,
+ * CFG-40, DT-14, ERR-13, N22-28, N22-113, N22-118, RMA-11, VER-26, WRK-29.
+ */
+#define _GNU_SOURCE
+#include "test_rma_common.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct cw_pair_config plain = {.features = CW_RMA_FEATURES};
+
+/* ABU-23: the peer gets any mixture of a buffer that is changed before completion, and nothing else breaks. */
+static void test_abu23_buffer_changed_too_early(void **state)
+{
+    enum { LONG = 3000000 };
+    struct cw_pair *pair = *state;
+    struct cw_buffer out = cw_buffer_new(LONG), in = cw_buffer_new(LONG);
+
+    cw_pair_open(pair, NULL);
+    for (int round = 0; round < 4; round++) {
+        struct cw_op send = {0}, recv = {0};
+
+        memset(out.data, 1, LONG);
+        cw_op_send(&send, pair->tx->ep, out.data, LONG, 1);
+        memset(out.data, 2, LONG);
+        cw_op_recv(&recv, pair->rx->worker, in.data, LONG, 1, CW_TAG_ALL);
+        assert_int_equal(cw_op_wait(pair, &send, "send of changing bytes"), UCS_OK);
+        assert_int_equal(cw_op_wait(pair, &recv, "receive of changing bytes"), UCS_OK);
+        assert_int_equal(recv.info.length, LONG);
+        for (size_t i = 0; i < LONG; i++) {
+            assert_in_range(in.data[i], 1, 2);
+        }
+        cw_buffer_check(&in);
+    }
+    cw_buffer_free(&out);
+    cw_buffer_free(&in);
+    cw_pair_close(pair);
+}
+
+/* CFG-40: each device of a list that is not there is told of, unless the setting forbids it. */
+static void test_cfg40_absent_device_is_told(void **state)
+{
+    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    char text[8192];
+
+    (void)state;
+    cw_test_skip_reference("1.13 has other words");
+    for (int quiet = 0; quiet < 2; quiet++) {
+        ucp_config_t *config;
+        ucp_context_h context;
+        int saved[2], file;
+
+        assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+        assert_int_equal(ucp_config_modify(config, "SHM_DEVICES", "memory,nosuch0"), UCS_OK);
+        assert_int_equal(ucp_config_modify(config, "TLS", "all"), UCS_OK);
+        assert_int_equal(ucp_config_modify(config, "WARN_INVALID_CONFIG", quiet ? "n" : "y"), UCS_OK);
+        file = cw_capture_start(saved);
+        assert_int_equal(ucp_init(&params, config, &context), UCS_OK);
+        cw_capture_end(file, saved, text, sizeof(text));
+        assert_true((strstr(text, "device 'nosuch0' is not available, please use one or more of") != NULL) == !quiet);
+        ucp_cleanup(context);
+        ucp_config_release(config);
+    }
+}
+
+/* ---- DT-14: pack and unpack run inside calls of the program alone; DT-13: on memory that memcpy can touch ---- */
+
+static bool inside;
+
+static void *start_state(void *context, void *buffer, size_t count)
+{
+    (void)context;
+    (void)count;
+    assert_true(inside);
+    return buffer;
+}
+
+static void *start_pack(void *context, const void *buffer, size_t count)
+{
+    return start_state(context, (void *)(uintptr_t)buffer, count);
+}
+
+static size_t packed_size(void *state)
+{
+    (void)state;
+    return CW_MIB;
+}
+
+static size_t pack(void *state, size_t offset, void *dest, size_t max)
+{
+    size_t length = max < CW_MIB - offset ? max : CW_MIB - offset;
+
+    assert_true(inside);
+    memcpy(dest, (char *)state + offset, length);
+    return length;
+}
+
+static ucs_status_t unpack(void *state, size_t offset, const void *src, size_t length)
+{
+    assert_true(inside);
+    memcpy((char *)state + offset, src, length);
+    return UCS_OK;
+}
+
+static void finish(void *state)
+{
+    (void)state;
+    assert_true(inside);
+}
+
+static void test_dt14_packs_inside_calls(void **state)
+{
+    const ucp_generic_dt_ops_t ops = {start_pack, start_state, packed_size, pack, unpack, finish};
+    struct cw_pair *pair = *state;
+    struct cw_buffer out = cw_buffer_new(CW_MIB), in = cw_buffer_new(CW_MIB);
+    struct cw_op send = {0}, recv = {0};
+    ucp_request_param_t param;
+    ucp_datatype_t datatype;
+
+    cw_pair_open(pair, NULL);
+    assert_int_equal(ucp_dt_create_generic(&ops, NULL, &datatype), UCS_OK);
+    cw_pattern_fill(out.data, CW_MIB, 14);
+    inside = true;
+    param = cw_param_send(&send);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = datatype;
+    cw_op_started(&send, ucp_tag_send_nbx(pair->tx->ep, out.data, 1, 1, &param));
+    param = cw_param_recv(&recv);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = datatype;
+    cw_op_started(&recv, ucp_tag_recv_nbx(pair->rx->worker, in.data, 1, 1, CW_TAG_ALL, &param));
+    inside = false;
+    while (send.calls + recv.calls < 2 && (send.result != NULL || recv.result != NULL)) {
+        inside = true;
+        cw_pair_progress(pair);
+        inside = false;
+        if ((send.calls || send.result == NULL) && (recv.calls || recv.result == NULL)) {
+            break;
+        }
+    }
+    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    cw_pattern_check(in.data, CW_MIB, 14);
+    inside = true;
+    ucp_dt_destroy(datatype);
+    cw_buffer_free(&out);
+    cw_buffer_free(&in);
+    cw_pair_close(pair);
+}
+
+/* ---- ERR-13: closing inside the error handler ---- */
+
+static int failures;
+static ucs_status_ptr_t closing;
+
+static void close_at_once(void *arg, ucp_ep_h ep, ucs_status_t status)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    (void)arg;
+    assert_int_not_equal(status, UCS_OK);
+    failures++;
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    closing = ucp_ep_close_nbx(ep, &param);
+}
+
+static void test_err13_close_inside_the_error_handler(void **state)
+{
+    static const struct cw_pair_config alone = {.features = UCP_FEATURE_TAG, .no_endpoints = true};
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    ucp_ep_params_t params;
+    ucs_status_ptr_t send;
+    ucs_status_t status;
+    uint64_t word = 1;
+    double end;
+    size_t length;
+    void *address;
+    ucp_ep_h ep;
+
+    cw_test_need_two_workers();
+    cw_pair_open(pair, &alone);
+    address = cw_worker_address(pair->rx->worker, &length);
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                        UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.address = address;
+    params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+    params.err_handler.cb = close_at_once;
+    params.err_handler.arg = NULL;
+    status = ucp_ep_create(pair->tx->worker, &params, &ep);
+    free(address);
+    if (status != UCS_OK) {
+        skip(); /* the reference has no PEER mode over shared memory */
+    }
+    failures = 0;
+    closing = NULL;
+    assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(ep, &word, sizeof(word), 1, &param), "send"), UCS_OK);
+    send = ucp_tag_send_sync_nbx(ep, &word, sizeof(word), 2, &param); /* under way when the peer goes */
+    assert_true(UCS_PTR_IS_PTR(send));
+    cw_pair_settle(pair);
+    cw_side_destroy(pair->rx);
+    for (end = cw_time_now_s() + CW_WAIT_S; failures == 0 && cw_time_now_s() < end;) {
+        ucp_worker_progress(pair->tx->worker);
+    }
+    assert_int_equal(failures, 1);
+    assert_int_not_equal(cw_worker_wait_request(pair->tx->worker, send, "send to a peer that is gone"), UCS_OK);
+    assert_int_equal(cw_worker_wait_request(pair->tx->worker, closing, "close inside the handler"), UCS_OK);
+    assert_int_equal(failures, 1);
+    cw_side_destroy(pair->tx);
+}
+
+/* N22-28: bit 0, and that of RDMA memory at most, where the process has loaded no accelerator's driver. */
+static void test_n22_28_memory_types(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+
+    cw_pair_open(pair, NULL);
+    assert_int_equal(ucp_context_query(pair->tx->context, &attr), UCS_OK);
+    assert_int_equal(attr.memory_types & ~(UINT64_C(1) << 5), 1);
+    cw_pair_close(pair);
+}
+
+static void put(struct cw_target *target, uint64_t value)
+{
+    ucp_request_param_t param = cw_param_none();
+    static uint64_t values[2];
+
+    values[value % 2] = value;
+    assert_int_equal(cw_pair_wait(target->pair, ucp_put_nbx(target->ep, &values[value % 2], sizeof(value),
+                                                            target->address, target->key, &param), "put"), UCS_OK);
+}
+
+/* The order of two puts behind a fence, with a setting. */
+static void put_twice(struct cw_pair *pair, const char *name, const char *value)
+{
+    struct cw_target target;
+
+    assert_int_equal(setenv(name, value, 1), 0);
+    cw_pair_open(pair, &plain);
+    assert_int_equal(unsetenv(name), 0);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, CW_PAGE);
+    for (uint64_t i = 1; i < 40; i += 2) {
+        put(&target, i);
+        assert_int_equal(ucp_worker_fence(pair->tx->worker), UCS_OK);
+        put(&target, i + 1);
+        assert_int_equal(cw_target_flush(&target), UCS_OK);
+        assert_true(cw_target_peek(&target, 0) == i + 1);
+    }
+    cw_target_close(&target);
+    cw_pair_close(pair);
+}
+
+static void test_n22_113_proto_enable(void **state)
+{
+    cw_test_skip_reference("1.13 has two engines");
+    put_twice(*state, "UCX_PROTO_ENABLE", "n");
+}
+
+static void test_n22_118_fence_mode(void **state)
+{
+    cw_test_skip_reference("1.13 does not know the word");
+    put_twice(*state, "UCX_FENCE_MODE", "ep_based");
+}
+
+/* RMA-11: the target has no endpoint to the origin, and makes none. */
+static void test_rma11_target_without_endpoint(void **state)
+{
+    static const struct cw_pair_config alone = {.features = CW_RMA_FEATURES, .no_endpoints = true};
+    struct cw_pair *pair = *state;
+    struct cw_target target;
+
+    cw_pair_open(pair, &alone);
+    pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, &alone);
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, CW_PAGE);
+    cw_target_try(&target, 64);
+    cw_target_close(&target);
+    cw_pair_close(pair);
+}
+
+/* VER-26: a synchronous message that waits as a whole is received in the call. */
+static void test_ver26_waiting_synchronous_message(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    ucp_tag_recv_info_t info;
+    uint64_t out = 26, in = 0;
+    ucs_status_ptr_t send;
+
+    cw_test_skip_reference("1.13 completes a request");
+    cw_pair_open(pair, NULL);
+    send = ucp_tag_send_sync_nbx(pair->tx->ep, &out, sizeof(out), 1, &param);
+    cw_pair_wait_probe(pair, 1, CW_TAG_ALL, &info);
+    assert_null(ucp_tag_recv_nbx(pair->rx->worker, &in, sizeof(in), 1, CW_TAG_ALL, &param));
+    assert_int_equal(in, 26);
+    assert_int_equal(cw_pair_wait(pair, send, "synchronous send"), UCS_OK);
+    cw_pair_close(pair);
+}
+
+/* WRK-29: memory goes before the worker, or behind it. */
+static void test_wrk29_memory_goes_when_it_likes(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    for (int behind = 0; behind < 2; behind++) {
+        struct cw_target target;
+        struct cw_region other;
+
+        cw_pair_open(pair, &plain);
+        cw_target_open(&target, pair, NULL, CW_MEMORY_ALLOCATED, CW_PAGE);
+        cw_region_open(&other, pair->rx->context, CW_MEMORY_HEAP, CW_PAGE);
+        cw_target_try(&target, 0);
+        cw_target_close(&target);
+        if (!behind) {
+            cw_region_close(&other);
+        }
+        for (int i = 0; i < pair->count; i++) {
+            ucp_worker_destroy(pair->sides[i].worker);
+            pair->sides[i].worker = NULL;
+        }
+        if (behind) {
+            cw_region_close(&other);
+        }
+        for (int i = 0; i < pair->count; i++) {
+            ucp_cleanup(pair->sides[i].context);
+            pair->sides[i].context = NULL;
+        }
+        memset(pair->sides, 0, sizeof(pair->sides));
+    }
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, cw_test_setup, cw_test_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(test_abu23_buffer_changed_too_early),
+        T(test_cfg40_absent_device_is_told),
+        T(test_dt14_packs_inside_calls),
+        T(test_err13_close_inside_the_error_handler),
+        T(test_n22_28_memory_types),
+        T(test_n22_113_proto_enable),
+        T(test_n22_118_fence_mode),
+        T(test_rma11_target_without_endpoint),
+        T(test_ver26_waiting_synchronous_message),
+        T(test_wrk29_memory_goes_when_it_likes),
+    };
+
+    return cmocka_run_group_tests_name("api.caller", tests, NULL, NULL);
+}
