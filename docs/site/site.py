@@ -4,7 +4,7 @@
 
     site.py [--man DIRECTORY] ROOT TARGET
 
-Documents are what PAGES lists, in that order, and every page of docs/decisions; manual pages are those below DIRECTORY.
+Documents are those of PAGES, in that order; manual pages are those below DIRECTORY.
 Links between documents become links between pages; a link to a file that is no page shows the file's name. A link, or
 an anchor, that leads nowhere is an error, and so is a document of docs/ that PAGES does not list. Needs
 python3-markdown; manual pages need mandoc and are left out without.

@@ -295,7 +295,10 @@ static void test_cs20_wrong_parameters(void **state)
     assert_ptr_equal(ep, &ep);
 }
 
-/* CS-22: a flush shows the connection. */
+/*
+ * CS-22: a flush shows the connection.
+ * CS-27: the first manager of the default list, rdmacm, is not there; the next one serves.
+ */
 static void test_cs22_flush_shows_it(void **state)
 {
     ucp_request_param_t param = cw_param_none();
