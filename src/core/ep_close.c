@@ -27,8 +27,12 @@ _Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits 
 static void flush_done(struct cw_completion *completion, ucs_status_t status)
 {
     struct flush_state *state = cw_container_of(completion, struct flush_state, completion);
+    const struct ucp_ep *ep   = state->request->ep;
 
     state->sent = 1;
+    if (status != UCS_OK && ep->peer_ended && cw_ep_is_close(state->request)) {
+        status = cw_ep_close_status(ep); /* what was under way to a peer that ended in good order is lost */
+    }
     if (status != UCS_OK || !state->remote_waits) {
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, (status == UCS_OK) ? state->status : status);

@@ -76,6 +76,11 @@ bool cw_test_tls_has(const char *text)
     return value != NULL && strstr(value, text) != NULL;
 }
 
+bool cw_test_over_network(void)
+{
+    return cw_test_tls_has("tcp") || cw_test_tls_has("ofi");
+}
+
 bool cw_test_self_only(void)
 {
     const char *value = getenv("UCX_TLS");

@@ -25,7 +25,7 @@ struct parked {
 /* Whether data come in packets of a network. */
 static bool by_packets(void)
 {
-    return cw_test_tls_has("tcp") || cw_test_tls_has("rc");
+    return cw_test_over_network() || cw_test_tls_has("rc");
 }
 
 static struct parked park(struct cw_pair *pair, size_t length)

@@ -425,10 +425,10 @@ static int role_creator(int fd, const char *argument)
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
     (void)mallopt(M_MMAP_THRESHOLD, 32 << 20);
 #endif
+    cw_side_open(&side, NULL);
     warm = malloc(16 << 20); /* from the heap, where it stays: the library's own allocations need no more of it */
     memset(warm, 1, 16 << 20);
     free(warm);
-    cw_side_open(&side, NULL);
     cw_fd_read(fd, blob, length, NULL);
     memset(&params, 0xff, sizeof(params));
     params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS;

@@ -470,7 +470,7 @@ static void test_rma9_owner_that_computes(void **state)
     char *data;
 
     cw_test_need_two_processes();
-    if (cw_test_tls_has("tcp")) {
+    if (cw_test_over_network()) {
         skip();
     }
     data = malloc(CW_MIB);

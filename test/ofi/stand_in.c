@@ -11,10 +11,10 @@
  *   late          packets complete some looks later
  *   again         every other call is answered by -FI_EAGAIN
  *   no_fd         there are no wait objects
- *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut
+ *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
  *                 twice, more completions than were asked for, an error that is none, errors of nothing without end,
- *                 packets cut in half
+ *                 packets cut in half, packets that tell of more than was sent
  * What the library under test must not do ends the program with a sentence.
  */
 #include <errno.h>
@@ -290,6 +290,9 @@ static void match(struct ep *ep)
         }
         length = (lies("lie_cut") && message->length > 48) ? message->length / 2 : message->length;
         memcpy(posted->buffer, message->data, length);
+        if (lies("lie_handled") && length >= 24) {
+            memset(posted->buffer + 20, 0x7f, 2); /* struct cw_ofi_header */
+        }
         add_completion(ep->cq, posted->context, FI_RECV | FI_MSG, length, 0);
         memmove(&ep->posted[0], &ep->posted[1], --ep->num_posted * sizeof(ep->posted[0]));
         free(message);

@@ -34,7 +34,8 @@
 #define CW_OFI_MAX_SHORT (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
 #define CW_OFI_SMALL     1024u       /* bytes of a small packet, header included; controls are small */
 #define CW_OFI_LARGE     (64u << 10) /* of a large one, as far as the provider sends that much */
-#define CW_OFI_WINDOW    32u         /* packets of a connection that are under way */
+#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled; */
+#define CW_OFI_WINDOW_L  32u         /* large ones that are under way */
 #define CW_OFI_KEPT      4096u       /* packets of a connection that may have come before their turn */
 
 struct ofi_conn;
@@ -109,35 +110,52 @@ struct ofi_flush {
     uint32_t number; /* those before it are waited for */
 };
 
+/* What a dial says, until progress sends it: dialling is to make no system call. */
+struct ofi_call {
+    size_t address_length;
+    size_t hello_length;
+    char bytes[]; /* the address, then the hello */
+};
+
 struct ofi_conn {
     struct cw_conn super;
     struct cw_list link;    /* iface->conns */
     struct cw_list blocked; /* iface->blocked, when a send was answered by CW_AGAIN */
     struct cw_list ending;  /* iface->ending */
+    struct cw_list calling; /* iface->calling */
     struct cw_list slots;   /* under way, in order */
     struct cw_list kept;
     struct cw_list flushes;
-    struct ofi_peer *peer;
+    struct ofi_peer *peer; /* NULL as long as it is `calling` */
+    struct ofi_call *call;
     struct ofi_slot *last;    /* for BYE or LEAVE, so that an end needs no memory */
     struct cw_alarm deadline; /* of a dial, then of silence */
+    uint64_t look_ns;         /* the next look for silence */
     uint64_t number;          /* ours */
     uint64_t peer_number;
     uint32_t token;
     uint32_t peer_token;
     uint32_t next_out; /* number of the next packet */
     uint32_t next_in;
+    uint32_t handled;    /* the peer expects this one of ours next, as far as it said so; */
+    uint32_t told;       /* and we said this of its packets */
     unsigned flying;     /* length of `slots` */
+    unsigned large;      /* of these, such as are large */
     unsigned stuck;      /* of these, such as the provider did not take yet */
-    unsigned silent;     /* looks without a sign of life */
+    unsigned silent;     /* looks without a sign of life while a ping is under way; */
+    unsigned quiet;      /* and before */
     ucs_status_t status; /* of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
     uint8_t said_bye; /* the peer knows nothing of this connection any more */
     uint8_t abandoned;
     uint8_t watched;
+    uint8_t wakes;         /* the next look wakes who sleeps */
     uint8_t heard;         /* since the last look */
     uint8_t held;          /* the provider did not take its oldest packet just now */
     uint8_t is_dialling;   /* `opened` was not told yet */
+    uint8_t is_ahead;      /* a send was answered by CW_AGAIN because the peer is behind, */
+    uint8_t wants_large;   /* or because too many large ones are under way */
     struct ofi_slot *ping; /* under way */
 };
 
@@ -160,6 +178,7 @@ struct ofi_iface {
     struct cw_list conns;
     struct cw_list blocked;
     struct cw_list ending;
+    struct cw_list calling;       /* dials that were not sent yet */
     struct cw_list waiting;       /* slots that the provider did not take, in order */
     struct cw_list orphans;       /* under way, of connections that were closed */
     struct cw_list unposted;      /* slots of receives */
@@ -248,6 +267,10 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
 void cw_ofi_conn_free(struct ofi_conn *conn);
 /* It is over, for this reason (NULL: none is known): told from progress, when all that arrived was handed up. */
 void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
+/* Sends the dials that wait for it. Returns how many. */
+unsigned cw_ofi_call(struct ofi_iface *iface);
+/* Before a sleep: looks for silence wake who sleeps for as long as something of the peer is awaited, and not else. */
+void cw_ofi_looks_asleep(struct ofi_iface *iface);
 /* Tells the ends that are due. Returns how many. */
 unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
 /* Tells the end of this one, from progress. */
@@ -282,6 +305,10 @@ struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int
 /* Offers again what the provider did not take; returns how many it took. */
 unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
 unsigned cw_ofi_give_room(struct ofi_iface *iface);
+/* The peer says which packet of ours it expects next. Returns 0 for what cannot be. */
+int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
+/* Tells the peer how far we are, if it may wait for that. */
+void cw_ofi_tell_handled(struct ofi_conn *conn);
 /* Those that wait for nothing any more; inside of progress. */
 void cw_ofi_end_flushes(struct ofi_conn *conn);
 void cw_ofi_cancel_flushes(struct ofi_conn *conn);

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/string.h"
 #include "config/config.h"
@@ -39,18 +40,21 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     conn->deadline = (struct cw_alarm){.fire = deadline_over};
     cw_list_init(&conn->blocked);
     cw_list_init(&conn->ending);
+    cw_list_init(&conn->calling);
     cw_list_init(&conn->slots);
     cw_list_init(&conn->kept);
     cw_list_init(&conn->flushes);
-    conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
-    if (conn->last == NULL || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
+    conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial takes it with its call */
+    if ((peer != NULL && conn->last == NULL) || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
         if (conn->last != NULL) {
             cw_ofi_slot_free(iface, conn->last);
         }
         free(conn);
         return NULL;
     }
-    cw_ofi_peer_hold(peer);
+    if (peer != NULL) {
+        cw_ofi_peer_hold(peer);
+    }
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
 }
@@ -73,7 +77,9 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     }
     cw_list_remove(&conn->blocked);
     cw_list_remove(&conn->ending);
+    cw_list_remove(&conn->calling);
     cw_list_remove(&conn->link);
+    free(conn->call);
     cw_idmap_remove(&iface->numbers, conn->number);
     cw_ofi_peer_drop(conn->peer);
     free(conn->super.end);
@@ -92,31 +98,60 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
                          size_t hello_length, void *user, struct cw_conn **conn_p)
 {
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
-    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .bytes = hello, .length = hello_length};
-    struct ofi_peer *peer;
-    struct ofi_conn *conn = NULL;
-    ucs_status_t status;
+    struct ofi_conn *conn;
     const char *why;
 
     if (iface->broken || hello_length > CW_HELLO_MAX || !cw_ofi_entry_check(iface, address, address_length, &why)) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = cw_ofi_peer_get(iface, address, address_length, &peer);
-    if (status == UCS_OK) {
-        conn   = cw_ofi_conn_new(iface, peer, user);
-        status = (conn != NULL) ? UCS_OK : UCS_ERR_NO_MEMORY;
+    conn = cw_ofi_conn_new(iface, NULL, user);
+    if (conn == NULL) {
+        return UCS_ERR_NO_MEMORY;
     }
-    if (status == UCS_OK && cw_ofi_tell(iface, peer, conn, &told, NULL) == NULL) {
+    conn->call = malloc(sizeof(*conn->call) + address_length + hello_length);
+    if (conn->call == NULL) {
         cw_ofi_conn_free(conn);
-        status = UCS_ERR_NO_MEMORY;
+        return UCS_ERR_NO_MEMORY;
     }
-    cw_ofi_peer_drop(peer);
-    if (status == UCS_OK) {
-        conn->is_dialling = 1;
-        *conn_p           = &conn->super;
-        set_deadline(conn, iface->config->connect_timeout_ns);
+    *conn->call = (struct ofi_call){.address_length = address_length, .hello_length = hello_length};
+    cw_bytes_copy_any(conn->call->bytes, address, address_length);
+    cw_bytes_copy_any(conn->call->bytes + address_length, hello, hello_length);
+    cw_list_add_tail(&iface->calling, &conn->calling);
+    cw_poller_stir(iface->poller);
+    conn->is_dialling = 1;
+    *conn_p           = &conn->super;
+    set_deadline(conn, iface->config->connect_timeout_ns);
+    return UCS_OK;
+}
+
+static void call(struct ofi_conn *conn)
+{
+    struct ofi_iface *iface     = cw_ofi_iface_of(&conn->super);
+    const struct ofi_call *call = conn->call;
+    struct cw_ofi_told told     = {.kind = CW_OFI_HELLO, .with_entry = 1, .length = call->hello_length};
+    ucs_status_t status         = cw_ofi_peer_get(iface, call->bytes, call->address_length, &conn->peer);
+
+    told.bytes = call->bytes + call->address_length;
+    conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
+    if (status != UCS_OK) {
+        cw_ofi_end(conn, status, "nobody is there");
+    } else if (conn->last == NULL || cw_ofi_tell(iface, conn->peer, conn, &told, NULL) == NULL) {
+        cw_ofi_end(conn, UCS_ERR_NO_MEMORY, "no memory for the dial");
     }
-    return status;
+    free(conn->call);
+    conn->call = NULL;
+}
+
+unsigned cw_ofi_call(struct ofi_iface *iface)
+{
+    struct cw_list *link;
+    unsigned count = 0;
+
+    while ((link = cw_list_pop_head(&iface->calling)) != NULL) {
+        call(cw_container_of(link, struct ofi_conn, calling));
+        count++;
+    }
+    return count;
 }
 
 /* The last word; the peer need not answer it. */
@@ -128,7 +163,7 @@ static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
     if (conn->is_dialling) {
         told = (struct cw_ofi_told){.kind = CW_OFI_LEAVE};
     }
-    if (!conn->said_bye && !cw_ofi_peer_is_dead(conn->peer)) {
+    if (!conn->said_bye && conn->peer != NULL && !cw_ofi_peer_is_dead(conn->peer)) {
         (void)cw_ofi_tell(iface, conn->peer, conn, &told, conn->last);
         conn->last = NULL;
     }
@@ -150,6 +185,7 @@ void cw_ofi_abandon(struct cw_conn *super)
     struct ofi_conn *conn = cw_ofi_conn_of(super);
 
     say_bye(cw_ofi_iface_of(super), conn);
+    cw_list_remove(&conn->calling);
     conn->said_bye    = 1;
     conn->abandoned   = 1;
     conn->is_dialling = 0;
@@ -159,21 +195,47 @@ void cw_ofi_abandon(struct cw_conn *super)
     cw_poller_alarm_cancel(cw_ofi_iface_of(super)->poller, &conn->deadline);
 }
 
-/* Who sleeps is woken for it only while something is under way. */
+static int is_awaited(struct ofi_conn *conn)
+{
+    const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
+
+    return conn->flying > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
+}
+
+static void set_look(struct ofi_conn *conn)
+{
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
+
+    conn->wakes = (uint8_t)is_awaited(conn);
+    if (conn->wakes) {
+        cw_poller_alarm_set(iface->poller, &conn->deadline, conn->look_ns);
+    } else {
+        cw_poller_alarm_set_lazy(iface->poller, &conn->deadline, conn->look_ns);
+    }
+}
+
 static void look_later(struct ofi_conn *conn)
 {
-    struct ofi_iface *iface          = cw_ofi_iface_of(&conn->super);
-    const struct cw_upcalls *upcalls = iface->super.upcalls;
-    const uint64_t interval_ns       = iface->config->keepalive_interval_ns;
-    const uint64_t at_ns             = cw_clock_ns() + interval_ns / LOOKS_PER_INTERVAL + 1;
+    const uint64_t interval_ns = cw_ofi_iface_of(&conn->super)->config->keepalive_interval_ns;
 
-    if (interval_ns == CW_TIME_INF) {
+    if (interval_ns != CW_TIME_INF) {
+        conn->look_ns = cw_clock_ns() + interval_ns / LOOKS_PER_INTERVAL + 1;
+        set_look(conn);
+    }
+}
+
+void cw_ofi_looks_asleep(struct ofi_iface *iface)
+{
+    struct ofi_conn *conn;
+
+    if (iface->config->keepalive_interval_ns == CW_TIME_INF) {
         return;
     }
-    if (conn->flying > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super))) {
-        cw_poller_alarm_set(iface->poller, &conn->deadline, at_ns);
-    } else {
-        cw_poller_alarm_set_lazy(iface->poller, &conn->deadline, at_ns);
+    cw_list_for_each(conn, &iface->conns, struct ofi_conn, link)
+    {
+        if (conn->watched && conn->state == OFI_OPEN && conn->wakes != is_awaited(conn)) {
+            set_look(conn);
+        }
     }
 }
 
@@ -189,7 +251,8 @@ void cw_ofi_watch(struct cw_conn *super)
     }
 }
 
-/* A ping that did not even arrive at the peer's device in all the looks of an interval means that nothing does. */
+/* A ping that did not even arrive at the peer's device in all the looks of an interval means that nothing does. A
+ * connection on which nothing is to come is left alone for an interval, so that talk that ended wakes nobody. */
 static void look_at(struct ofi_conn *conn)
 {
     struct ofi_iface *iface       = cw_ofi_iface_of(&conn->super);
@@ -201,7 +264,8 @@ static void look_at(struct ofi_conn *conn)
         cw_ofi_end(conn, UCS_ERR_ENDPOINT_TIMEOUT, "nothing arrives there any more");
         return;
     }
-    if (!conn->heard && conn->ping == NULL) {
+    conn->quiet = conn->heard ? 0 : conn->quiet + 1;
+    if (conn->ping == NULL && conn->quiet >= (is_awaited(conn) ? 1 : LOOKS_PER_INTERVAL)) {
         conn->ping = cw_ofi_tell(iface, conn->peer, conn, &told, NULL);
     }
     conn->heard = 0;
@@ -239,8 +303,13 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why)
     if (conn->state == OFI_ENDING || conn->state == OFI_BROKEN) {
         return;
     }
-    cw_text_addf(&text, "connection over %s with process %u: %s", iface->info->fabric_attr->prov_name,
-                 conn->peer->entry.process, why);
+    cw_list_remove(&conn->calling);
+    if (conn->peer != NULL) {
+        cw_text_addf(&text, "connection over %s with process %u: %s", iface->info->fabric_attr->prov_name,
+                     conn->peer->entry.process, why);
+    } else {
+        cw_text_addf(&text, "connection over %s: %s", iface->info->fabric_attr->prov_name, why);
+    }
     conn->super.end    = text.data;
     conn->status       = (conn->state == OFI_DIALLING) ? UCS_ERR_UNREACHABLE : status;
     conn->state        = OFI_ENDING;

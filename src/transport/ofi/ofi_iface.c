@@ -38,6 +38,9 @@ static CW_APART unsigned tidy(struct ofi_iface *iface)
     if (!cw_list_empty(&iface->unposted)) {
         cw_ofi_post_receives_again(iface);
     }
+    if (!cw_list_empty(&iface->calling)) {
+        count += cw_ofi_call(iface);
+    }
     if (!cw_list_empty(&iface->waiting)) {
         count += cw_ofi_send_waiting(iface);
     }
@@ -53,7 +56,7 @@ static CW_APART unsigned tidy(struct ofi_iface *iface)
 static int has_work(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
-           !cw_list_empty(&iface->ending);
+           !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling);
 }
 
 static unsigned ofi_progress(struct cw_iface *super)
@@ -68,7 +71,7 @@ static unsigned ofi_progress(struct cw_iface *super)
 /* A connection that waits for room is woken by the completion of what it has under way. */
 static int must_look(const struct ofi_iface *iface)
 {
-    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->ending) ||
+    return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
            (!cw_list_empty(&iface->blocked) && iface->flying == 0);
 }
 
@@ -83,11 +86,12 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
     if (iface->broken) {
         return UCS_OK;
     }
-    if (iface->item.fd >= 0) {
-        return (fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
+    cw_ofi_looks_asleep(iface);
+    /* what the provider does not take now it may take when the peer moves, of which it tells nobody */
+    if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
+        cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
     }
-    cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
-    return UCS_OK;
+    return (iface->item.fd < 0 || fi_trywait(iface->fabric, &fid, 1) == FI_SUCCESS) ? UCS_OK : UCS_ERR_BUSY;
 }
 
 static const struct cw_transport_connect ofi_connect = {

@@ -17,6 +17,7 @@
 
 #define CAPABILITIES    (FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define MAX_QUEUE       512u
+#define MAX_RECEIVES    64u
 #define LEAVING_NS      300000000u /* what is still under way at the end gets so long, */
 #define LEAVING_IDLE_NS 30000000u  /* and so long in which nothing of it moves */
 
@@ -121,7 +122,7 @@ static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
     iface->info->tx_attr->caps &= CAPABILITIES;
     iface->info->rx_attr->caps &= CAPABILITIES;
     iface->info->tx_attr->size = least(iface->info->tx_attr->size, MAX_QUEUE);
-    iface->info->rx_attr->size = least(iface->info->rx_attr->size, MAX_QUEUE);
+    iface->info->rx_attr->size = least(iface->info->rx_attr->size, MAX_RECEIVES);
     /* ofi_rxm has the receiver fetch what is longer, for which the sender would have to go on calling */
     iface->max_packet = least(iface->info->ep_attr->max_msg_size,
                               (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
@@ -159,6 +160,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     cw_list_init(&iface->conns);
     cw_list_init(&iface->blocked);
     cw_list_init(&iface->ending);
+    cw_list_init(&iface->calling);
     cw_list_init(&iface->waiting);
     cw_list_init(&iface->orphans);
     cw_list_init(&iface->unposted);

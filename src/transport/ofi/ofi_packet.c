@@ -242,6 +242,7 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
         }
         return 1;
     case CW_OFI_PONG:
+    case CW_OFI_HANDLED:
         return 1;
     default:
         return 0;
@@ -309,6 +310,10 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
         return;
     }
     conn->heard = 1;
+    if (conn->state == OFI_OPEN && !cw_ofi_peer_handled(conn, arrived.header.handled)) {
+        break_rules(conn, "the peer says that it handled what was not sent");
+        return;
+    }
     if (conn->state == OFI_BROKEN || (id == 0 && take_loose(conn, &arrived))) {
         return;
     }
@@ -320,4 +325,5 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
     if (cw_unlikely(!cw_list_empty(&conn->kept))) {
         deliver_kept(conn);
     }
+    cw_ofi_tell_handled(conn);
 }

@@ -17,8 +17,8 @@ static int post(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
     struct iovec iov              = {.iov_base = slot->bytes, .iov_len = slot->length};
-    struct fi_msg message         = {.msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1,
-                                     .addr = route->address, .context = &slot->context};
+    struct fi_msg message         = {
+                .msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1, .addr = route->address, .context = &slot->context};
     ssize_t error;
 
     slot->state = OFI_FLYING;
@@ -47,6 +47,7 @@ static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_pe
     iface->flying++;
     if (conn != NULL) {
         conn->flying++;
+        conn->large += slot->block->kind == OFI_BLOCK_LARGE;
         cw_list_add_tail(&conn->slots, &slot->link);
     } else {
         cw_list_add_tail(&iface->orphans, &slot->link);
@@ -60,17 +61,36 @@ static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_pe
     }
 }
 
-static void set_header(struct ofi_slot *slot, uint64_t to, uint32_t token, uint32_t number, uint8_t id)
+/* `conn` NULL: the packet tells of none. */
+static void set_header(struct ofi_slot *slot, struct ofi_conn *conn, uint64_t to, uint32_t token, uint32_t sequence)
 {
-    const struct cw_ofi_header header = {
-        .to = to, .token = token, .sequence = number << 8 | id, .length = slot->length - (uint32_t)sizeof(header)};
+    struct cw_ofi_header header = {
+        .to = to, .token = token, .sequence = sequence, .length = slot->length - (uint32_t)sizeof(header)};
 
+    if (conn != NULL) {
+        header.handled = conn->next_in;
+        conn->told     = conn->next_in;
+    }
     memcpy(slot->bytes, &header, sizeof(header));
 }
 
+/* How many packets the peer has not handled, as far as we know. */
+static uint32_t ahead_of(const struct ofi_conn *conn)
+{
+    return (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
+}
+
+static int has_room(const struct ofi_conn *conn, int is_large)
+{
+    return conn->flying < CW_OFI_WINDOW && conn->stuck == 0 && (!is_large || conn->large < CW_OFI_WINDOW_L);
+}
+
+/* One that waits for the peer is not looked at before the peer says something. */
 static ucs_status_t again(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    if (cw_list_empty(&conn->blocked)) {
+    if (ahead_of(conn) >= CW_OFI_WINDOW) {
+        conn->is_ahead = 1;
+    } else if (cw_list_empty(&conn->blocked)) {
         cw_list_add_tail(&iface->blocked, &conn->blocked);
     }
     return CW_AGAIN;
@@ -82,7 +102,8 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     if (cw_unlikely(conn->state != OFI_OPEN)) {
         return conn->status;
     }
-    if (cw_unlikely(conn->flying >= CW_OFI_WINDOW || conn->stuck > 0)) {
+    conn->wants_large = kind == OFI_BLOCK_LARGE;
+    if (cw_unlikely(!has_room(conn, conn->wants_large) || ahead_of(conn) >= CW_OFI_WINDOW)) {
         return again(iface, conn);
     }
     *slot_p = cw_ofi_slot_new(iface, kind);
@@ -95,7 +116,7 @@ static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t
 {
     slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + length);
     slot->number = conn->next_out;
-    set_header(slot, conn->peer_number, conn->peer_token, conn->next_out, id);
+    set_header(slot, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id);
     conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
     submit(iface, conn, conn->peer, slot);
     return UCS_OK;
@@ -105,8 +126,8 @@ ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
 {
     struct ofi_conn *conn   = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
-    struct ofi_slot *slot = NULL;
-    ucs_status_t status   = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
+    struct ofi_slot *slot   = NULL;
+    ucs_status_t status     = take_slot(iface, conn, OFI_BLOCK_SMALL, &slot);
     char *bytes;
 
     CW_PROBE(send_short, CW_OFI_WIRE_ID, sizeof(header) + length, (int)status);
@@ -124,8 +145,8 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     struct ofi_conn *conn   = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
     const int is_small      = max <= CW_OFI_SMALL - sizeof(struct cw_ofi_header);
-    struct ofi_slot *slot = NULL;
-    ucs_status_t status   = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
+    struct ofi_slot *slot   = NULL;
+    ucs_status_t status     = take_slot(iface, conn, is_small ? OFI_BLOCK_SMALL : OFI_BLOCK_LARGE, &slot);
 
     CW_PROBE(send_bcopy, CW_OFI_WIRE_ID, max, (int)status);
     if (slot == NULL) {
@@ -161,7 +182,7 @@ struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, str
     }
     slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + sizeof(control) + entry_length + told->length);
     slot->number = (conn != NULL) ? conn->next_out : 0;
-    set_header(slot, told->to, told->token, told->number, 0);
+    set_header(slot, conn, told->to, told->token, told->number << 8);
     submit(iface, conn, peer, slot);
     return slot;
 }
@@ -203,14 +224,17 @@ struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int
 {
     struct ofi_conn *conn = slot->conn;
     struct ofi_peer *peer = slot->peer;
+    unsigned is_large;
 
     if (!cw_list_empty(&slot->waiting) && conn != NULL) {
         conn->stuck--;
     }
+    is_large = slot->block->kind == OFI_BLOCK_LARGE;
     cw_ofi_slot_free(iface, slot);
     iface->flying--;
     if (conn != NULL) {
         conn->flying--;
+        conn->large -= is_large;
         conn->ping = (conn->ping == slot) ? NULL : conn->ping;
         if (cw_unlikely(error != 0)) {
             cw_ofi_end(conn, UCS_ERR_CONNECTION_RESET, text);
@@ -263,7 +287,7 @@ unsigned cw_ofi_give_room(struct ofi_iface *iface)
     cw_list_splice_tail(&list, &iface->blocked);
     while ((link = cw_list_pop_head(&list)) != NULL) {
         conn = cw_container_of(link, struct ofi_conn, blocked);
-        if (conn->state == OFI_OPEN && (conn->flying >= CW_OFI_WINDOW || conn->stuck > 0)) {
+        if (conn->state == OFI_OPEN && !has_room(conn, conn->wants_large)) {
             cw_list_add_tail(&iface->blocked, &conn->blocked);
         } else if (conn->state == OFI_OPEN) {
             count++;
@@ -271,6 +295,33 @@ unsigned cw_ofi_give_room(struct ofi_iface *iface)
         }
     }
     return count;
+}
+
+int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
+{
+    const uint32_t more = (handled - conn->handled) % CW_OFI_SEQUENCES;
+
+    if (handled >= CW_OFI_SEQUENCES || (more > ahead_of(conn) && more < CW_OFI_SEQUENCES / 2)) {
+        return 0;
+    }
+    if (more >= CW_OFI_SEQUENCES / 2) {
+        return 1; /* a packet that was overtaken */
+    }
+    conn->handled = handled;
+    if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < CW_OFI_WINDOW) {
+        conn->is_ahead = 0;
+        (void)again(cw_ofi_iface_of(&conn->super), conn);
+    }
+    return 1;
+}
+
+void cw_ofi_tell_handled(struct ofi_conn *conn)
+{
+    const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
+
+    if ((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= CW_OFI_WINDOW / 2 && conn->state == OFI_OPEN) {
+        (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
+    }
 }
 
 ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion)

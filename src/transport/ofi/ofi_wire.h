@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define CW_OFI_VERSION     1u
+#define CW_OFI_VERSION     2u
 #define CW_OFI_MAX_ADDRESS 160u /* bytes of a provider's address */
 
 struct cw_ofi_header {
@@ -19,7 +19,7 @@ struct cw_ofi_header {
     uint32_t token;    /* random, chosen by the receiver when the connection was made */
     uint32_t sequence; /* running number << 8 | id of the packet; id 0: a struct cw_ofi_control follows */
     uint32_t length;   /* bytes behind the header: the provider's word is not enough */
-    uint32_t unused;
+    uint32_t handled;  /* running number of the packet that the sender of this one expects next */
 };
 _Static_assert(sizeof(struct cw_ofi_header) == 24, "part of the wire");
 
@@ -33,7 +33,8 @@ enum cw_ofi_kind {
     CW_OFI_BYE     = 5, /* in order, the last: the sender closed its end */
     CW_OFI_LEAVE   = 6, /* to 0: the dial with that number and token was given up */
     CW_OFI_PING    = 7, /* is that connection known there? then the address entry of who asks */
-    CW_OFI_PONG    = 8
+    CW_OFI_PONG    = 8,
+    CW_OFI_HANDLED = 9 /* nothing but its header: the sender has handled many packets and has none to say so by */
 };
 
 struct cw_ofi_control {
