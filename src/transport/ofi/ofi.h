@@ -34,7 +34,8 @@
 #define CW_OFI_MAX_SHORT (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
 #define CW_OFI_SMALL     1024u       /* bytes of a small packet, header included; controls are small */
 #define CW_OFI_LARGE     (64u << 10) /* of a large one, as far as the provider sends that much */
-#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled; */
+#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled, */
+#define CW_OFI_WINDOW_S  32u         /* where a provider loses what its peer holds without a buffer of ours; */
 #define CW_OFI_WINDOW_L  32u         /* large ones that are under way */
 #define CW_OFI_KEPT      4096u       /* packets of a connection that may have come before their turn */
 
@@ -187,6 +188,7 @@ struct ofi_iface {
     struct ofi_block *last_hit; /* the block of the last completion */
     size_t max_packet;
     size_t inject;
+    unsigned window; /* packets of a connection that are under way, or that the peer has not handled */
     unsigned flying; /* packets of ours that are not completed */
     unsigned num_blocks;
     unsigned idle_rounds; /* looks in vain since something came */

@@ -127,6 +127,7 @@ static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
     iface->max_packet = least(iface->info->ep_attr->max_msg_size,
                               (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
     /* what is injected over ofi_rxd completes without a name */
+    iface->window = (strcmp(offer->fabric_attr->prov_name, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
     iface->inject = (strstr(offer->fabric_attr->prov_name, "ofi_rxd") == NULL) ? offer->tx_attr->inject_size : 0;
     return 1;
 }

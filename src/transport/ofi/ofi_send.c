@@ -80,15 +80,20 @@ static uint32_t ahead_of(const struct ofi_conn *conn)
     return (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
 }
 
+static unsigned window_of(const struct ofi_conn *conn)
+{
+    return cw_ofi_iface_of(&conn->super)->window;
+}
+
 static int has_room(const struct ofi_conn *conn, int is_large)
 {
-    return conn->flying < CW_OFI_WINDOW && conn->stuck == 0 && (!is_large || conn->large < CW_OFI_WINDOW_L);
+    return conn->flying < window_of(conn) && conn->stuck == 0 && (!is_large || conn->large < CW_OFI_WINDOW_L);
 }
 
 /* One that waits for the peer is not looked at before the peer says something. */
 static ucs_status_t again(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    if (ahead_of(conn) >= CW_OFI_WINDOW) {
+    if (ahead_of(conn) >= window_of(conn)) {
         conn->is_ahead = 1;
     } else if (cw_list_empty(&conn->blocked)) {
         cw_list_add_tail(&iface->blocked, &conn->blocked);
@@ -103,7 +108,7 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
         return conn->status;
     }
     conn->wants_large = kind == OFI_BLOCK_LARGE;
-    if (cw_unlikely(!has_room(conn, conn->wants_large) || ahead_of(conn) >= CW_OFI_WINDOW)) {
+    if (cw_unlikely(!has_room(conn, conn->wants_large) || ahead_of(conn) >= window_of(conn))) {
         return again(iface, conn);
     }
     *slot_p = cw_ofi_slot_new(iface, kind);
@@ -308,7 +313,7 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
         return 1; /* a packet that was overtaken */
     }
     conn->handled = handled;
-    if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < CW_OFI_WINDOW) {
+    if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < window_of(conn)) {
         conn->is_ahead = 0;
         (void)again(cw_ofi_iface_of(&conn->super), conn);
     }
@@ -319,7 +324,7 @@ void cw_ofi_tell_handled(struct ofi_conn *conn)
 {
     const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
 
-    if ((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= CW_OFI_WINDOW / 2 && conn->state == OFI_OPEN) {
+    if ((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= window_of(conn) / 2 && conn->state == OFI_OPEN) {
         (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
     }
 }
