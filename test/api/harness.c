@@ -76,6 +76,14 @@ bool cw_test_tls_has(const char *text)
     return value != NULL && strstr(value, text) != NULL;
 }
 
+void cw_test_skip_over(const char *text, const char *why)
+{
+    if (cw_test_tls_has(text)) {
+        print_message("Skipped over %s: %s\n", text, why);
+        skip();
+    }
+}
+
 bool cw_test_over_network(void)
 {
     return cw_test_tls_has("tcp") || cw_test_tls_has("ofi");

@@ -100,8 +100,10 @@ void cw_test_skip_reference(const char *why);
 bool cw_test_reference(void);
 /* Whether UCX_TLS contains this text. */
 bool cw_test_tls_has(const char *text);
-/* Whether what is more than a packet moves only while both ends call progress, and packets may still be under way when a
- * worker ends. */
+/* Leaves the test if UCX_TLS has that. */
+void cw_test_skip_over(const char *text, const char *why);
+/* Whether what is more than a packet moves only while both ends call progress, and packets may still be under way when
+ * a worker ends. */
 bool cw_test_over_network(void);
 /* UCX_TLS names nothing but self. */
 bool cw_test_self_only(void);

@@ -284,35 +284,4 @@ void cw_ofi_peer_died(struct ofi_peer *peer);
 /* ---- ofi_packet.c ---- */
 void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length);
 
-/* ---- ofi_send.c ---- */
-ucs_status_t cw_ofi_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length);
-ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw_pack_fn pack, void *arg);
-ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completion);
-int cw_ofi_owes(const struct cw_iface *super);
-struct cw_ofi_told {
-    enum cw_ofi_kind kind;
-    uint64_t to;
-    uint32_t token;
-    uint32_t number; /* of the packet, of those in order */
-    int with_entry;
-    const void *bytes;
-    size_t length;
-};
-/* A control packet, to the connection of `to` and `token`. `conn`: ours that it tells of; NULL: none. Takes `slot`, or
- * one of its own if that is NULL; NULL: no memory. */
-struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                             const struct cw_ofi_told *told, struct ofi_slot *slot);
-/* A packet of ours is complete, or failed with that text. Returns its connection, if that is still there. */
-struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
-/* Offers again what the provider did not take; returns how many it took. */
-unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
-unsigned cw_ofi_give_room(struct ofi_iface *iface);
-/* The peer says which packet of ours it expects next. Returns 0 for what cannot be. */
-int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
-/* Tells the peer how far we are, if it may wait for that. */
-void cw_ofi_tell_handled(struct ofi_conn *conn);
-/* Those that wait for nothing any more; inside of progress. */
-void cw_ofi_end_flushes(struct ofi_conn *conn);
-void cw_ofi_cancel_flushes(struct ofi_conn *conn);
-
 #endif

@@ -9,7 +9,7 @@
  * completion is a sign of life of the peer's device, whatever the peer's program does, and a process that does not know
  * the connection answers GONE.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Completions. What the provider says is checked: a completion names a slot that is under way, and no packet is longer
  * than its room. A provider that says anything else is not used any more; the process goes on.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /*
  * The head of the transport ofi: address, progress, sleep, and the tables.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * Opening an interface: one of each object of libfabric. The offer of the provider is copied and cut down to what is
  * used, since providers prepare for all that they are asked for.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
 #include <string.h>

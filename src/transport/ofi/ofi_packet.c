@@ -4,7 +4,7 @@
  * lengths only as far as bytes came. Packets are handed up by their running numbers; providers that keep order never
  * have one wait here.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  * connection, and a flush needs no packet of its own. A packet that the provider does not take at once waits in the
  * order of its connection; the connection takes no further ones until it is gone.
  */
-#include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@ static int post(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
     struct iovec iov              = {.iov_base = slot->bytes, .iov_len = slot->length};
-    struct fi_msg message         = {
-                .msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1, .addr = route->address, .context = &slot->context};
+    struct fi_msg message         = {.msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1,
+                                     .addr = route->address, .context = &slot->context};
     ssize_t error;
 
     slot->state = OFI_FLYING;
