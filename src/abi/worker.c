@@ -141,9 +141,9 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
     if (!cw_lock_offer_inline(&worker->lock)) {
         return 0; /* somebody else is inside, or comes first */
     }
-    count             = progress_entered(worker);
-    due               = worker->crowd.due;
-    worker->crowd.due = 0;
+    count                    = progress_entered(worker);
+    due                      = worker->yield_policy.due;
+    worker->yield_policy.due = 0;
     cw_lock_leave_inline(&worker->lock);
     if (cw_unlikely(due)) {
         cw_worker_yield(worker);

@@ -24,7 +24,7 @@
 
 #include "base/bytes.h"
 #include "base/compiler.h"
-#include "base/far.h"
+#include "base/nt_copy.h"
 #include "base/probe.h"
 
 #define CW_CELL_DATA 56u
@@ -60,9 +60,10 @@ struct cw_producer {
     uint64_t bytes_done;            /* last seen of the consumer */
     char *bytes;                    /* the area in use */
     char *claim;                    /* lines in it that the next packet is likely to take, and that are ours only */
-    char *claim_end;                /* after a store: base/area.h */
+    char *claim_end;                /* after a store: base/byte_ring.h */
     uint8_t claims_long;            /* also for long packets, as a copy's time told ... */
     uint8_t until_timed;            /* ... and so many of them are copied before the next one is timed */
+    uint8_t no_claims;              /* UCX_TUNING: long ones are neither claimed nor timed for that */
     uint32_t num_bytes;             /* a power of two */
     uint32_t cell_shift;            /* 1 << cell_shift cells */
     uint32_t slot;                  /* not 0: `cell` is open, and this is the next one in it */
@@ -71,7 +72,7 @@ struct cw_producer {
     struct shm_ring_control *control;
     const uint32_t *attention;      /* in the ring: not 0 while the consumer does more than look into it; then `bell` */
     void (*bell)(struct cw_producer *producer);     /* follows each packet */
-    struct cw_far far;              /* how long packets are copied into the area */
+    struct cw_nt_choice nt;         /* how long packets are copied into the area */
 };
 
 /* The consumer's private view. */

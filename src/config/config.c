@@ -528,3 +528,29 @@ int cw_name_list_has(const struct cw_name_list *list, const char *name)
     }
     return 0;
 }
+
+static const char *const rules[CW_TUNING_COUNT] = {[CW_TUNING_NT_COPY] = "nt_copy",
+                                                   [CW_TUNING_CLAIMS]  = "claims",
+                                                   [CW_TUNING_STALLS]  = "stalls",
+                                                   [CW_TUNING_PADDING] = "tcp_padding"};
+
+int cw_tuning_follows(const struct cw_allow_list *tuning, enum cw_tuning rule)
+{
+    return tuning->mode == CW_LIST_ALL ||
+           cw_name_list_has(&tuning->list, rules[rule]) == (tuning->mode == CW_LIST_ALLOW);
+}
+
+const char *cw_tuning_unknown(const struct cw_allow_list *tuning)
+{
+    const struct cw_name_list *list = &tuning->list;
+    unsigned i, rule;
+
+    for (i = 0; i < list->count; i++) {
+        for (rule = 0; rule < CW_TUNING_COUNT && strcmp(list->names[i], rules[rule]) != 0; rule++) {
+        }
+        if (rule == CW_TUNING_COUNT) {
+            return list->names[i];
+        }
+    }
+    return NULL;
+}

@@ -156,6 +156,8 @@ static void warn_transports(const struct cw_allow_list *tls, const struct found 
 
 static void warn_unavailable(const struct cw_config *config, const struct found *found, unsigned count)
 {
+    const char *rule = cw_tuning_unknown(&config->tuning);
+
     if (!config->warn_invalid_config) {
         return;
     }
@@ -163,6 +165,9 @@ static void warn_unavailable(const struct cw_config *config, const struct found 
     warn_devices(config, found, count, CW_DEVICE_SHM, "intra-node");
     warn_devices(config, found, count, CW_DEVICE_SELF, "loopback");
     warn_transports(&config->tls, found, count);
+    if (rule != NULL) {
+        cw_warn("UCX_TUNING names '%s', which is no rule of this library; docs/reference/tuning.md lists them", rule);
+    }
 }
 
 static unsigned find_devices(const struct cw_config *config, struct found *found)

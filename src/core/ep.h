@@ -17,7 +17,7 @@
 #ifndef CW_CORE_EP_H
 #define CW_CORE_EP_H
 
-#include "base/area.h"
+#include "base/byte_ring.h"
 #include "base/hash.h"
 #include "base/list.h"
 #include "core/lane.h"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/area.h"
+#include "base/byte_ring.h"
 #include "base/cell_take.h"
 #include "base/log.h"
 #include "core/ep.h"
@@ -367,14 +367,14 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
 
-    if (cw_unlikely(ticks < worker->crowd.rest_until)) {
+    if (cw_unlikely(ticks < worker->yield_policy.rest_until)) {
         return;
     }
-    if (busy != worker->crowd.busy_rounds) {
-        worker->crowd.busy_rounds = busy;
-        worker->crowd.idle_since  = ticks;
-    } else if (cw_unlikely(ticks - worker->last_ticks > CW_CLOCK_TICKS_SHORT / 2 || worker->crowd.yields > 0)) {
-        cw_worker_crowded(worker, ticks);
+    if (busy != worker->yield_policy.busy_rounds) {
+        worker->yield_policy.busy_rounds = busy;
+        worker->yield_policy.idle_since  = ticks;
+    } else if (cw_unlikely(ticks - worker->last_ticks > CW_CLOCK_TICKS_SHORT / 2 || worker->yield_policy.yields > 0)) {
+        cw_worker_try_yield(worker, ticks);
     }
 }
 
@@ -460,7 +460,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     }
     if (count == 0) {
         cw_cell_fetch(*worker->inbox);
-        cw_area_claim((*worker->inbox)->answers);
+        cw_byte_ring_claim((*worker->inbox)->answers);
         worker->idle_rounds++;
         count = poll_idle(worker);
     } else if (worker->round % ROUNDS_PER_IFACES == 0) {

@@ -16,7 +16,7 @@
 #include "base/list.h"
 #include "core/context.h"
 #include "core/counters.h"
-#include "core/crowd.h"
+#include "core/yield_policy.h"
 #include "core/request.h"
 #include "core/trace.h"
 #include "os/clock.h"
@@ -138,7 +138,7 @@ struct ucp_worker {
     struct cw_counters_page *page;      /* what others read of `counts`; NULL: nothing */
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
-    struct cw_crowd crowd;
+    struct cw_yield_policy yield_policy;
     size_t page_length;
     int page_fd;
     struct cw_counters counts;
@@ -152,10 +152,10 @@ void cw_worker_free(struct ucp_worker *worker);
 /* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
-/* core/crowd.c. An idle round that something may point others out to that want this processor: gives it away, or leaves
- * that to the door, if it pays. */
-void cw_worker_crowded(struct ucp_worker *worker, uint64_t ticks);
-/* For the door, because worker->crowd.due; the worker is not entered. */
+/* core/yield_policy.c. An idle round that something may point others out to that want this processor: gives it away, or
+ * leaves that to the door, if it pays. */
+void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks);
+/* For the door, because worker->yield_policy.due; the worker is not entered. */
 void cw_worker_yield(struct ucp_worker *worker);
 
 /* A round of progress for that packet, of which cw_cell_is_short, and those behind it. */

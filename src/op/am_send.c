@@ -240,7 +240,7 @@ ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *b
 
     memcpy(&first, &am, sizeof(first));
     if (is_id(id) && cw_send_takes_longer(ep, length) && cw_op_ep(ep)->fences == 0 &&
-        cw_likely(cw_area_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length))) {
+        cw_likely(cw_byte_ring_put(ep->cells, CW_PACKET_AM_EAGER, first, buffer, length))) {
         cw_count_message(ep->worker, CW_COUNT_AM_SENT, length);
         return NULL;
     }

@@ -12,7 +12,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "os/lock.h"
 
 #define REFUSED_ONE      (UINT64_C(1) << 32)
@@ -41,7 +41,7 @@ int cw_counted_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
     const struct cw_rma *rma = cw_op_ep(ep)->rma;
 
-    if (!cw_copy_is_possible(ep, &rkey->key) || rma == NULL || rma->absent) {
+    if (!cw_cma_is_possible(ep, &rkey->key) || rma == NULL || rma->absent) {
         return 0;
     }
     if (cw_unlikely(rma->packets != NULL && rma->packets->away)) {
@@ -67,7 +67,7 @@ static struct cw_counted *counted_new(struct ucp_ep *ep)
 struct packing {
     struct cw_wire_put header;
     const struct cw_parcel *parcel;
-    struct cw_far *far;
+    struct cw_nt_choice *nt;
     const char *place;
 };
 
@@ -81,9 +81,9 @@ static size_t pack(void *dest, size_t max, void *arg)
     packing->place = dest;
     memcpy(dest, &packing->header, sizeof(packing->header));
     if (parcel->from == NULL) {
-        (void)cw_dt_pack_far(parcel->cursor, packing->far, payload, parcel->length);
-    } else if (parcel->length >= CW_FAR_LEAST) {
-        cw_far_copy(packing->far, payload, parcel->from, parcel->length);
+        (void)cw_dt_pack_nt(parcel->cursor, packing->nt, payload, parcel->length);
+    } else if (parcel->length >= CW_NT_LEAST) {
+        cw_nt_copy(packing->nt, payload, parcel->from, parcel->length);
     } else {
         cw_bytes_copy(payload, parcel->from, parcel->length);
     }
@@ -95,7 +95,7 @@ ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uin
 {
     struct packing packing   = {.header = {.token = htole64(rkey->key.token), .address = htole64(address)},
                                 .parcel = parcel,
-                                .far    = ep->conn->far};
+                                .nt     = ep->conn->nt};
     struct cw_rma *rma       = cw_op_ep(ep)->rma;
     struct cw_counted *packets = cw_likely(rma->packets != NULL) ? rma->packets : counted_new(ep);
     ucs_status_t status;

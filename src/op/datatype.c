@@ -174,7 +174,7 @@ static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
 }
 
 /* Copies between the iov and flat memory, whichever way; moves the cursor. */
-static void copy_iov(struct cw_dt_cursor *cursor, struct cw_far *far, char *flat, size_t length, int to_iov)
+static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char *flat, size_t length, int to_iov)
 {
     const ucp_dt_iov_t *iov;
     size_t part;
@@ -186,7 +186,7 @@ static void copy_iov(struct cw_dt_cursor *cursor, struct cw_far *far, char *flat
         part = (part < length) ? part : length;
         if (part > 0) {
             place = (char *)iov->buffer + cursor->vec.entry_offset;
-            cw_far_copy(far, to_iov ? place : flat, to_iov ? flat : place, part);
+            cw_nt_copy(nt, to_iov ? place : flat, to_iov ? flat : place, part);
         }
         flat                     += part;
         length                   -= part;
@@ -246,7 +246,7 @@ static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
     return done;
 }
 
-size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *dest, size_t max)
+size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max)
 {
     size_t left = cursor->length - cursor->offset;
 
@@ -255,13 +255,13 @@ size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *des
         return 0;
     }
     if (cursor->class_id == UCP_DATATYPE_CONTIG) {
-        cw_far_copy(far, dest, cursor->contig + cursor->offset, max);
+        cw_nt_copy(nt, dest, cursor->contig + cursor->offset, max);
     } else if (cursor->class_id == UCP_DATATYPE_IOV) {
-        copy_iov(cursor, far, dest, max, 0);
+        copy_iov(cursor, nt, dest, max, 0);
     } else if (cursor->class_id == CW_DT_DEVICE) {
         (void)copy_device(cursor, dest, max, 0);
     } else if (cursor->class_id == CW_DT_STAGED) {
-        cw_stage_pack(cursor->stage, far, cursor->offset, dest, max);
+        cw_stage_pack(cursor->stage, nt, cursor->offset, dest, max);
     } else {
         pack_generic(cursor, dest, max);
     }
@@ -271,7 +271,7 @@ size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *des
 
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max)
 {
-    return cw_dt_pack_far(cursor, NULL, dest, max);
+    return cw_dt_pack_nt(cursor, NULL, dest, max);
 }
 
 void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)

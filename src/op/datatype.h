@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#include "base/far.h"
+#include "base/nt_copy.h"
 #include "mem/copy.h"
 #include "ucp/api/ucp.h"
 
@@ -109,7 +109,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor);
 size_t cw_dt_pack(struct cw_dt_cursor *cursor, void *dest, size_t max);
 
 /* Like cw_dt_pack, to a packet of a connection with this `far`. */
-size_t cw_dt_pack_far(struct cw_dt_cursor *cursor, struct cw_far *far, void *dest, size_t max);
+size_t cw_dt_pack_nt(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, void *dest, size_t max);
 
 /* A generic message is to be sent in pieces: packs all of it into memory of our own, which the cursor then describes.
  * If there is none, or the message is very long, its pieces are packed one by one. Other classes stay as they are. */

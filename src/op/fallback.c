@@ -4,7 +4,7 @@
  * for an owner of memory that the system could do as well. Invariant: it is on the worker's list while short gets or
  * flushes of counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
  */
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/counted.h"
 
 #define FALLBACK_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */

@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "op/access.h"
 #include "op/choice.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/fetch.h"
 
 static void release(struct cw_request *request)
@@ -16,7 +16,7 @@ static void release(struct cw_request *request)
     struct cw_get *get = cw_request_state(request);
     struct cw_rma *rma = cw_op_ep(request->ep)->rma;
 
-    cw_copy_cancel(get->copy);
+    cw_cma_cancel(get->copy);
     cw_access_free(get->access);
     cw_dt_finish(&get->cursor);
     if (rma != NULL && get->asked) {
@@ -81,7 +81,7 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
 
     if (cw_rkey_direct(get->rkey, get->address, CW_KEY_READ) != NULL) {
         remote = CW_REMOTE_MAPPED;
-    } else if (!get->no_copies && cw_copy_is_possible(ep, &get->rkey->key)) {
+    } else if (!get->no_copies && cw_cma_is_possible(ep, &get->rkey->key)) {
         rma->absent -= rma->absent > 0 && !get->declined;
         remote = CW_REMOTE_COPIES | ((rma->absent == 0 && !get->declined) ? CW_REMOTE_OWNER : 0);
     } else if (cw_access_is_possible(ep, get->rkey)) {

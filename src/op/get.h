@@ -33,7 +33,7 @@ struct cw_get {
     struct cw_list quick; /* rma->quick, while it was asked for and could be copied */
     const struct ucp_rkey *rkey;
     uint64_t address;
-    struct cw_copy *copy; /* NULL: none */
+    struct cw_cma *copy; /* NULL: none */
     struct cw_access *access; /* likewise: by the device */
     uint32_t generation;
     uint8_t asked;     /* GET was sent */

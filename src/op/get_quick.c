@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/incoming.h"
 
 #define PACKETS_UNDER_WAY 64u /* of the greatest: half of what the owner's ring holds once it is in use */
@@ -86,7 +86,7 @@ ucs_status_ptr_t cw_get_by_cell(struct ucp_ep *ep, void *buffer, uint64_t length
 
     if (rma == NULL || !cw_ep_can_put(ep, sizeof(*packet) - sizeof(uint64_t)) || !cw_list_empty(&rma->queue) ||
         !cw_cell_is_next(ep->cells) || rma->running || rma->absent > 0 || length > CW_RMA_QUICK ||
-        rma->replies >= CW_RMA_WINDOW || cw_conn_places(ep->conn) || !cw_copy_is_possible(ep, &rkey->key) ||
+        rma->replies >= CW_RMA_WINDOW || cw_conn_places(ep->conn) || !cw_cma_is_possible(ep, &rkey->key) ||
         is_much(ep, length)) {
         return NULL;
     }
@@ -218,7 +218,7 @@ void cw_get_copy_oldest(struct cw_rma *rma)
     struct cw_dt_cursor cursor = get->cursor;
 
     leave(rma, get);
-    if (cw_copy_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_COPY_GET) == UCS_OK && make_orphan(rma, get)) {
+    if (cw_cma_now(rma->ep, &get->rkey->key, get->address, &cursor, CW_CMA_GET) == UCS_OK && make_orphan(rma, get)) {
         note_absence(rma);
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, cursor.length);
         cw_list_remove(&request->link);

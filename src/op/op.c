@@ -10,7 +10,7 @@
 #include "base/probe.h"
 #include "core/ep_kept.h"
 #include "core/lanes.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/credit.h"
 #include "op/fetch.h"
 #include "op/counted.h"
@@ -78,8 +78,8 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_AMO_REPLY]     = cw_amo_on_reply,
     [CW_PACKET_FLUSH]         = cw_rma_on_flush,
     [CW_PACKET_FLUSHED]       = cw_rma_on_flushed,
-    [CW_PACKET_HELP]          = cw_copy_on_help,
-    [CW_PACKET_HELPED]        = cw_copy_on_helped,
+    [CW_PACKET_HELP]          = cw_cma_on_help,
+    [CW_PACKET_HELPED]        = cw_cma_on_helped,
     [CW_PACKET_STAY]          = stay,
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
     [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
@@ -300,7 +300,7 @@ void cw_op_worker_gauges(struct ucp_worker *worker)
 void cw_op_ep_quiesce(struct ucp_ep *ep)
 {
     cw_fetch_quiesce(ep);
-    cw_copy_quiesce(ep);
+    cw_cma_quiesce(ep);
 }
 
 void cw_op_ep_init(struct ucp_ep *ep)

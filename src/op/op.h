@@ -22,7 +22,7 @@ struct cw_op_state {
     struct cw_tag_matcher tags;
     struct cw_idmap fetches;            /* struct cw_fetch, as senders name them */
     struct cw_idmap gets;               /* struct cw_wanted (op/get.h), as owners name them */
-    struct cw_idmap copies;             /* struct cw_copy, as owners name them */
+    struct cw_idmap copies;             /* struct cw_cma, as owners name them */
     struct cw_choices *choices;         /* op/choice.h; NULL: none yet, */
     struct cw_choices_rma *choices_rma; /* as well */
     struct cw_am_state am;

@@ -11,7 +11,7 @@
 #include "core/ep_batch.h"
 #include "op/access.h"
 #include "op/choice.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/counted.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
@@ -57,7 +57,7 @@ static void release_put(struct cw_send *send)
     struct cw_rma *rma = cw_op_ep(ep)->rma;
 
     if (send->phase == CW_SEND_COPYING && send->kind == &cw_put_kind) {
-        cw_copy_cancel(send->copy);
+        cw_cma_cancel(send->copy);
     }
     if (send->kind == &cw_put_access_kind) {
         cw_access_free(send->access);
@@ -77,7 +77,7 @@ size_t cw_put_pack(void *dest, size_t max, void *arg)
 
     memcpy(dest, &header, sizeof(header));
     return sizeof(header) +
-           cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header), max - sizeof(header));
+           cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
 /* How the memory is reached now, as far as it was not tried in vain. */
@@ -88,7 +88,7 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
 
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
         remote = CW_REMOTE_MAPPED;
-    } else if (!send->no_copies && cw_copy_is_possible(ep, &rkey->key)) {
+    } else if (!send->no_copies && cw_cma_is_possible(ep, &rkey->key)) {
         remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_counted_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
     } else if (cw_access_is_possible(ep, rkey)) {
         remote = CW_REMOTE_ACCESS;
@@ -242,7 +242,7 @@ ucs_status_ptr_t cw_put(struct ucp_ep *ep, const void *buffer, size_t count, siz
     if (to != NULL || !plain || !may_send(ep, length, address)) {
         return put_request(ep, buffer, count, address, rkey, param);
     }
-    if (cw_copy_is_possible(ep, &rkey->key)) {
+    if (cw_cma_is_possible(ep, &rkey->key)) {
         status = fits_counted(ep, length, rkey) ? cw_counted_send(ep, rkey, address, &parcel) : CW_AGAIN;
     } else if (fits_short(ep, length) && !cw_ep_collects(ep) && !cw_access_is_possible(ep, rkey)) {
         memcpy(bytes, &at, sizeof(at));

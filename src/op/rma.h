@@ -213,14 +213,14 @@ ucs_status_t cw_rma_target_on_put_rts(struct ucp_ep *ep, const void *data, size_
 ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_request(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length);
 /* Carries out a PUT of more than its header; the refusal is noted. */
 ucs_status_t cw_rma_target_put(struct ucp_ep *ep, const void *data, size_t length);
 /* The origin's: */
 ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_amo_on_reply(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length);
 
 /*
  * As owner: sends an answer of 8 to CW_CONTROL_MAX bytes, and counts it while it cannot go out. UCS_ERR_IO_ERROR: the

@@ -193,7 +193,7 @@ struct part {
     struct cw_wire_rndv_data header;
     const void *from;
     size_t length;
-    struct cw_far *far;
+    struct cw_nt_choice *nt;
 };
 
 static size_t pack_part(void *dest, size_t max, void *arg)
@@ -202,7 +202,7 @@ static size_t pack_part(void *dest, size_t max, void *arg)
 
     (void)max;
     memcpy(dest, &part->header, sizeof(part->header));
-    cw_far_copy(part->far, (char *)dest + sizeof(part->header), part->from, part->length);
+    cw_nt_copy(part->nt, (char *)dest + sizeof(part->header), part->from, part->length);
     return sizeof(part->header) + part->length;
 }
 
@@ -214,7 +214,7 @@ static size_t pack_whole(void *dest, size_t max, void *arg)
 
     (void)max;
     memcpy(dest, &header, sizeof(header));
-    cw_far_copy(part->far, (char *)dest + sizeof(header), part->from, part->length);
+    cw_nt_copy(part->nt, (char *)dest + sizeof(header), part->from, part->length);
     return sizeof(header) + part->length;
 }
 
@@ -267,7 +267,7 @@ static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
     const size_t max    = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
-    struct part part    = {.header.receive_id = htole64(get->receive_id), .far = ep->conn->far};
+    struct part part    = {.header.receive_id = htole64(get->receive_id), .nt = ep->conn->nt};
     ucs_status_t status;
     void *from;
 

@@ -37,7 +37,7 @@ enum cw_send_phase {
     CW_SEND_SENT
 };
 
-struct cw_copy;
+struct cw_cma;
 struct cw_mem_pin;
 struct cw_send;
 struct ucp_rkey;
@@ -95,7 +95,7 @@ struct cw_send {
     struct cw_job job;               /* COPYING */
     union {
         uint64_t receive_id;         /* rendezvous: what READY said */
-        struct cw_copy *copy;        /* put in shares */
+        struct cw_cma *copy;         /* put in shares */
         struct cw_access *access;    /* put by the device; on_device: a message */
     };
     uint64_t address;
@@ -114,9 +114,9 @@ static inline struct cw_request *cw_send_request(struct cw_send *send)
 }
 
 /* How its packets are copied. */
-static inline struct cw_far *cw_send_far(const struct cw_send *send)
+static inline struct cw_nt_choice *cw_send_nt(const struct cw_send *send)
 {
-    return ((const struct cw_request *)(const void *)send - 1)->ep->conn->far;
+    return ((const struct cw_request *)(const void *)send - 1)->ep->conn->nt;
 }
 
 /* Prepares a request from cw_request_get: the fields of the kind itself are the caller's. The datatype is started. On

@@ -28,7 +28,7 @@ int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_io
 {
     const int fits_cell        = length <= CW_CELL_SHORT;
     struct cw_producer *cells  = ep->cells;
-    char *place                = fits_cell ? cells->cell->data : cw_area_take(cells, sizeof(header) + length);
+    char *place                = fits_cell ? cells->cell->data : cw_byte_ring_take(cells, sizeof(header) + length);
     const ucp_dt_iov_t *behind = iov + count;
     char *next;
 
@@ -42,7 +42,7 @@ int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_io
     if (fits_cell) {
         cw_cell_send(cells, id, sizeof(header) + length);
     } else {
-        cw_area_send(cells, id, sizeof(header) + length);
+        cw_byte_ring_send(cells, id, sizeof(header) + length);
     }
     return 1;
 }

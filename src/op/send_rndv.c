@@ -93,7 +93,7 @@ static size_t pack_data(void *dest, size_t max, void *arg)
     const struct cw_wire_rndv_data header = data_header(send);
 
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header),
+    return sizeof(header) + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header),
                                            max - sizeof(header));
 }
 

@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "core/lane_scatter.h"
 #include "op/access.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/counted.h"
 #include "op/put_list.h"
 
@@ -138,7 +138,7 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
 
     for (k = 0; k < MOST_TOGETHER && i + k < sgl->count && sgl->rkeys[i + k] == rkey; k++) {
         one = cw_sgl_block(sgl, i + k, &num);
-        if (one < SHORT_TOGETHER || num != 1 || one > CW_COPY_CALL_BYTES) {
+        if (one < SHORT_TOGETHER || num != 1 || one > CW_CMA_CALL_BYTES) {
             break;
         }
         from[k] = (struct iovec){sgl->buffers[i + k], one};
@@ -187,7 +187,7 @@ static size_t post_together(const struct post *post, const struct cw_sgl *sgl, s
     if (post->is_get || sgl->lengths[i] < SHORT_TOGETHER) {
         return 0;
     }
-    if (cw_copy_is_possible(post->ep,
+    if (cw_cma_is_possible(post->ep,
                             &rkey->key)) { /* counted packets are faster as long as the owner makes progress */
         return cw_counted_is_open(post->ep, rkey) ? 0 : put_together(post, sgl, i);
     }

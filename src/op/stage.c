@@ -252,7 +252,7 @@ size_t cw_stage_ready(struct cw_stage *stage, ucs_status_t *status_p)
     return cw_stage_complete(stage);
 }
 
-void cw_stage_pack(struct cw_stage *stage, struct cw_far *far, size_t offset, char *dest, size_t length)
+void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length)
 {
     struct slot *slot;
     size_t within, part;
@@ -261,7 +261,7 @@ void cw_stage_pack(struct cw_stage *stage, struct cw_far *far, size_t offset, ch
         slot   = slot_of(stage, offset / stage->chunk);
         within = offset % stage->chunk;
         part   = smaller(length, chunk_length(stage, slot->number) - within);
-        cw_far_copy(far, dest, slot->memory + within, part);
+        cw_nt_copy(nt, dest, slot->memory + within, part);
         if (within + part == chunk_length(stage, slot->number)) {
             slot->state = FREE;
         }

@@ -41,7 +41,7 @@ ucs_status_t cw_stage_wait(struct cw_stage *stage);
 void cw_stage_await(struct cw_stage *stage, void (*wake)(void *arg), void *arg);
 
 /* For op/datatype.c. */
-void cw_stage_pack(struct cw_stage *stage, struct cw_far *far, size_t offset, char *dest, size_t length);
+void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offset, char *dest, size_t length);
 ucs_status_t cw_stage_unpack(struct cw_stage *stage, size_t offset, const char *src, size_t length);
 /* Nothing copies from or to the program's memory when this returns; waits for copies that are under way. */
 void cw_stage_end(struct cw_stage *stage);

@@ -48,7 +48,7 @@ static size_t pack_piece(void *dest, size_t max, void *arg)
 
     (void)max;
     memcpy(dest, &header, sizeof(header));
-    return sizeof(header) + cw_dt_pack_far(&state->cursor, request->ep->conn->far, (char *)dest + sizeof(header),
+    return sizeof(header) + cw_dt_pack_nt(&state->cursor, request->ep->conn->nt, (char *)dest + sizeof(header),
                                            state->piece);
 }
 

@@ -144,7 +144,7 @@ static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buff
         if (length <= CW_CELL_SHORT) {
             cw_cell_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length);
         } else if (length >= ep->conn->iface->plan->short_end ||
-                   cw_unlikely(!cw_area_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
+                   cw_unlikely(!cw_byte_ring_put(ep->cells, CW_PACKET_TAG_EAGER, htole64(tag), buffer, length))) {
             return cw_tag_send(ep, buffer, length, tag, param, 0);
         }
         cw_credit_sent(ep, length);

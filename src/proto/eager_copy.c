@@ -26,7 +26,7 @@ static size_t pack(void *dest, size_t max, void *arg)
     struct cw_send *send = arg;
     size_t header        = send->kind->header(send, CW_SEND_WHOLE, dest);
 
-    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
+    return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
 
 static ucs_status_t eager_copy_start(struct cw_request *request)

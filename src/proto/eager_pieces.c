@@ -29,7 +29,7 @@ static size_t pack_first(void *dest, size_t max, void *arg)
     struct cw_send *send = arg;
     size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
 
-    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
+    return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
 
 static struct cw_wire_next next_header(const struct cw_send *send)
@@ -44,7 +44,7 @@ static size_t pack_next(void *dest, size_t max, void *arg)
 
     memcpy(dest, &header, sizeof(header));
     return sizeof(header) +
-           cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(header), max - sizeof(header));
+           cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
 static ucs_status_t send_next(struct cw_request *request)

@@ -18,7 +18,7 @@ struct cw_consumer;
 struct cw_config;
 struct cw_conn;
 struct cw_domain;
-struct cw_far;
+struct cw_nt_choice;
 struct cw_iface;
 struct cw_net_address;
 struct cw_protocol_plan;
@@ -211,8 +211,8 @@ struct cw_conn {
     uint8_t lanes_asked;        /* it was found out whether there are further ones */
     uint8_t gathers;            /* a batch is open until the next progress */
     uint64_t sent_round;        /* of the worker, when a send last went out alone */
-    /* How `pack` copies best to where send_bcopy tells it (base/far.h). NULL: as to any memory. */
-    struct cw_far *far;
+    /* How `pack` copies best to where send_bcopy tells it (base/nt_copy.h). NULL: as to any memory. */
+    struct cw_nt_choice *nt;
     /* How it ended and with whom, as a phrase for the log, on the heap: set by the transport with the end, freed with
      * the connection unless the core took it. NULL: nothing is known. */
     char *end;

@@ -586,7 +586,7 @@ static void test_greetings(void **state)
     cw_child_must_pass(body_greetings, NULL, "wrong greetings");
 }
 
-static void test_crowd(void **state)
+static void test_yield_policy(void **state)
 {
     (void)state;
     cw_child_must_pass(body_crowd, NULL, "a crowd of strangers");
@@ -633,7 +633,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_greetings),     cmocka_unit_test(test_silent),   cmocka_unit_test(test_packets),
         cmocka_unit_test(test_control_words), cmocka_unit_test(test_counters),
-        cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_crowd),
+        cmocka_unit_test(test_memory_goes),   cmocka_unit_test(test_yield_policy),
         cmocka_unit_test(test_deaf),
     };
 

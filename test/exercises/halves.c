@@ -27,7 +27,7 @@ static size_t pack_first(void *dest, size_t max, void *arg)
     struct cw_send *send = arg;
     size_t header        = send->kind->header(send, CW_SEND_FIRST, dest);
 
-    return header + cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + header, max - header);
+    return header + cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + header, max - header);
 }
 
 static size_t pack_second(void *dest, size_t max, void *arg)
@@ -37,7 +37,7 @@ static size_t pack_second(void *dest, size_t max, void *arg)
 
     memcpy(dest, &place, sizeof(place));
     return sizeof(place) +
-           cw_dt_pack_far(&send->cursor, cw_send_far(send), (char *)dest + sizeof(place), max - sizeof(place));
+           cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(place), max - sizeof(place));
 }
 
 /* Called again from where it stopped, as long as the transport answers CW_AGAIN. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An owner of memory that takes shares of copies of ours and never ends them (op/copy.h): when the endpoint is lost,
+ * An owner of memory that takes shares of copies of ours and never ends them (op/cma.h): when the endpoint is lost,
  * the origin waits for all of them together, once, some milliseconds. ERR-9, RMA-9.
  */
 #include "test_rma_counted.h"
 
-#include "op/copy.h"
+#include "op/cma.h"
 
 enum { LENGTH = 8 << 20, COPIES = CW_BOARDS, MS = 1000000 };
 

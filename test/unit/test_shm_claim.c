@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of a ring that the next packet is likely to take are claimed in idle rounds (base/area.h): those and no others,
- * a few in each round, by whichever way a worker comes to be idle. That no packet suffers is tested with the ring.
+ * Lines of a ring that the next packet is likely to take are claimed in idle rounds (base/byte_ring.h): those and no
+ * others, a few in each round, by whichever way a worker comes to be idle. That no packet suffers is tested with the
+ * ring.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -44,7 +45,7 @@ static void send_packet(size_t length)
     assert_true(shm_has_room(&ring.producer, length));
     memset(shm_reserve(&ring.producer, length), PAINT, length);
     shm_publish(&ring.producer, length, 1);
-    cw_area_fetch_ahead(&ring.producer, length);
+    cw_byte_ring_fetch_ahead(&ring.producer, length);
 }
 
 /* Bytes of the area that are not as they were. */
@@ -65,14 +66,14 @@ static void a_byte_of_each_line_of_the_next_packet_is_written(void **state)
 
     for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
         set_up(state);
-        cw_area_note(&ring.producer, 8000, 8000);
+        cw_byte_ring_note(&ring.producer, 8000, 8000);
         lines = (lengths[i] + CW_CACHE_LINE - 1) / CW_CACHE_LINE;
         send_packet(lengths[i]);
         assert_int_equal(num_claimed(), 0);
-        cw_area_claim(&ring.producer);
+        cw_byte_ring_claim(&ring.producer);
         assert_in_range(num_claimed(), 1, 8); /* whoever waits looks for packets in between */
         for (at = 0; at < lines; at++) {
-            cw_area_claim(&ring.producer);
+            cw_byte_ring_claim(&ring.producer);
         }
         assert_int_equal(num_claimed(), lines);
         for (at = 0; at < lines; at++) {
@@ -86,7 +87,7 @@ static void claim_all(void)
     unsigned i;
 
     for (i = 0; i < AREA / CW_CACHE_LINE; i++) {
-        cw_area_claim(&ring.producer);
+        cw_byte_ring_claim(&ring.producer);
     }
 }
 
@@ -116,7 +117,7 @@ static void a_packet_of_another_length_is_left_alone(void **state)
 
     (void)state;
     send_packet(2000);
-    cw_area_claim(&ring.producer);
+    cw_byte_ring_claim(&ring.producer);
     place = shm_reserve(&ring.producer, LONG);
     memset(place, PAINT, LONG);
     claim_all();
@@ -137,10 +138,10 @@ static void a_packet_of_the_core_is_left_alone(void **state)
     send_packet(LONG);
     claim_all();
     assert_true(num_claimed() > 0);
-    assert_int_equal(cw_area_put(&ring.producer, 1, UINT64_C(0x0101010101010101) * PAINT, payload, LONG - 8), 1);
+    assert_int_equal(cw_byte_ring_put(&ring.producer, 1, UINT64_C(0x0101010101010101) * PAINT, payload, LONG - 8), 1);
     assert_int_equal(num_claimed(), 0);
     assert_true(ring.producer.claim != ring.producer.claim_end);
-    assert_int_equal(cw_area_put(&ring.producer, 1, UINT64_C(0x0101010101010101) * PAINT, payload, 100), 1);
+    assert_int_equal(cw_byte_ring_put(&ring.producer, 1, UINT64_C(0x0101010101010101) * PAINT, payload, 100), 1);
     claim_all();
     assert_int_equal(num_claimed(), 0); /* what follows a short packet is not known to be long */
 }
@@ -167,7 +168,7 @@ static void long_packets_claim_where_copies_wait(void **state)
     send_packet(4104); /* as long as nothing is known, and where copies are fast */
     claim_all();
     assert_int_equal(num_claimed(), 0);
-    cw_area_note(&ring.producer, 8192, 190);
+    cw_byte_ring_note(&ring.producer, 8192, 190);
     send_packet(2177);
     claim_all();
     assert_int_equal(num_claimed(), 0);
@@ -175,39 +176,55 @@ static void long_packets_claim_where_copies_wait(void **state)
     claim_all();
     assert_int_equal(num_claimed(), 34);
     set_up(state);
-    cw_area_note(&ring.producer, 8192, 800);
+    cw_byte_ring_note(&ring.producer, 8192, 800);
     for (i = 0; ring.producer.until_timed > 0; i++) {
-        assert_true(cw_area_copy_begins(&ring.producer, 4096) == 0);
-        cw_area_copy_ends(&ring.producer, 4096, 0);
+        assert_true(cw_byte_ring_copy_begins(&ring.producer, 4096) == 0);
+        cw_byte_ring_copy_ends(&ring.producer, 4096, 0);
     }
     assert_in_range(i, 16, 100);
     send_packet(4104);
     claim_all();
     assert_int_equal(num_claimed(), 0);
-    assert_true(cw_area_copy_begins(&ring.producer, 2176) == 0 && cw_area_copy_begins(&ring.producer, 2177) != 0);
-    cw_area_copy_ends(&ring.producer, 4096, 1); /* very long ago */
+    assert_true(cw_byte_ring_copy_begins(&ring.producer, 2176) == 0);
+    assert_true(cw_byte_ring_copy_begins(&ring.producer, 2177) != 0);
+    cw_byte_ring_copy_ends(&ring.producer, 4096, 1); /* very long ago */
     assert_true(ring.producer.claims_long && ring.producer.until_timed > 0);
     send_packet(4104);
     claim_all();
     assert_int_equal(num_claimed(), 65);
 }
 
+/* UCX_TUNING: long packets are neither timed nor claimed, others are as ever. */
+static void long_packets_can_be_left_out(void **state)
+{
+    set_up(state);
+    ring.producer.no_claims = 1;
+    assert_true(cw_byte_ring_copy_begins(&ring.producer, 4096) == 0);
+    cw_byte_ring_copy_ends(&ring.producer, 4096, 0);
+    send_packet(4104);
+    claim_all();
+    assert_int_equal(num_claimed(), 0);
+    send_packet(1000);
+    claim_all();
+    assert_true(num_claimed() > 0);
+}
+
 /* A line that was claimed would make the time of a copy tell nothing of the peer; past the caches it is lost work. */
 static void nothing_is_claimed_for_a_copy_that_far_looks_at(void **state)
 {
     static const struct {
-        struct cw_far far;
+        struct cw_nt_choice nt;
         int claims;
     } cases[] = {{{.left = 1}, 1}, {{.skip = 1}, 1}, {{0}, 0}, {{.timed = 2}, 0}, {{.past = 1, .left = 1}, 0}};
     size_t i;
 
     for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         set_up(state);
-        cw_area_note(&ring.producer, 8000, 8000);
-        ring.producer.far = cases[i].far;
+        cw_byte_ring_note(&ring.producer, 8000, 8000);
+        ring.producer.nt = cases[i].nt;
         send_packet(4104);
         claim_all();
-        assert_int_equal(num_claimed() > 0, cases[i].claims || !CW_FAR_HELPS);
+        assert_int_equal(num_claimed() > 0, cases[i].claims || !CW_NT_HELPS);
     }
 }
 
@@ -336,6 +353,7 @@ int main(void)
         cmocka_unit_test_setup(a_packet_of_another_length_is_left_alone, set_up),
         cmocka_unit_test_setup(a_packet_of_the_core_is_left_alone, set_up),
         cmocka_unit_test_setup(long_packets_claim_where_copies_wait, set_up),
+        cmocka_unit_test_setup(long_packets_can_be_left_out, set_up),
         cmocka_unit_test_setup(nothing_is_claimed_for_a_copy_that_far_looks_at, set_up),
         cmocka_unit_test_setup(nothing_is_claimed_in_an_area_that_was_left, set_up),
         cmocka_unit_test(a_worker_with_one_peer_claims),

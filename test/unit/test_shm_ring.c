@@ -135,14 +135,14 @@ static int send_packet(struct ring *ring, size_t length, size_t max)
     }
     data = shm_reserve(&ring->producer, max);
     packet_fill(ring, ring->sent, data, length);
-    cw_area_claim(&ring->producer); /* as if an idle round came meanwhile */
+    cw_byte_ring_claim(&ring->producer); /* as if an idle round came meanwhile */
     place = shm_reserve(&ring->producer, length);
     if (place != data) {
         memmove(place, data, length);
     }
     shm_publish(&ring->producer, length, packet_id(ring, ring->sent));
-    cw_area_claim(&ring->producer);
-    cw_area_fetch_ahead(&ring->producer, length);
+    cw_byte_ring_claim(&ring->producer);
+    cw_byte_ring_fetch_ahead(&ring->producer, length);
     ring->sent++;
     return 1;
 }
@@ -299,7 +299,7 @@ static void play(uint32_t cell_shift, uint32_t num_bytes, size_t max, uint64_t p
                 break;
             }
             if (next_random() % 2 == 0) {
-                cw_area_claim(&ring.producer);
+                cw_byte_ring_claim(&ring.producer);
             }
         }
         burst = next_random();
@@ -438,8 +438,8 @@ static void a_lying_consumer_makes_nobody_write_outside(void **state)
             check_inside(&ring, place, length);
             memset(place, (int)round, length);
             shm_publish(&ring.producer, length, 1);
-            cw_area_fetch_ahead(&ring.producer, length);
-            cw_area_claim(&ring.producer);
+            cw_byte_ring_fetch_ahead(&ring.producer, length);
+            cw_byte_ring_claim(&ring.producer);
             sent++;
         }
         if (round % 1000 == 0) {
@@ -543,7 +543,7 @@ static void *race_produce(void *arg)
         while (!send_packet(&race->ring, race_length(race, n), race_length(race, n))) {
             sched_yield();
         }
-        cw_area_claim(&race->ring.producer);
+        cw_byte_ring_claim(&race->ring.producer);
     }
     return NULL;
 }
@@ -591,7 +591,7 @@ static void areas_change_at_any_packet(void **state)
         if (next_random() % 4 == 0) {
             wide = SHM_WIDE - wide;
             shm_producer_use(&ring.producer, areas[wide != 0], sizes[wide != 0], wide);
-            cw_area_claim(&ring.producer);
+            cw_byte_ring_claim(&ring.producer);
         }
         for (i = next_random() % 20; i > 0 && send_packet(&ring, 17 * i + wide, 17 * i + wide); i--) {
         }

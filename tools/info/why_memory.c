@@ -13,7 +13,7 @@
 
 #include "core/proto_info.h"
 #include "core/rkey.h"
-#include "op/copy.h"
+#include "op/cma.h"
 
 #define REGION_BYTES 4096u
 
@@ -48,7 +48,7 @@ static void print_region(const struct cw_why *why, const struct ucp_rkey *rkey)
         print_way(why, CW_REMOTE_MAPPED);
         return;
     }
-    print_way(why, cw_copy_is_possible(why->ep, &rkey->key) ? CW_REMOTE_COPIES | CW_REMOTE_OWNER : 0);
+    print_way(why, cw_cma_is_possible(why->ep, &rkey->key) ? CW_REMOTE_COPIES | CW_REMOTE_OWNER : 0);
     if (!cw_context_allows(why->side.context, "posix")) {
         printf("#       (not mapped here: %s does not allow posix)\n", cw_why_setting(why, CW_SETTING_tls, setting));
     } else {

@@ -4,12 +4,12 @@
  */
 #include "proto/rma/cma.h"
 
-#include "op/copy.h"
+#include "op/cma.h"
 
 int cw_cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
     *row = (struct cw_protocol_row){.first = 0,
-                                    .last  = CW_COPY_CALL_BYTES,
+                                    .last  = CW_CMA_CALL_BYTES,
                                     .cost  = CW_COST_SYSTEM,
                                     .fixed = 1,
                                     .way   = "copy between processes",
@@ -19,7 +19,7 @@ int cw_cma_query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 
 int cw_cma_query_shares(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
-    *row = (struct cw_protocol_row){.first = CW_COPY_CALL_BYTES + 1,
+    *row = (struct cw_protocol_row){.first = CW_CMA_CALL_BYTES + 1,
                                     .last  = CW_PLAN_NEVER,
                                     .cost  = CW_COST_SYSTEM,
                                     .fixed = 1,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A get that the system copies out of the owner's process: a short one at once, a longer one in shares, during
- * progress, of which the owner takes some if it makes progress, too (op/copy.h).
+ * progress, of which the owner takes some if it makes progress, too (op/cma.h).
  */
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/get.h"
 #include "proto/proto.h"
 #include "proto/rma/cma.h"
@@ -17,7 +17,7 @@ static ucs_status_t start(struct cw_request *request)
         return status;
     }
     get->no_copies = 1; /* should it come back */
-    status         = cw_copy_now(request->ep, &get->rkey->key, get->address, &get->cursor, CW_COPY_GET);
+    status         = cw_cma_now(request->ep, &get->rkey->key, get->address, &get->cursor, CW_CMA_GET);
     if (status == UCS_OK) {
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, get->cursor.length);
     }
@@ -52,8 +52,7 @@ static ucs_status_t start_shares(struct cw_request *request)
         return status;
     }
     get->no_copies = 1; /* should it come back */
-    if (cw_copy_begin(request, &get->rkey->key, get->address, &get->cursor, CW_COPY_GET, copied, &get->copy) !=
-        UCS_OK) {
+    if (cw_cma_begin(request, &get->rkey->key, get->address, &get->cursor, CW_CMA_GET, copied, &get->copy) != UCS_OK) {
         return UCS_ERR_UNSUPPORTED;
     }
     get->late = 1;

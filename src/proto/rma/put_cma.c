@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A put that the system copies into the owner's process: a short one at once, a longer one in shares, during progress,
- * of which the owner takes some if it makes progress, too (op/copy.h).
+ * of which the owner takes some if it makes progress, too (op/cma.h).
  */
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/put.h"
 #include "proto/proto.h"
 #include "proto/rma/cma.h"
@@ -17,7 +17,7 @@ static ucs_status_t start(struct cw_request *request)
         return status;
     }
     send->no_copies = 1; /* should it come back */
-    status          = cw_copy_now(request->ep, &send->put.rkey->key, send->put.address, &send->cursor, CW_COPY_PUT);
+    status          = cw_cma_now(request->ep, &send->put.rkey->key, send->put.address, &send->cursor, CW_CMA_PUT);
     if (status == UCS_OK) {
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, send->cursor.length);
     }
@@ -51,8 +51,8 @@ static ucs_status_t start_shares(struct cw_request *request)
         return status;
     }
     send->no_copies = 1; /* should it come back */
-    if (cw_copy_begin(request, &send->put.rkey->key, send->put.address, &send->cursor, CW_COPY_PUT, copied,
-                      &send->copy) != UCS_OK) {
+    if (cw_cma_begin(request, &send->put.rkey->key, send->put.address, &send->cursor, CW_CMA_PUT, copied,
+                     &send->copy) != UCS_OK) {
         return UCS_ERR_UNSUPPORTED;
     }
     send->phase = CW_SEND_COPYING;

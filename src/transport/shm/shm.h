@@ -134,6 +134,7 @@ struct shm_iface {
     int armed;                      /* the flags in the rings are set */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
+    int nt_copies, claims, stalls;  /* rules that UCX_TUNING leaves on */
     int paused;                     /* nobody can be accepted: the listener is not watched until `accept_again`
                                      * or the end of a connection of ours */
     struct cw_alarm accept_again;

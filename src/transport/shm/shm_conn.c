@@ -41,9 +41,11 @@ void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_byt
     shm_consumer_init(&conn->rx, (struct cw_cell *)(void *)(cells + rx * cells_size), cell_shift,
                       cw_shm_area(conn, 0, 0), num_bytes, control + rx, 0, 0);
     conn->super.max_whole = shm_max_whole(num_bytes);
-    conn->rx.conn    = &conn->super;
-    conn->rx.answers = &conn->tx;
-    conn->super.far  = &conn->tx.far;
+    conn->rx.conn         = &conn->super;
+    conn->rx.answers      = &conn->tx;
+    conn->super.nt        = &conn->tx.nt;
+    conn->tx.nt.off       = !shm_iface_of(&conn->super)->nt_copies;
+    conn->tx.no_claims    = !shm_iface_of(&conn->super)->claims;
     conn->rx.control->attention = shm_iface_of(&conn->super)->wakeup ? SHM_ATTENTION_SLEEPS : 0;
     cw_shm_trim_begin(conn);
 }

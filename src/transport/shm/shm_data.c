@@ -106,13 +106,13 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK);
     data = shm_reserve(&conn->tx, sizeof(header) + length);
     memcpy(data, &header, sizeof(header));
-    if (length >= CW_FAR_LEAST) {
-        cw_far_copy(&conn->tx.far, data + sizeof(header), payload, length);
+    if (length >= CW_NT_LEAST) {
+        cw_nt_copy(&conn->tx.nt, data + sizeof(header), payload, length);
     } else {
         cw_bytes_copy_short(data + sizeof(header), payload, length);
     }
     shm_publish(&conn->tx, sizeof(header) + length, id);
-    cw_area_fetch_ahead(&conn->tx, sizeof(header) + length);
+    cw_byte_ring_fetch_ahead(&conn->tx, sizeof(header) + length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx);
     }
@@ -156,16 +156,16 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
         return status;
     }
     data   = shm_reserve(&conn->tx, max);
-    begin  = cw_area_copy_begins(&conn->tx, max);
+    begin  = cw_byte_ring_copy_begins(&conn->tx, max);
     length = pack(data, max, arg);
-    cw_area_copy_ends(&conn->tx, max, begin);
+    cw_byte_ring_copy_ends(&conn->tx, max, begin);
     place  = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
         cw_bytes_move(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
-    cw_area_fetch_ahead(&conn->tx, length);
+    cw_byte_ring_fetch_ahead(&conn->tx, length);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx);
     }
@@ -308,7 +308,7 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
             cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
             count++;
         } else {
-            cw_area_claim(&conn->tx);
+            cw_byte_ring_claim(&conn->tx);
         }
     }
     if (cw_unlikely(iface->num_blocked > 0)) {
@@ -331,7 +331,7 @@ unsigned cw_shm_progress(struct cw_iface *super)
             return receive(super->upcalls, conn, word);
         }
         if (cw_likely(!conn->hangup && !cw_cell_should_tell(&conn->rx))) {
-            cw_area_claim(&conn->tx);
+            cw_byte_ring_claim(&conn->tx);
             return 0;
         }
     } else if (iface->num_hot == 0 && !iface->armed) {

@@ -14,6 +14,7 @@
 
 #include <assert.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "os/random.h"
 #include "os/unix_socket.h"
@@ -104,17 +105,6 @@ int cw_shm_peer_ready(struct cw_conn *super)
     return conn->peer_state == SHM_PEER_READY;
 }
 
-static size_t bytes_of(const struct iovec *iov, unsigned count)
-{
-    size_t bytes = 0;
-    unsigned i;
-
-    for (i = 0; i < count; i++) {
-        bytes += iov[i].iov_len;
-    }
-    return bytes;
-}
-
 static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const struct iovec *iov, unsigned count,
                          uint64_t there)
 {
@@ -155,7 +145,7 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
     cw_shm_watch_begin(conn, &watch);
     status = (beacon != NULL) ? copy_with_beacon(conn, writes, iov, count, there, beacon) :
              copy(&conn->peer, writes, iov, count, there);
-    cw_shm_watch_end(conn, &watch, bytes_of(iov, count));
+    cw_shm_watch_end(conn, &watch, cw_bytes_in_iov(iov, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }
@@ -188,7 +178,7 @@ ucs_status_t cw_shm_peer_scatter(struct cw_conn *super, const struct iovec *from
     }
     cw_shm_watch_begin(conn, &watch);
     status = (cw_peer_memory_scatter(&owner, from, to, count) == UCS_OK) ? UCS_OK : why_not(conn);
-    cw_shm_watch_end(conn, &watch, bytes_of(from, count));
+    cw_shm_watch_end(conn, &watch, cw_bytes_in_iov(from, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
     }

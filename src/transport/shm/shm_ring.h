@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/area.h"
+#include "base/byte_ring.h"
 #include "base/cell_take.h"
 #include "base/compiler.h"
 
@@ -61,7 +61,7 @@ static inline void shm_producer_init(struct cw_producer *producer, struct cw_cel
                                       .bytes      = bytes, .num_bytes = num_bytes, .cell_shift = cell_shift,
                                       .cells      = cells, .cells_end = cells + num_cells,
                                       .control    = control};
-    cw_far_new_memory(&producer->far);
+    cw_nt_new_memory(&producer->nt);
     cw_cell_set_limit(producer, cell_count + num_cells);
 }
 
@@ -92,7 +92,7 @@ static inline void shm_producer_use(struct cw_producer *producer, char *bytes, u
     producer->num_bytes = num_bytes;
     producer->claim_end = producer->claim;
     producer->stamp     = (producer->stamp & ~SHM_WIDE) | wide;
-    cw_far_new_memory(&producer->far);
+    cw_nt_new_memory(&producer->nt);
 }
 
 static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, uint32_t num_bytes, uint64_t wide)
@@ -121,7 +121,7 @@ static inline void shm_look(struct cw_producer *producer)
 /* Whether a packet of this length has room, as far as we know. */
 static inline int shm_has_room_known(struct cw_producer *producer, uint64_t length)
 {
-    return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_area_free(producer, length));
+    return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_byte_ring_free(producer, length));
 }
 
 /* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
@@ -141,14 +141,14 @@ static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
         return producer->cell->data;
     }
     producer->claim_end = producer->claim; /* what is written from now on stays */
-    return producer->bytes + cw_area_place(producer->byte_count, length, producer->num_bytes);
+    return producer->bytes + cw_byte_ring_place(producer->byte_count, length, producer->num_bytes);
 }
 
 /* Publishes what was written to shm_reserve(reserved). `length` may be smaller, but of the same kind (cell or not). */
 static inline void shm_publish(struct cw_producer *producer, uint64_t length, uint8_t id)
 {
     if (length > CW_CELL_DATA) {
-        cw_area_taken(producer, length);
+        cw_byte_ring_taken(producer, length);
     }
     cw_cell_publish(producer, length, id);
 }
@@ -159,17 +159,17 @@ static inline const void *shm_data(const struct cw_consumer *consumer, uint32_t 
     if (length <= CW_CELL_DATA) {
         return consumer->cell->data;
     }
-    return consumer->bytes + cw_area_place(consumer->byte_count, length, consumer->num_bytes);
+    return consumer->bytes + cw_byte_ring_place(consumer->byte_count, length, consumer->num_bytes);
 }
 
 static inline void shm_advance(struct cw_consumer *consumer, uint32_t length)
 {
     if (length > CW_CELL_DATA) {
-        consumer->byte_count += cw_area_needed(consumer->byte_count, length, consumer->num_bytes);
+        consumer->byte_count += cw_byte_ring_needed(consumer->byte_count, length, consumer->num_bytes);
         if (consumer->byte_count - consumer->bytes_told >= consumer->num_bytes / 4) {
             cw_cell_tell_at(consumer, cw_cell_num_read(consumer));
         }
-        cw_area_look_ahead(consumer, length);
+        cw_byte_ring_look_ahead(consumer, length);
     }
     cw_cell_advance(consumer);
 }

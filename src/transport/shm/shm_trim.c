@@ -148,7 +148,7 @@ void cw_shm_unblocked(struct shm_conn *conn)
 {
     uint64_t now, waited, before;
 
-    if (conn->super.eager_end > 0) {
+    if (conn->super.eager_end > 0 && shm_iface_of(&conn->super)->stalls) {
         now    = cw_clock_ns();
         waited = now - conn->blocked_ns;
         before = conn->stalled;
@@ -194,7 +194,7 @@ static int trim(struct shm_conn *conn)
     if (is_drained(&conn->tx)) {
         narrow(conn);
         give_back(&conn->tx);
-        cw_far_new_memory(&conn->tx.far);
+        cw_nt_new_memory(&conn->tx.nt);
         conn->rested     = conn->tx.byte_count;
         conn->announced  = 0;
         conn->trim_looks = 0;

@@ -125,18 +125,6 @@ void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_d
     }
 }
 
-static int is_named(const struct cw_name_list *names, const char *name)
-{
-    unsigned i;
-
-    for (i = 0; i < names->count; i++) {
-        if (strcmp(names->names[i], name) == 0) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_tcp_address *peer,
                         struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS])
 {
@@ -145,7 +133,7 @@ void cw_tcp_routes_find(const struct cw_tcp_settings *settings, const struct cw_
     cw_routes_find(peer->hosts, peer->num_hosts, routes);
     for (i = 0; settings->only_devices != NULL && i < peer->num_hosts; i++) {
         if ((routes[i].kind == CW_ROUTE_DIRECT || routes[i].kind == CW_ROUTE_GATEWAY) && routes[i].device[0] != '\0' &&
-            !is_named(settings->only_devices, routes[i].device)) {
+            !cw_name_list_has(settings->only_devices, routes[i].device)) {
             routes[i].kind = CW_ROUTE_EXCLUDED;
         }
     }
@@ -164,7 +152,7 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
             continue;
         }
         known = 1;
-        if (is_named(only, list[i].name)) {
+        if (cw_name_list_has(only, list[i].name)) {
             return 1;
         }
     }

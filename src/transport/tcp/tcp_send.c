@@ -213,7 +213,8 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
         return status;
     }
     to = tx->bytes + tx->length;
-    if (payload >= PADDED_MIN && conn->guard == NULL) { /* guards copy by themselves */
+    if (payload >= PADDED_MIN && conn->guard == NULL && /* guards copy by themselves */
+        cw_tcp_iface_of(&conn->super)->settings.pads) {
         padding = padding_before(conn, tx->length - tx->head + headers, headers, (uintptr_t)iov->iov_base);
     }
     cw_tcp_frame_encode_padded(to, kind, id, header_length + payload, padding);

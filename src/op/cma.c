@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The origin's part of op/copy.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares
+ * The origin's part of op/cma.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares
  * are done, or when one failed and nobody has one any more; a board is in use until then.
  */
-#include "op/copy.h"
+#include "op/cma.h"
 
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@
 #define ALONE_BYTES (256u << 10) /* up to here the owner's help does not pay */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-struct cw_copy {
+struct cw_cma {
     struct cw_incoming in; /* on incoming.receiving, for the end of the connection */
     struct cw_job job;
     struct cw_request *request;
@@ -26,22 +26,22 @@ struct cw_copy {
     struct cw_beacon beacon;
     uint64_t address;
     uint64_t length;
-    uint64_t id;                /* in op_state->copies; 0: none */
+    uint64_t id; /* in op_state->copies; 0: none */
     uint8_t way;
-    uint8_t asked;              /* HELP was sent, and no HELPED came */
-    uint8_t failed;             /* a share of ours, or one of the owner's */
-    uint8_t settled;            /* nothing is left for us to do */
-    uint8_t quiet;              /* the owner has no share any more, or was waited for in vain */
+    uint8_t asked;   /* HELP was sent, and no HELPED came */
+    uint8_t failed;  /* a share of ours, or one of the owner's */
+    uint8_t settled; /* nothing is left for us to do */
+    uint8_t quiet;   /* the owner has no share any more, or was waited for in vain */
 };
 
-int cw_copy_is_possible(struct ucp_ep *ep, const struct cw_key *key)
+int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
     return ep->state == CW_EP_OPEN && key->beacon != 0 && cw_lane_can_copy(ep->conn);
 }
 
 /* The next `length` bytes of the cursor, to or from an address that is `cursor->offset` behind `address`. */
 static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon, uint64_t address, uint64_t length,
-                               struct cw_dt_cursor *cursor, enum cw_copy_way way)
+                               struct cw_dt_cursor *cursor, enum cw_cma_way way)
 {
     struct iovec iov[CW_PLACE_MAX_IOV];
     ucs_status_t status;
@@ -50,8 +50,8 @@ static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon
 
     while (length > 0) {
         count  = cw_dt_window(cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = (way == CW_COPY_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, beacon)
-                                      : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, beacon);
+        status = (way == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, beacon)
+                                     : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, beacon);
         if (status != UCS_OK) {
             return status;
         }
@@ -61,8 +61,8 @@ static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon
     return UCS_OK;
 }
 
-ucs_status_t cw_copy_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
-                         enum cw_copy_way way)
+ucs_status_t cw_cma_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
+                        enum cw_cma_way way)
 {
     const struct cw_beacon beacon = {.address = key->beacon, .value = key->token};
 
@@ -75,17 +75,17 @@ ucs_status_t cw_copy_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t a
 
 /* ---- in shares ---- */
 
-static uint64_t num_shares(const struct cw_copy *copy)
+static uint64_t num_shares(const struct cw_cma *copy)
 {
     return cw_board_shares(copy->length, SHARE_BYTES);
 }
 
-static int all_copied(const struct cw_copy *copy)
+static int all_copied(const struct cw_cma *copy)
 {
     return cw_board_num_done(copy->shares.done) >= num_shares(copy);
 }
 
-static void copy_free(struct cw_copy *copy)
+static void copy_free(struct cw_cma *copy)
 {
     struct ucp_ep *ep = copy->in.ep;
 
@@ -100,7 +100,7 @@ static void copy_free(struct cw_copy *copy)
     free(copy);
 }
 
-static void finish(struct cw_copy *copy, ucs_status_t status)
+static void finish(struct cw_cma *copy, ucs_status_t status)
 {
     void (*done)(struct cw_request *, ucs_status_t) = copy->done;
     struct cw_request *request                      = copy->request;
@@ -113,7 +113,7 @@ static void finish(struct cw_copy *copy, ucs_status_t status)
 }
 
 /* Nothing is left to be claimed. */
-static void settle(struct cw_copy *copy)
+static void settle(struct cw_cma *copy)
 {
     copy->settled = 1;
     if (!copy->failed && all_copied(copy)) {
@@ -126,8 +126,8 @@ static void settle(struct cw_copy *copy)
 /* Takes one share. An iov has all of them to itself, one after the other. */
 static void run(struct cw_job *job)
 {
-    struct cw_copy *copy = cw_container_of(job, struct cw_copy, job);
-    struct ucp_ep *ep    = copy->in.ep;
+    struct cw_cma *copy = cw_container_of(job, struct cw_cma, job);
+    struct ucp_ep *ep   = copy->in.ep;
     uint64_t offset, length;
     uint32_t share;
 
@@ -168,12 +168,12 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 {
     (void)ep;
     (void)status;
-    cw_list_remove(&cw_container_of(incoming, struct cw_copy, in)->job.link);
+    cw_list_remove(&cw_container_of(incoming, struct cw_cma, in)->job.link);
 }
 
 static const struct cw_incoming_kind copy_kind = {.lost = lost};
 
-static void ask_for_help(struct cw_copy *copy, const struct cw_key *key)
+static void ask_for_help(struct cw_cma *copy, const struct cw_key *key)
 {
     const struct cw_wire_help packet = {.token          = htole64(key->token),
                                         .address        = htole64(copy->address),
@@ -189,27 +189,27 @@ static void ask_for_help(struct cw_copy *copy, const struct cw_key *key)
     cw_ep_send_control(copy->in.ep, CW_PACKET_HELP, &packet, sizeof(packet));
 }
 
-ucs_status_t cw_copy_begin(struct cw_request *request, const struct cw_key *key, uint64_t address,
-                           struct cw_dt_cursor *cursor, enum cw_copy_way way,
-                           void (*done)(struct cw_request *request, ucs_status_t status), struct cw_copy **copy_p)
+ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, uint64_t address,
+                          struct cw_dt_cursor *cursor, enum cw_cma_way way,
+                          void (*done)(struct cw_request *request, ucs_status_t status), struct cw_cma **copy_p)
 {
-    struct ucp_ep *ep    = request->ep;
-    const int helps      = cursor->class_id == UCP_DATATYPE_CONTIG && cursor->length > ALONE_BYTES;
-    struct cw_copy *copy = malloc(sizeof(*copy));
+    struct ucp_ep *ep   = request->ep;
+    const int helps     = cursor->class_id == UCP_DATATYPE_CONTIG && cursor->length > ALONE_BYTES;
+    struct cw_cma *copy = malloc(sizeof(*copy));
 
     if (copy == NULL || cw_board_shares(cursor->length, SHARE_BYTES) > CW_BOARD_MAX_SHARES) {
         free(copy);
         return UCS_ERR_NO_MEMORY;
     }
-    *copy = (struct cw_copy){.in      = {.kind = &copy_kind, .total = cursor->length},
-                             .job     = {.run = run},
-                             .request = request,
-                             .cursor  = cursor,
-                             .done    = done,
-                             .beacon  = {.address = key->beacon, .value = key->token},
-                             .address = address,
-                             .length  = cursor->length,
-                             .way     = (uint8_t)way};
+    *copy = (struct cw_cma){.in      = {.kind = &copy_kind, .total = cursor->length},
+                            .job     = {.run = run},
+                            .request = request,
+                            .cursor  = cursor,
+                            .done    = done,
+                            .beacon  = {.address = key->beacon, .value = key->token},
+                            .address = address,
+                            .length  = cursor->length,
+                            .way     = (uint8_t)way};
     cw_list_init(&copy->job.link);
     cw_incoming_add(&copy->in, ep);
     if (helps && cw_idmap_add(&cw_op_state(ep->worker)->copies, copy, &copy->id) != UCS_OK) {
@@ -225,7 +225,7 @@ ucs_status_t cw_copy_begin(struct cw_request *request, const struct cw_key *key,
 }
 
 /* Waits for a share that the owner copies just now. Not twice: it can write to the board that it took another one. */
-static void quiesce(struct cw_copy *copy, struct cw_conn *conn, uint64_t give_up_ns)
+static void quiesce(struct cw_cma *copy, struct cw_conn *conn, uint64_t give_up_ns)
 {
     uint64_t claimed = cw_board_end(copy->shares.claim, copy->shares.generation);
 
@@ -235,7 +235,7 @@ static void quiesce(struct cw_copy *copy, struct cw_conn *conn, uint64_t give_up
     copy->quiet = 1;
 }
 
-void cw_copy_quiesce(struct ucp_ep *ep)
+void cw_cma_quiesce(struct ucp_ep *ep)
 {
     const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
     struct cw_incoming *incoming;
@@ -243,12 +243,12 @@ void cw_copy_quiesce(struct ucp_ep *ep)
     cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
     {
         if (incoming->kind == &copy_kind) {
-            quiesce(cw_container_of(incoming, struct cw_copy, in), ep->conn, give_up_ns);
+            quiesce(cw_container_of(incoming, struct cw_cma, in), ep->conn, give_up_ns);
         }
     }
 }
 
-void cw_copy_cancel(struct cw_copy *copy)
+void cw_cma_cancel(struct cw_cma *copy)
 {
     if (copy == NULL) {
         return;
@@ -259,10 +259,10 @@ void cw_copy_cancel(struct cw_copy *copy)
     copy_free(copy);
 }
 
-ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_helped packet;
-    struct cw_copy *copy;
+    struct cw_cma *copy;
     int32_t status;
 
     if (length != sizeof(packet)) {
@@ -277,7 +277,7 @@ ucs_status_t cw_copy_on_helped(struct ucp_ep *ep, const void *data, size_t lengt
     if (copy->in.ep != ep || !copy->asked) {
         return UCS_ERR_IO_ERROR;
     }
-    copy->asked   = 0;
+    copy->asked = 0;
     copy->failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
     if (copy->settled) {
         settle(copy);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's part of op/copy.h: shares of a copy that a peer makes to or from registered memory of ours. One helper
+ * The owner's part of op/cma.h: shares of a copy that a peer makes to or from registered memory of ours. One helper
  * per board of the peer at most, so a peer cannot make us keep more; a newer HELP for a board replaces the older. Each
  * share is checked against the table of regions, and the peer's addresses are only used by the system for the peer's
  * process.
@@ -9,13 +9,13 @@
 
 #include "core/ep_round.h"
 #include "op/board.h"
-#include "op/copy.h"
+#include "op/cma.h"
 #include "op/incoming.h"
 
 struct helper {
     struct cw_incoming in;
     struct cw_job job;
-    struct cw_wire_help help;   /* in host order */
+    struct cw_wire_help help; /* in host order */
 };
 
 static void say(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
@@ -132,7 +132,7 @@ static int decode(const void *data, struct cw_wire_help *help)
            cw_board_shares(help->length, help->share) <= CW_BOARD_MAX_SHARES;
 }
 
-ucs_status_t cw_copy_on_help(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_help help;
     struct helper *helper;

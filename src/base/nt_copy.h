@@ -6,8 +6,8 @@
  * slower ones. So a copy is timed now and then, and where several in a row are very slow the next ones go past the
  * caches.
  */
-#ifndef CW_BASE_FAR_H
-#define CW_BASE_FAR_H
+#ifndef CW_BASE_NT_COPY_H
+#define CW_BASE_NT_COPY_H
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,55 +17,56 @@
 
 /* Whether the processor has stores that go past the caches whatever the memory. */
 #if defined(__SSE2__)
-#define CW_FAR_HELPS 1
+#define CW_NT_HELPS 1
 #else
-#define CW_FAR_HELPS 0
+#define CW_NT_HELPS 0
 #endif
 
 /* One per ring; zeros at first. Belongs to the producer. */
-struct cw_far {
-    uint32_t left;          /* bytes of what goes on; 0: copies are timed */
-    uint8_t past;           /* copies go past the caches */
-    uint8_t skip;           /* copies until the next one that is timed */
-    uint8_t timed;          /* so many in a row were timed, and took ... */
-    uint16_t spent;         /* ... so much together, in 1/256 ns for a byte of each */
+struct cw_nt_choice {
+    uint32_t left;  /* bytes of what goes on; 0: copies are timed */
+    uint8_t off;            /* UCX_TUNING: copies go through the caches */
+    uint8_t past;   /* copies go past the caches */
+    uint8_t skip;   /* copies until the next one that is timed */
+    uint8_t timed;  /* so many in a row were timed, and took ... */
+    uint16_t spent; /* ... so much together, in 1/256 ns for a byte of each */
 };
 
 /* Shorter ones are always copied as any memory: in the processor's store buffers they tell nothing. */
-#define CW_FAR_LEAST 4096u
+#define CW_NT_LEAST 4096u
 
 /* So many bytes are not looked at where copies take time that tells nothing: a lap of a ring. */
-#define CW_FAR_LAP (2u << 20)
+#define CW_NT_LAP (2u << 20)
 
 /* The memory is touched for the first time. */
-static inline void cw_far_new_memory(struct cw_far *far)
+static inline void cw_nt_new_memory(struct cw_nt_choice *nt)
 {
-    if (!far->past) {
-        far->left  = CW_FAR_LAP;
-        far->timed = 0;
+    if (!nt->past) {
+        nt->left  = CW_NT_LAP;
+        nt->timed = 0;
     }
 }
 
 /* The next long copy goes through the caches and is not timed. */
-static inline int cw_far_is_plain(const struct cw_far *far)
+static inline int cw_nt_is_plain(const struct cw_nt_choice *nt)
 {
-    return !CW_FAR_HELPS || (!far->past && (far->left > 0 || far->skip > 0));
+    return !CW_NT_HELPS || nt->off || (!nt->past && (nt->left > 0 || nt->skip > 0));
 }
 
 /* Of at least that length. */
-void cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length);
+void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
 
 /* A copy of so many bytes that was timed. */
-void cw_far_note(struct cw_far *far, size_t length, uint64_t ns);
+void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns);
 
 /* As memcpy, past the caches if the processor can. What is stored afterwards is seen afterwards. */
-void cw_far_copy_past(void *to, const void *from, size_t length);
+void cw_nt_store(void *to, const void *from, size_t length);
 
 /* As memcpy; far NULL: into any memory. */
-static inline void cw_far_copy(struct cw_far *far, void *to, const void *from, size_t length)
+static inline void cw_nt_copy(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
-    if (CW_FAR_HELPS && cw_unlikely(length >= CW_FAR_LEAST) && far != NULL) {
-        cw_far_copy_long(far, to, from, length);
+    if (CW_NT_HELPS && cw_unlikely(length >= CW_NT_LEAST) && nt != NULL) {
+        cw_nt_copy_long(nt, to, from, length);
     } else {
         cw_bytes_copy_any(to, from, length);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice and the copies of base/far.h.
+ * The choice and the copies of base/nt_copy.h.
  */
-#include "base/far.h"
+#include "base/nt_copy.h"
 
 #include "os/clock.h"
 
-#if CW_FAR_HELPS
+#if CW_NT_HELPS
 #include <emmintrin.h>
 #endif
 
@@ -32,12 +32,12 @@
  * come at another speed, so the first lap is not looked at. */
 #define PAST_BYTES (512u << 20)
 
-void cw_far_copy_past(void *to, const void *from, size_t length)
+void cw_nt_store(void *to, const void *from, size_t length)
 {
     char *dest         = to;
     const char *source = from;
 
-#if CW_FAR_HELPS
+#if CW_NT_HELPS
     const size_t to_line = (CW_CACHE_LINE - (uintptr_t)dest % CW_CACHE_LINE) % CW_CACHE_LINE;
     const size_t head    = (to_line < length) ? to_line : length;
     const __m128i *vectors;
@@ -45,7 +45,7 @@ void cw_far_copy_past(void *to, const void *from, size_t length)
     __m128i *line;
 
     memcpy(dest, source, head);
-    dest   += head;
+    dest += head;
     source += head;
     length -= head;
     for (; length >= CW_CACHE_LINE; length -= CW_CACHE_LINE) {
@@ -59,7 +59,7 @@ void cw_far_copy_past(void *to, const void *from, size_t length)
         _mm_stream_si128(line + 1, b);
         _mm_stream_si128(line + 2, c);
         _mm_stream_si128(line + 3, d);
-        dest   += CW_CACHE_LINE;
+        dest += CW_CACHE_LINE;
         source += CW_CACHE_LINE;
     }
     _mm_sfence(); /* stores of this kind are not in order with the others */
@@ -67,69 +67,71 @@ void cw_far_copy_past(void *to, const void *from, size_t length)
     memcpy(dest, source, length);
 }
 
-static void go_through(struct cw_far *far)
+static void go_through(struct cw_nt_choice *nt)
 {
-    far->past = 0;
-    far->left = CW_FAR_LAP;
+    nt->past = 0;
+    nt->left = CW_NT_LAP;
 }
 
-void cw_far_note(struct cw_far *far, size_t length, uint64_t ns)
+void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns)
 {
     const unsigned spent = (ns < length / UNIT * SLOWEST) ? (unsigned)(ns * UNIT / length) : SLOWEST;
 
-    if (far->timed == 0) {
+    if (nt->timed == 0) {
         if (spent <= SLOW) {
-            far->skip = EVERY - 1;
+            nt->skip = EVERY - 1;
             return;
         }
-        far->spent = 0; /* this one may have been interrupted */
+        nt->spent = 0; /* this one may have been interrupted */
     } else {
-        far->spent = (uint16_t)(far->spent + spent);
+        nt->spent = (uint16_t)(nt->spent + spent);
     }
-    far->timed++;
-    if (far->timed <= ENOUGH) {
+    nt->timed++;
+    if (nt->timed <= ENOUGH) {
         return;
     }
-    far->timed = 0;
-    if (far->spent >= ENOUGH * VERY_SLOW) {
-        far->past = 1;
-        far->left = PAST_BYTES;
+    nt->timed = 0;
+    if (nt->spent >= ENOUGH * VERY_SLOW) {
+        nt->past = 1;
+        nt->left = PAST_BYTES;
     } else {
-        far->skip = EVERY - 1;
+        nt->skip = EVERY - 1;
     }
 }
 
-static inline void copy(const struct cw_far *far, void *to, const void *from, size_t length)
+static inline void copy(const struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
-    if (far->past) {
-        cw_far_copy_past(to, from, length);
+    if (nt->past) {
+        cw_nt_store(to, from, length);
     } else {
         cw_bytes_copy_any(to, from, length);
     }
 }
 
 /* Past the caches, or in the lap behind that: not timed. */
-static CW_APART void copy_untimed(struct cw_far *far, void *to, const void *from, size_t length)
+static CW_APART void copy_untimed(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
-    copy(far, to, from, length);
-    far->left = (length < far->left) ? far->left - (uint32_t)length : 0;
-    if (far->left == 0 && far->past) {
-        go_through(far);
+    copy(nt, to, from, length);
+    nt->left = (length < nt->left) ? nt->left - (uint32_t)length : 0;
+    if (nt->left == 0 && nt->past) {
+        go_through(nt);
     }
 }
 
-void cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length)
+void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
     uint64_t begin;
 
-    if (far->left > 0) {
-        copy_untimed(far, to, from, length);
-    } else if (far->skip > 0) {
-        far->skip--;
+    if (nt->off) {
+        cw_bytes_copy_any(to, from, length);
+    } else if (nt->left > 0) {
+        copy_untimed(nt, to, from, length);
+    } else if (nt->skip > 0) {
+        nt->skip--;
         cw_bytes_copy_any(to, from, length);
     } else {
         begin = cw_clock_ns();
         cw_bytes_copy_any(to, from, length);
-        cw_far_note(far, length, cw_clock_ns() - begin);
+        cw_nt_note(nt, length, cw_clock_ns() - begin);
     }
 }

@@ -2,7 +2,7 @@
 /*
  * Packets in the byte area of a ring, without a transport.
  */
-#include "base/area.h"
+#include "base/byte_ring.h"
 
 /* Lines that an idle round claims: with the look at the next cell behind them, a packet that comes waits for few. */
 #define CLAIMED_A_ROUND 8u
@@ -17,52 +17,52 @@
 /* One of so many copies is timed. */
 #define TIMED_EVERY 32u
 
-/* Whether the lines of the next long packet are claimed: not if its copy is timed, here or by base/far.h, or goes past
- * the caches. */
+/* Whether the lines of the next long packet are claimed: not if its copy is timed, here or by base/nt_copy.h, or goes
+ * past the caches. */
 static int claims_long(const struct cw_producer *producer)
 {
-    return producer->claims_long && producer->until_timed > 0 && cw_far_is_plain(&producer->far);
+    return producer->claims_long && producer->until_timed > 0 && cw_nt_is_plain(&producer->nt);
 }
 
 /* They are fetched while we wait anyway, unless the copy does not need what is in them, or the consumer would ask for
  * them before they are written (docs/why/shared-memory.md, short-messages.md). */
-void cw_area_fetch_ahead(struct cw_producer *producer, uint64_t length)
+void cw_byte_ring_fetch_ahead(struct cw_producer *producer, uint64_t length)
 {
     uint64_t at;
     char *place;
 
-    if (length <= CW_CELL_DATA || !cw_area_free(producer, length)) {
+    if (length <= CW_CELL_DATA || !cw_byte_ring_free(producer, length)) {
         return; /* the consumer may still need them */
     }
-    place = producer->bytes + cw_area_place(producer->byte_count, length, producer->num_bytes);
-    if (length <= CW_AREA_VECTORS && (length > CW_AREA_FEW || producer->cell >= producer->fetch_from)) {
+    place = producer->bytes + cw_byte_ring_place(producer->byte_count, length, producer->num_bytes);
+    if (length <= CW_BYTE_RING_VECTORS && (length > CW_BYTE_RING_FEW || producer->cell >= producer->fetch_from)) {
         for (at = 0; at < length; at += CW_CACHE_LINE) {
             cw_prefetch_write(place + at);
         }
     }
-    if (length > CW_AREA_FEW && (length <= CW_AREA_VECTORS || claims_long(producer))) {
+    if (length > CW_BYTE_RING_FEW && (length <= CW_BYTE_RING_VECTORS || claims_long(producer))) {
         producer->claim     = place;
         producer->claim_end = place + ((length < CLAIM_MOST) ? length : CLAIM_MOST);
     }
 }
 
-void cw_area_note(struct cw_producer *producer, uint64_t length, uint64_t ns)
+void cw_byte_ring_note(struct cw_producer *producer, uint64_t length, uint64_t ns)
 {
     producer->claims_long = ns * CLAIM_BELOW > length;
     producer->until_timed = TIMED_EVERY - 1;
 }
 
-CW_APART void cw_area_copied(struct cw_producer *producer, uint64_t length, uint64_t begin_ns)
+CW_APART void cw_byte_ring_copied(struct cw_producer *producer, uint64_t length, uint64_t begin_ns)
 {
     if (begin_ns != 0) {
-        cw_area_note(producer, length, cw_clock_ns() - begin_ns);
-    } else {
+        cw_byte_ring_note(producer, length, cw_clock_ns() - begin_ns);
+    } else if (!producer->no_claims) {
         producer->until_timed--;
     }
 }
 
 /* Stores, for fetching for writing leaves some processors with lines that they share (Zen 4). */
-CW_APART void cw_area_claim_some(struct cw_producer *producer)
+CW_APART void cw_byte_ring_claim_some(struct cw_producer *producer)
 {
     char *at = producer->claim;
     unsigned i;
@@ -76,32 +76,32 @@ CW_APART void cw_area_claim_some(struct cw_producer *producer)
 static CW_INLINE void send_written(struct cw_producer *producer, uint8_t id, uint64_t length)
 {
     CW_PROBE(send_short, CW_CELL_TRANSPORT, length, 0);
-    cw_area_taken(producer, length);
+    cw_byte_ring_taken(producer, length);
     cw_cell_publish(producer, length, id);
-    cw_area_fetch_ahead(producer, length);
+    cw_byte_ring_fetch_ahead(producer, length);
     if (cw_unlikely(__atomic_load_n(producer->attention, __ATOMIC_RELAXED) != 0)) {
         producer->bell(producer);
     }
 }
 
-void cw_area_send(struct cw_producer *producer, uint8_t id, uint64_t length)
+void cw_byte_ring_send(struct cw_producer *producer, uint8_t id, uint64_t length)
 {
     send_written(producer, id, length);
 }
 
-int cw_area_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
+int cw_byte_ring_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     const uint64_t whole = sizeof(header) + length;
-    char *place          = cw_area_take(producer, whole);
+    char *place          = cw_byte_ring_take(producer, whole);
     uint64_t begin;
 
     if (cw_unlikely(place == NULL)) {
         return 0;
     }
-    begin = cw_area_copy_begins(producer, whole);
+    begin = cw_byte_ring_copy_begins(producer, whole);
     memcpy(place, &header, sizeof(header));
-    cw_far_copy(&producer->far, place + sizeof(header), payload, length);
-    cw_area_copy_ends(producer, whole, begin);
+    cw_nt_copy(&producer->nt, place + sizeof(header), payload, length);
+    cw_byte_ring_copy_ends(producer, whole, begin);
     send_written(producer, id, whole);
     return 1;
 }

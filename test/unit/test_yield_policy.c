@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * When progress that finds nothing gives its processor away (core/crowd.h): not while nobody wants it, always to those
- * who give it back soon, seldom to those who do not.
+ * When progress that finds nothing gives its processor away (core/yield_policy.h): not while nobody wants it, always to
+ * those who give it back soon, seldom to those who do not.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "config/config.h"
 #include "core/context.h"
-#include "core/crowd.h"
+#include "core/yield_policy.h"
 #include "core/worker.h"
 #include "os/clock.h"
 
@@ -26,21 +26,21 @@ static uint64_t ticks(uint64_t ns)
 }
 
 /* Another thread ran, if it took that long. */
-static void yield(struct cw_crowd *crowd, uint64_t *now, uint64_t yield_ns)
+static void yield(struct cw_yield_policy *policy, uint64_t *now, uint64_t yield_ns)
 {
     *now += yield_ns;
-    cw_crowd_yielded(crowd, ticks(*now), yield_ns, crowd->switches + (yield_ns > 2 * USEC));
+    cw_yield_ended(policy, ticks(*now), yield_ns, policy->switches + (yield_ns > 2 * USEC));
 }
 
 /* Idle for ten milliseconds and more, a yield whenever one is left: how many there were. */
-static unsigned spin(struct cw_crowd *crowd, uint64_t *now, uint64_t yield_ns)
+static unsigned spin(struct cw_yield_policy *policy, uint64_t *now, uint64_t yield_ns)
 {
     const uint64_t end = *now + 10 * MSEC;
-    unsigned yields = 0;
+    unsigned yields    = 0;
 
     while (*now < end) {
-        if (crowd->yields > 0) {
-            yield(crowd, now, yield_ns);
+        if (policy->yields > 0) {
+            yield(policy, now, yield_ns);
             yields++;
         }
         *now += 10 * USEC;
@@ -50,106 +50,106 @@ static unsigned spin(struct cw_crowd *crowd, uint64_t *now, uint64_t yield_ns)
 
 static void nobody_yields_who_lost_nothing(void **state)
 {
-    struct cw_crowd crowd = {0};
-    uint64_t now = MSEC;
+    struct cw_yield_policy policy = {0};
+    uint64_t now                  = MSEC;
 
     (void)state;
-    assert_int_equal(spin(&crowd, &now, USEC / 2), 0);
+    assert_int_equal(spin(&policy, &now, USEC / 2), 0);
 }
 
 static void who_is_alone_tries_seldom(void **state)
 {
-    struct cw_crowd crowd = {0};
+    struct cw_yield_policy policy = {0};
     uint64_t now = MSEC, tried = 0;
 
     (void)state;
     for (int i = 0; i < 10000; i++) { /* 100 seconds, with a gap in each hundredth */
-        cw_crowd_lost(&crowd, ticks(now));
-        tried += spin(&crowd, &now, USEC / 2);
+        cw_yield_lost(&policy, ticks(now));
+        tried += spin(&policy, &now, USEC / 2);
     }
     assert_in_range(tried, 2, 2000);
 }
 
 static void who_meets_one_that_gives_way_goes_on(void **state)
 {
-    struct cw_crowd crowd = {0};
-    uint64_t now = MSEC;
+    struct cw_yield_policy policy = {0};
+    uint64_t now                  = MSEC;
 
     (void)state;
-    cw_crowd_lost(&crowd, ticks(now));
-    assert_false(cw_crowd_is_habit(&crowd));
+    cw_yield_lost(&policy, ticks(now));
+    assert_false(cw_yield_is_habit(&policy));
     for (int i = 0; i < 100; i++) {
-        assert_in_range(spin(&crowd, &now, 20 * USEC), 300, 400); /* no other one since: all of the time */
-        assert_true(cw_crowd_is_habit(&crowd));
+        assert_in_range(spin(&policy, &now, 20 * USEC), 300, 400); /* no other one since: all of the time */
+        assert_true(cw_yield_is_habit(&policy));
     }
-    assert_in_range(spin(&crowd, &now, USEC / 2), 10, 100); /* the other one has left */
-    assert_int_equal(spin(&crowd, &now, USEC / 2), 0);
-    cw_crowd_lost(&crowd, ticks(now));
-    assert_in_range(spin(&crowd, &now, 20 * USEC), 300, 400);
+    assert_in_range(spin(&policy, &now, USEC / 2), 10, 100); /* the other one has left */
+    assert_int_equal(spin(&policy, &now, USEC / 2), 0);
+    cw_yield_lost(&policy, ticks(now));
+    assert_in_range(spin(&policy, &now, 20 * USEC), 300, 400);
 }
 
 static void a_yield_that_took_long_by_itself_met_nobody(void **state)
 {
-    struct cw_crowd crowd = {0};
+    struct cw_yield_policy policy = {0};
 
     (void)state;
-    cw_crowd_lost(&crowd, 1);
-    for (unsigned i = 0; i < CW_CROWD_TRIES; i++) {
-        assert_int_not_equal(crowd.yields, 0);
-        assert_true(cw_crowd_asks_for_switches(20 * USEC));
-        cw_crowd_yielded(&crowd, 1, 20 * USEC, crowd.switches);
+    cw_yield_lost(&policy, 1);
+    for (unsigned i = 0; i < CW_YIELD_TRIES; i++) {
+        assert_int_not_equal(policy.yields, 0);
+        assert_true(cw_yield_asks_for_switches(20 * USEC));
+        cw_yield_ended(&policy, 1, 20 * USEC, policy.switches);
     }
-    assert_int_equal(crowd.yields, 0);
+    assert_int_equal(policy.yields, 0);
 }
 
 /* Uses up what it has, in vain: how long it rests then, in ticks. */
-static uint64_t try_in_vain(struct cw_crowd *crowd, uint64_t at)
+static uint64_t try_in_vain(struct cw_yield_policy *policy, uint64_t at)
 {
-    cw_crowd_lost(crowd, at);
-    assert_int_not_equal(crowd->yields, 0);
-    while (crowd->yields > 0) {
-        cw_crowd_yielded(crowd, at, USEC / 2, crowd->switches);
+    cw_yield_lost(policy, at);
+    assert_int_not_equal(policy->yields, 0);
+    while (policy->yields > 0) {
+        cw_yield_ended(policy, at, USEC / 2, policy->switches);
     }
-    return crowd->rest_until - at;
+    return policy->rest_until - at;
 }
 
 /* Twice as long each time, but not for ever; and as short as at first when somebody was met meanwhile. */
 static void rests_are_bounded_and_forgotten(void **state)
 {
-    struct cw_crowd crowd = {0};
-    uint64_t at = 1, first, rest, next;
-    unsigned doublings = 0;
+    struct cw_yield_policy policy = {0};
+    uint64_t at                   = 1, first, rest, next;
+    unsigned doublings            = 0;
 
     (void)state;
-    first = rest = try_in_vain(&crowd, at);
+    first = rest = try_in_vain(&policy, at);
     for (int i = 0; i < 40; i++, rest = next) {
-        at  += rest;
-        next = try_in_vain(&crowd, at);
+        at += rest;
+        next = try_in_vain(&policy, at);
         assert_true(next == rest || next == 2 * rest);
         doublings += next != rest;
     }
     assert_in_range(doublings, 5, 10);
     at += rest;
-    cw_crowd_lost(&crowd, at);
-    cw_crowd_yielded(&crowd, at, 20 * USEC, crowd.switches + 1);
-    assert_true(cw_crowd_is_habit(&crowd));
-    while (crowd.yields > 0) {
-        cw_crowd_yielded(&crowd, at, USEC / 2, crowd.switches);
+    cw_yield_lost(&policy, at);
+    cw_yield_ended(&policy, at, 20 * USEC, policy.switches + 1);
+    assert_true(cw_yield_is_habit(&policy));
+    while (policy.yields > 0) {
+        cw_yield_ended(&policy, at, USEC / 2, policy.switches);
     }
-    assert_true(crowd.rest_until - at == first);
+    assert_true(policy.rest_until - at == first);
 }
 
 static void who_meets_one_that_only_computes_keeps_its_turns(void **state)
 {
-    struct cw_crowd crowd = {0};
+    struct cw_yield_policy policy = {0};
     uint64_t now = MSEC, given = 0;
     const uint64_t turn = 4 * MSEC;
 
     (void)state;
     for (int i = 0; i < 1000; i++) { /* its own turn, then that of the other one */
-        cw_crowd_lost(&crowd, ticks(now));
-        while (crowd.yields > 0) {
-            yield(&crowd, &now, turn);
+        cw_yield_lost(&policy, ticks(now));
+        while (policy.yields > 0) {
+            yield(&policy, &now, turn);
             given++;
         }
         now += 2 * turn;
@@ -163,8 +163,8 @@ static void without_being_told_only_shared_workers_give_way(void **state)
     static const struct {
         int setting;
         uint8_t mt, gives_way;
-    } cases[] = {{CW_OFF, 0, 0}, {CW_OFF, 1, 0}, {CW_ON, 0, 1}, {CW_ON, 1, 1}, {CW_ON_OFF_AUTO, 0, 0},
-                 {CW_ON_OFF_AUTO, 1, 1}};
+    } cases[] = {{CW_OFF, 0, 0}, {CW_OFF, 1, 0},         {CW_ON, 0, 1},
+                 {CW_ON, 1, 1},  {CW_ON_OFF_AUTO, 0, 0}, {CW_ON_OFF_AUTO, 1, 1}};
     static struct cw_config config;
     static struct ucp_context context = {.config = &config};
     static struct ucp_worker worker;
@@ -175,10 +175,10 @@ static void without_being_told_only_shared_workers_give_way(void **state)
         config.progress_yield = cases[i].setting;
         worker.context        = &context;
         worker.mt             = cases[i].mt;
-        worker.crowd          = (struct cw_crowd){.idle_since = ticks(MSEC)};
-        cw_worker_crowded(&worker, ticks(MSEC));
-        assert_int_equal(worker.crowd.yields > 0, cases[i].gives_way);
-        assert_int_equal(worker.crowd.rest_until == UINT64_MAX, !cases[i].gives_way);
+        worker.yield_policy   = (struct cw_yield_policy){.idle_since = ticks(MSEC)};
+        cw_worker_try_yield(&worker, ticks(MSEC));
+        assert_int_equal(worker.yield_policy.yields > 0, cases[i].gives_way);
+        assert_int_equal(worker.yield_policy.rest_until == UINT64_MAX, !cases[i].gives_way);
     }
 }
 

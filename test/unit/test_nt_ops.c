@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every operation copies its long packets by its ring's state (base/far.h): the bytes that go by it are counted, with
- * copies through the caches and past them, and everything arrives. Two workers in one process, by rings alone.
+ * Every operation copies its long packets by its ring's state (base/nt_copy.h): the bytes that go by it are counted,
+ * with copies through the caches and past them, and everything arrives. Two workers in one process, by rings alone.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,14 +12,14 @@
 
 #include <cmocka.h>
 
-#include "base/far.h"
+#include "base/nt_copy.h"
 #include "core/ep.h"
 #include "core/rkey.h"
 
 enum { LONG = 300000, TAG = 5, HANDLER = 3 };
 
-void __real_cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length);
-void __wrap_cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length);
+void __real_cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
+void __wrap_cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
 
 static ucp_context_h context;
 static ucp_worker_h workers[2];
@@ -30,12 +30,12 @@ static unsigned handled;
 static int past;
 static const ucp_request_param_t none;
 
-void __wrap_cw_far_copy_long(struct cw_far *far, void *to, const void *from, size_t length)
+void __wrap_cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
     by_far   += length;
-    far->past = (uint8_t)past;
-    far->left = 1u << 30;
-    __real_cw_far_copy_long(far, to, from, length);
+    nt->past = (uint8_t)past;
+    nt->left = 1u << 30;
+    __real_cw_nt_copy_long(nt, to, from, length);
 }
 
 static void wait_for(ucs_status_ptr_t request)
@@ -125,8 +125,8 @@ static void begin(void)
 static void end(size_t length)
 {
     assert_memory_equal(in, out, length);
-    if (CW_FAR_HELPS) {
-        assert_in_range(by_far, length - (CW_FAR_LEAST - 1), length);
+    if (CW_NT_HELPS) {
+        assert_in_range(by_far, length - (CW_NT_LEAST - 1), length);
     }
 }
 
@@ -145,7 +145,7 @@ static void tag(size_t length, ucp_datatype_t datatype, const void *buffer, size
 
 static void test_tag_messages(void **state)
 {
-    static const size_t lengths[] = {CW_FAR_LEAST, 6000, 8000, 50000, LONG}; /* by one packet, several, rendezvous */
+    static const size_t lengths[] = {CW_NT_LEAST, 6000, 8000, 50000, LONG}; /* by one packet, several, rendezvous */
     const ucp_dt_iov_t iov[]      = {{out, 8000}, {out + 8000, 7000}};
     size_t i;
 
@@ -160,7 +160,7 @@ static void test_tag_messages(void **state)
 
 static void test_active_messages(void **state)
 {
-    static const size_t lengths[] = {CW_FAR_LEAST, 6000, 8000, 50000};
+    static const size_t lengths[] = {CW_NT_LEAST, 6000, 8000, 50000};
     size_t i;
     ucs_status_ptr_t send;
     unsigned before;
@@ -183,7 +183,7 @@ static void test_active_messages(void **state)
 
 static void test_streams(void **state)
 {
-    static const size_t lengths[]   = {CW_FAR_LEAST, 6000, 50000, LONG};
+    static const size_t lengths[]   = {CW_NT_LEAST, 6000, 50000, LONG};
     const ucp_request_param_t whole = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
                                        .flags        = UCP_STREAM_RECV_FLAG_WAITALL};
     ucs_status_ptr_t receive, send;
@@ -221,7 +221,7 @@ static void reach(void *memory, ucp_mem_h *memh, ucp_rkey_h *rkey)
 
 static void test_puts_and_gets(void **state)
 {
-    static const size_t lengths[] = {CW_FAR_LEAST, 6000, 50000, LONG};
+    static const size_t lengths[] = {CW_NT_LEAST, 6000, 50000, LONG};
     ucp_rkey_h rkeys[2];
     ucp_mem_h memhs[2];
     size_t i;

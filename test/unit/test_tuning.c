@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * UCX_TUNING: which rules of docs/reference/tuning.md are followed, by each form of the list, and which name is none.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "config/config.h"
+
+static char claims[] = "claims", padding[] = "tcp_padding", other[] = "claim";
+
+static const struct {
+    enum cw_list_mode mode;
+    char *names[2];
+    unsigned count;
+    int follows[CW_TUNING_COUNT];
+    const char *unknown;
+} cases[] = {
+    {CW_LIST_ALL, {NULL}, 0, {1, 1, 1, 1}, NULL},
+    {CW_LIST_ALLOW, {NULL}, 0, {0, 0, 0, 0}, NULL},
+    {CW_LIST_ALLOW, {claims}, 1, {0, 1, 0, 0}, NULL},
+    {CW_LIST_EXCEPT, {claims, padding}, 2, {1, 0, 1, 0}, NULL},
+    {CW_LIST_EXCEPT, {padding, other}, 2, {1, 1, 1, 0}, other},
+};
+
+static void the_list_says_which_rules_are_followed(void **state)
+{
+    size_t i;
+    int rule;
+
+    (void)state;
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char *names[2]                    = {cases[i].names[0], cases[i].names[1]};
+        const struct cw_allow_list tuning = {.mode = cases[i].mode,
+                                             .list = {.names = names, .count = cases[i].count}};
+
+        for (rule = 0; rule < CW_TUNING_COUNT; rule++) {
+            assert_int_equal(cw_tuning_follows(&tuning, (enum cw_tuning)rule), cases[i].follows[rule]);
+        }
+        assert_ptr_equal(cw_tuning_unknown(&tuning), cases[i].unknown);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_says_which_rules_are_followed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
