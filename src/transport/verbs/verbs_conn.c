@@ -2,7 +2,7 @@
 /*
  * Queue pairs of type RC: their places and completions, and how they end.
  *
- * One request in a quarter of the send queue, at most each 64th, completes visibly, and so tells of all before it. What
+ * One request in half of the send queue, at most each 64th, completes visibly, and so tells of all before it. What
  * needs to know earlier posts an empty write, for which a place is kept. After an error every request completes, so the
  * completion queue has room for all.
  */
@@ -248,12 +248,12 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment, int signal)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
-    const uint32_t quarter       = iface->settings.sends / 4;
+    const uint32_t half          = iface->settings.sends / 2;
     const int is_inline          = (wr->send_flags & IBV_SEND_INLINE) != 0;
     struct ibv_send_wr *bad;
     int error = 0, is_kept;
 
-    if (signal || conn->posted + 1 - conn->signalled >= ((quarter < MOST_UNSEEN) ? quarter : MOST_UNSEEN)) {
+    if (signal || conn->posted + 1 - conn->signalled >= ((half < MOST_UNSEEN) ? half : MOST_UNSEEN)) {
         wr->send_flags |= IBV_SEND_SIGNALED;
     }
     wr->wr_id = ((uint64_t)conn->serial << 32) | conn->posted;

@@ -96,7 +96,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     /* A piece of that many bytes of a message, and the header before it. */
     settings->segment              = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
     settings->most_segments = clamp(number_or_auto(config->ib_max_segments, 8192), settings->receives + 64, 1u << 20);
-    settings->connect_timeout_ns = config->connect_timeout_ns;
+    settings->connect_timeout_ns = config->ud_timeout_ns;
     settings->first_retry_ns     = 20000000;
     settings->keepalive_ns       = config->keepalive_interval_ns;
     settings->guarded = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;

@@ -164,7 +164,7 @@ unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
         return 0;
     }
     cw_verbs_cancel(conn);
-    cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no answer in the time of UCX_CONNECT_TIMEOUT");
+    cw_verbs_conn_fail(conn, UCS_ERR_UNREACHABLE, "no answer in the time of UCX_UD_TIMEOUT");
     return 1;
 }
 
