@@ -256,6 +256,11 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
 
     cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting)
     {
+        if (slot->peer->dead) { /* some providers would dial it for ever */
+            count++;
+            (void)cw_ofi_sent(iface, slot, FI_EHOSTUNREACH, "the process ended");
+            continue;
+        }
         if (slot->conn != NULL && slot->conn->held) {
             continue;
         }
