@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/am_desc.h"
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 #include "op/op.h"
 #include "wire/packet.h"
 
@@ -338,7 +338,7 @@ static void deliver_offer(const struct cw_am_handler *handler, struct message *m
     if (desc->state == CW_AM_DESC_USED) {
         cw_am_desc_free(desc);
     } else if (desc->state == CW_AM_DESC_ANNOUNCED && status != UCS_INPROGRESS) {
-        cw_fetch_refuse(message->ep, &offer, UCS_STATUS_IS_ERR(status) ? status : UCS_OK);
+        cw_rndv_recv_refuse(message->ep, &offer, UCS_STATUS_IS_ERR(status) ? status : UCS_OK);
         cw_incoming_detach(&desc->in);
         cw_am_desc_free(desc);
     }
@@ -363,22 +363,22 @@ ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     }
     message.attr = UCP_AM_RECV_ATTR_FLAG_RNDV;
     if (cw_ep_was_closed(ep)) {
-        cw_fetch_refuse(ep, &offer, UCS_ERR_CONNECTION_RESET);
+        cw_rndv_recv_refuse(ep, &offer, UCS_ERR_CONNECTION_RESET);
         return UCS_OK;
     }
     handler = find_handler(&message);
     if (handler == NULL) {
-        cw_fetch_refuse(ep, &offer, UCS_ERR_INVALID_PARAM);
+        cw_rndv_recv_refuse(ep, &offer, UCS_ERR_INVALID_PARAM);
         return UCS_OK;
     }
     if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
-        cw_fetch_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT);
+        cw_rndv_recv_refuse(ep, &offer, UCS_ERR_EXCEEDS_LIMIT);
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = cw_am_desc_new(ep->worker, 0, 0, CW_AM_DESC_ANNOUNCED);
     if (desc == NULL) {
         cw_ep_let_go(ep, CW_KEPT_ONE);
-        cw_fetch_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
+        cw_rndv_recv_refuse(ep, &offer, UCS_ERR_NO_MEMORY);
         return UCS_OK;
     }
     desc->in.kind  = &am_kind;

@@ -18,7 +18,7 @@
 
 #include "op/am.h"
 #include "op/datatype.h"
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 #include "op/incoming.h"
 
 enum cw_am_desc_state {

@@ -124,7 +124,7 @@ static void drop(struct cw_am_desc *desc, ucs_status_t status)
     const struct cw_offer offer = cw_am_desc_offer(desc);
 
     if (desc->state == CW_AM_DESC_ANNOUNCED) {
-        cw_fetch_refuse(desc->in.ep, &offer, status);
+        cw_rndv_recv_refuse(desc->in.ep, &offer, status);
         cw_incoming_detach(&desc->in);
     } else {
         cw_list_remove(&desc->in.link);
@@ -256,7 +256,7 @@ static ucs_status_ptr_t take_announced(struct cw_request *request, struct cw_am_
     request->info.length = offer.length;
     desc->state          = CW_AM_DESC_FETCHING;
     state->desc          = desc;
-    status               = cw_fetch_start(ep, &offer, request, &state->cursor);
+    status               = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     cw_incoming_detach(&desc->in);
     if (status == UCS_INPROGRESS) {
         return cw_request_handle(request);

@@ -32,7 +32,7 @@ ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, 
 /* The request ends before: nobody copies for it any more when this returns. NULL: nothing. */
 void cw_cma_cancel(struct cw_cma *copy);
 
-/* The endpoint is about to lose its connection: as cw_fetch_quiesce. */
+/* The endpoint is about to lose its connection: as cw_rndv_recv_quiesce. */
 void cw_cma_quiesce(struct ucp_ep *ep);
 
 #endif

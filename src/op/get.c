@@ -9,7 +9,7 @@
 #include "op/access.h"
 #include "op/choice.h"
 #include "op/cma.h"
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 
 static void release(struct cw_request *request)
 {
@@ -68,7 +68,7 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
     }
     id = le64toh(packet.receive_id);
     return (id & CW_GET_ID) ? cw_get_refused(ep, id, (ucs_status_t)status)
-                            : cw_fetch_refused(ep, id, (ucs_status_t)status);
+                            : cw_rndv_recv_refused(ep, id, (ucs_status_t)status);
 }
 
 /* ---- */

@@ -45,7 +45,7 @@ struct cw_get {
 
 _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-/* Receive ids with this bit are found in cw_op_state->gets; others belong to op/fetch.h. */
+/* Receive ids with this bit are found in cw_op_state->gets; others belong to op/rndv_recv.h. */
 #define CW_GET_ID (UINT64_C(1) << 31)
 
 /* One get with a request of its own; not counted. The result is as *_nbx calls define it. */

@@ -12,7 +12,7 @@
 #include "core/lanes.h"
 #include "op/cma.h"
 #include "op/credit.h"
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 #include "op/counted.h"
 #include "op/put_list.h"
 #include "op/rma.h"
@@ -60,9 +60,9 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_TAG_ACK]      = cw_tag_on_ack,
     [CW_PACKET_TAG_RTS]      = cw_tag_on_rts,
     [CW_PACKET_RNDV_READY]   = cw_send_on_ready,
-    [CW_PACKET_RNDV_DATA]    = cw_fetch_on_data,
+    [CW_PACKET_RNDV_DATA]    = cw_rndv_recv_on_data,
     [CW_PACKET_RNDV_DONE]    = cw_send_on_done,
-    [CW_PACKET_RNDV_COPIED]  = cw_fetch_on_copied,
+    [CW_PACKET_RNDV_COPIED]  = cw_rndv_recv_on_copied,
     [CW_PACKET_TAG_CANCEL]   = cw_tag_on_cancel,
     [CW_PACKET_CREDIT]       = cw_credit_on_packet,
     [CW_PACKET_AM_EAGER]     = cw_am_on_eager,
@@ -82,7 +82,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_HELPED]        = cw_cma_on_helped,
     [CW_PACKET_STAY]          = stay,
     [CW_PACKET_PUT_COUNTED]   = cw_counted_on_put,
-    [CW_PACKET_GET_DATA]      = cw_fetch_on_whole,
+    [CW_PACKET_GET_DATA]      = cw_rndv_recv_on_whole,
     [CW_PACKET_LANE]          = cw_lanes_on_packet,
     [CW_PACKET_PUT_LIST]      = cw_put_list_on_packet,
 };
@@ -169,10 +169,10 @@ static unsigned place_further(struct ucp_ep *ep, const struct cw_conn *conn, uin
                               size_t length, struct iovec *iov)
 {
     const unsigned count = (id == CW_PACKET_RNDV_DATA && cw_lanes_find(ep, conn) != NULL) ?
-                           cw_fetch_place(ep, header, length, iov) : 0;
+                           cw_rndv_recv_place(ep, header, length, iov) : 0;
 
     if (count > 0 && !cw_lanes_placing(ep, conn, id, header, length)) {
-        cw_fetch_unplaced(ep, header, length);
+        cw_rndv_recv_unplaced(ep, header, length);
         return 0;
     }
     return count;
@@ -192,7 +192,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
     if (is_further(ep, conn)) {
         return place_further(ep, conn, id, header, length, iov);
     }
-    return (id == CW_PACKET_RNDV_DATA) ? cw_fetch_place(ep, header, length, iov) :
+    return (id == CW_PACKET_RNDV_DATA) ? cw_rndv_recv_place(ep, header, length, iov) :
            (id == CW_PACKET_NEXT) ? cw_incoming_place(ep, header, length, iov) :
            (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
 }
@@ -207,7 +207,7 @@ static void placed_further(struct ucp_ep *ep, const struct cw_conn *conn, const 
         cw_lane_batch(message_lane, CW_BATCH_BEGIN);
     }
     cw_lanes_placed(ep, conn, header, length);
-    cw_fetch_placed(ep, header, length);
+    cw_rndv_recv_placed(ep, header, length);
     if (batches) {
         cw_lane_batch(message_lane, CW_BATCH_END);
     }
@@ -224,14 +224,14 @@ void cw_op_placed(struct cw_conn *conn, uint8_t id, const void *header, size_t l
     } else if (id == CW_PACKET_PUT_LIST) {
         cw_put_list_placed(conn->user, header, length);
     } else {
-        cw_fetch_placed(conn->user, header, length);
+        cw_rndv_recv_placed(conn->user, header, length);
     }
 }
 
 void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
 {
     if (id == CW_PACKET_RNDV_DATA) {
-        cw_fetch_unplaced(conn->user, header, length);
+        cw_rndv_recv_unplaced(conn->user, header, length);
     } else {
         cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* what is sent in order is not lost */
     }
@@ -299,7 +299,7 @@ void cw_op_worker_gauges(struct ucp_worker *worker)
 
 void cw_op_ep_quiesce(struct ucp_ep *ep)
 {
-    cw_fetch_quiesce(ep);
+    cw_rndv_recv_quiesce(ep);
     cw_cma_quiesce(ep);
 }
 

@@ -38,7 +38,7 @@ struct cw_op_ep {
     uint32_t fences;            /* op/rma: those that active messages have to wait for */
     uint32_t board_generation;  /* op/board: of the last transfer with a board */
     uint16_t boards_used;       /* op/board: bit per board */
-    uint16_t num_copying;       /* op/fetch: transfers of which shares are left for us */
+    uint16_t num_copying;       /* op/rndv_recv: transfers of which shares are left for us */
     uint16_t boards_shared;     /* op/send_rndv: bit per board of the peer's of which we take shares */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* likewise */

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "mem/copy.h"
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 #include "op/rma.h"
 #include "op/send.h"
 
@@ -138,7 +138,7 @@ static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t addr
         (void)cw_dt_start(&put->cursor, datatype_of(&device), to, offer->length, CW_DT_RECV); /* cannot fail */
         request->ep      = ep;
         request->release = put_release;
-        status           = cw_fetch_receive(ep, offer, request, &put->cursor);
+        status           = cw_rndv_recv_receive(ep, offer, request, &put->cursor);
         if (status == UCS_OK) {
             cw_request_release(request, 1);
             return UCS_OK;

@@ -138,7 +138,7 @@ void cw_tag_begin(struct cw_request *request, ucp_tag_t tag, uint64_t total);
 void cw_tag_store(struct cw_request *request, const void *data, size_t length);
 /* A message got its receive: sends the acknowledgement that its sender may wait for, and gives credit back. */
 void cw_tag_matched(struct ucp_worker *worker, struct ucp_recv_desc *desc);
-/* Begins to fetch an announced message that is in no queue any more, and frees it. As cw_fetch_start. */
+/* Begins to fetch an announced message that is in no queue any more, and frees it. As cw_rndv_recv_start. */
 ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request);
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "op/credit.h"
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 #include "op/op.h"
 #include "op/tag_desc.h"
 #include "wire/packet.h"
@@ -94,7 +94,7 @@ ucs_status_t cw_tag_fetch(struct ucp_recv_desc *desc, struct cw_request *request
     if (offer.has_key) {
         memcpy(&offer.key, desc->data, sizeof(offer.key));
     }
-    status = cw_fetch_start(ep, &offer, request, &state->cursor);
+    status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     cw_incoming_detach(&desc->in);
     cw_tag_desc_free(worker, desc);
     return status;
@@ -468,7 +468,7 @@ static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct
     struct ucp_recv_desc *desc;
 
     if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
-        cw_fetch_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
+        cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = make_desc(ep, offer->length, sizeof(offer->key) + CW_TAG_REVOCABLE, offer->send_id);
@@ -519,7 +519,7 @@ ucs_status_t cw_tag_on_rts(struct ucp_ep *ep, const void *data, size_t length)
     request = cw_tag_request_full(match);
     state   = cw_request_state(request);
     cw_tag_begin(request, le64toh(header.tag), offer.length);
-    status = cw_fetch_start(ep, &offer, request, &state->cursor);
+    status = cw_rndv_recv_start(ep, &offer, request, &state->cursor);
     if (status != UCS_INPROGRESS) {
         cw_request_complete(request, status);
     }

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "op/credit.h"
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 #include "op/op.h"
 #include "op/send.h"
 #include "op/tag.h"
@@ -169,6 +169,6 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
         return UCS_OK; /* matched meanwhile, or on its way */
     }
     remove_message(ep, desc);
-    cw_fetch_refuse(ep, &offer, UCS_ERR_CANCELED);
+    cw_rndv_recv_refuse(ep, &offer, UCS_ERR_CANCELED);
     return UCS_OK;
 }

@@ -4,7 +4,7 @@
  * the sender's processor does something else. Two trips for the bytes and one to tell the sender.
  */
 #include "config/config.h"
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -28,11 +28,11 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 
 static ucs_status_t go_on(struct cw_request *request)
 {
-    struct cw_fetch_device *fetch = cw_request_state(request);
-    struct cw_access *access      = fetch->access;
-    struct cw_conn *lane          = request->ep->conn;
-    struct cw_access_target from  = {.key = fetch->key};
-    struct cw_access_iov iov      = {.memh = access->use.memh};
+    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    struct cw_access *access          = fetch->access;
+    struct cw_conn *lane              = request->ep->conn;
+    struct cw_access_target from      = {.key = fetch->key};
+    struct cw_access_iov iov          = {.memh = access->use.memh};
     ucs_status_t status;
     size_t length;
     int in_place;
@@ -63,8 +63,8 @@ static ucs_status_t go_on(struct cw_request *request)
 
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_fetch_device *fetch = cw_request_state(request);
-    ucs_status_t status           = cw_fetch_device_register(request, CW_RIGHT_LOCAL_WRITE);
+    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    ucs_status_t status               = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE);
 
     if (status != UCS_OK) {
         return status;

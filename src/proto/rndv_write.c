@@ -5,7 +5,7 @@
  * write ends before the program gets its memory back, however late a write may come.
  */
 #include "config/config.h"
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 #include "proto/proto.h"
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -25,18 +25,18 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
            (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
 }
 
-/* Ends with cw_fetch_device_written. */
+/* Ends with cw_rndv_recv_device_written. */
 static ucs_status_t start(struct cw_request *request)
 {
-    struct cw_fetch_device *fetch = cw_request_state(request);
-    ucs_status_t status           = cw_fetch_device_register(request, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE);
+    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    ucs_status_t status = cw_rndv_recv_device_register(request, CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_WRITE);
 
     if (status != UCS_OK) {
         return status;
     }
     cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->length);
     fetch->is_written = 1;
-    return cw_fetch_device_offer(request);
+    return cw_rndv_recv_device_offer(request);
 }
 
 const struct cw_protocol cw_proto_rndv_write = {.query = query, .start = start};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A get that asks the owner, whose library sends the bytes to a receive of op/fetch.h, which owns the request from then
- * on. Fits everything but what must end in its call.
+ * A get that asks the owner, whose library sends the bytes to a receive of op/rndv_recv.h, which owns the request from
+ * then on. Fits everything but what must end in its call.
  */
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 #include "op/get.h"
 #include "proto/proto.h"
 
@@ -34,14 +34,14 @@ static ucs_status_t start(struct cw_request *request)
     }
     status = cw_dt_keep(&get->cursor);
     if (status == UCS_OK) {
-        status = cw_fetch_expect(ep, request, &get->cursor, &id, &piece);
+        status = cw_rndv_recv_expect(ep, request, &get->cursor, &id, &piece);
     }
     if (status != UCS_OK) {
         return status;
     }
     status = cw_get_send(request, id, piece);
     if (status != UCS_OK) {
-        cw_fetch_forget(ep, id);
+        cw_rndv_recv_forget(ep, id);
         return status;
     }
     get->asked = 1;

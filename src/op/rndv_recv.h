@@ -11,8 +11,8 @@
  *      a device moves it: begins here --> MOVING --all is there--> done
  *                                           `--the device fails--> RECEIVING
  */
-#ifndef CW_OP_FETCH_H
-#define CW_OP_FETCH_H
+#ifndef CW_OP_RNDV_RECV_H
+#define CW_OP_RNDV_RECV_H
 
 #include "core/ep.h"
 #include "mem/domain.h"
@@ -20,7 +20,7 @@
 #include "wire/packet.h"
 
 /* An announcement, in host order. */
-struct cw_fetch;
+struct cw_rndv_recv;
 
 struct cw_offer {
     uint64_t length;
@@ -32,9 +32,8 @@ struct cw_offer {
 
 static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)
 {
-    return (struct cw_offer){.length  = le64toh(rts->length),
-                             .send_id = le64toh(rts->send_id),
-                             .address = le64toh(rts->address)};
+    return (struct cw_offer){
+        .length = le64toh(rts->length), .send_id = le64toh(rts->send_id), .address = le64toh(rts->address)};
 }
 
 /*
@@ -43,37 +42,37 @@ static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)
  * is the request's: UCS_OK, UCS_ERR_MESSAGE_TRUNCATED (nothing was moved), or an error. The sender is answered in all
  * cases.
  */
-ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                            struct cw_dt_cursor *cursor);
+ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                struct cw_dt_cursor *cursor);
 
 /* Tells the sender that its message is not wanted; its request completes with this status. */
-void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
+void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
 
 /*
- * Receives in packets only, never by copies. cw_fetch_receive: what was announced, as above, into memory that the
- * program may look at meanwhile. cw_fetch_expect: what the
+ * Receives in packets only, never by copies. cw_rndv_recv_receive: what was announced, as above, into memory that the
+ * program may look at meanwhile. cw_rndv_recv_expect: what the
  * peer is to be asked for by `*id_p`, in pieces of at most `*piece_p`. The request completes later; UCS_ERR_NO_MEMORY:
- * nothing happened. Until then the bytes are not expected any more after cw_fetch_forget, if it was not asked.
+ * nothing happened. Until then the bytes are not expected any more after cw_rndv_recv_forget, if it was not asked.
  */
-ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                              struct cw_dt_cursor *cursor);
-ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor, uint64_t *id_p,
-                             uint32_t *piece_p);
-void cw_fetch_forget(struct ucp_ep *ep, uint64_t id);
+ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                  struct cw_dt_cursor *cursor);
+ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
+                                 uint64_t *id_p, uint32_t *piece_p);
+void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id);
 /* The peer does not send what was asked for: the request completes with this status. UCS_ERR_IO_ERROR: nothing was
  * asked for by that id, or something came. */
-ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);
+ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);
 
 /* The endpoint is about to lose its connection: no peer writes into memory of its receives when this returns. Waits for
  * a share that the peer is writing just now, some microseconds. */
-void cw_fetch_quiesce(struct ucp_ep *ep);
+void cw_rndv_recv_quiesce(struct ucp_ep *ep);
 
 /* Packets and upcalls. */
-ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_fetch_on_whole(struct ucp_ep *ep, const void *data, size_t length);
-ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length);
-unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
-void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length);
-void cw_fetch_unplaced(struct ucp_ep *ep, const void *header, size_t length);
+ucs_status_t cw_rndv_recv_on_data(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t length);
+ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length);
+unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
+void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length);
+void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length);
 
 #endif

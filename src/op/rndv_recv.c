@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The states and packets of op/fetch.h. Invariants: received + reserved never exceeds the length of the message, so
+ * The states and packets of op/rndv_recv.h. Invariants: received + reserved never exceeds the length of the message, so
  * that the request cannot complete while the transport still writes into its memory; a board is in use from READY COPY
  * until the sender has said that it stopped, or everything is copied.
  */
-#include "op/fetch.h"
+#include "op/rndv_recv.h"
 
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "core/ep_round.h"
 #include "op/board.h"
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 #include "op/get.h"
 #include "op/incoming.h"
 #include "op/op.h"
@@ -26,24 +26,24 @@
 
 enum phase { WAITING, COPYING, RECEIVING, MOVING };
 
-struct cw_fetch {
+struct cw_rndv_recv {
     struct cw_incoming in;
     struct cw_job job;
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
     struct cw_offer offer;
-    uint64_t id;                /* in op_state->fetches */
-    uint64_t reserved;          /* bytes that the transport is placing */
+    uint64_t id;       /* in op_state->fetches */
+    uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
-    struct cw_request *moving;  /* MOVING: by a device; it ends before this does */
+    struct cw_request *moving; /* MOVING: by a device; it ends before this does */
     uint8_t phase;
-    uint8_t asked;              /* READY COPY was sent, and no COPIED came */
+    uint8_t asked; /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
-    uint8_t unannounced;        /* asked for by cw_fetch_expect */
-    uint8_t is_flat;            /* the cursor is */
-    uint8_t is_short_list;      /* of so few entries that each part can be named to the transport */
-    uint8_t shown;              /* goes to memory that the program may look at: CW_PLACE_SHOWN */
-    ucs_status_t status;        /* of unpacking */
+    uint8_t unannounced;   /* asked for by cw_rndv_recv_expect */
+    uint8_t is_flat;       /* the cursor is */
+    uint8_t is_short_list; /* of so few entries that each part can be named to the transport */
+    uint8_t shown;         /* goes to memory that the program may look at: CW_PLACE_SHOWN */
+    ucs_status_t status;   /* of unpacking */
 };
 
 static void answer(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
@@ -53,12 +53,12 @@ static void answer(struct ucp_ep *ep, uint64_t send_id, ucs_status_t status)
     cw_ep_send_control(ep, CW_PACKET_RNDV_DONE, &packet, sizeof(packet));
 }
 
-void cw_fetch_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status)
+void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status)
 {
     answer(ep, offer->send_id, status);
 }
 
-static void set_phase(struct cw_fetch *fetch, enum phase phase)
+static void set_phase(struct cw_rndv_recv *fetch, enum phase phase)
 {
     if (fetch->in.ep != NULL) {
         cw_op_ep(fetch->in.ep)->num_copying += (uint16_t)((phase == COPYING) - (fetch->phase == COPYING));
@@ -67,7 +67,7 @@ static void set_phase(struct cw_fetch *fetch, enum phase phase)
 }
 
 /* `ep`: its endpoint, also when that is lost. */
-static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t status)
+static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
 
@@ -85,7 +85,7 @@ static void finish(struct cw_fetch *fetch, struct ucp_ep *ep, ucs_status_t statu
 /* Nothing is missing of a message that is only on its way into the device. */
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
-    struct cw_fetch *fetch = cw_container_of(incoming, struct cw_fetch, in);
+    struct cw_rndv_recv *fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
 
     if (fetch->cursor->class_id == CW_DT_STAGED && incoming->received == fetch->offer.length) {
         status = cw_stage_wait(fetch->cursor->stage);
@@ -95,7 +95,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 
 static const struct cw_incoming_kind fetch_kind = {.lost = lost};
 
-static void send_ready(struct cw_fetch *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
+static void send_ready(struct cw_rndv_recv *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
     const uint32_t board                   = (mode == CW_WIRE_RNDV_COPY) ? fetch->shares.board : 0;
     const struct cw_wire_rndv_ready packet = {.send_id    = htole64(fetch->offer.send_id),
@@ -115,18 +115,18 @@ static int scheme_of(const struct ucp_ep *ep)
 }
 
 /* Whether the transport may be told where any part of the message goes. */
-static int is_placeable(const struct cw_fetch *fetch)
+static int is_placeable(const struct cw_rndv_recv *fetch)
 {
     return fetch->is_flat || fetch->is_short_list;
 }
 
 /* What cannot be placed: ordinary packets only. */
-static uint32_t piece_of(const struct cw_fetch *fetch)
+static uint32_t piece_of(const struct cw_rndv_recv *fetch)
 {
     return is_placeable(fetch) ? UINT32_MAX : (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
 }
 
-static void begin_receiving(struct cw_fetch *fetch)
+static void begin_receiving(struct cw_rndv_recv *fetch)
 {
     set_phase(fetch, RECEIVING);
     if (cw_unlikely(cw_stage_is_worth(fetch->cursor, fetch->offer.length))) {
@@ -135,25 +135,25 @@ static void begin_receiving(struct cw_fetch *fetch)
 }
 
 /* Asks the sender for pieces. */
-static void ask_for_data(struct cw_fetch *fetch)
+static void ask_for_data(struct cw_rndv_recv *fetch)
 {
     begin_receiving(fetch);
     send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
 }
 
-static int all_copied(const struct cw_fetch *fetch)
+static int all_copied(const struct cw_rndv_recv *fetch)
 {
     return cw_board_num_done(fetch->shares.done) >= cw_board_shares(fetch->offer.length, SHARE_BYTES);
 }
 
-static void copied(struct cw_fetch *fetch)
+static void copied(struct cw_rndv_recv *fetch)
 {
     answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
     finish(fetch, fetch->in.ep, UCS_OK);
 }
 
 /* Nothing is left to be claimed. */
-static void settle(struct cw_fetch *fetch)
+static void settle(struct cw_rndv_recv *fetch)
 {
     if (!fetch->copy_failed && all_copied(fetch)) {
         copied(fetch);
@@ -176,8 +176,8 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
 /* Takes one share of the copying. */
 static void copy(struct cw_job *job)
 {
-    struct cw_fetch *fetch = cw_container_of(job, struct cw_fetch, job);
-    struct ucp_ep *ep      = fetch->in.ep;
+    struct cw_rndv_recv *fetch = cw_container_of(job, struct cw_rndv_recv, job);
+    struct ucp_ep *ep          = fetch->in.ep;
     uint64_t offset, length;
     uint32_t share;
 
@@ -212,13 +212,13 @@ static void copy(struct cw_job *job)
 }
 
 /* The sender may copy, too. */
-static void ask_for_copies(struct cw_fetch *fetch)
+static void ask_for_copies(struct cw_rndv_recv *fetch)
 {
     fetch->asked = 1;
     send_ready(fetch, CW_WIRE_RNDV_COPY, (uint64_t)(uintptr_t)fetch->cursor->contig, SHARE_BYTES);
 }
 
-static void begin_copy(struct cw_fetch *fetch)
+static void begin_copy(struct cw_rndv_recv *fetch)
 {
     struct ucp_ep *ep = fetch->in.ep;
 
@@ -234,7 +234,7 @@ static void begin_copy(struct cw_fetch *fetch)
 }
 
 /* We cannot or may not copy: the sender may be able to, or sends pieces. */
-static void begin_passive(struct cw_fetch *fetch)
+static void begin_passive(struct cw_rndv_recv *fetch)
 {
     const struct ucp_ep *ep = fetch->in.ep;
     int scheme              = scheme_of(ep);
@@ -252,7 +252,7 @@ static void begin_passive(struct cw_fetch *fetch)
 }
 
 /* Nothing writes to the memory any more. */
-static void moved(struct cw_fetch *fetch, ucs_status_t status)
+static void moved(struct cw_rndv_recv *fetch, ucs_status_t status)
 {
     fetch->moving = NULL;
     if (status == UCS_OK) {
@@ -265,23 +265,23 @@ static void moved(struct cw_fetch *fetch, ucs_status_t status)
 }
 
 /* 0: no device moves it. */
-static int begin_moving(struct cw_fetch *fetch)
+static int begin_moving(struct cw_rndv_recv *fetch)
 {
-    struct ucp_ep *ep                 = fetch->in.ep;
-    const struct cw_fetch_device what = {.memory     = fetch->cursor->contig,
-                                         .length     = fetch->offer.length,
-                                         .address    = fetch->offer.address,
-                                         .key        = fetch->offer.key,
-                                         .send_id    = fetch->offer.send_id,
-                                         .receive_id = fetch->id,
-                                         .ended      = moved,
-                                         .fetch      = fetch};
-    const struct cw_protocol *protocol = cw_fetch_device_choose(ep, &fetch->offer, fetch->cursor);
+    struct ucp_ep *ep                     = fetch->in.ep;
+    const struct cw_rndv_recv_device what = {.memory     = fetch->cursor->contig,
+                                             .length     = fetch->offer.length,
+                                             .address    = fetch->offer.address,
+                                             .key        = fetch->offer.key,
+                                             .send_id    = fetch->offer.send_id,
+                                             .receive_id = fetch->id,
+                                             .ended      = moved,
+                                             .fetch      = fetch};
+    const struct cw_protocol *protocol    = cw_rndv_recv_device_choose(ep, &fetch->offer, fetch->cursor);
 
     if (protocol == NULL) {
         return 0;
     }
-    fetch->moving = cw_fetch_device_begin(ep, protocol, &what);
+    fetch->moving = cw_rndv_recv_device_begin(ep, protocol, &what);
     if (fetch->moving == NULL) {
         return 0;
     }
@@ -298,21 +298,21 @@ static int can_copy(struct ucp_ep *ep, const struct cw_offer *offer, const struc
            offer->length / SHARE_BYTES < UINT32_MAX && cw_lane_can_copy(ep->conn);
 }
 
-static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                                  struct cw_dt_cursor *cursor)
+static struct cw_rndv_recv *fetch_new(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                      struct cw_dt_cursor *cursor)
 {
-    struct cw_fetch *fetch = malloc(sizeof(*fetch));
+    struct cw_rndv_recv *fetch = malloc(sizeof(*fetch));
 
     if (fetch == NULL) {
         return NULL;
     }
-    *fetch = (struct cw_fetch){.in      = {.kind = &fetch_kind, .total = offer->length},
-                               .request = request,
-                               .cursor  = cursor,
-                               .offer   = *offer,
-                               .shares  = {.board = CW_BOARDS},
-                               .phase   = WAITING,
-                               .status  = UCS_OK};
+    *fetch = (struct cw_rndv_recv){.in      = {.kind = &fetch_kind, .total = offer->length},
+                                   .request = request,
+                                   .cursor  = cursor,
+                                   .offer   = *offer,
+                                   .shares  = {.board = CW_BOARDS},
+                                   .phase   = WAITING,
+                                   .status  = UCS_OK};
     if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
         free(fetch);
         return NULL;
@@ -324,10 +324,10 @@ static struct cw_fetch *fetch_new(struct ucp_ep *ep, const struct cw_offer *offe
     return fetch;
 }
 
-ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                            struct cw_dt_cursor *cursor)
+ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                struct cw_dt_cursor *cursor)
 {
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
     int copies;
 
     if (ep->state != CW_EP_OPEN) {
@@ -361,17 +361,17 @@ ucs_status_t cw_fetch_start(struct ucp_ep *ep, const struct cw_offer *offer, str
 }
 
 /* A transfer of this endpoint, or NULL. */
-static struct cw_fetch *find(const struct ucp_ep *ep, uint64_t id)
+static struct cw_rndv_recv *find(const struct ucp_ep *ep, uint64_t id)
 {
-    struct cw_fetch *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
+    struct cw_rndv_recv *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
 
     return (fetch != NULL && fetch->in.ep == ep) ? fetch : NULL;
 }
 
-ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
-                              struct cw_dt_cursor *cursor)
+ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
+                                  struct cw_dt_cursor *cursor)
 {
-    struct cw_fetch *fetch = fetch_new(ep, offer, request, cursor);
+    struct cw_rndv_recv *fetch = fetch_new(ep, offer, request, cursor);
 
     if (fetch == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -381,11 +381,11 @@ ucs_status_t cw_fetch_receive(struct ucp_ep *ep, const struct cw_offer *offer, s
     return UCS_OK;
 }
 
-ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor, uint64_t *id_p,
-                             uint32_t *piece_p)
+ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
+                                 uint64_t *id_p, uint32_t *piece_p)
 {
     const struct cw_offer offer = {.length = cursor->length};
-    struct cw_fetch *fetch      = fetch_new(ep, &offer, request, cursor);
+    struct cw_rndv_recv *fetch  = fetch_new(ep, &offer, request, cursor);
 
     if (fetch == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -397,18 +397,18 @@ ucs_status_t cw_fetch_expect(struct ucp_ep *ep, struct cw_request *request, stru
     return UCS_OK;
 }
 
-void cw_fetch_forget(struct ucp_ep *ep, uint64_t id)
+void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id)
 {
-    struct cw_fetch *fetch = find(ep, id);
+    struct cw_rndv_recv *fetch = find(ep, id);
 
     cw_list_remove(&fetch->in.link);
     cw_idmap_remove(&cw_op_state(ep->worker)->fetches, id);
     free(fetch);
 }
 
-ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
+ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status)
 {
-    struct cw_fetch *fetch = find(ep, id);
+    struct cw_rndv_recv *fetch = find(ep, id);
 
     if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0) {
         return UCS_ERR_IO_ERROR;
@@ -418,7 +418,7 @@ ucs_status_t cw_fetch_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t statu
 }
 
 /* Whether these bytes may come now: pieces that can be placed in any order, others one after the other. */
-static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t length)
+static int expects(const struct cw_rndv_recv *fetch, uint64_t offset, uint64_t length)
 {
     return fetch != NULL && fetch->phase == RECEIVING &&
            length <= fetch->offer.length - fetch->in.received - fetch->reserved && offset <= fetch->offer.length &&
@@ -428,7 +428,7 @@ static int expects(const struct cw_fetch *fetch, uint64_t offset, uint64_t lengt
 /* All of it came; the device has it, too, or will. */
 static void drain(void *arg)
 {
-    struct cw_fetch *fetch = arg;
+    struct cw_rndv_recv *fetch = arg;
 
     if (cw_stage_left(fetch->cursor->stage, &fetch->status) > 0) {
         cw_stage_await(fetch->cursor->stage, drain, fetch);
@@ -437,7 +437,7 @@ static void drain(void *arg)
     }
 }
 
-static void received(struct cw_fetch *fetch, uint64_t length)
+static void received(struct cw_rndv_recv *fetch, uint64_t length)
 {
     fetch->in.received += length;
     if (cw_unlikely(fetch->cursor->class_id == CW_DT_STAGED)) {
@@ -455,7 +455,7 @@ static void received(struct cw_fetch *fetch, uint64_t length)
 }
 
 /* A piece that was not placed. */
-static void store(struct cw_fetch *fetch, uint64_t offset, const char *payload, size_t length)
+static void store(struct cw_rndv_recv *fetch, uint64_t offset, const char *payload, size_t length)
 {
     struct iovec iov[CW_PLACE_MAX_IOV];
     unsigned count, i;
@@ -475,7 +475,7 @@ static void store(struct cw_fetch *fetch, uint64_t offset, const char *payload, 
 
 static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const void *payload, size_t length)
 {
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
 
     if (id & CW_GET_ID) {
         return cw_get_on_data(ep, id, offset, payload, length);
@@ -489,7 +489,7 @@ static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const 
     return UCS_OK;
 }
 
-ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_data(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_data header;
 
@@ -501,7 +501,7 @@ ucs_status_t cw_fetch_on_data(struct ucp_ep *ep, const void *data, size_t length
                 length - sizeof(header));
 }
 
-ucs_status_t cw_fetch_on_whole(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_get_data header;
 
@@ -512,10 +512,10 @@ ucs_status_t cw_fetch_on_whole(struct ucp_ep *ep, const void *data, size_t lengt
     return take(ep, le64toh(header.receive_id), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
-unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
+unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov)
 {
     struct cw_wire_rndv_data data;
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
     uint64_t offset;
     unsigned count;
 
@@ -527,14 +527,14 @@ unsigned cw_fetch_place(struct ucp_ep *ep, const void *header, size_t length, st
         return 0;
     }
     fetch->reserved += length;
-    count            = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
+    count = cw_dt_part(fetch->cursor, offset, length, iov, CW_PLACE_MAX_IOV);
     return fetch->shown ? count | CW_PLACE_SHOWN : count;
 }
 
-void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)
+void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_wire_rndv_data data;
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
 
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
@@ -544,10 +544,10 @@ void cw_fetch_placed(struct ucp_ep *ep, const void *header, size_t length)
     }
 }
 
-void cw_fetch_unplaced(struct ucp_ep *ep, const void *header, size_t length)
+void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_wire_rndv_data data;
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
 
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
@@ -556,10 +556,10 @@ void cw_fetch_unplaced(struct ucp_ep *ep, const void *header, size_t length)
     }
 }
 
-ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t length)
+ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_copied packet;
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
     int32_t status;
 
     if (length != sizeof(packet)) {
@@ -572,12 +572,12 @@ ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t leng
         return UCS_OK; /* everything was copied before the sender noticed */
     }
     if (fetch->moving != NULL) {
-        return cw_fetch_device_written(fetch->moving, (ucs_status_t)status);
+        return cw_rndv_recv_device_written(fetch->moving, (ucs_status_t)status);
     }
     if (!fetch->asked) {
         return UCS_ERR_IO_ERROR;
     }
-    fetch->asked        = 0;
+    fetch->asked = 0;
     fetch->copy_failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
     if (fetch->phase == WAITING) {
         settle(fetch);
@@ -585,22 +585,22 @@ ucs_status_t cw_fetch_on_copied(struct ucp_ep *ep, const void *data, size_t leng
     return UCS_OK;
 }
 
-void cw_fetch_quiesce(struct ucp_ep *ep)
+void cw_rndv_recv_quiesce(struct ucp_ep *ep)
 {
     const uint64_t give_up_ns = cw_clock_ns() + QUIESCE_NS;
     struct cw_incoming *incoming;
-    struct cw_fetch *fetch;
+    struct cw_rndv_recv *fetch;
     uint64_t claimed;
 
     cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
     {
-        fetch = cw_container_of(incoming, struct cw_fetch, in);
+        fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
         if (incoming->kind != &fetch_kind || !fetch->asked || fetch->phase == RECEIVING) {
             continue;
         }
         claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
-        while (cw_board_num_done(fetch->shares.done) < claimed &&
-               cw_lane_can_copy(ep->conn) && cw_clock_ns() < give_up_ns) {
+        while (cw_board_num_done(fetch->shares.done) < claimed && cw_lane_can_copy(ep->conn) &&
+               cw_clock_ns() < give_up_ns) {
         }
     }
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/fetch_device.h.
+ * op/rndv_recv_device.h.
  */
-#include "op/fetch_device.h"
+#include "op/rndv_recv_device.h"
 
 #include "base/bytes.h"
 #include "core/ep.h"
@@ -37,8 +37,8 @@ ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offe
                : UCS_ERR_IO_ERROR;
 }
 
-const struct cw_protocol *cw_fetch_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
-                                                 const struct cw_dt_cursor *cursor)
+const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
+                                                     const struct cw_dt_cursor *cursor)
 {
     const struct cw_domain *domain = ep->conn->iface->domain;
     const unsigned table           = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
@@ -59,7 +59,7 @@ const struct cw_protocol *cw_fetch_device_choose(struct ucp_ep *ep, const struct
 
 static void release(struct cw_request *request)
 {
-    const struct cw_fetch_device *fetch = cw_request_state(request);
+    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
 
     cw_access_free(fetch->access);
 }
@@ -67,8 +67,8 @@ static void release(struct cw_request *request)
 /* The callback of the request: the registration is gone. */
 static void over(void *handle, ucs_status_t status, void *user_data)
 {
-    struct cw_request *request          = cw_request_of(handle);
-    const struct cw_fetch_device *fetch = cw_request_state(request);
+    struct cw_request *request              = cw_request_of(handle);
+    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
 
     (void)user_data;
     if (request->ep->state == CW_EP_OPEN) { /* else the receive ends with the endpoint */
@@ -82,12 +82,12 @@ static void accesses_ended(struct cw_request *request, ucs_status_t status)
     cw_request_complete(request, status);
 }
 
-struct cw_request *cw_fetch_device_begin(struct ucp_ep *ep, const struct cw_protocol *protocol,
-                                         const struct cw_fetch_device *what)
+struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_protocol *protocol,
+                                             const struct cw_rndv_recv_device *what)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = over};
     struct cw_request *request      = cw_request_get(ep->worker, &param, CW_REQUEST_SEND);
-    struct cw_fetch_device *fetch;
+    struct cw_rndv_recv_device *fetch;
 
     if (request == NULL) {
         return NULL;
@@ -108,10 +108,10 @@ struct cw_request *cw_fetch_device_begin(struct ucp_ep *ep, const struct cw_prot
     return request;
 }
 
-ucs_status_t cw_fetch_device_register(struct cw_request *request, unsigned rights)
+ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned rights)
 {
-    struct cw_fetch_device *fetch = cw_request_state(request);
-    struct cw_domain *domain      = request->ep->conn->iface->domain;
+    struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    struct cw_domain *domain          = request->ep->conn->iface->domain;
 
     return (rights & CW_RIGHT_REMOTE_WRITE)
                ? cw_mem_use_begin_own(domain, fetch->memory, fetch->length, rights, &fetch->access->use)
@@ -119,11 +119,11 @@ ucs_status_t cw_fetch_device_register(struct cw_request *request, unsigned right
                                   &fetch->access->use);
 }
 
-ucs_status_t cw_fetch_device_offer(struct cw_request *request)
+ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 {
-    const struct cw_fetch_device *fetch = cw_request_state(request);
-    const struct cw_memh *memh          = fetch->access->use.memh;
-    const struct cw_domain *domain      = memh->domain;
+    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
+    const struct cw_memh *memh              = fetch->access->use.memh;
+    const struct cw_domain *domain          = memh->domain;
     uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX], part[CW_DOMAIN_PART_MAX];
     const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
                                              .receive_id = htole64(fetch->receive_id),
@@ -141,9 +141,9 @@ ucs_status_t cw_fetch_device_offer(struct cw_request *request)
     return UCS_INPROGRESS;
 }
 
-ucs_status_t cw_fetch_device_written(struct cw_request *request, ucs_status_t status)
+ucs_status_t cw_rndv_recv_device_written(struct cw_request *request, ucs_status_t status)
 {
-    const struct cw_fetch_device *fetch = cw_request_state(request);
+    const struct cw_rndv_recv_device *fetch = cw_request_state(request);
 
     if (!fetch->is_written) {
         return UCS_ERR_IO_ERROR;
