@@ -20,6 +20,7 @@ struct cw_resource {
     struct cw_domain *domain;           /* of a device with access; NULL: none */
 };
 
+struct cw_cache;
 struct cw_mem_table;
 
 struct ucp_context {
@@ -38,6 +39,7 @@ struct ucp_context {
     unsigned num_resources;
     unsigned num_domains;
     struct cw_domain *domains[CW_DOMAIN_MAX];   /* by their numbers, less 1 */
+    struct cw_cache *caches[CW_DOMAIN_MAX];     /* of their registrations; NULL: none is kept */
     unsigned references;                /* workers, and the program until ucp_cleanup; atomic */
     uint32_t process;                   /* that made it; a forked child owns nothing of it */
 };

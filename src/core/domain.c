@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "mem/cache.h"
 #include "ucs/type/status.h"
 
 /* Of another transport on that device. */
@@ -22,6 +23,24 @@ static struct cw_domain *shared(const struct ucp_context *context, const struct 
         }
     }
     return NULL;
+}
+
+/* Without one each message registers for itself. */
+static void open_cache(struct ucp_context *context, struct cw_domain *domain)
+{
+    const struct cw_cache_limits limits = {.regions = context->config->rcache_max_regions,
+                                           .bytes   = context->config->rcache_max_size};
+    struct cw_cache *cache = NULL;
+
+    if (context->config->rcache_enable != CW_NO) {
+        cache = cw_cache_new(domain, &limits);
+    }
+    context->caches[context->num_domains] = cache;
+    cw_info("registrations with %s: %s", domain->kind->name,
+            (cache == NULL) ? "for one message each (UCX_RCACHE_ENABLE)"
+            : domain->attr.on_demand
+                ? "kept, as the device pages memory on demand"
+                : "kept while the program reports what it unmaps (ucm_set_external_event), else for one message each");
 }
 
 /* 0: the resource is not usable. */
@@ -43,6 +62,7 @@ static int open_domain(struct ucp_context *context, struct cw_resource *resource
                     resource->device.name, ucs_status_string(status));
             return 0;
         }
+        open_cache(context, domain);
         domain->number                           = (uint8_t)(context->num_domains + 1);
         context->domains[context->num_domains++] = domain;
     }
@@ -66,6 +86,7 @@ void cw_domains_close(struct ucp_context *context)
 {
     while (context->num_domains > 0) {
         context->num_domains--;
+        cw_cache_free(context->caches[context->num_domains]);
         context->domains[context->num_domains]->kind->close(context->domains[context->num_domains]);
     }
 }

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "core/domain.h"
 #include "core/mem_table.h"
+#include "mem/cache.h"
 
 /* Of a region; NULL: no domain took it. Constant until the region ends. */
 struct cw_mem_device {
@@ -34,7 +35,9 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
     struct cw_memh *memh;
 
     if (domain->attr.memory_types & bit) {
-        status = domain->kind->reg(domain, address, mem->key.length, wanted_rights(mem), &memh);
+        do {
+            status = domain->kind->reg(domain, address, mem->key.length, wanted_rights(mem), &memh);
+        } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(mem->context->caches[domain->number - 1]));
     }
     if (status != UCS_OK) {
         cw_debug("domain %u (%s) does not register %llu bytes at %p: %s", domain->number, domain->kind->name,

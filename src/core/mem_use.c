@@ -6,6 +6,9 @@
 
 #include "core/mem.h"
 
+/* Rights that a registration may keep beyond a request. */
+#define KEPT (unsigned)(CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_READ)
+
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use)
 {
@@ -17,14 +20,30 @@ int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domai
     return use->memh != NULL;
 }
 
-ucs_status_t cw_mem_use_begin_own(struct cw_domain *domain, const void *memory, size_t length, unsigned rights,
-                                  struct cw_mem_use *use)
+/* NULL: nothing is kept. */
+static struct cw_cache *cache_of(const struct ucp_context *context, const struct cw_domain *domain)
+{
+    return context->caches[domain->number - 1];
+}
+
+int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length)
+{
+    struct cw_domain_range region;
+
+    return cw_cache_is_active(cache_of(context, domain)) ||
+           cw_mem_find_handle(context, domain, memory, length, &region) != NULL;
+}
+
+ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory,
+                                  size_t length, unsigned rights, struct cw_mem_use *use)
 {
     void *address       = (void *)(uintptr_t)memory;
-    ucs_status_t status = UCS_ERR_UNSUPPORTED;
+    ucs_status_t status = UCS_OK;
 
-    *use   = (struct cw_mem_use){.range = {.address = (uintptr_t)memory, .length = length}};
-    status = domain->kind->reg(domain, address, length, rights, &use->own);
+    *use = (struct cw_mem_use){.range = {.address = (uintptr_t)memory, .length = length}};
+    do {
+        status = domain->kind->reg(domain, address, length, rights, &use->own);
+    } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(cache_of(context, domain)));
     if (status != UCS_OK) {
         use->own = NULL;
         return status;
@@ -40,15 +59,25 @@ ucs_status_t cw_mem_use_begin_own(struct cw_domain *domain, const void *memory, 
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                               unsigned rights, struct cw_mem_use *use)
 {
-    return cw_mem_use_begin_mapped(context, domain, memory, length, rights, use)
-               ? UCS_OK
-               : cw_mem_use_begin_own(domain, memory, length, rights, use);
+    if (cw_mem_use_begin_mapped(context, domain, memory, length, rights, use)) {
+        return UCS_OK;
+    }
+    use->cached = (rights & ~KEPT) ? NULL : cw_cache_get(cache_of(context, domain), memory, length, rights);
+    if (use->cached != NULL) {
+        use->memh  = use->cached->memh;
+        use->range = use->cached->range;
+        return UCS_OK;
+    }
+    return cw_mem_use_begin_own(context, domain, memory, length, rights, use);
 }
 
 void cw_mem_use_end(struct cw_mem_use *use)
 {
     if (use->own != NULL) {
         use->own->domain->kind->dereg(use->own);
+    }
+    if (use->cached != NULL) {
+        cw_cache_put(use->cached);
     }
     *use = (struct cw_mem_use){.memh = NULL};
 }

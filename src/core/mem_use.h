@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the program that a device uses for one request: by the region that the program mapped, or by a
- * registration for that request. Rights that a peer gets by the latter end with the request.
+ * Memory of the program that a device uses for one request: by the region that the program mapped, by a registration
+ * that is kept (mem/cache.h), or by one for that request. What a peer may write ends with the request, and what it may
+ * read where the registration is not kept.
  */
 #ifndef CW_CORE_MEM_USE_H
 #define CW_CORE_MEM_USE_H
 
 #include "core/context.h"
+#include "mem/cache.h"
 #include "mem/domain.h"
 
 /* Zero: no memory. */
 struct cw_mem_use {
     const struct cw_memh *memh;   /* NULL: none */
     struct cw_memh *own;          /* made for this use; NULL: none was */
+    struct cw_cached *cached;     /* of the cache; NULL: it is not */
     struct cw_domain_range range; /* what was registered, which the memory lies in */
 };
 
@@ -20,9 +23,11 @@ struct cw_mem_use {
  * UCS_ERR_UNSUPPORTED as `reg` of the domain; the use is zero then. */
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                               unsigned rights, struct cw_mem_use *use);
-/* Without the region that the program mapped, so that the rights end with the use. */
-ucs_status_t cw_mem_use_begin_own(struct cw_domain *domain, const void *memory, size_t length, unsigned rights,
-                                  struct cw_mem_use *use);
+/* By one for this request alone, so that the rights end with the use. */
+ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory,
+                                  size_t length, unsigned rights, struct cw_mem_use *use);
+/* Whether a registration will probably cost nothing: it is there, or is kept for the next message. */
+int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length);
 /* By the region that the program mapped, or not at all: 0. */
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use);

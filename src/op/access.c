@@ -68,10 +68,9 @@ void cw_access_use(struct cw_access *access, const void *memory, size_t length, 
     const struct ucp_ep *ep  = access->request->ep;
     struct cw_domain *domain = ep->conn->iface->domain;
 
-    if (is_worth_it(&domain->attr, length)) {
+    if (is_worth_it(&domain->attr, length) ||
+        cw_mem_use_is_cheap(ep->worker->context, domain, memory, length)) {
         (void)cw_mem_use_begin(ep->worker->context, domain, memory, length, rights, &access->use);
-    } else {
-        (void)cw_mem_use_begin_mapped(ep->worker->context, domain, memory, length, rights, &access->use);
     }
 }
 

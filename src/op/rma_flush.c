@@ -7,6 +7,7 @@
 #include "op/rma.h"
 
 #include "base/log.h"
+#include "op/access.h"
 #include "op/counted.h"
 #include "op/op.h"
 

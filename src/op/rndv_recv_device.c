@@ -40,17 +40,16 @@ ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offe
 const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const struct cw_offer *offer,
                                                      const struct cw_dt_cursor *cursor)
 {
-    const struct cw_domain *domain = ep->conn->iface->domain;
+    struct cw_domain *domain = ep->conn->iface->domain;
     const unsigned table           = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
     const struct cw_protocol *protocol;
-    struct cw_domain_range region;
     uint32_t bits = CW_DATA_CONTIG;
 
     if (cursor->class_id != UCP_DATATYPE_CONTIG || cw_lane_peer_domain(ep->conn) == 0 ||
         !(domain->attr.memory_types & CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST))) {
         return NULL;
     }
-    if (cw_mem_find_handle(ep->worker->context, domain, cursor->contig, offer->length, &region) != NULL) {
+    if (cw_mem_use_is_cheap(ep->worker->context, domain, cursor->contig, offer->length)) {
         bits |= CW_CHOICE_REGISTERED;
     }
     protocol = cw_choice_rma(ep, table, bits, offer->length);
@@ -114,7 +113,8 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
     struct cw_domain *domain          = request->ep->conn->iface->domain;
 
     return (rights & CW_RIGHT_REMOTE_WRITE)
-               ? cw_mem_use_begin_own(domain, fetch->memory, fetch->length, rights, &fetch->access->use)
+               ? cw_mem_use_begin_own(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
+                                      &fetch->access->use)
                : cw_mem_use_begin(request->ep->worker->context, domain, fetch->memory, fetch->length, rights,
                                   &fetch->access->use);
 }

@@ -2,15 +2,34 @@
 /*
  * libucm: the memory-event calls that MPI libraries make (R28, APP-1, NB-40 .. NB-43).
  * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
- * Invariants: no call of libc, no lock, no state. Causeway patches no allocator and keeps no cache that depends on
- * being told of unmapped memory, so there is nothing to install, and every question "would I be told?" is answered
- * with yes.
+ * Invariants: no call of libc, no lock. Causeway patches no allocator, so there is nothing to install. Registrations of
+ * devices are kept over several messages only while a program reports what it unmaps, or where none is needed
+ * (mem/cache.h); so every question "would I be told?" is answered with yes.
+ *
+ * Reported ranges go to a ring that libucp looks at before it uses a registration again (ucm/share.h). A number is
+ * written behind its range, and taken away before it, so that a reader sees whether the range is whole.
  */
 #include <ucm/api/ucm.h>
 
+#include <stddef.h>
+
+#include "ucm/share.h"
+
+#define UNMAPPED (UCM_EVENT_MUNMAP | UCM_EVENT_VM_UNMAPPED)
+
+struct range {
+    uint64_t number; /* of the range, plus 1; 0: none is here, or it is being written */
+    uintptr_t begin;
+    uintptr_t end;
+};
+
+static struct range ranges[UCM_CW_RANGES];
+static uint64_t num_ranges;
+static int reported; /* kinds of events */
+
 void ucm_set_external_event(int events)
 {
-    (void)events;
+    __atomic_or_fetch(&reported, events, __ATOMIC_SEQ_CST);
 }
 
 ucs_status_t ucm_test_events(int events)
@@ -27,13 +46,40 @@ ucs_status_t ucm_test_external_events(int events)
 
 void ucm_vm_munmap(void *addr, size_t length)
 {
-    (void)addr;
-    (void)length;
+    const uint64_t number = __atomic_fetch_add(&num_ranges, 1, __ATOMIC_SEQ_CST);
+    struct range *range   = &ranges[number % UCM_CW_RANGES];
+
+    __atomic_store_n(&range->number, 0, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&range->begin, (uintptr_t)addr, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&range->end, (uintptr_t)addr + length, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&range->number, number + 1, __ATOMIC_SEQ_CST);
 }
 
 void ucm_unset_external_event(int events)
 {
-    (void)events;
+    __atomic_and_fetch(&reported, ~events, __ATOMIC_SEQ_CST);
+}
+
+int ucm_cw_reports(void)
+{
+    return (__atomic_load_n(&reported, __ATOMIC_SEQ_CST) & UNMAPPED) != 0;
+}
+
+uint64_t ucm_cw_count(void)
+{
+    return __atomic_load_n(&num_ranges, __ATOMIC_SEQ_CST);
+}
+
+int ucm_cw_range(uint64_t number, uintptr_t *begin_p, uintptr_t *end_p)
+{
+    const struct range *range = &ranges[number % UCM_CW_RANGES];
+
+    if (__atomic_load_n(&range->number, __ATOMIC_SEQ_CST) != number + 1) {
+        return 0;
+    }
+    *begin_p = __atomic_load_n(&range->begin, __ATOMIC_SEQ_CST);
+    *end_p   = __atomic_load_n(&range->end, __ATOMIC_SEQ_CST);
+    return __atomic_load_n(&range->number, __ATOMIC_SEQ_CST) == number + 1;
 }
 
 void ucm_vm_mmap(void *addr, size_t length)

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_taken.sh LIBRARY...: what our libraries take from each other is the text of a status, and by weak references
-# what libucs shares with libucp (src/ucs/share.h). They take no data object: a program that is not position independent
-# has a copy of that, as long as it was in the release that the program was linked with (NB-6).
+# what libucs and libucm share with libucp (src/ucs/share.h, src/ucm/share.h). They take no data object: a program that
+# is not position independent has a copy of that, as long as it was in the release that the program was linked with
+# (NB-6).
 set -eu
 
 [ $# -gt 0 ] || { echo "usage: check_taken.sh LIBRARY..." >&2; exit 2; }
 failed=0
 for library; do
     taken=$(nm -D --undefined-only "$library" | awk '$NF ~ /^uc[pstm]_/ { print $(NF - 1), $NF }' |
-        grep -v -e '^U ucs_status_string$' -e '^w ucs_cw_' || true)
+        grep -v -e '^U ucs_status_string$' -e '^w ucs_cw_' -e '^w ucm_cw_' || true)
     [ -z "$taken" ] || { echo "$library takes: $taken"; failed=1; }
     ! readelf -dW "$library" | grep -q 'Flags:.*\(INTERPOSE\|NODELETE\)' ||
         { echo "$library puts itself before others or stays loaded"; failed=1; }

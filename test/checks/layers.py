@@ -40,8 +40,9 @@ OS_MAY_USE = {"base/log.h", "base/hash.h", "base/compiler.h", "base/list.h", "ba
 SEES_TRANSPORT = {"abi": {"transport/transport.h"}, "op": {"transport/transport.h"},
                   "connect": {"transport/transport.h"},
                   "core": {"transport/transport.h", "transport/registry.h"}}
-# The two ends of the line between libucp and libucs.
-SHARES = {"base/log_join.c", "ucs/log.c", "ucs/options.c"}
+# The ends of the lines between libucp and libucs, and between libucp and libucm.
+SHARES = {"ucs/share.h": {"base/log_join.c", "ucs/log.c", "ucs/options.c"},
+          "ucm/share.h": {"base/unmapped.c", "ucm/ucm.c"}}
 # No system call and no lock, whatever they include on the way.
 PURE = re.compile(r"(wire|plan)/|op/(tag_match|tag_class|tag_index|tag_check|tag_table|datatype)\.")
 SYSTEM = {"arpa/inet.h", "dirent.h", "fcntl.h", "ifaddrs.h", "net/if.h", "netdb.h", "netinet/in.h", "netinet/tcp.h",
@@ -98,8 +99,8 @@ def allowed(path, name):
         return name in OS_MAY_USE
     if layer == "transport" and (target == "transport" or name == "config/config.h"):
         return transport_may(path, name)
-    if name == "ucs/share.h":
-        return path in SHARES
+    if name in SHARES:
+        return path in SHARES[name]
     if target == "transport":
         return name in SEES_TRANSPORT.get(layer, ())
     return target in BELOW[layer]

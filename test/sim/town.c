@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include <ucm/api/ucm.h>
+
 #include "base/hash.h"
 #include "os/random.h"
 
@@ -34,6 +36,8 @@ static void add_devices(struct cw_sim_knobs *knobs, uint64_t seed)
     knobs->max_access                 = 300 + seed * 7919 % 70000;
     knobs->all_atomics                = seed % 3 == 0;
     knobs->max_mrs                    = (seed % 5 == 0) ? 9 : 0;
+    knobs->alignment                  = (seed % 4 == 1) ? (size_t)8 << seed % 2 : 0;
+    knobs->on_demand                  = seed % 5 == 2 && seed % 7 != 0;
     knobs->chance[CW_SIM_DRY]         = (seed % 4) * 10000;
     knobs->chance[CW_SIM_NO_REGISTER] = (seed % 7 == 0) ? 300000 : 0;
 }
@@ -163,6 +167,25 @@ static void announce_to_devices(struct cw_town *town, ucp_config_t *config)
     }
 }
 
+/* With some seeds the program reports what it unmaps, so registrations are kept from one message to the next. */
+static void report_unmapped(const struct cw_town *town)
+{
+    ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
+    if (has_devices() && town->seed % 5 != 0 && town->seed % 7 != 0) { /* else it would not replay */
+        ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
+    }
+}
+
+/* Memory that the program uses no more is gone: no registration of it may be used again. */
+static void forget_memory(void *memory, size_t length)
+{
+    if (has_devices() && memory != NULL) {
+        ucm_vm_munmap(memory, length);
+        cw_sim_rdma_unmapped(memory, length);
+    }
+    free(memory);
+}
+
 static void open_worker(struct cw_town *town, struct cw_person *person)
 {
     ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
@@ -237,6 +260,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     if (town->world == NULL) {
         cw_town_fail(town, "no memory");
     }
+    report_unmapped(town);
     town->num_workers = 2 + (unsigned)cw_town_random(town, CW_MAX_WORKERS - 1);
     for (i = 0; i < town->num_workers; i++) {
         open_worker(town, &town->people[i]);
@@ -572,7 +596,7 @@ void cw_op_check(struct cw_town *town, struct cw_op *op)
         ucp_request_free(op->request);
         op->request = NULL;
     }
-    free(op->buffer);
+    forget_memory(op->buffer, op->length + 1);
     op->buffer = NULL;
 }
 

@@ -11,8 +11,11 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <cmocka.h>
+
+#include <ucm/api/ucm.h>
 
 #include "base/log.h"
 #include "core/ep.h"
@@ -35,6 +38,8 @@ typedef size_t (*change_fn)(uint8_t *bytes, size_t length);
 static struct cw_sim_world *world;
 static struct side sides[2];
 static char out[LENGTH], in[LENGTH + 1];
+static struct cw_sim_knobs device; /* what it wants */
+static int kept;                   /* registrations stay */
 static uint8_t change_id;
 static change_fn change;
 static unsigned counts[CW_PACKET_COUNT], failures;
@@ -113,7 +118,9 @@ static void begin(const char *scheme)
     struct cw_sim_knobs knobs;
 
     cw_sim_knobs_default(&knobs);
-    knobs.rdma = 1;
+    knobs.rdma      = 1;
+    knobs.alignment = device.alignment;
+    knobs.on_demand = device.on_demand;
     world      = cw_sim_world_new(1, &knobs);
     change     = NULL;
     failures   = 0;
@@ -153,13 +160,13 @@ static struct cw_sim_stats stats(void)
     return now;
 }
 
-/* Nothing is registered when all is over. */
+/* Nothing is registered when all is over, unless it is kept. */
 static void end(void)
 {
     const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
 
     change = NULL;
-    assert_true(stats().registered == stats().deregistered);
+    assert_true(kept || stats().registered == stats().deregistered);
     (void)wait_for(ucp_ep_close_nbx(sides[0].ep, &force));
     (void)wait_for(ucp_ep_close_nbx(sides[1].ep, &force));
     for (int i = 0; i < 2; i++) {
@@ -300,6 +307,112 @@ static void test_receiver_cannot(void **state)
     transfer_well(LENGTH);
     assert_true(counts[CW_PACKET_RNDV_DATA] > 0 && stats().gets == 0 && stats().registered == 1);
     end();
+}
+
+/* ---- registrations that are kept ---- */
+
+static char *map_at(void *where, size_t length)
+{
+    char *memory = mmap(where, length, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | ((where != NULL) ? MAP_FIXED : 0), -1, 0);
+
+    assert_true(memory != MAP_FAILED);
+    return memory;
+}
+
+static void unmap(char *memory, size_t length)
+{
+    ucm_vm_munmap(memory, length);
+    cw_sim_rdma_unmapped(memory, length);
+    assert_int_equal(munmap(memory, length), 0);
+}
+
+static void move(char *from, char *to, size_t length)
+{
+    const ucp_request_param_t param = {0};
+    ucs_status_ptr_t send, receive;
+
+    fill();
+    memcpy(from, out, length);
+    receive = ucp_tag_recv_nbx(sides[1].worker, to, length, TAG, UINT64_MAX, &param);
+    send    = ucp_tag_send_nbx(sides[0].ep, from, length, TAG, &param);
+    assert_int_equal(wait_for(send), UCS_OK);
+    assert_int_equal(wait_for(receive), UCS_OK);
+    assert_memory_equal(to, out, length);
+}
+
+/* Memory that is unmapped and mapped again at its address, between messages. The simulated device ends the program that
+ * uses a registration from before. `events`: the program reports what it unmaps. */
+static uint64_t registrations_of(int events, int on_demand, const char *scheme)
+{
+    const size_t length = 1 << 16;
+    char *from = map_at(NULL, length), *to = map_at(NULL, length);
+    uint64_t registered;
+
+    if (events) {
+        ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
+    }
+    device.on_demand = on_demand;
+    begin(scheme);
+    for (int i = 0; i < 6; i++) {
+        move(from, to, length - 100);
+        move(from + 100, to + 100, length - 100);
+        if (i % 2 == 0) {
+            unmap(from, length);
+            unmap(to, length);
+            assert_ptr_equal(map_at(from, length), from);
+            assert_ptr_equal(map_at(to, length), to);
+        }
+    }
+    registered = stats().registered;
+    ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
+    kept = events || on_demand;
+    end();
+    kept = 0;
+    device.on_demand = 0;
+    munmap(from, length);
+    munmap(to, length);
+    return registered;
+}
+
+/* Nothing is kept where nobody tells of unmapped memory; where somebody does, until that; where the device pages by
+ * itself, for ever. Two messages, of 12, make a registration on each side grow. */
+static void test_unmapped_memory(void **state)
+{
+    (void)state;
+    assert_int_equal(registrations_of(0, 0, "get_zcopy"), 2 * 12);
+    assert_int_equal(registrations_of(1, 0, "get_zcopy"), 2 * 2 * 4);
+    assert_int_equal(registrations_of(0, 1, "get_zcopy"), 2 * 2);
+}
+
+/* What a peer may write is never kept. */
+static void test_rights_to_write_end(void **state)
+{
+    (void)state;
+    assert_int_equal(registrations_of(0, 1, "put_zcopy"), 12 + 2);
+}
+
+/* ---- what devices want ---- */
+
+/* Ends that are not aligned as the device wants go through memory of the transport, and so does all where the two sides
+ * lie differently. */
+static void test_alignment(void **state)
+{
+    static const char *const schemes[] = {"get_zcopy", "put_zcopy"};
+    static char from[70000], to[70000];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        device.alignment = 64;
+        begin(schemes[i]);
+        for (size_t shift = 0; shift < 130; shift += 13) {
+            move(from + shift, to + shift, 65000);
+            move(from + shift, to + 2 * shift, 64 * 1000 + shift);
+        }
+        assert_int_equal(counts[CW_PACKET_RNDV_DATA], 0);
+        end();
+    }
+    device.alignment = 0;
 }
 
 /* ---- lies ---- */
@@ -552,6 +665,9 @@ int main(void)
         cmocka_unit_test(test_unexpected_and_mapped),
         cmocka_unit_test(test_no_registrations),
         cmocka_unit_test(test_receiver_cannot),
+        cmocka_unit_test(test_unmapped_memory),
+        cmocka_unit_test(test_rights_to_write_end),
+        cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_announcements_that_lie),
         cmocka_unit_test(test_part_of_another_device),
         cmocka_unit_test(test_keys_that_lie),

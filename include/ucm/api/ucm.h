@@ -2,8 +2,8 @@
 /*
  * Memory events: the calls by which other libraries report or ask about mapping changes (R28, APP-1).
  * Callers: memory hooks of MPI libraries. Every call may be made from any thread at any time, from inside munmap()
- * too; none blocks, allocates or fails. Causeway installs no hooks of its own and needs none: the calls accept and do
- * nothing.
+ * too; none blocks, allocates or fails. Causeway installs no hooks of its own: memory that was registered for a message
+ * is kept registered for the next ones only while a program reports what it unmaps.
  *
  * A program that wants to be told of events itself is answered that it cannot be. Not here: the replacements of the
  * allocator's functions.
@@ -39,7 +39,7 @@ typedef enum ucm_event_type {
 /**
  * Announce that the caller will report these events itself.
  *
- * @param events  OR of ucm_event_type_t. Accepted and not needed.
+ * @param events  OR of ucm_event_type_t; UCM_EVENT_VM_UNMAPPED lets registrations be kept.
  */
 void ucm_set_external_event(int events);
 

@@ -57,6 +57,8 @@ struct cw_sim_knobs {
     int all_atomics;                /* all atomic operations, else those that InfiniBand has; */
     unsigned max_mrs;               /* and what a device registers; 0: any number */
     size_t max_mr_bytes;
+    size_t alignment;               /* what they want of addresses and lengths without a copy; 0: nothing */
+    int on_demand;                  /* they page memory by themselves */
     uint32_t chance[CW_SIM_FAULT_LAST]; /* out of CW_SIM_ALWAYS */
 };
 

@@ -36,7 +36,8 @@ static uint32_t num_keys;
 
 static ucs_status_t domain_open(const struct cw_config *config, const char *device, struct cw_domain **domain_p)
 {
-    struct sim_domain *domain = calloc(1, sizeof(*domain));
+    const struct cw_sim_world *world = cw_sim_world_get();
+    struct sim_domain *domain        = calloc(1, sizeof(*domain));
 
     (void)config, (void)device;
     if (domain == NULL) {
@@ -46,6 +47,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     domain->domain.kind = &cw_sim_rdma_domain;
     domain->domain.attr = (struct cw_domain_attr){.memory_types     = CW_MEMORY_BIT(UCS_MEMORY_TYPE_HOST),
                                                   .part_length      = PART_LENGTH,
+                                                  .on_demand = world != NULL && world->knobs.on_demand,
                                                   .register_ns      = 100,
                                                   .register_byte_ns = 0.015};
     cw_list_init(&domain->mrs);
@@ -186,7 +188,8 @@ void cw_sim_rdma_unmapped(const void *address, size_t length)
     {
         cw_list_for_each(mr, &domain->mrs, struct sim_mr, link)
         {
-            mr->stale |= begin < mr->address + mr->length && mr->address < begin + length;
+            mr->stale |= !domain->domain.attr.on_demand && begin < mr->address + mr->length &&
+                         mr->address < begin + length;
         }
     }
 }

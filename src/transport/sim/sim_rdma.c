@@ -420,6 +420,18 @@ static ucs_status_t put_bcopy(struct cw_conn *base, size_t max, cw_pack_fn pack,
     return submit(base, access, completion);
 }
 
+static void check_alignment(size_t alignment, const struct cw_access_iov *iov, unsigned count,
+                            const struct cw_access_target *target)
+{
+    unsigned i;
+
+    for (i = 0; i < count && alignment > 0; i++) {
+        cw_sim_must((uintptr_t)iov[i].address % alignment == 0 && iov[i].length % alignment == 0 &&
+                        target->address % alignment == 0,
+                    "put_zcopy or get_zcopy gets what is not aligned as the device wants");
+    }
+}
+
 /* `max`: of a put or of a get. */
 static ucs_status_t access_zcopy(struct cw_conn *base, enum cw_sim_what what, size_t max,
                                  const struct cw_access_iov *iov, unsigned count, const struct cw_access_target *target,
@@ -429,6 +441,7 @@ static ucs_status_t access_zcopy(struct cw_conn *base, enum cw_sim_what what, si
     struct cw_sim_access *access;
     ucs_status_t status;
 
+    check_alignment(base->iface->limits.access.alignment, iov, count, target);
     cw_sim_must(length <= max && count <= base->iface->limits.access.max_iov,
                 "put_zcopy or get_zcopy gets more than it takes");
     access = take(base, what, length, target, flags, &status);
@@ -563,6 +576,7 @@ void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limit
                                         .max_get_bcopy = world->knobs.max_bcopy,
                                         .max_get_zcopy = world->knobs.max_access,
                                         .max_iov       = world->knobs.max_iov,
+                                        .alignment     = world->knobs.alignment,
                                         .posted        = atomics,
                                         .fetching      = atomics,
                                         .in_order      = 1};

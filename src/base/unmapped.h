@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the program says it unmaps, by way of libucm (ucm/share.h). Beside a libucm that is not ours, or without one,
+ * nothing is known of that.
+ */
+#ifndef CW_BASE_UNMAPPED_H
+#define CW_BASE_UNMAPPED_H
+
+#include <stdint.h>
+
+/* Whether the program reports everything that it unmaps at present. */
+int cw_unmapped_is_reported(void);
+/* How many ranges it has reported so far. */
+uint64_t cw_unmapped_count(void);
+/* The one of that number, from 0, from *begin_p to before *end_p. 0: it is not known any more. */
+int cw_unmapped_range(uint64_t number, uintptr_t *begin_p, uintptr_t *end_p);
+
+#endif

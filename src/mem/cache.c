@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem/cache.h. The table is an array by address, in which no two registrations overlap, so that one search tells all. A
+ * registration that a new one overlaps leaves the table, and the new one covers its range as well: buffers that are
+ * used in parts come to one registration.
+ */
+#include "mem/cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/unmapped.h"
+#include "os/lock.h"
+#include "ucs/type/status.h"
+
+#define LEAST_ROOM 16u
+
+struct cw_cache {
+    struct cw_lock lock;
+    struct cw_domain *domain;
+    struct cw_cache_limits limits;
+    struct cw_cached **table;
+    size_t count;
+    size_t room;
+    uint64_t regions;      /* those that there are, also outside of the table, */
+    uint64_t bytes;        /* and theirs */
+    uint64_t seen;         /* reported ranges that were looked at */
+    struct cw_list unused;
+};
+
+struct cw_cache *cw_cache_new(struct cw_domain *domain, const struct cw_cache_limits *limits)
+{
+    struct cw_cache *cache = calloc(1, sizeof(*cache));
+
+    if (cache != NULL) {
+        cache->domain = domain;
+        cache->limits = *limits;
+        cache->seen   = cw_unmapped_count();
+        cw_lock_init(&cache->lock);
+        cw_list_init(&cache->unused);
+    }
+    return cache;
+}
+
+static uint64_t end_of(const struct cw_cached *cached)
+{
+    return cached->range.address + cached->range.length;
+}
+
+/* The first registration that ends behind this address. */
+static size_t search(const struct cw_cache *cache, uint64_t address)
+{
+    size_t low = 0, high = cache->count, middle;
+
+    while (low < high) {
+        middle = low + (high - low) / 2;
+        if (end_of(cache->table[middle]) > address) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
+static void end(struct cw_cached *cached)
+{
+    struct cw_cache *cache = cached->cache;
+
+    cache->regions--;
+    cache->bytes -= cached->range.length;
+    cw_list_remove(&cached->link);
+    cache->domain->kind->dereg((struct cw_memh *)(uintptr_t)cached->memh);
+    free(cached);
+}
+
+/* Nobody finds it any more. */
+static void take_out(struct cw_cache *cache, size_t at)
+{
+    struct cw_cached *cached = cache->table[at];
+
+    cache->count--;
+    memmove(&cache->table[at], &cache->table[at + 1], (cache->count - at) * sizeof(*cache->table));
+    cached->is_found = 0;
+    if (cached->uses == 0) {
+        end(cached);
+    }
+}
+
+/* All that overlap with the range. */
+static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
+{
+    const size_t at = search(cache, begin);
+
+    while (at < cache->count && cache->table[at]->range.address < end) {
+        take_out(cache, at);
+    }
+}
+
+/* What the program has unmapped since the last look. What is not known any more may have been anything. */
+static void look_at_reports(struct cw_cache *cache)
+{
+    const uint64_t count = cw_unmapped_count();
+    uintptr_t begin, end;
+
+    if (cache->domain->attr.on_demand) {
+        cache->seen = count;
+        return;
+    }
+    if (!cw_unmapped_is_reported()) {
+        drop(cache, 0, UINT64_MAX);
+    }
+    while (cache->seen < count && cache->count > 0) {
+        if (!cw_unmapped_range(cache->seen, &begin, &end)) {
+            drop(cache, 0, UINT64_MAX);
+        } else if (begin < end) {
+            drop(cache, begin, end);
+        }
+        cache->seen++;
+    }
+    cache->seen = count;
+}
+
+int cw_cache_is_active(const struct cw_cache *cache)
+{
+    return cache != NULL && (cache->domain->attr.on_demand || cw_unmapped_is_reported());
+}
+
+static int shrink(struct cw_cache *cache)
+{
+    struct cw_cached *oldest = cw_list_head(&cache->unused, struct cw_cached, link);
+
+    if (cw_list_empty(&cache->unused)) {
+        return 0;
+    }
+    take_out(cache, search(cache, oldest->range.address));
+    return 1;
+}
+
+/* 0: the bounds are used up by what others use. */
+static int make_room(struct cw_cache *cache, uint64_t length)
+{
+    struct cw_cached **table;
+    size_t room;
+
+    while (cache->regions >= cache->limits.regions || length > cache->limits.bytes ||
+           cache->bytes > cache->limits.bytes - length) {
+        if (!shrink(cache)) {
+            return 0;
+        }
+    }
+    if (cache->count < cache->room) {
+        return 1;
+    }
+    room  = (cache->room == 0) ? LEAST_ROOM : 2 * cache->room;
+    table = realloc(cache->table, room * sizeof(*table));
+    if (table != NULL) {
+        cache->table = table;
+        cache->room  = room;
+    }
+    return table != NULL;
+}
+
+/* Registers with at least these rights. NULL: not this memory, or not now. */
+static const struct cw_memh *reg(struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
+{
+    void *address = (void *)(uintptr_t)range->address;
+    struct cw_memh *memh;
+    ucs_status_t status;
+
+    do {
+        status = cache->domain->kind->reg(cache->domain, address, range->length, rights, &memh);
+    } while (status == UCS_ERR_NO_MEMORY && shrink(cache));
+    if (status == UCS_OK && (memh->rights & rights) != rights) {
+        cache->domain->kind->dereg(memh);
+        status = UCS_ERR_INVALID_ADDR;
+    }
+    return (status == UCS_OK) ? memh : NULL;
+}
+
+/* With the ranges of those that it overlaps, which are in the table yet. */
+static struct cw_domain_range joined(const struct cw_cache *cache, uint64_t begin, uint64_t end, unsigned *rights_p)
+{
+    size_t at;
+
+    for (at = search(cache, begin); at < cache->count && cache->table[at]->range.address < end; at++) {
+        begin      = (cache->table[at]->range.address < begin) ? cache->table[at]->range.address : begin;
+        end        = (end_of(cache->table[at]) > end) ? end_of(cache->table[at]) : end;
+        *rights_p |= cache->table[at]->memh->rights;
+    }
+    return (struct cw_domain_range){.address = begin, .length = end - begin};
+}
+
+/* NULL: not now. */
+static struct cw_cached *add(struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
+{
+    struct cw_cached *cached;
+    size_t at;
+
+    drop(cache, range->address, range->address + range->length);
+    if (!make_room(cache, range->length)) {
+        return NULL;
+    }
+    cached = malloc(sizeof(*cached));
+    if (cached == NULL) {
+        return NULL;
+    }
+    *cached = (struct cw_cached){.memh = reg(cache, range, rights), .range = *range, .cache = cache, .is_found = 1};
+    if (cached->memh == NULL) {
+        free(cached);
+        return NULL;
+    }
+    cw_list_init(&cached->link);
+    at = search(cache, range->address);
+    memmove(&cache->table[at + 1], &cache->table[at], (cache->count - at) * sizeof(*cache->table));
+    cache->table[at] = cached;
+    cache->count++;
+    cache->regions++;
+    cache->bytes += range->length;
+    return cached;
+}
+
+static struct cw_cached *find(const struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
+{
+    const size_t at          = search(cache, range->address);
+    struct cw_cached *cached = (at < cache->count) ? cache->table[at] : NULL;
+
+    return (cached != NULL && cached->range.address <= range->address &&
+            range->length <= end_of(cached) - range->address && (cached->memh->rights & rights) == rights)
+               ? cached
+               : NULL;
+}
+
+/* `wanted` begins and ends in mapped memory; what it is joined with was mapped when it was registered. */
+static struct cw_cached *get(struct cw_cache *cache, const struct cw_domain_range *wanted, unsigned rights)
+{
+    struct cw_cached *cached = find(cache, wanted, rights);
+    unsigned all             = rights;
+    struct cw_domain_range range;
+
+    if (cached == NULL) {
+        range  = joined(cache, wanted->address, wanted->address + wanted->length, &all);
+        cached = add(cache, &range, all);
+    }
+    return (cached == NULL) ? add(cache, wanted, rights) : cached;
+}
+
+struct cw_cached *cw_cache_get(struct cw_cache *cache, const void *memory, size_t length, unsigned rights)
+{
+    const struct cw_domain_range wanted = {.address = (uintptr_t)memory, .length = length};
+    struct cw_cached *cached            = NULL;
+
+    if (cache == NULL || length == 0) {
+        return NULL;
+    }
+    cw_lock_enter(&cache->lock);
+    look_at_reports(cache);
+    if (cw_cache_is_active(cache)) {
+        cached = get(cache, &wanted, rights);
+    }
+    if (cached != NULL) {
+        cached->uses++;
+        cw_list_remove(&cached->link);
+    }
+    cw_lock_leave(&cache->lock);
+    return cached;
+}
+
+void cw_cache_put(struct cw_cached *cached)
+{
+    struct cw_cache *cache = cached->cache;
+
+    cw_lock_enter(&cache->lock);
+    if (--cached->uses == 0) {
+        if (cached->is_found) {
+            cw_list_add_tail(&cache->unused, &cached->link);
+        } else {
+            end(cached);
+        }
+    }
+    cw_lock_leave(&cache->lock);
+}
+
+int cw_cache_shrink(struct cw_cache *cache)
+{
+    int shrank;
+
+    if (cache == NULL) {
+        return 0;
+    }
+    cw_lock_enter(&cache->lock);
+    shrank = shrink(cache);
+    cw_lock_leave(&cache->lock);
+    return shrank;
+}
+
+void cw_cache_free(struct cw_cache *cache)
+{
+    if (cache != NULL) {
+        drop(cache, 0, UINT64_MAX);
+        free(cache->table);
+        free(cache);
+    }
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What libucp asks of libucm beyond the public names: which memory the program said it unmaps. libucp calls these
+ * through weak references (base/unmapped.c): beside another libucm it is told of nothing. No part of the interface:
+ * programs must not call them. Every function is thread safe, takes no lock and calls nothing.
+ */
+#ifndef CW_UCM_SHARE_H
+#define CW_UCM_SHARE_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
+
+/* So many of the last ranges are kept. */
+#define UCM_CW_RANGES 256u
+
+/* Whether the program reports what it unmaps (ucm_set_external_event) at present. */
+int ucm_cw_reports(void);
+/* How many ranges it has reported so far. */
+uint64_t ucm_cw_count(void);
+/* The one of that number, from 0: [*begin_p, *end_p). 0: it is not kept any more, or is just being written. */
+int ucm_cw_range(uint64_t number, uintptr_t *begin_p, uintptr_t *end_p);
+
+#if defined(__GNUC__)
+#pragma GCC visibility pop
+#endif
+
+#endif
