@@ -20,6 +20,7 @@ struct cw_access {
     struct cw_mem_use use;      /* of the memory; without a handle: through memory of the transport */
     ucs_status_t status;        /* of the first that failed */
     uint8_t all_begun;          /* no further access follows */
+    unsigned flags;             /* of all accesses of a put */
     uint64_t result;            /* of an atomic operation */
     uint64_t receive_id;        /* of a message that is written: the receiver's name for it, */
     uint64_t address;           /* and its memory */

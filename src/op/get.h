@@ -40,6 +40,7 @@ struct cw_get {
     uint8_t no_copies; /* they were tried */
     uint8_t forced;    /* FORCE_IMM_CMPL */
     uint8_t late;      /* counted so */
+    uint8_t fetching;  /* likewise */
     uint8_t declined;  /* not asked for first at this attempt */
 };
 

@@ -36,6 +36,7 @@ struct cw_rma {
     uint32_t carried;        /* those known to be carried out, */
     uint32_t fence_count;    /* and those before the last fence */
     uint32_t num_late;       /* gets whose data is read later than the call: */
+    uint32_t num_fetching;   /* those of them that the device of the lane has taken whole */
     uint64_t late_first;     /* the range that holds all of theirs */
     uint64_t late_end;
     uint32_t serving;             /* as owner: answers that are owed to the peer; at most CW_RMA_WINDOW */
@@ -168,6 +169,10 @@ static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_
 
 /* The same for an attempt, which is at the head of the queue by then: UCS_OK, or what the attempt answers. */
 ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
+
+/* The same for a write by the device of the lane, which may leave it to the device to wait for the gets before: flags
+ * of its accesses in *flags_p (transport/access.h). */
+ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t length, unsigned *flags_p);
 
 /* The same for a write by packets, which are in order by themselves. A read by packets needs nothing of that. */
 static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64_t address, uint64_t length)

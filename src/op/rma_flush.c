@@ -186,6 +186,14 @@ ucs_status_t cw_rma_admit(struct cw_rma *rma, uint64_t address, uint64_t length,
     return (status == UCS_OK) ? CW_HOLD : status;
 }
 
+ucs_status_t cw_rma_admit_device(struct cw_rma *rma, uint64_t address, uint64_t length, unsigned *flags_p)
+{
+    const int device_waits = cw_rma_is_late(rma, address, length) && rma->num_fetching == rma->num_late;
+
+    *flags_p = device_waits ? CW_ACCESS_AFTER_FETCHES : 0;
+    return cw_rma_admit(rma, address, length, !device_waits);
+}
+
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes)
 {
     cw_counted_look(rma);

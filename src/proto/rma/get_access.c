@@ -65,7 +65,12 @@ static ucs_status_t go_on(struct cw_request *request)
             return status;
         }
     }
-    return cw_access_begun(get->access);
+    status = cw_access_begun(get->access);
+    if (status == UCS_INPROGRESS) {
+        get->fetching = 1;
+        cw_op_ep(request->ep)->rma->num_fetching++;
+    }
+    return status;
 }
 
 static ucs_status_t start(struct cw_request *request)

@@ -51,10 +51,11 @@ static ucs_status_t write_some(struct cw_request *request, const struct cw_acces
         return UCS_ERR_IO_ERROR; /* it was possible when it began */
     }
     if (!in_place) {
-        return cw_access_taken(access, cw_lane_put_bcopy(conn, length, pack, send, to, 0, &access->completion));
+        return cw_access_taken(access, cw_lane_put_bcopy(conn, length, pack, send, to, access->flags,
+                                                         &access->completion));
     }
     iov    = (struct cw_access_iov){send->cursor.contig + send->cursor.offset, length, access->use.memh};
-    status = cw_access_taken(access, cw_lane_put_zcopy(conn, &iov, 1, to, 0, &access->completion));
+    status = cw_access_taken(access, cw_lane_put_zcopy(conn, &iov, 1, to, access->flags, &access->completion));
     if (status == UCS_OK) {
         cw_dt_skip(&send->cursor, length);
     }
@@ -89,7 +90,8 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
     struct cw_rma *rma   = cw_op_ep(request->ep)->rma;
-    ucs_status_t status  = cw_rma_admit(rma, send->put.address, send->cursor.length, 1);
+    unsigned flags;
+    ucs_status_t status  = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
 
     status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* what was begun must not fail any more */
     if (status != UCS_OK) {
@@ -99,6 +101,7 @@ static ucs_status_t start(struct cw_request *request)
     if (send->access == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    send->access->flags = flags;
     if (is_plain(send, &request->ep->conn->iface->limits.access)) {
         cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
     }
