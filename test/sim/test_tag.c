@@ -100,6 +100,12 @@ static uint64_t run_healthy(uint64_t seed, uint64_t knobs_seed, int sleepers)
     make_even(town);
     cw_town_finish(town);
     check_all(town, 1);
+    if (seed % 2 == 1) { /* once more, at addresses whose memory was given back */
+        talk(town, 60);
+        make_even(town);
+        cw_town_finish(town);
+        check_all(town, 1);
+    }
     if (seed % 2 == 0) {
         close_eps(town);
         cw_town_finish(town);

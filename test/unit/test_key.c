@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -124,6 +125,45 @@ static void refuse_parts(const uint8_t *bytes, size_t length)
     assert_int_equal(cw_key_decode(packed, &key, NULL), UCS_ERR_INVALID_PARAM);
 }
 
+/* Memory of an announcement: what was encoded comes back, and of any bytes only those that are such memory. */
+static void memory_of_announcements(void **state)
+{
+    static const uint8_t one[]         = {0x23, 1, 2, 3, 4};
+    const struct cw_key_memory memory  = {.address = 0x1234567890, .length = 77, .parts = {one, sizeof(one)}};
+    const struct cw_key_memory nothing = {.address = 1, .length = 77, .parts = {one, 0}};
+    uint8_t bytes[CW_KEY_MEMORY_MAX], *copy;
+    struct cw_key_memory again;
+    size_t length, part_length;
+    uint64_t random = 1;
+
+    (void)state;
+    assert_int_equal(cw_key_memory_encode(&nothing, bytes), 0);
+    length = cw_key_memory_encode(&memory, bytes);
+    assert_int_equal(length, CW_KEY_MEMORY_HEAD + sizeof(one));
+    for (size_t cut = 0; cut <= length; cut++) {
+        copy = malloc(cut + (cut == 0)); /* exactly as long as it is */
+        assert_non_null(copy);
+        memcpy(copy, bytes, cut);
+        assert_int_equal(cw_key_memory_decode(copy, cut, &again) == UCS_OK, cut == length);
+        if (cut == length) {
+            assert_true(again.address == memory.address && again.length == memory.length);
+            assert_memory_equal(cw_key_find_part(&again.parts, 2, &part_length), one + 1, 4);
+            assert_int_equal(part_length, 4);
+        }
+        free(copy);
+    }
+    for (int i = 0; i < 200000; i++) {
+        for (size_t k = 0; k < sizeof(bytes); k++) {
+            random   = random * 6364136223846793005u + 1442695040888963407u;
+            bytes[k] = (uint8_t)(random >> 56);
+        }
+        if (cw_key_memory_decode(bytes, sizeof(bytes), &again) == UCS_OK) {
+            assert_true(again.length > 0 && again.address + again.length > again.address);
+            assert_true(cw_key_parts_hold(&again.parts));
+        }
+    }
+}
+
 static void lying_parts_are_refused(void **state)
 {
     static const uint8_t cut[] = {0x11, 0}, no_body[] = {0x10}, twice[] = {0x10, 1, 0x10, 2};
@@ -217,6 +257,7 @@ int main(void)
         cmocka_unit_test(keys_are_short),
         cmocka_unit_test(every_bit_counts),
         cmocka_unit_test(lying_parts_are_refused),
+        cmocka_unit_test(memory_of_announcements),
         cmocka_unit_test(contradictions_are_refused),
         cmocka_unit_test(foreign_bytes_are_refused),
         cmocka_unit_test(keys_have_a_total_order),
