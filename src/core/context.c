@@ -397,5 +397,9 @@ void cw_context_print(const struct ucp_context *context, FILE *stream)
         fprintf(stream, "#      resource %-2u :  md %-2u dev %-2u flags -- %s/%s\n", i, md, i,
                 context->resources[i].transport->name, context->resources[i].device.name);
     }
+    for (i = 0; i < context->num_domains; i++) {
+        fprintf(stream, "# registrations %-2u :  %s, %s\n", i, context->domains[i]->kind->name,
+                cw_domain_keeping(context, context->domains[i]));
+    }
     fprintf(stream, "#\n");
 }

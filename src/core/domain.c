@@ -35,12 +35,18 @@ static void open_cache(struct ucp_context *context, struct cw_domain *domain)
     if (context->config->rcache_enable != CW_NO) {
         cache = cw_cache_new(domain, &limits);
     }
-    context->caches[context->num_domains] = cache;
-    cw_info("registrations with %s: %s", domain->kind->name,
-            (cache == NULL) ? "for one message each (UCX_RCACHE_ENABLE)"
-            : domain->attr.on_demand
-                ? "kept, as the device pages memory on demand"
-                : "kept while the program reports what it unmaps (ucm_set_external_event), else for one message each");
+    context->caches[domain->number - 1] = cache;
+    cw_info("registrations with %s: %s", domain->kind->name, cw_domain_keeping(context, domain));
+}
+
+const char *cw_domain_keeping(const struct ucp_context *context, const struct cw_domain *domain)
+{
+    if (context->caches[domain->number - 1] == NULL) {
+        return "for one message each (UCX_RCACHE_ENABLE)";
+    }
+    return domain->attr.on_demand
+               ? "kept, as the device pages memory on demand"
+               : "kept while the program reports what it unmaps (ucm_set_external_event), else for one message each";
 }
 
 /* 0: the resource is not usable. */
@@ -62,8 +68,8 @@ static int open_domain(struct ucp_context *context, struct cw_resource *resource
                     resource->device.name, ucs_status_string(status));
             return 0;
         }
+        domain->number = (uint8_t)(context->num_domains + 1);
         open_cache(context, domain);
-        domain->number                           = (uint8_t)(context->num_domains + 1);
         context->domains[context->num_domains++] = domain;
     }
     resource->domain = domain;

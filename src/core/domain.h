@@ -13,6 +13,9 @@ void cw_domains_open(struct ucp_context *context);
 /* All that was registered is given back. */
 void cw_domains_close(struct ucp_context *context);
 
+/* Whether what was registered with it is kept from one message to the next, for people. */
+const char *cw_domain_keeping(const struct ucp_context *context, const struct cw_domain *domain);
+
 /* Whether the devices carry out atomic operations of 8 bytes, in place of the processor (UCX_ATOMIC_MODE). */
 int cw_domains_do_atomics(const struct ucp_context *context);
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -392,6 +393,41 @@ static void test_rights_to_write_end(void **state)
     assert_int_equal(registrations_of(0, 1, "put_zcopy"), 12 + 2);
 }
 
+/* The text of ucp_context_print_info says so. */
+static void check_text(const char *keeping)
+{
+    char *text = NULL;
+    size_t length;
+    FILE *stream;
+
+    begin("auto");
+    stream = open_memstream(&text, &length);
+    assert_non_null(stream);
+    ucp_context_print_info(sides[0].context, stream);
+    fclose(stream);
+    assert_non_null(strstr(text, "simrdma"));
+    assert_non_null(strstr(text, keeping));
+    free(text);
+    end();
+}
+
+/* UCX_RCACHE_ENABLE, UCX_RCACHE_MAX_REGIONS, UCX_RCACHE_MAX_SIZE (VAR-57). */
+static void test_settings_of_the_cache(void **state)
+{
+    (void)state;
+    check_text("kept while the program reports");
+    setenv("UCX_RCACHE_ENABLE", "n", 1);
+    check_text("for one message each (UCX_RCACHE_ENABLE)");
+    assert_int_equal(registrations_of(1, 0, "get_zcopy"), 2 * 12);
+    unsetenv("UCX_RCACHE_ENABLE");
+    setenv("UCX_RCACHE_MAX_REGIONS", "0", 1);
+    assert_int_equal(registrations_of(0, 1, "get_zcopy"), 2 * 12);
+    unsetenv("UCX_RCACHE_MAX_REGIONS");
+    setenv("UCX_RCACHE_MAX_SIZE", "1k", 1);
+    assert_int_equal(registrations_of(0, 1, "get_zcopy"), 2 * 12);
+    unsetenv("UCX_RCACHE_MAX_SIZE");
+}
+
 /* ---- what devices want ---- */
 
 /* Ends that are not aligned as the device wants go through memory of the transport, and so does all where the two sides
@@ -667,6 +703,7 @@ int main(void)
         cmocka_unit_test(test_receiver_cannot),
         cmocka_unit_test(test_unmapped_memory),
         cmocka_unit_test(test_rights_to_write_end),
+        cmocka_unit_test(test_settings_of_the_cache),
         cmocka_unit_test(test_alignment),
         cmocka_unit_test(test_announcements_that_lie),
         cmocka_unit_test(test_part_of_another_device),
