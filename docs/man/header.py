@@ -14,18 +14,24 @@ SPECIFIED = re.compile(r"\b(?:(?:[A-Z]{2,4}|N22)-\d+(?:\.\.\d+)?|R\d+)\b")
 
 
 class Doc:
-    """A doc comment: paragraphs of text, (name, text) of parameters, text of the return value or None."""
+    """A doc comment: paragraphs of text, (name, text) of parameters, text of the return value or None, text about
+    threads or None, lines of the example."""
 
     def __init__(self, comment):
         text = clean(comment)
-        pieces = re.split(r"@(param|return)\b", text)
+        example = re.search(r"^@code\n(.*?)\n@endcode$", text, re.DOTALL | re.MULTILINE)
+        self.example = example.group(1).split("\n") if example is not None else []
+        text = text[:example.start()] + text[example.end():] if example is not None else text
+        pieces = re.split(r"@(param|return|thread)\b", text)
         self.paragraphs = paragraphs(pieces[0])
-        self.params, self.returns = [], None
+        self.params, self.returns, self.threads = [], None, None
         for tag, piece in zip(pieces[1::2], pieces[2::2]):
             piece = " ".join(piece.split())
             if tag == "param":
                 name, _, rest = piece.partition(" ")
                 self.params.append((name, rest.strip()))
+            elif tag == "thread":
+                self.threads = piece
             else:
                 self.returns = piece
         self.text = " ".join(text.split())

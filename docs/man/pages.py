@@ -201,8 +201,14 @@ class Manual:
         self.parameters(page, item.doc)
         self.returns(page, item)
         self.errors(page, item)
+        if item.doc.threads is not None:
+            page.heading("THREADS")
+            page.text(item.doc.threads)
         self.notes(page, item)
         self.specification(page, [item] + guests)
+        if item.doc.example:
+            page.heading("EXAMPLES")
+            page.listing([roff.code(line) for line in item.doc.example])
         self.see_also(page, self.used_types(item.code))
         return page
 

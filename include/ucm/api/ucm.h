@@ -5,7 +5,7 @@
  * too; none blocks, allocates or fails. Causeway installs no hooks of its own: memory that was registered for a message
  * is kept registered for the next ones only while a program reports what it unmaps.
  *
- * A program that wants to be told of events itself is answered that it cannot be. Not here: the replacements of the
+ * A program that asks to be told of events gets UCS_ERR_UNSUPPORTED. Not here: the replacements of the
  * allocator's functions.
  */
 #ifndef UCM_H
@@ -82,10 +82,10 @@ void ucm_vm_mmap(void *addr, size_t length);
  */
 void ucm_unset_external_event(int events);
 
-/** What an event carries. None is ever made. */
+/** Data of an event. None is ever made. */
 typedef union ucm_event ucm_event_t;
 
-/** Would be called with an event: its kind, what it carries, and the argument of ucm_set_event_handler(). */
+/** Would be called with an event: its kind, its data, and the argument of ucm_set_event_handler(). */
 typedef void (*ucm_event_callback_t)(ucm_event_type_t event_type, ucm_event_t *event, void *arg);
 
 /**

@@ -17,8 +17,14 @@
  * Progress. Nothing happens without ucp_worker_progress() (GEN-8). Callbacks run there or in the call that concerns
  * them, never on a thread of the library (GEN-6).
  *
- * Threads. A worker and all that belongs to it may be used as its thread mode says (WRK-3), a context and its memory as
- * mt_workers_shared says (CTX-8). Unless a description says otherwise a call does not block.
+ * Threads. A worker and all that belongs to it (endpoints, listeners, requests) may be used as its thread mode says
+ * (WRK-3): in mode SINGLE by the thread that made it, in mode SERIALIZED by one thread at a time, in mode MULTI by any
+ * thread, and the library then takes the lock of the worker in the calls that need it. A context, its memory and its
+ * remote keys may be used by several threads at once if mt_workers_shared is set, else by one at a time (CTX-8). Unless
+ * a description says otherwise a call does not block.
+ *
+ * Examples. Objects that an example does not make itself exist already; wait_for() stands for the loop that the example
+ * of ucp_request_check_status() shows.
  */
 #ifndef UCP_H
 #define UCP_H
@@ -40,7 +46,7 @@ enum ucp_lib_attr_field {
     UCP_LIB_ATTR_FIELD_MAX_THREAD_LEVEL = UCS_BIT(0) /**< ucp_lib_attr_t::max_thread_level */
 };
 
-/** What ucp_lib_query() tells. */
+/** Results of ucp_lib_query(). */
 typedef struct ucp_lib_attr {
     uint64_t          field_mask;       /**< In: enum ucp_lib_attr_field. */
     ucs_thread_mode_t max_thread_level; /**< The most that any worker can be given: UCS_THREAD_MODE_MULTI (LIB-6). */
@@ -61,8 +67,9 @@ enum ucp_params_field {
 };
 
 /**
- * What a program is going to use. A call whose feature was not asked for fails with UCS_ERR_INVALID_PARAM and one log
- * line (CTX-11, CTX-12). Worker and endpoint management, flush, fence, memory and keys need no feature.
+ * Groups of calls that a program is going to use. A call whose feature was not asked for fails with
+ * UCS_ERR_INVALID_PARAM and one log line (CTX-11, CTX-12). Worker and endpoint management, flush, fence, memory and
+ * keys need no feature.
  */
 enum ucp_feature {
     UCP_FEATURE_TAG           = UCS_BIT(0), /**< ucp_tag_*() */
@@ -82,15 +89,15 @@ typedef struct ucp_params {
     uint64_t                       features;          /**< OR of enum ucp_feature; 0 warns (CTX-4). */
     size_t                         request_size;      /**< Bytes of the program's own in each request (CTX-20). */
     ucp_request_init_callback_t    request_init;      /**< Runs once for each request object (CTX-23). */
-    ucp_request_cleanup_callback_t request_cleanup;   /**< Its counterpart (CTX-24). */
+    ucp_request_cleanup_callback_t request_cleanup;   /**< Runs once for each of them at the end (CTX-24). */
     uint64_t                       tag_sender_mask;   /**< Hint: the tag bits that name the sender (CTX-7). */
     int                            mt_workers_shared; /**< Non-zero: several threads use the context at once (CTX-8). */
     size_t                         estimated_num_eps; /**< Hint, not a limit: endpoints to come (CTX-6). */
     size_t                         estimated_num_ppn; /**< Hint: processes of the job on this machine. */
     const char                    *name;              /**< For logs; copied, cut to 31 characters (CTX-5). */
-    size_t                         node_local_id;     /**< Hint: rank among the job's processes on this machine. Which
-                                                       *   of several network devices of equal worth serves this
-                                                       *   process where one is to serve it; default 0 (N22-60). */
+    size_t                         node_local_id;     /**< Hint: rank among the job's processes on this machine. It
+                                                       *   chooses among network devices that are equally good
+                                                       *   where this process uses only one; default 0 (N22-60). */
 } ucp_params_t;
 
 /** Valid fields of ucp_context_attr_t. */
@@ -102,7 +109,7 @@ enum ucp_context_attr_field {
     UCP_ATTR_FIELD_DEVICE_COUNTER_SIZE = UCS_BIT(4)  /**< ucp_context_attr_t::device_counter_size */
 };
 
-/** What ucp_context_query() tells (CTX-30). */
+/** Results of ucp_context_query() (CTX-30). */
 typedef struct ucp_context_attr {
     uint64_t          field_mask;                /**< In: enum ucp_context_attr_field. */
     size_t            request_size;              /**< Bytes needed BELOW a request in memory of the program (CTX-21). */
@@ -113,22 +120,29 @@ typedef struct ucp_context_attr {
 } ucp_context_attr_t;
 
 /**
- * Version of the library in use, which may differ from that of these headers (LIB-1). From any thread, at any time.
+ * Version of the library in use, which may differ from that of these headers (LIB-1).
  *
  * @param major_version   Receives the first number.
  * @param minor_version   Receives the second number.
  * @param release_number  Receives the third number.
+ * @thread Any, at any time.
  */
 void ucp_get_version(unsigned *major_version, unsigned *minor_version, unsigned *release_number);
 
-/** Version as static text that begins with "major.minor.release" (LIB-1). From any thread, at any time. */
+/**
+ * Version as a text that begins with "major.minor.release" (LIB-1).
+ *
+ * @return The text; static, owned by the library.
+ * @thread Any, at any time.
+ */
 const char *ucp_get_version_string(void);
 
 /**
- * Ask about the library as built (LIB-6). From any thread, before ucp_init() too.
+ * Ask about the library as built (LIB-6).
  *
  * @param attr  In: field_mask. Out: the members asked for.
  * @return UCS_OK.
+ * @thread Any, at any time, before ucp_init() too.
  */
 ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr);
 
@@ -141,10 +155,16 @@ ucs_status_t ucp_lib_query(ucp_lib_attr_t *attr);
  * @param config_p    Receives the settings; to be freed by ucp_config_release().
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a malformed value, after a log line that names it (CFG-8);
  *         UCS_ERR_NO_MEMORY.
+ * @thread Any, at any time.
  */
 ucs_status_t ucp_config_read(const char *env_prefix, const char *filename, ucp_config_t **config_p);
 
-/** Free settings; contexts made from them keep their own copy (CTX-2, CFG-22). */
+/**
+ * Free settings; contexts made from them keep their own copy (CTX-2, CFG-22).
+ *
+ * @param config  The settings; not used afterwards.
+ * @thread Any; one at a time for the same @a config.
+ */
 void ucp_config_release(ucp_config_t *config);
 
 /**
@@ -155,6 +175,7 @@ void ucp_config_release(ucp_config_t *config);
  * @param value   Value in the syntax of the environment.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a name that no release knew, and for a malformed value, the old one then
  *         stays. `*` and `?` in a name stand for all names that fit (N22-130, N22-136).
+ * @thread Any; one at a time for the same @a config.
  */
 ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const char *value);
 
@@ -165,13 +186,14 @@ ucs_status_t ucp_config_modify(ucp_config_t *config, const char *name, const cha
  * @param stream       Where to.
  * @param title        Heading for UCS_CONFIG_PRINT_HEADER; may be NULL otherwise.
  * @param print_flags  OR of ucs_config_print_flags_t. UCS_CONFIG_PRINT_CONFIG alone gives lines UCX_NAME=value only.
+ * @thread Any; one at a time for the same @a config.
  */
 void ucp_config_print(const ucp_config_t *config, FILE *stream, const char *title,
                       ucs_config_print_flags_t print_flags);
 
 /**
- * What ucp_init() calls, so that the library sees the API level that the program was compiled for (LIB-3..5). A level
- * that the library does not serve gives a warning, never an error.
+ * Make a context for a program that was compiled for a given API level (LIB-3..5); ucp_init() calls it with the level
+ * of these headers. A level that the library does not serve gives a warning, never an error.
  *
  * @param api_major_version  UCP_API_MAJOR of the caller.
  * @param api_minor_version  UCP_API_MINOR of the caller.
@@ -179,6 +201,7 @@ void ucp_config_print(const ucp_config_t *config, FILE *stream, const char *titl
  * @param config             As for ucp_init().
  * @param context_p          As for ucp_init().
  * @return As ucp_init().
+ * @thread As ucp_init().
  */
 ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_version, const ucp_params_t *params,
                               const ucp_config_t *config, ucp_context_h *context_p);
@@ -191,13 +214,39 @@ ucs_status_t ucp_init_version(unsigned api_major_version, unsigned api_minor_ver
  * @param context_p  Receives the context; to be destroyed by ucp_cleanup().
  * @return UCS_OK; UCS_ERR_NO_DEVICE when the settings leave no transport, UCS_ERR_NO_ELEM for empty lists;
  *         UCS_ERR_INVALID_PARAM for an impossible setting; UCS_ERR_NO_MEMORY. One log line tells the reason (CTX-9).
+ * @thread Any, at any time.
+ *
+ * @code
+ * const ucp_params_t params = {
+ *     .field_mask = UCP_PARAM_FIELD_FEATURES,
+ *     .features   = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+ * };
+ * ucp_context_h context;
+ * ucs_status_t status = ucp_init(&params, NULL, &context);
+ *
+ * if (status != UCS_OK) {
+ *     fprintf(stderr, "ucp_init: %s\n", ucs_status_string(status));
+ *     return 1;
+ * }
+ * @endcode
  */
 static inline ucs_status_t ucp_init(const ucp_params_t *params, const ucp_config_t *config, ucp_context_h *context_p)
 {
     return ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, params, config, context_p);
 }
 
-/** Destroy a context. Its workers are destroyed and its memory is unmapped by then (CTX-33). */
+/**
+ * Destroy a context. Its workers are destroyed and its memory is unmapped by then (CTX-33).
+ *
+ * @param context_p  The context; not used afterwards.
+ * @thread One, while no other uses the context.
+ *
+ * @code
+ * ucp_worker_destroy(worker);
+ * ucp_mem_unmap(context, memh);
+ * ucp_cleanup(context);
+ * @endcode
+ */
 void ucp_cleanup(ucp_context_h context_p);
 
 /**
@@ -206,10 +255,17 @@ void ucp_cleanup(ucp_context_h context_p);
  * @param context_p  The context.
  * @param attr       In: field_mask. Out: the members asked for, nothing else (GEN-4).
  * @return UCS_OK.
+ * @thread One that may use the context (CTX-8).
  */
 ucs_status_t ucp_context_query(ucp_context_h context_p, ucp_context_attr_t *attr);
 
-/** Print a context's memory domains and transports, in a form that Open MPI reads (CTX-31, R11). */
+/**
+ * Print a context's memory domains and transports, in a form that Open MPI reads (CTX-31, R11).
+ *
+ * @param context  The context.
+ * @param stream   Receives the text; stays open.
+ * @thread One that may use @a context (CTX-8).
+ */
 void ucp_context_print_info(const ucp_context_h context, FILE *stream);
 
 /* ==================================================== workers ===================================================== */
@@ -235,7 +291,7 @@ typedef enum {
 /** How to make a worker. Defaults in WRK-1. */
 typedef struct ucp_worker_params {
     uint64_t          field_mask;   /**< Which members are set: enum ucp_worker_params_field. */
-    ucs_thread_mode_t thread_mode;  /**< Default SINGLE. What was asked for is granted (WRK-2, R13). */
+    ucs_thread_mode_t thread_mode;  /**< Default SINGLE. Every mode that is asked for is granted (WRK-2, R13). */
     ucs_cpu_set_t     cpu_mask;     /**< Hint: processors of threads that make progress by themselves. The library has
                                      *   none, so it has no effect, and binds no thread of the program (WRK-5). */
     unsigned          events;       /**< OR of ucp_wakeup_event_t; default all but EDGE (WAK-14). */
@@ -244,8 +300,8 @@ typedef struct ucp_worker_params {
     uint64_t          flags;        /**< OR of ucp_worker_flags_t. */
     const char       *name;         /**< For logs; copied, cut to UCP_ENTITY_NAME_MAX - 1 characters. */
     size_t            am_alignment; /**< Of the data that handlers of active messages get, lent or not, but for
-                                     *   announced ones: a power of two up to a page; default 1 (WRK-7, AMR-20). What
-                                     *   lies otherwise is copied, so a worker that needs none had better ask none. */
+                                     *   announced ones: a power of two up to a page; default 1 (WRK-7, AMR-20). Data
+                                     *   that lie otherwise are copied, so do not set it without need. */
     uint64_t          client_id;    /**< Told to servers with UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID (CS-11). */
 } ucp_worker_params_t;
 
@@ -264,7 +320,7 @@ enum ucp_worker_attr_field {
     UCP_WORKER_ATTR_FIELD_MAX_INFO_STRING = UCS_BIT(5)  /**< ucp_worker_attr_t::max_debug_string */
 };
 
-/** What ucp_worker_query() tells (WRK-8, WRK-9). */
+/** Results of ucp_worker_query() (WRK-8, WRK-9). */
 typedef struct ucp_worker_attr {
     uint64_t          field_mask;                /**< In: enum ucp_worker_attr_field. */
     ucs_thread_mode_t thread_mode;               /**< Granted thread mode. */
@@ -281,10 +337,10 @@ enum ucp_worker_address_attr_field {
     UCP_WORKER_ADDRESS_ATTR_FIELD_UID = UCS_BIT(0) /**< ucp_worker_address_attr_t::worker_uid */
 };
 
-/** What ucp_worker_address_query() tells. */
+/** Results of ucp_worker_address_query(). */
 typedef struct ucp_worker_address_attr {
     uint64_t field_mask; /**< In: enum ucp_worker_address_attr_field. */
-    uint64_t worker_uid; /**< Number of the worker: the same in all its addresses, unlike any other's (ADR-7). */
+    uint64_t worker_uid; /**< Number of the worker: equal in all its addresses, in no other worker's (ADR-7). */
 } ucp_worker_address_attr_t;
 
 /**
@@ -295,12 +351,30 @@ typedef struct ucp_worker_address_attr {
  * @param worker_p  Receives the worker; to be destroyed by ucp_worker_destroy().
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a thread mode out of range; UCS_ERR_NO_MEMORY; UCS_ERR_IO_ERROR or another
  *         status if a transport cannot be opened.
+ * @thread One that may use @a context (CTX-8).
+ *
+ * @code
+ * const ucp_worker_params_t params = {
+ *     .field_mask  = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+ *     .thread_mode = UCS_THREAD_MODE_SINGLE,
+ * };
+ * ucp_worker_h worker;
+ * ucs_status_t status = ucp_worker_create(context, &params, &worker);
+ *
+ * if (status != UCS_OK) {
+ *     fprintf(stderr, "ucp_worker_create: %s\n", ucs_status_string(status));
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_worker_create(ucp_context_h context, const ucp_worker_params_t *params, ucp_worker_h *worker_p);
 
 /**
  * Destroy a worker. Endpoints that still exist are closed by force without telling the peer; what they had not sent
- * ends with UCS_ERR_CANCELED, callbacks running here (WRK-26). Waits for nobody (WRK-31). Not from a callback.
+ * ends with UCS_ERR_CANCELED, callbacks running here (WRK-26). Does not wait for peers (WRK-31). Not from a callback.
+ *
+ * @param worker  The worker; not used afterwards, nor is anything that belongs to it.
+ * @thread One that may use @a worker (WRK-3), while no other uses it.
  */
 void ucp_worker_destroy(ucp_worker_h worker);
 
@@ -310,13 +384,26 @@ void ucp_worker_destroy(ucp_worker_h worker);
  * @param worker  The worker.
  * @param attr    In: field_mask, and address_flags if its bit is set. Out: the members asked for, nothing else.
  * @return UCS_OK or UCS_ERR_NO_MEMORY.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_worker_query(ucp_worker_h worker, ucp_worker_attr_t *attr);
 
-/** Print a worker, for people (WRK-11). */
+/**
+ * Print a worker, for people (WRK-11).
+ *
+ * @param worker  The worker.
+ * @param stream  Receives the text; stays open.
+ * @thread One that may use @a worker (WRK-3).
+ */
 void ucp_worker_print_info(ucp_worker_h worker, FILE *stream);
 
-/** Free an address that ucp_worker_query() or ucp_worker_get_address() delivered; NULL is allowed (ADR-2, ABU-20). */
+/**
+ * Free an address that ucp_worker_query() or ucp_worker_get_address() delivered (ADR-2, ABU-20).
+ *
+ * @param worker   The worker that delivered it.
+ * @param address  The address; not used afterwards. NULL does nothing.
+ * @thread One that may use @a worker (WRK-3).
+ */
 void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address);
 
 /**
@@ -326,14 +413,29 @@ void ucp_worker_release_address(ucp_worker_h worker, ucp_address_t *address);
  * @param attr     In: field_mask. Out: the members asked for.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM if these bytes are no address; UCS_ERR_UNREACHABLE if they are one of another
  *         kind of library (ABU-24, ABU-25).
+ * @thread Any, at any time.
  */
 ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address_attr_t *attr);
 
 /**
- * Let everything go on: arrivals, completions, connections, failures (WRK-20..23). Callbacks run here.
+ * Make progress: handle what arrived, complete operations, make connections, detect failures (WRK-20..23). Callbacks
+ * run here.
  *
+ * @param worker  The worker.
  * @return 0 if nothing happened; else a number that says only that something did (R9). Called from a callback: 0
  *         (ABU-21).
+ * @thread One that may use @a worker (WRK-3). Not from a callback (GEN-7).
+ *
+ * @code
+ * while (running) {
+ *     while (ucp_worker_progress(worker) != 0) {
+ *         continue;
+ *     }
+ *     if (ucp_worker_wait(worker) != UCS_OK) {
+ *         break;
+ *     }
+ * }
+ * @endcode
  */
 unsigned ucp_worker_progress(ucp_worker_h worker);
 
@@ -345,16 +447,33 @@ unsigned ucp_worker_progress(ucp_worker_h worker);
  * The descriptor that becomes readable when the worker has something to do (WAK-2, WAK-6, R26).
  *
  * @param worker  The worker.
- * @param fd      Receives it: the same at each call, until the worker is destroyed. Poll it, also by epoll and from
+ * @param fd      Receives it: equal at each call, until the worker is destroyed. Poll it, also by epoll and from
  *                other threads; never read, write or close it.
  * @return UCS_OK; UCS_ERR_UNSUPPORTED if the worker was made with event_fd (WAK-3).
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_worker_get_efd(ucp_worker_h worker, int *fd);
 
 /**
  * Prepare to sleep (WAK-4, WAK-5).
  *
+ * @param worker  The worker.
  * @return UCS_OK: sleep on the descriptor. UCS_ERR_BUSY: something happened meanwhile, call progress first.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * struct pollfd event = {.events = POLLIN};
+ *
+ * if (ucp_worker_get_efd(worker, &event.fd) != UCS_OK) {
+ *     return 1;
+ * }
+ * while (running) {
+ *     if (ucp_worker_progress(worker) == 0 &&
+ *         ucp_worker_arm(worker) == UCS_OK) {
+ *         poll(&event, 1, -1);
+ *     }
+ * }
+ * @endcode
  */
 ucs_status_t ucp_worker_arm(ucp_worker_h worker);
 
@@ -362,19 +481,28 @@ ucs_status_t ucp_worker_arm(ucp_worker_h worker);
  * Arm and sleep until something happens or ucp_worker_signal() is called; blocks. Does not progress, may return early
  * (WAK-11).
  *
+ * @param worker  The worker.
  * @return UCS_OK: call progress; UCS_ERR_IO_ERROR.
+ * @thread One that may use @a worker (WRK-3). Not from a callback (GEN-7).
  */
 ucs_status_t ucp_worker_wait(ucp_worker_h worker);
 
 /**
- * Wake a worker that sleeps or is about to (WAK-9, WAK-10). From any thread at any time, in every thread mode, and from
- * signal handlers. Signals that nobody saw yet count as one.
+ * Wake a worker that sleeps or is about to (WAK-9, WAK-10). Several signals before the next wake-up count as one.
  *
+ * @param worker  The worker.
  * @return UCS_OK or UCS_ERR_IO_ERROR.
+ * @thread Any, at any time, in every thread mode; signal handlers too.
  */
 ucs_status_t ucp_worker_signal(ucp_worker_h worker);
 
-/** Pause in a loop that waits for a change of @a *address; returns soon in any case (WAK-13). Needs no feature. */
+/**
+ * Pause in a loop that waits for a change of @a *address; returns soon in any case (WAK-13). Needs no feature.
+ *
+ * @param worker   The worker.
+ * @param address  Memory of the program; not read.
+ * @thread One that may use @a worker (WRK-3).
+ */
 void ucp_worker_wait_mem(ucp_worker_h worker, void *address);
 
 /* ========================================= requests and their attributes ========================================== */
@@ -405,7 +533,7 @@ typedef enum {
     UCP_OP_ATTR_FLAG_MULTI_SEND     = UCS_BIT(19)
 } ucp_op_attr_t;
 
-/** What a tag receive learns of its message (TAG-31). */
+/** Description of the message that a tag receive got (TAG-31). */
 struct ucp_tag_recv_info {
     ucp_tag_t sender_tag; /**< The whole tag of the message. */
     size_t    length;     /**< Bytes that were sent, even if fewer fitted (TAG-34). */
@@ -463,7 +591,7 @@ typedef enum {
     UCP_REQUEST_ATTR_FIELD_MEM_TYPE         = UCS_BIT(3)  /**< ucp_request_attr_t::mem_type */
 } ucp_req_attr_field;
 
-/** What ucp_request_query() tells (REQ-28). */
+/** Results of ucp_request_query() (REQ-28). */
 typedef struct {
     uint64_t          field_mask;        /**< In: ucp_req_attr_field. */
     char             *debug_string;      /**< In: memory of the program. Out, there: a text, NUL-terminated. */
@@ -475,7 +603,23 @@ typedef struct {
 /**
  * Status of a request, from any call, until it is freed (REQ-5..7). Does not progress.
  *
+ * @param request  A request that is not freed yet.
  * @return UCS_INPROGRESS, or the final status.
+ * @thread One that may use the worker of the request (WRK-3). The worker is not entered.
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_tag_send_nbx(ep, buffer, 100, 1, &param);
+ * ucs_status_t status      = UCS_PTR_STATUS(request);
+ *
+ * while (status == UCS_INPROGRESS) {
+ *     ucp_worker_progress(worker);
+ *     status = ucp_request_check_status(request);
+ * }
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     ucp_request_free(request);
+ * }
+ * @endcode
  */
 ucs_status_t ucp_request_check_status(void *request);
 
@@ -485,6 +629,7 @@ ucs_status_t ucp_request_check_status(void *request);
  * @param request  The request.
  * @param info     Filled when complete.
  * @return UCS_INPROGRESS, or the final status.
+ * @thread One that may use the worker of the request (WRK-3).
  */
 ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info);
 
@@ -494,6 +639,7 @@ ucs_status_t ucp_tag_recv_request_test(void *request, ucp_tag_recv_info_t *info)
  * @param request   The request.
  * @param length_p  Receives the bytes stored, when complete.
  * @return UCS_INPROGRESS, or the final status.
+ * @thread One that may use the worker of the request (WRK-3).
  */
 ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p);
 
@@ -503,12 +649,17 @@ ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p);
  * @param request  The request, not freed yet.
  * @param attr     In: field_mask, and the memory for the text. Out: the members asked for.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM if a text is asked for without memory, or the request was given back.
+ * @thread One that may use the worker of the request (WRK-3).
  */
 ucs_status_t ucp_request_query(void *request, ucp_request_attr_t *attr);
 
 /**
  * Cancel a tag receive that no message has matched: it completes with UCS_ERR_CANCELED, its callback running inside
  * this call. Everything else, and what is complete, is left alone (REQ-24..26, R8). Does not free the request.
+ *
+ * @param worker   The worker that receives.
+ * @param request  The request.
+ * @thread One that may use @a worker (WRK-3).
  */
 void ucp_request_cancel(ucp_worker_h worker, void *request);
 
@@ -516,6 +667,20 @@ void ucp_request_cancel(ucp_worker_h worker, void *request);
  * Give a request back, at any time after the call that returned it, its callback included. If it is not complete the
  * operation goes on, using the buffers, and its callback is not called any more (REQ-20..23, R4). Not for requests in
  * the program's own memory.
+ *
+ * @param request  The request; not used afterwards.
+ * @thread One that may use the worker of the request (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_put_nbx(ep, buffer, 8, remote_addr, rkey,
+ *                                        &param);
+ *
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     ucp_request_free(request);
+ * }
+ * wait_for(ucp_ep_flush_nbx(ep, &param));
+ * @endcode
  */
 void ucp_request_free(void *request);
 
@@ -617,7 +782,7 @@ typedef struct ucp_generic_dt_ops {
      * Size: of the message when sending, the room for one when receiving.
      *
      * @param state  From a start function.
-     * @return Bytes; the same at each call.
+     * @return Bytes; equal at each call.
      */
     size_t (*packed_size)(void *state);
 
@@ -658,7 +823,7 @@ enum ucp_datatype_attr_field {
     UCP_DATATYPE_ATTR_FIELD_COUNT       = UCS_BIT(2)  /**< ucp_datatype_attr_t::count */
 };
 
-/** What ucp_dt_query() tells (DT-17). */
+/** Results of ucp_dt_query() (DT-17). */
 typedef struct ucp_datatype_attr {
     uint64_t    field_mask;  /**< In: enum ucp_datatype_attr_field. */
     size_t      packed_size; /**< Out: bytes of a message from this buffer. */
@@ -673,10 +838,16 @@ typedef struct ucp_datatype_attr {
  * @param context     First argument of the start functions.
  * @param datatype_p  Receives the datatype; to be destroyed by ucp_dt_destroy() when no request uses it.
  * @return UCS_OK or UCS_ERR_NO_MEMORY.
+ * @thread Any, at any time.
  */
 ucs_status_t ucp_dt_create_generic(const ucp_generic_dt_ops_t *ops, void *context, ucp_datatype_t *datatype_p);
 
-/** Destroy a generic datatype; does nothing to others (DT-6). */
+/**
+ * Destroy a generic datatype; does nothing to others (DT-6).
+ *
+ * @param datatype  The datatype; not used afterwards.
+ * @thread Any, while no other uses @a datatype.
+ */
 void ucp_dt_destroy(ucp_datatype_t datatype);
 
 /**
@@ -685,6 +856,7 @@ void ucp_dt_destroy(ucp_datatype_t datatype);
  * @param datatype  The datatype.
  * @param attr      In: field_mask, buffer, count. Out: packed_size if asked for.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM without a buffer where one is needed, and for strided types.
+ * @thread Any, at any time.
  */
 ucs_status_t ucp_dt_query(ucp_datatype_t datatype, ucp_datatype_attr_t *attr);
 
@@ -724,7 +896,7 @@ enum ucp_ep_attr_field {
     UCP_EP_ATTR_FIELD_USER_DATA       = UCS_BIT(4)  /**< ucp_ep_attr_t::user_data */
 };
 
-/** What ucp_ep_query() tells (EP-30..33). */
+/** Results of ucp_ep_query() (EP-30..33). */
 typedef struct ucp_ep_attr {
     uint64_t                field_mask;                /**< In: enum ucp_ep_attr_field. */
     char                    name[UCP_ENTITY_NAME_MAX]; /**< NUL-terminated. */
@@ -740,7 +912,7 @@ typedef enum ucp_ep_perf_param_field {
     UCP_EP_PERF_PARAM_FIELD_MESSAGE_SIZE = UCS_BIT(0) /**< ucp_ep_evaluate_perf_param_t::message_size */
 } ucp_ep_perf_param_field_t;
 
-/** What is to be estimated. */
+/** Input of an estimate. */
 typedef struct {
     uint64_t field_mask;   /**< ucp_ep_perf_param_field_t. */
     size_t   message_size; /**< Bytes of the message. */
@@ -751,7 +923,7 @@ typedef enum ucp_ep_perf_attr_field {
     UCP_EP_PERF_ATTR_FIELD_ESTIMATED_TIME = UCS_BIT(0) /**< ucp_ep_evaluate_perf_attr_t::estimated_time */
 } ucp_ep_perf_attr_field_t;
 
-/** The estimate. */
+/** Result of an estimate. */
 typedef struct {
     uint64_t field_mask;     /**< In: ucp_ep_perf_attr_field_t. */
     double   estimated_time; /**< Seconds until a message of that size has arrived. */
@@ -769,13 +941,30 @@ typedef struct {
  * @return UCS_OK; UCS_ERR_INVALID_PARAM if no peer is named or the address is damaged; UCS_ERR_UNREACHABLE if no
  *         transport leads there, with a log line that says why; UCS_ERR_UNSUPPORTED if the error mode is not the
  *         peer's (EP-9, CS-15); UCS_ERR_NO_MEMORY.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * const ucp_ep_params_t params = {
+ *     .field_mask     = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
+ *                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+ *                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
+ *     .address        = peer_address,
+ *     .err_mode       = UCP_ERR_HANDLING_MODE_PEER,
+ *     .err_handler.cb = failed,
+ * };
+ * ucp_ep_h ep;
+ *
+ * if (ucp_ep_create(worker, &params, &ep) != UCS_OK) {
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, ucp_ep_h *ep_p);
 
 /**
  * Close an endpoint (CLS-1..19). The handle is dead when the call returns, whatever it returns. By default everything
  * posted before is delivered first; with UCP_EP_CLOSE_FLAG_FORCE what is queued ends with UCS_ERR_CANCELED, callbacks
- * running inside the call. Needs no help from the peer of an endpoint made by worker address (R23). Allowed in
+ * running inside the call. The peer of an endpoint made by worker address need not take part (R23). Allowed in
  * callbacks, also in the error handler.
  *
  * @param ep     The endpoint.
@@ -783,6 +972,19 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
  * @return NULL: closed. A request: complete when closed; freeing it early leaves the close to progress (CLS-6). An
  *         error: closed nevertheless, except UCS_ERR_INVALID_PARAM for FORCE outside of PEER mode, when it stays open
  *         (CLS-2).
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_ep_close_nbx(ep, &param);
+ *
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+ *         ucp_worker_progress(worker);
+ *     }
+ *     ucp_request_free(request);
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
 
@@ -792,10 +994,17 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
  * @param ep    The endpoint.
  * @param attr  In: field_mask and room for the lanes. Out: the members asked for.
  * @return UCS_OK; UCS_ERR_NOT_CONNECTED if a socket address is asked for and there is none.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr);
 
-/** Print an endpoint, its lanes and its protocols, for people (EP-35). */
+/**
+ * Print an endpoint, its lanes and its protocols, for people (EP-35).
+ *
+ * @param ep      The endpoint.
+ * @param stream  Receives the text; stays open.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 void ucp_ep_print_info(ucp_ep_h ep, FILE *stream);
 
 /**
@@ -805,6 +1014,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream);
  * @param param  The size; its bit must be set.
  * @param attr   In: field_mask. Out: the time in seconds.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM if a bit is missing.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
                                   ucp_ep_evaluate_perf_attr_t *attr);
@@ -831,7 +1041,7 @@ enum ucp_listener_attr_field {
     UCP_LISTENER_ATTR_FIELD_SOCKADDR = UCS_BIT(0) /**< ucp_listener_attr_t::sockaddr */
 };
 
-/** What ucp_listener_query() tells. */
+/** Results of ucp_listener_query(). */
 typedef struct ucp_listener_attr {
     uint64_t                field_mask; /**< In: enum ucp_listener_attr_field. */
     struct sockaddr_storage sockaddr;   /**< The address as given, with the real port (CS-4). */
@@ -843,25 +1053,47 @@ enum ucp_conn_request_attr_field {
     UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID   = UCS_BIT(1)  /**< ucp_conn_request_attr_t::client_id */
 };
 
-/** What ucp_conn_request_query() tells (CS-11). */
+/** Results of ucp_conn_request_query() (CS-11). */
 typedef struct ucp_conn_request_attr {
     uint64_t                field_mask;     /**< In: enum ucp_conn_request_attr_field. */
     struct sockaddr_storage client_address; /**< IP address and port of the client. */
-    uint64_t                client_id;      /**< What the client's worker was given, if the client sends it; else 0. */
+    uint64_t                client_id;      /**< ucp_worker_params_t::client_id of the client if it is sent, else 0. */
 } ucp_conn_request_attr_t;
 
 /**
- * Listen for clients (CS-1..15). Requests arrive by progress of the worker, and wake it.
+ * Listen for clients (CS-1..15). Progress of the worker reports their requests; a request wakes the worker.
  *
  * @param worker      The worker; outlives the listener.
- * @param params      Where and who is told. Borrowed for the call.
+ * @param params      The address and the handler. Borrowed for the call.
  * @param listener_p  Receives the listener; to be destroyed by ucp_listener_destroy().
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a wrong combination or address family; UCS_ERR_BUSY if the address is in
  *         use; UCS_ERR_UNSUPPORTED if no connection manager is enabled; UCS_ERR_IO_ERROR.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(4711)};
+ * const ucp_listener_params_t params = {
+ *     .field_mask       = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR |
+ *                         UCP_LISTENER_PARAM_FIELD_CONN_HANDLER,
+ *     .sockaddr.addr    = (const struct sockaddr *)&any,
+ *     .sockaddr.addrlen = sizeof(any),
+ *     .conn_handler.cb  = client_asks,
+ * };
+ * ucp_listener_h listener;
+ *
+ * if (ucp_listener_create(worker, &params, &listener) != UCS_OK) {
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p);
 
-/** Stop listening; clients not yet reported are rejected, endpoints stay, no callback runs any more (CS-12). */
+/**
+ * Stop listening; clients not yet reported are rejected, endpoints stay, no callback runs any more (CS-12).
+ *
+ * @param listener  The listener; not used afterwards.
+ * @thread One that may use the worker of @a listener (WRK-3).
+ */
 void ucp_listener_destroy(ucp_listener_h listener);
 
 /**
@@ -870,6 +1102,7 @@ void ucp_listener_destroy(ucp_listener_h listener);
  * @param listener  The listener.
  * @param attr      In: field_mask. Out: the members asked for.
  * @return UCS_OK.
+ * @thread One that may use the worker of @a listener (WRK-3).
  */
 ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *attr);
 
@@ -879,6 +1112,7 @@ ucs_status_t ucp_listener_query(ucp_listener_h listener, ucp_listener_attr_t *at
  * @param listener      The listener that reported it.
  * @param conn_request  Used up.
  * @return UCS_OK.
+ * @thread One that may use the worker of @a listener (WRK-3).
  */
 ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h conn_request);
 
@@ -888,6 +1122,7 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
  * @param conn_request  The request.
  * @param attr          In: field_mask. Out: the members asked for.
  * @return UCS_OK; UCS_ERR_UNSUPPORTED if the connection manager cannot tell the address.
+ * @thread One that may use the worker of the listener (WRK-3). The worker is not entered.
  */
 ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_request_attr_t *attr);
 
@@ -909,11 +1144,30 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
  * @return NULL, a request or an error: the failure of the endpoint, UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_PARAM,
  *         UCS_ERR_NO_RESOURCE with FORCE_IMM_CMPL only (REQ-9). A request's callback never runs inside the call, except
  *         with NO_IMM_CMPL (R1).
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {
+ *     .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
+ *     .cb.send      = sent,
+ * };
+ * ucs_status_ptr_t request = ucp_tag_send_nbx(ep, buffer, sizeof(buffer), 7,
+ *                                             &param);
+ *
+ * if (UCS_PTR_IS_ERR(request)) {
+ *     fprintf(stderr, "send: %s\n",
+ *             ucs_status_string(UCS_PTR_STATUS(request)));
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_tag_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                   const ucp_request_param_t *param);
 
-/** As ucp_tag_send_nbx(), but complete only when the receiver has matched the message (TAG-21..23). */
+/**
+ * As ucp_tag_send_nbx(), but complete only when the receiver has matched the message (TAG-21..23).
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                        const ucp_request_param_t *param);
 
@@ -929,6 +1183,21 @@ ucs_status_ptr_t ucp_tag_send_sync_nbx(ucp_ep_h ep, const void *buffer, size_t c
  * @return NULL: complete, recv_info filled, callback not called. A request: its callback may have run inside the call
  *         (REQ-3). An error; UCS_ERR_MESSAGE_TRUNCATED if a message longer than the buffer was waiting, which is used
  *         up; UCS_ERR_NO_RESOURCE if none was waiting and FORCE_IMM_CMPL is set.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * ucp_tag_recv_info_t info = {.length = 0};
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_tag_recv_nbx(worker, buffer, sizeof(buffer),
+ *                                             7, UINT64_MAX, &param);
+ *
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     while (ucp_tag_recv_request_test(request, &info) == UCS_INPROGRESS) {
+ *         ucp_worker_progress(worker);
+ *     }
+ *     ucp_request_free(request);
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag, ucp_tag_t tag_mask,
                                   const ucp_request_param_t *param);
@@ -942,7 +1211,19 @@ ucs_status_ptr_t ucp_tag_recv_nbx(ucp_worker_h worker, void *buffer, size_t coun
  * @param remove    0: leave the message; the result is only a truth value. 1: take it out of the queue; the result
  *                  must be received by ucp_tag_msg_recv_nbx() exactly once.
  * @param info      Filled if there is one: tag and full length.
- * @return NULL if there is none.
+ * @return The message, or NULL if there is none.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucp_tag_recv_info_t info;
+ * ucp_tag_message_h message = ucp_tag_probe_nb(worker, 0, 0, 1, &info);
+ *
+ * if (message != NULL && info.length <= sizeof(buffer)) {
+ *     wait_for(ucp_tag_msg_recv_nbx(worker, buffer, info.length, message,
+ *                                   &param));
+ * }
+ * @endcode
  */
 ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,
                                    ucp_tag_recv_info_t *info);
@@ -956,6 +1237,7 @@ ucp_tag_message_h ucp_tag_probe_nb(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t
  * @param message  The message; used up.
  * @param param    As for ucp_tag_recv_nbx().
  * @return As ucp_tag_recv_nbx().
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
                                       const ucp_request_param_t *param);
@@ -992,7 +1274,7 @@ typedef enum {
     UCP_AM_RECV_ATTR_FLAG_RNDV      = UCS_BIT(17)  /**< The data is a descriptor for ucp_am_recv_data_nbx(). */
 } ucp_am_recv_attr_t;
 
-/** What a handler learns of its message (AMR-11). */
+/** Description of the message that a handler gets (AMR-11). */
 struct ucp_am_recv_param {
     uint64_t recv_attr; /**< OR of ucp_am_recv_attr_t. */
     ucp_ep_h reply_ep;  /**< To the sender, or NULL if it wants no reply; need not be closed (AMR-22, R21). */
@@ -1021,6 +1303,20 @@ typedef struct ucp_am_handler_param {
  * @param worker  The worker that receives.
  * @param param   The handler. Borrowed for the call.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM; UCS_ERR_NO_MEMORY.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * const ucp_am_handler_param_t param = {
+ *     .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+ *                   UCP_AM_HANDLER_PARAM_FIELD_CB,
+ *     .id         = 1,
+ *     .cb         = arrived,
+ * };
+ *
+ * if (ucp_worker_set_am_recv_handler(worker, &param) != UCS_OK) {
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_handler_param_t *param);
 
@@ -1036,6 +1332,22 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
  * @param count          Elements of the datatype; bytes by default.
  * @param param          Attributes; flags: enum ucp_send_am_flags; callback: cb.send.
  * @return As ucp_tag_send_nbx().
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const uint32_t header           = 42;
+ * const ucp_request_param_t param = {
+ *     .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS | UCP_OP_ATTR_FIELD_CALLBACK,
+ *     .flags        = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_COPY_HEADER,
+ *     .cb.send      = sent,
+ * };
+ * ucs_status_ptr_t request = ucp_am_send_nbx(ep, 1, &header, sizeof(header),
+ *                                            buffer, sizeof(buffer), &param);
+ *
+ * if (UCS_PTR_IS_ERR(request)) {
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t count, const ucp_request_param_t *param);
@@ -1051,11 +1363,30 @@ ucs_status_ptr_t ucp_am_send_nbx(ucp_ep_h ep, unsigned id, const void *header, s
  * @param param      Attributes; callback: cb.recv_am; recv_info.length for a fetch that is complete at once.
  * @return NULL, a request or an error: UCS_ERR_INVALID_PARAM for a descriptor already used, UCS_ERR_MESSAGE_TRUNCATED
  *         if the buffer is too small.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * size_t length                   = 0;
+ * const ucp_request_param_t param = {
+ *     .op_attr_mask     = UCP_OP_ATTR_FIELD_CALLBACK |
+ *                         UCP_OP_ATTR_FIELD_RECV_INFO,
+ *     .cb.recv_am       = fetched,
+ *     .recv_info.length = &length,
+ * };
+ * ucs_status_ptr_t request = ucp_am_recv_data_nbx(worker, data_desc, buffer,
+ *                                                 sizeof(buffer), &param);
+ * @endcode
  */
 ucs_status_ptr_t ucp_am_recv_data_nbx(ucp_worker_h worker, void *data_desc, void *buffer, size_t count,
                                       const ucp_request_param_t *param);
 
-/** Give back what a handler kept; a payload not fetched is dropped, its sender completes with UCS_OK (AMR-37). */
+/**
+ * Give back what a handler kept; a payload not fetched is dropped, its sender completes with UCS_OK (AMR-37).
+ *
+ * @param worker  The worker that received it.
+ * @param data    The payload or the descriptor; not used afterwards.
+ * @thread One that may use @a worker (WRK-3).
+ */
 void ucp_am_data_release(ucp_worker_h worker, void *data);
 
 /* ==================================================== streams =====================================================
@@ -1067,7 +1398,7 @@ typedef enum {
     UCP_STREAM_RECV_FLAG_WAITALL = UCS_BIT(0) /**< Complete only when the whole buffer is filled (STR-8). */
 } ucp_stream_recv_flags_t;
 
-/** What ucp_stream_worker_poll() reports. */
+/** An endpoint that ucp_stream_worker_poll() reports. */
 typedef struct ucp_stream_poll_ep {
     ucp_ep_h ep;           /**< Has data. */
     void    *user_data;    /**< ucp_ep_params_t::user_data of it. */
@@ -1083,6 +1414,13 @@ typedef struct ucp_stream_poll_ep {
  * @param count   Elements of the datatype; bytes by default.
  * @param param   Attributes; flags: none exist; callback: cb.send.
  * @return As ucp_tag_send_nbx().
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ *
+ * wait_for(ucp_stream_send_nbx(ep, "hello\n", 6, &param));
+ * @endcode
  */
 ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t count, const ucp_request_param_t *param);
 
@@ -1096,6 +1434,25 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
  * @param length  Receives the bytes stored if NULL is returned.
  * @param param   Attributes; flags: ucp_stream_recv_flags_t; callback: cb.recv_stream.
  * @return NULL, a request (the length comes by the callback or ucp_stream_recv_request_test()) or an error.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * size_t length                   = 0;
+ * const ucp_request_param_t param = {
+ *     .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+ *     .flags        = UCP_STREAM_RECV_FLAG_WAITALL,
+ * };
+ * ucs_status_ptr_t request = ucp_stream_recv_nbx(ep, buffer, 100, &length,
+ *                                                &param);
+ *
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     while (ucp_stream_recv_request_test(request, &length) ==
+ *            UCS_INPROGRESS) {
+ *         ucp_worker_progress(worker);
+ *     }
+ *     ucp_request_free(request);
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
                                      const ucp_request_param_t *param);
@@ -1106,21 +1463,29 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
  * @param ep      From whom.
  * @param length  Receives the number of bytes.
  * @return NULL: nothing there. Data of the library's, for ucp_stream_data_release(). An error.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_ptr_t ucp_stream_recv_data_nb(ucp_ep_h ep, size_t *length);
 
-/** Give back what ucp_stream_recv_data_nb() returned; in any order. */
+/**
+ * Give back what ucp_stream_recv_data_nb() returned; in any order.
+ *
+ * @param ep    The endpoint that delivered it.
+ * @param data  The data; not used afterwards.
+ * @thread One that may use the worker of @a ep (WRK-3). The worker is not entered.
+ */
 void ucp_stream_data_release(ucp_ep_h ep, void *data);
 
 /**
- * Which endpoints have got new data (STR-13..18)? Each is reported once, until more arrives; so drain it. Does not
- * progress.
+ * List the endpoints that have got new data (STR-13..18). Each is listed once, until more arrives; so a program reads
+ * all that an endpoint has. Does not progress.
  *
  * @param worker    The worker.
  * @param poll_eps  Receives them.
  * @param max_eps   Room, in entries.
  * @param flags     Reserved and ignored.
  * @return Number of entries filled; a negative ucs_status_t on error.
+ * @thread One that may use @a worker (WRK-3).
  */
 ssize_t ucp_stream_worker_poll(ucp_worker_h worker, ucp_stream_poll_ep_t *poll_eps, size_t max_eps, unsigned flags);
 
@@ -1219,12 +1584,31 @@ typedef struct ucp_rkey_compare_params {
  * @param memh_p   Receives the handle; to be given to ucp_mem_unmap().
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a contradiction; UCS_ERR_NO_MEMORY; UCS_ERR_UNSUPPORTED for a kind of
  *         memory that cannot be served; UCS_ERR_UNREACHABLE if it cannot be imported here.
+ * @thread One that may use @a context (CTX-8).
+ *
+ * @code
+ * const ucp_mem_map_params_t params = {
+ *     .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS |
+ *                   UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+ *     .address    = buffer,
+ *     .length     = sizeof(buffer),
+ * };
+ * ucp_mem_h memh;
+ *
+ * if (ucp_mem_map(context, &params, &memh) != UCS_OK) {
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *params, ucp_mem_h *memh_p);
 
 /**
  * End a registration that no operation uses; frees what the library allocated (MEM-15).
+ *
+ * @param context  The context of @a memh.
+ * @param memh     The handle; not used afterwards.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM without a handle.
+ * @thread One that may use @a context (CTX-8).
  */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh);
 
@@ -1234,6 +1618,7 @@ ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh);
  * @param memh  The handle.
  * @param attr  In: field_mask. Out: the members asked for.
  * @return UCS_OK.
+ * @thread One that may use the context of @a memh (CTX-8).
  */
 ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr);
 
@@ -1243,6 +1628,7 @@ ucs_status_t ucp_mem_query(const ucp_mem_h memh, ucp_mem_attr_t *attr);
  * @param mem_spec  "size" or "size,kind": "1m", "4096,host".
  * @param context   The context.
  * @param stream    Where to.
+ * @thread One that may use @a context (CTX-8).
  */
 void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *stream);
 
@@ -1253,6 +1639,7 @@ void ucp_mem_print_info(const char *mem_spec, ucp_context_h context, FILE *strea
  * @param memh     The registration.
  * @param params   Which part, what. Borrowed for the call.
  * @return UCS_OK, also if nothing is done; UCS_ERR_INVALID_PARAM for a range outside or a missing member.
+ * @thread One that may use @a context (CTX-8).
  */
 ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advise_params_t *params);
 
@@ -1265,11 +1652,18 @@ ucs_status_t ucp_mem_advise(ucp_context_h context, ucp_mem_h memh, ucp_mem_advis
  * @param buffer_p       Receives the bytes; to be freed by ucp_memh_buffer_release().
  * @param buffer_size_p  Receives their number: at most 64 for a remote key (R15).
  * @return UCS_OK; UCS_ERR_UNSUPPORTED if it cannot be exported; UCS_ERR_NO_MEMORY.
+ * @thread One that may use the context of @a memh (CTX-8).
  */
 ucs_status_t ucp_memh_pack(ucp_mem_h memh, const ucp_memh_pack_params_t *params, void **buffer_p,
                            size_t *buffer_size_p);
 
-/** Free what ucp_memh_pack() delivered. @a params: field_mask 0. */
+/**
+ * Free the bytes that ucp_memh_pack() delivered.
+ *
+ * @param buffer  The bytes; not used afterwards.
+ * @param params  field_mask 0.
+ * @thread Any, at any time.
+ */
 void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_t *params);
 
 /**
@@ -1279,6 +1673,18 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
  * @param rkey_buffer  The bytes, at any alignment; may be freed after the call.
  * @param rkey_p       Receives the key, for operations on @a ep; to be destroyed by ucp_rkey_destroy().
  * @return UCS_OK; UCS_ERR_UNREACHABLE if there is no way to the memory; UCS_ERR_INVALID_PARAM if the bytes are no key.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * ucp_rkey_h rkey;
+ * ucs_status_t status = ucp_ep_rkey_unpack(ep, rkey_buffer, &rkey);
+ *
+ * if (status != UCS_OK) {
+ *     fprintf(stderr, "ucp_ep_rkey_unpack: %s\n",
+ *             ucs_status_string(status));
+ *     return 1;
+ * }
+ * @endcode
  */
 ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h *rkey_p);
 
@@ -1289,6 +1695,7 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
  * @param raddr   Address at the owner.
  * @param addr_p  Receives the local address, valid until ucp_rkey_destroy().
  * @return UCS_OK; UCS_ERR_UNREACHABLE if it cannot be mapped here; UCS_ERR_INVALID_ADDR if outside of the memory.
+ * @thread One that may use the key's context (CTX-8).
  */
 ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p);
 
@@ -1301,17 +1708,23 @@ ucs_status_t ucp_rkey_ptr(ucp_rkey_h rkey, uint64_t raddr, void **addr_p);
  * @param params  field_mask 0.
  * @param result  Receives a number below, equal to or above 0; 0: they are interchangeable.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM without @a result or with a mask.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_rkey_compare(ucp_worker_h worker, ucp_rkey_h rkey1, ucp_rkey_h rkey2,
                               const ucp_rkey_compare_params_t *params, int *result);
 
-/** Destroy a key that no operation uses; before or after its endpoint is closed (KEY-6). */
+/**
+ * Destroy a key that no operation uses; before or after its endpoint is closed (KEY-6).
+ *
+ * @param rkey  The key; not used afterwards.
+ * @thread One that may use the key's context (CTX-8).
+ */
 void ucp_rkey_destroy(ucp_rkey_h rkey);
 
 /* ========================================= remote memory access, atomics ==========================================
  *
- * Operations on a peer's registered memory, without its taking part beyond progress (RMA-10). Completion is local; what
- * flush and fence below add is completion and order at the owner. No order otherwise (RMA-6). */
+ * Operations on a peer's registered memory. The peer makes progress and does nothing else (RMA-10). Completion is
+ * local: flush below adds completion at the owner, fence adds order. Without them there is no order (RMA-6). */
 
 /**
  * Write. Complete when the buffer may be reused, not when the data is visible at the owner (RMA-1, RMA-9).
@@ -1323,12 +1736,33 @@ void ucp_rkey_destroy(ucp_rkey_h rkey);
  * @param rkey         Key of that memory. SGL: UCP_RKEY_INVALID.
  * @param param        Attributes; callback: cb.send.
  * @return NULL, a request or an error: UCS_ERR_UNREACHABLE, UCS_ERR_INVALID_PARAM, UCS_ERR_NO_MEMORY, or the failure of
- *         the endpoint. Freeing the request at once and flushing later is a common idiom (RMA-8).
+ *         the endpoint. The request may be freed at once; a later flush still covers the operation (RMA-8).
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_put_nbx(ep, buffer, sizeof(buffer),
+ *                                        remote_addr, rkey, &param);
+ *
+ * wait_for(request);
+ * wait_for(ucp_ep_flush_nbx(ep, &param));
+ * @endcode
  */
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param);
 
-/** Read; complete when the data is in @a buffer (RMA-2). Parameters and results as ucp_put_nbx(). */
+/**
+ * Read; complete when the data is in @a buffer (RMA-2). Parameters and results as ucp_put_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ *
+ * wait_for(ucp_get_nbx(ep, buffer, sizeof(buffer), remote_addr, rkey,
+ *                      &param));
+ * @endcode
+ */
 ucs_status_ptr_t ucp_get_nbx(ucp_ep_h ep, void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param);
 
@@ -1356,6 +1790,21 @@ typedef enum {
  * @param rkey         Key of that memory.
  * @param param        Attributes: FIELD_DATATYPE is needed, ucp_dt_make_contig(4) or (8); callback: cb.send.
  * @return NULL, a request or an error: UCS_ERR_INVALID_PARAM for another width, alignment or combination.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const uint64_t one              = 1;
+ * uint64_t before                 = 0;
+ * const ucp_request_param_t param = {
+ *     .op_attr_mask = UCP_OP_ATTR_FIELD_DATATYPE |
+ *                     UCP_OP_ATTR_FIELD_REPLY_BUFFER,
+ *     .datatype     = ucp_dt_make_contig(8),
+ *     .reply_buffer = &before,
+ * };
+ *
+ * wait_for(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &one, 1, remote_addr,
+ *                            rkey, &param));
+ * @endcode
  */
 ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                    uint64_t remote_addr, ucp_rkey_h rkey, const ucp_request_param_t *param);
@@ -1364,29 +1813,46 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
 
 /**
  * Complete when every put, get and atomic posted on @a ep before, freed requests included, is complete here and at the
- * owner, and every message sent before has left the library's hands; a rendezvous that nobody has matched is not
- * waited for (FLU-1..9). Waits for a connection that is being made (FLU-5). An endpoint that was never used connects
- * for it, so that the answer says whether the peer is there, and with error handling waits for its progress; only where
- * the program has a key of memory of that peer which it reaches by loads and stores, what these have done is complete
- * without a connection.
+ * owner, and every message sent before is with the system or the peer; a rendezvous that no receive has matched is not
+ * waited for (FLU-1..9). Waits for a connection that is being made (FLU-5). An endpoint that was never used makes its
+ * connection for the flush, so that the status says whether the peer is there; with error handling the flush waits for
+ * progress of the peer. Exception: if the program has a key of memory of that peer which it reaches by loads and
+ * stores, their effects are complete without a connection.
  *
  * @param ep     The endpoint.
  * @param param  Attributes; callback: cb.send.
  * @return NULL: nothing outstanding. A request. The failure of the endpoint.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ *
+ * @code
+ * const ucp_request_param_t param = {.op_attr_mask = 0};
+ * ucs_status_ptr_t request = ucp_ep_flush_nbx(ep, &param);
+ *
+ * if (UCS_PTR_IS_PTR(request)) {
+ *     while (ucp_request_check_status(request) == UCS_INPROGRESS) {
+ *         ucp_worker_progress(worker);
+ *     }
+ *     ucp_request_free(request);
+ * }
+ * @endcode
  */
 ucs_status_ptr_t ucp_ep_flush_nbx(ucp_ep_h ep, const ucp_request_param_t *param);
 
 /**
- * As ucp_ep_flush_nbx() for all endpoints of a worker; one that fails does not make it fail (FLU-4, ERR-22). Those on
- * which nothing was posted are left alone, for the answer would be no other.
+ * As ucp_ep_flush_nbx() for all endpoints of a worker; one that fails does not make it fail (FLU-4, ERR-22). Endpoints
+ * on which nothing was posted are left out.
+ *
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_ptr_t ucp_worker_flush_nbx(ucp_worker_h worker, const ucp_request_param_t *param);
 
 /**
- * Order: what was put, got or changed atomically before takes effect before what is posted after, for each target
- * (FLU-20..23). Nothing is completed, tags, active messages and streams are not concerned.
+ * Order one-sided operations: for each target, puts, gets and atomics posted before take effect before those posted
+ * after (FLU-20..23). The call completes nothing. Tag messages, active messages and streams are not ordered by it.
  *
+ * @param worker  The worker.
  * @return UCS_OK or the reason why order cannot be promised.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_worker_fence(ucp_worker_h worker);
 

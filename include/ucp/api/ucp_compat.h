@@ -3,6 +3,9 @@
  * The older generations of the interface. New programs use the calls of ucp.h; these are kept, complete, for those
  * written against them, and each is defined by the current call that it names. Include ucp.h, which includes this.
  *
+ * A comment that names a current call and no parameters means: parameters, thread rule and statuses are those of that
+ * call, and the differences are the rules below.
+ *
  * Rules of the generations (REQ-40..46):
  *   _nb   datatype and callback are arguments; the callback has no user data. Returns NULL, a request or an error
  *         pointer as the current call does, but a tag receive never returns NULL: its callback may have run before the
@@ -22,7 +25,7 @@ BEGIN_C_DECLS
 
 /* ---- listeners, requests, endpoints ---- */
 
-/** Who gets ready-made endpoints from a listener (CS-7). Use ucp_listener_conn_handler_t instead. */
+/** Handler that gets endpoints, already made, from a listener (CS-7). Use ucp_listener_conn_handler_t instead. */
 typedef struct ucp_listener_accept_handler {
     ucp_listener_accept_callback_t cb;  /**< Called from progress of the listener's worker. */
     void                          *arg; /**< Its last argument. */
@@ -54,15 +57,30 @@ enum ucp_ep_close_mode {
     UCP_EP_CLOSE_MODE_FLUSH = 1  /**< Deliver first (CLS-4). */
 };
 
-/** Not in use: returns NULL (REQ-29, VER-23). */
+/**
+ * Not in use: returns NULL (REQ-29, VER-23).
+ *
+ * @param worker  The worker.
+ * @return NULL.
+ * @thread Any, at any time.
+ */
 void *ucp_request_alloc(ucp_worker_h worker);
 
-/** 1 if ucp_request_check_status() would not say UCS_INPROGRESS, else 0 (REQ-6). */
+/**
+ * Ask whether a request is complete (REQ-6).
+ *
+ * @param request  A request that is not freed yet.
+ * @return 0 while ucp_request_check_status() says UCS_INPROGRESS, else 1.
+ * @thread One that may use the worker of the request (WRK-3).
+ */
 int ucp_request_is_completed(void *request);
 
 /**
  * Give a request back as ucp_request_free() does, except that the callback of one that is not complete is still called
  * (REQ-21, R4).
+ *
+ * @param request  The request; not used afterwards.
+ * @thread One that may use the worker of the request (WRK-3).
  */
 void ucp_request_release(void *request);
 
@@ -72,10 +90,16 @@ void ucp_request_release(void *request);
  * @param request  From any call.
  * @param info     Filled when a tag receive is complete; not used for other requests, may then be NULL.
  * @return UCS_INPROGRESS, or the final status.
+ * @thread One that may use the worker of the request (WRK-3).
  */
 ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info);
 
-/** Close @a ep in flush mode and wait for it. Errors are only logged (CLS-17). */
+/**
+ * Close @a ep in flush mode and wait for it. Errors are only logged (CLS-17).
+ *
+ * @param ep  The endpoint; not used afterwards.
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 void ucp_ep_destroy(ucp_ep_h ep);
 
 /** ucp_ep_close_nbx() in flush mode, without callback (CLS-16). */
@@ -90,6 +114,7 @@ ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode);
  * @param ep      The endpoint.
  * @param params  Fields ERR_HANDLER and USER_DATA. Any of REMOTE_ADDRESS, SOCK_ADDR, ERR_HANDLING_MODE is refused.
  * @return NULL, or the error pointer UCS_ERR_INVALID_PARAM.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params);
 
@@ -100,6 +125,18 @@ ucs_status_ptr_t ucp_ep_modify_nb(ucp_ep_h ep, const ucp_ep_params_t *params);
  * @param address_p         Receives a fresh copy, to be given to ucp_worker_release_address().
  * @param address_length_p  Receives its bytes.
  * @return UCS_OK or UCS_ERR_NO_MEMORY; outputs are written on success only.
+ * @thread One that may use @a worker (WRK-3).
+ *
+ * @code
+ * ucp_address_t *address;
+ * size_t length;
+ *
+ * if (ucp_worker_get_address(worker, &address, &length) != UCS_OK) {
+ *     return 1;
+ * }
+ * fwrite(address, 1, length, stdout);
+ * ucp_worker_release_address(worker, address);
+ * @endcode
  */
 ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t **address_p, size_t *address_length_p);
 
@@ -163,6 +200,7 @@ ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t c
  * @param arg     First argument of @a cb.
  * @param flags   enum ucp_am_cb_flags; other bits are refused.
  * @return UCS_OK, UCS_ERR_INVALID_PARAM or UCS_ERR_NO_MEMORY.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_callback_t cb, void *arg,
                                        uint32_t flags);
@@ -191,10 +229,28 @@ ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp
  * @param rkey_buffer_p  Receives the bytes to carry to a peer; free them by ucp_rkey_buffer_release().
  * @param size_p         Receives their number.
  * @return UCS_OK or UCS_ERR_NO_MEMORY; outputs are written on success only.
+ * @thread One that may use @a context (CTX-8).
+ *
+ * @code
+ * void *bytes;
+ * size_t size;
+ *
+ * if (ucp_rkey_pack(context, memh, &bytes, &size) != UCS_OK) {
+ *     return 1;
+ * }
+ * wait_for(ucp_tag_send_nbx(ep, bytes, size, 1,
+ *                           &(ucp_request_param_t){.op_attr_mask = 0}));
+ * ucp_rkey_buffer_release(bytes);
+ * @endcode
  */
 ucs_status_t ucp_rkey_pack(ucp_context_h context, ucp_mem_h memh, void **rkey_buffer_p, size_t *size_p);
 
-/** Free what ucp_rkey_pack() delivered. */
+/**
+ * Free the bytes that ucp_rkey_pack() delivered.
+ *
+ * @param rkey_buffer  The bytes; not used afterwards.
+ * @thread Any, at any time.
+ */
 void ucp_rkey_buffer_release(void *rkey_buffer);
 
 /* ---- put and get (RMA-7) ---- */
@@ -231,6 +287,7 @@ ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t r
  * @param remote_addr  The word, naturally aligned.
  * @param rkey         Key of the memory.
  * @return UCS_OK, never UCS_INPROGRESS: complete at the owner after a flush (R17). UCS_ERR_INVALID_PARAM.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t value, size_t op_size,
                              uint64_t remote_addr, ucp_rkey_h rkey);
@@ -246,6 +303,7 @@ ucs_status_t ucp_atomic_post(ucp_ep_h ep, ucp_atomic_post_op_t opcode, uint64_t 
  * @param remote_addr  The word, naturally aligned.
  * @param rkey         Key of the memory.
  * @param cb           Called at completion if a request is returned.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, uint64_t value, void *result,
                                      size_t op_size, uint64_t remote_addr, ucp_rkey_h rkey, ucp_send_callback_t cb);

@@ -77,7 +77,7 @@ typedef struct ucp_am_recv_param ucp_am_recv_param_t;
 
 /* ---- errors and wake-up ---- */
 
-/** What an endpoint promises when its peer fails (ERR-1, ERR-2). */
+/** Behaviour of an endpoint when its peer fails (ERR-1, ERR-2). */
 typedef enum {
     UCP_ERR_HANDLING_MODE_NONE, /**< Nothing: operations may then never complete. */
     UCP_ERR_HANDLING_MODE_PEER, /**< Every operation completes in bounded time, and the error handler is told. */
@@ -92,7 +92,7 @@ enum ucp_mem_attr_field {
     UCP_MEM_ATTR_FIELD_MEM_TYPE = UCS_BIT(2)  /**< ucp_mem_attr_t::mem_type */
 };
 
-/** What ucp_mem_query() tells (MEM-3, MEM-5, MEM-13). */
+/** Results of ucp_mem_query() (MEM-3, MEM-5, MEM-13). */
 typedef struct ucp_mem_attr {
     uint64_t          field_mask; /**< In: which members are asked for. */
     void             *address;    /**< First byte; NULL for a handle of length 0. */
@@ -102,7 +102,7 @@ typedef struct ucp_mem_attr {
 
 /**
  * Events that make a worker's descriptor readable (WAK-14). The mask is a hint: more wake-ups than asked for are always
- * possible, so a program must be able to live with an early one.
+ * possible, so a program must accept an early one.
  */
 typedef enum ucp_wakeup_event_types {
     UCP_WAKEUP_RMA      = UCS_BIT(0),  /**< Remote memory access. */
@@ -129,7 +129,7 @@ typedef void (*ucp_request_cleanup_callback_t)(void *request);
 /** A send, put, get, atomic, flush or close is complete: final @a status. */
 typedef void (*ucp_send_callback_t)(void *request, ucs_status_t status);
 
-/** The same with ucp_request_param_t::user_data. */
+/** A send, put, get, atomic, flush or close is complete: final @a status, and ucp_request_param_t::user_data. */
 typedef void (*ucp_send_nbx_callback_t)(void *request, ucs_status_t status, void *user_data);
 
 /**
@@ -142,7 +142,7 @@ typedef void (*ucp_send_nbx_callback_t)(void *request, ucs_status_t status, void
  */
 typedef void (*ucp_err_handler_cb_t)(void *arg, ucp_ep_h ep, ucs_status_t status);
 
-/** Who is told of an endpoint's failure. */
+/** Handler of an endpoint's failure. */
 typedef struct ucp_err_handler {
     ucp_err_handler_cb_t cb;  /**< Called on failure. */
     void                *arg; /**< Its first argument, unless USER_DATA is given. */
@@ -157,7 +157,7 @@ typedef void (*ucp_listener_accept_callback_t)(ucp_ep_h ep, void *arg);
  */
 typedef void (*ucp_listener_conn_callback_t)(ucp_conn_request_h conn_request, void *arg);
 
-/** Who is told of clients. */
+/** Handler of clients' requests. */
 typedef struct ucp_listener_conn_handler {
     ucp_listener_conn_callback_t cb;  /**< Called from progress of the listener's worker. */
     void                        *arg; /**< Its last argument. */
@@ -166,7 +166,7 @@ typedef struct ucp_listener_conn_handler {
 /** A stream receive is complete; @a length is the number of bytes stored. */
 typedef void (*ucp_stream_recv_callback_t)(void *request, ucs_status_t status, size_t length);
 
-/** The same with ucp_request_param_t::user_data. */
+/** A stream receive is complete; @a length is in bytes, @a user_data is ucp_request_param_t::user_data. */
 typedef void (*ucp_stream_recv_nbx_callback_t)(void *request, ucs_status_t status, size_t length, void *user_data);
 
 /** A tag receive is complete; @a info lives until the callback returns. */
@@ -207,7 +207,7 @@ typedef ucs_status_t (*ucp_am_callback_t)(void *arg, void *data, size_t length, 
  * @param header_length  Its bytes.
  * @param data           The payload, or a descriptor of it when @a param says RNDV.
  * @param length         Bytes of the payload in both cases.
- * @param param          What @a data is and whom to reply to.
+ * @param param          Kind of @a data, and the endpoint to reply to.
  * @return UCS_OK: the library takes @a data back (a descriptor not fetched is dropped). UCS_INPROGRESS, allowed with
  *         the DATA or RNDV flag: @a data stays valid until ucp_am_data_release() or ucp_am_recv_data_nbx(). An error:
  *         the sender of a rendezvous message completes with it (AMR-16).
@@ -226,7 +226,7 @@ typedef struct ucp_ep_params {
     uint64_t                field_mask;     /**< Which of the members are set: enum ucp_ep_params_field. */
     const ucp_address_t    *address;        /**< Address of the peer's worker. */
     ucp_err_handling_mode_t err_mode;       /**< Default: NONE; for a connection request: the client's (CS-15). */
-    ucp_err_handler_t       err_handler;    /**< Default: nobody is told. */
+    ucp_err_handler_t       err_handler;    /**< Default: none is called. */
     void                   *user_data;      /**< Given to the error handler, reported by stream polling (EP-6). */
     unsigned                flags;          /**< enum ucp_ep_params_flags_field; default 0. */
     ucs_sock_addr_t         sockaddr;       /**< Where the server listens (CS-20). */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Asynchronous contexts of the original's transport layer (NB-33). There are none: programs that ask for one, which use
- * that layer beside UCP, are told so and do without.
+ * Asynchronous contexts of the original's transport layer (NB-33). There are none: a program that asks for one
+ * gets UCS_ERR_UNSUPPORTED.
  */
 #ifndef UCS_ASYNC_FWD_H
 #define UCS_ASYNC_FWD_H

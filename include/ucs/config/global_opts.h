@@ -11,7 +11,7 @@
 BEGIN_C_DECLS
 #pragma GCC visibility push(default)
 
-/** What programs read of the options directly. Its size and the places of the members are part of the interface. */
+/** Options that programs read directly. Its size and the places of the members are part of the interface. */
 typedef struct ucs_global_opts {
     ucs_log_component_config_t log_component;    /**< The library's log: its level, and the name "UCX". */
     uint64_t                   reserved1[5];     /**< Nothing. */

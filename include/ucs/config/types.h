@@ -57,13 +57,13 @@ typedef enum ucs_ternary_auto_value {
     UCS_TERNARY_LAST /**< Number of values. */
 } ucs_ternary_auto_value_t;
 
-/** 1 for what is to be done where it is possible, or in any case; else 0. */
+/** 1 for UCS_YES and UCS_TRY, else 0. */
 static inline int ucs_ternary_auto_value_is_yes_or_try(ucs_ternary_auto_value_t value)
 {
     return (value == UCS_YES) || (value == UCS_TRY);
 }
 
-/** 1 for what the user decided, either way; else 0. */
+/** 1 for UCS_YES and UCS_NO, which the user decided; else 0. */
 static inline int ucs_ternary_auto_value_is_yes_or_no(ucs_ternary_auto_value_t value)
 {
     return (value == UCS_YES) || (value == UCS_NO);
@@ -77,7 +77,7 @@ typedef enum ucs_on_off_auto_value {
     UCS_CONFIG_ON_OFF_LAST /**< Number of values. */
 } ucs_on_off_auto_value_t;
 
-/** What to do on an error signal (UCX_HANDLE_ERRORS); a setting holds a bit mask over these. */
+/** Actions on an error signal (UCX_HANDLE_ERRORS); a setting holds a bit mask over these. */
 typedef enum {
     UCS_HANDLE_ERROR_BACKTRACE, /**< Print a back-trace. */
     UCS_HANDLE_ERROR_FREEZE,    /**< Stop and wait for a debugger. */
@@ -86,7 +86,7 @@ typedef enum {
     UCS_HANDLE_ERROR_LAST       /**< Number of actions. */
 } ucs_handle_error_t;
 
-/** What ucp_config_print() prints; combine by OR (CFG-26..30). */
+/** Parts that ucp_config_print() prints; combine by OR (CFG-26..30). */
 typedef enum {
     UCS_CONFIG_PRINT_CONFIG          = UCS_BIT(0), /**< Lines NAME=value. */
     UCS_CONFIG_PRINT_HEADER          = UCS_BIT(1), /**< The title, framed by lines of '#'. */
@@ -102,7 +102,7 @@ typedef enum {
         unsigned count; \
     }
 
-/** The same for strings. */
+/** An array member of a settings structure whose elements are strings. */
 #define UCS_CONFIG_STRING_ARRAY_FIELD(array) UCS_CONFIG_ARRAY_FIELD(char *, array)
 
 /** A list of names. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error signals (NB-15). Causeway installs no signal handler, so there is none to remove: programs that ask for it are
- * served by doing nothing. Callable by any thread at any time, and repeatedly.
+ * Error signals (NB-15). Causeway installs no signal handler, so there is none to remove and the calls do
+ * nothing. Any thread may make them at any time, also several times.
  */
 #ifndef UCS_DEBUG_H
 #define UCS_DEBUG_H

@@ -13,7 +13,7 @@
 BEGIN_C_DECLS
 #pragma GCC visibility push(default)
 
-/** What becomes of a line after a handler has seen it. */
+/** Fate of a line after a handler has seen it. */
 typedef enum {
     UCS_LOG_FUNC_RC_STOP,    /**< Nothing: the handler kept it. */
     UCS_LOG_FUNC_RC_CONTINUE /**< The handler pushed before this one sees it, and at last the library prints it. */
@@ -29,6 +29,7 @@ typedef enum {
  * @param comp_conf  The part that logs: its name, for one, is "UCX" for the library. Valid during the call.
  * @param message    A format as of printf().
  * @param ap         Its arguments. The handler may read them once.
+ * @return Whether the line goes on to the next handler.
  */
 typedef ucs_log_func_rc_t (*ucs_log_func_t)(const char *file, unsigned line, const char *function,
                                             ucs_log_level_t level, const ucs_log_component_config_t *comp_conf,

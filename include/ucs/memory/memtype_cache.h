@@ -21,7 +21,7 @@ typedef uint8_t ucs_sys_device_t;
 /** No known device. */
 #define UCS_SYS_DEVICE_ID_UNKNOWN UINT8_MAX
 
-/** What a look-up would tell. */
+/** Result of a look-up. */
 typedef struct ucs_memory_info {
     ucs_memory_type_t type;         /**< Kind of the memory. */
     ucs_sys_device_t  sys_dev;      /**< Device it lies on. */

@@ -54,7 +54,7 @@ typedef enum {
 } UCS_S_PACKED ucs_status_t;
 
 /**
- * What an operation returns that may complete later: NULL = complete with UCS_OK and no request exists; one of the top
+ * Result of an operation that may complete later: NULL = complete with UCS_OK and no request exists; one of the top
  * 100 addresses = failed with that status; anything else = a request (REQ-1). Tell them apart by the macros below.
  */
 typedef void *ucs_status_ptr_t;
@@ -75,7 +75,7 @@ typedef void *ucs_status_ptr_t;
 /** The status in a pointer that is known to be NULL or an error. */
 #define UCS_PTR_RAW_STATUS(ptr) ((ucs_status_t)(intptr_t)(ptr))
 
-/* What UCS_PTR_STATUS does; a function because programs hand it a call, which must be made once. */
+/* UCS_PTR_STATUS as a function, so that an argument that is a call is evaluated once. */
 static inline ucs_status_t ucs_ptr_status_(uintptr_t ptr)
 {
     return UCS_PTR_IS_PTR(ptr) ? UCS_INPROGRESS : UCS_PTR_RAW_STATUS(ptr);

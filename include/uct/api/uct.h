@@ -31,7 +31,7 @@ BEGIN_C_DECLS
 /** A family of transports; valid for the life of the process. */
 typedef struct uct_component *uct_component_h;
 
-/** A memory domain: what transports of one component share. */
+/** A memory domain: registered memory that the transports of one component share. */
 typedef struct uct_md *uct_md_h;
 
 /** Settings of a memory domain. There are none. */
@@ -54,7 +54,7 @@ enum uct_component_attr_field {
     UCT_COMPONENT_ATTR_FIELD_FLAGS             = UCS_BIT(3)  /**< flags */
 };
 
-/** What a component can do. */
+/** Abilities of a component. */
 enum {
     UCT_COMPONENT_FLAG_CM = UCS_BIT(0) /**< It has a connection manager. None here has. */
 };
@@ -64,7 +64,7 @@ typedef struct uct_md_resource_desc {
     char md_name[UCT_MD_NAME_MAX]; /**< The name for uct_md_open(). */
 } uct_md_resource_desc_t;
 
-/** What uct_component_query() tells. */
+/** Results of uct_component_query(). */
 typedef struct uct_component_attr {
     uint64_t                field_mask;                   /**< In: uct_component_attr_field, the members wanted. */
     char                    name[UCT_COMPONENT_NAME_MAX]; /**< Name. */
@@ -81,7 +81,7 @@ typedef struct uct_tl_resource_desc {
     ucs_sys_device_t  sys_device;                    /**< UCS_SYS_DEVICE_ID_UNKNOWN. */
 } uct_tl_resource_desc_t;
 
-/** What a memory domain can do. None here does anything for programs. */
+/** Abilities of a memory domain. None here does anything for programs. */
 enum {
     UCT_MD_FLAG_ALLOC      = UCS_BIT(0), /**< Allocates memory. */
     UCT_MD_FLAG_REG        = UCS_BIT(1), /**< Registers memory. */
@@ -100,7 +100,7 @@ typedef struct ucs_linear_func {
     double m; /**< For each. */
 } ucs_linear_func_t;
 
-/** What uct_md_query() tells. */
+/** Results of uct_md_query(). */
 typedef struct uct_md_attr {
     struct {
         uint64_t max_alloc;                   /**< Most bytes that it allocates: 0. */

@@ -44,7 +44,7 @@ enum ucp_device_mem_list_params_field {
     UCP_DEVICE_MEM_LIST_PARAMS_FIELD_WORKER       = UCS_BIT(3)  /**< ucp_device_mem_list_params_t::worker */
 };
 
-/** What a list is made of. All but `worker` of a remote list are needed, and not 0. */
+/** Entries of a list to be made. All members but `worker` of a remote list are needed, and not 0. */
 typedef struct ucp_device_mem_list_params {
     uint64_t                          field_mask;   /**< Which: enum ucp_device_mem_list_params_field. */
     size_t                            element_size; /**< Distance of the entries: the caller's size of one. */
@@ -69,10 +69,11 @@ typedef struct ucp_device_counter_params {
 /**
  * Make a list of memory of this process (N22-122).
  *
- * @param params      What it is made of. Borrowed for the call.
+ * @param params      Its entries. Borrowed for the call.
  * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure (N22-124).
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a member or registration that is missing; UCS_ERR_UNSUPPORTED without a
  *         device that could use it (N22-125).
+ * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
  */
 ucs_status_t ucp_device_local_mem_list_create(const ucp_device_mem_list_params_t *params,
                                               ucp_device_local_mem_list_h *mem_list_h);
@@ -80,34 +81,55 @@ ucs_status_t ucp_device_local_mem_list_create(const ucp_device_mem_list_params_t
 /**
  * Make a list of memory of peers (N22-123).
  *
- * @param params      What it is made of. Borrowed for the call.
+ * @param params      Its entries. Borrowed for the call.
  * @param mem_list_h  Receives the list, for ucp_device_mem_list_release(); left as it is on failure (N22-124).
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a missing member, key or endpoint, or if there are only gaps;
  *         UCS_ERR_NOT_CONNECTED, without a log line, while an endpoint has no connection: progress and call again;
  *         UCS_ERR_UNSUPPORTED without a device that could use it (N22-125); the failure of an endpoint.
+ * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
  */
 ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_t *params,
                                                ucp_device_remote_mem_list_h *mem_list_h);
 
-/** Entries of a list of either kind, gaps included; 0 for what is no list of this library (N22-126). */
+/**
+ * Number of entries of a list of either kind, gaps included (N22-126).
+ *
+ * @param mem_list_h  The list.
+ * @return The number; 0 if @a mem_list_h is no list of this library.
+ * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ */
 uint32_t ucp_device_get_mem_list_length(const void *mem_list_h);
 
-/** Free a list of either kind; what is no list of this library is left alone, with a log line (N22-126). */
+/**
+ * Free a list of either kind (N22-126). An object that is no list of this library is left alone, with a log line.
+ *
+ * @param mem_list_h  The list; not used afterwards.
+ * @thread One that may use the workers of the list's endpoints and memory (WRK-3, CTX-8).
+ */
 void ucp_device_mem_list_release(void *mem_list_h);
 
 /**
  * Set a counter of 64 bits to 0 (N22-127).
  *
- * @param worker       Copies, where the memory is a device's.
+ * @param worker       The worker that copies, where the memory is of a device.
  * @param params       Where the counter lies. Borrowed for the call.
  * @param counter_ptr  The counter.
  * @return UCS_OK; UCS_ERR_INVALID_PARAM for a registration that does not hold the counter; UCS_ERR_UNSUPPORTED for
  *         memory that no memory domain copies.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_device_counter_init(ucp_worker_h worker, const ucp_device_counter_params_t *params,
                                      void *counter_ptr);
 
-/** The value of a counter; parameters as ucp_device_counter_init(). 0, with a log line, if it cannot be read. */
+/**
+ * Read a counter of 64 bits.
+ *
+ * @param worker       The worker that copies, where the memory is of a device.
+ * @param params       Where the counter lies. Borrowed for the call.
+ * @param counter_ptr  The counter.
+ * @return The value; 0, with a log line, if it cannot be read.
+ * @thread One that may use @a worker (WRK-3).
+ */
 uint64_t ucp_device_counter_read(ucp_worker_h worker, const ucp_device_counter_params_t *params, void *counter_ptr);
 
 #pragma GCC visibility pop
