@@ -88,7 +88,7 @@ static ucs_status_t check_send(ucp_worker_h worker, size_t header_length, const 
     return status;
 }
 
-/* AMS-8: what lies in imported memory is announced, unless the program wants to have it sent. `*with` is for that. */
+/* AMS-8: a payload in imported memory goes by rendezvous unless EAGER is set. `*with`: room for the changed copy. */
 static const ucp_request_param_t *choose_way(const ucp_request_param_t *param, ucp_request_param_t *with)
 {
     const uint32_t flags = (param->op_attr_mask & UCP_OP_ATTR_FIELD_FLAGS) ? param->flags : 0;
@@ -117,7 +117,7 @@ static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, unsigned id, const void
     return result;
 }
 
-/* Apart, so that the commonest call keeps nothing over the one behind it. */
+/* Out of line, so that the most frequent call saves no registers across its inner call. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                               const void *buffer, size_t count, const ucp_request_param_t *param)
 {
@@ -138,20 +138,20 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, unsigned id, const vo
 
 #define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
 
-/* A call whose features are `quick`, without a header, of which nothing is to be said. */
+/* Whether a call is plain: no header, no unusual attribute. `quick`: features whose plain calls go a short way. */
 static CW_INLINE int is_plain(uint64_t quick, size_t header_length, const ucp_request_param_t *param)
 {
     return (quick & UCP_FEATURE_AM) && header_length == 0 && cw_door_is_plain(param, SEND_UNUSUAL);
 }
 
-/* Whether it goes to a cell without a call before. */
+/* Whether the message can be written to a cell without a further call. */
 static CW_INLINE int fits_now(const struct ucp_ep *ep, size_t count)
 {
     return count <= CW_CELL_SHORT && cw_cell_can_put_now(ep->cells, count) && cw_list_empty(&ep->pending) &&
            cw_op_ep(ep)->fences == 0;
 }
 
-/* Where there may be room. `header_length` is 0: it is there so that nothing is moved before this function. */
+/* There may be room in the ring. `header_length` is 0; the parameter keeps all arguments in their registers. */
 static CW_APART ucs_status_ptr_t send_plain(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                             const void *buffer, size_t count, const ucp_request_param_t *param)
 {
@@ -161,7 +161,7 @@ static CW_APART ucs_status_ptr_t send_plain(ucp_ep_h ep, unsigned id, const void
            cw_am_send(ep, id, header, 0, buffer, count, param);
 }
 
-/* What is plain but for the lock goes the same short way, once it has that. */
+/* A plain call on a worker with a lock takes the lock and then the same short way. */
 static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, unsigned id, const void *header, size_t header_length,
                                              const void *buffer, size_t count, const ucp_request_param_t *param)
 {

@@ -6,7 +6,7 @@
 #include "op/amo_word.h"
 #include "op/rma.h"
 
-/* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter ones, too, and have a way without (R17). */
+/* AMO-1. Returns 4 or 8, 0 for anything else: programs try shorter words, too, and can do without them (R17). */
 static unsigned operand_size(const ucp_request_param_t *param)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) {
@@ -87,7 +87,7 @@ static ucs_status_t check(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffe
     return check_key(address, size, rkey);
 }
 
-/* With the worker entered. Out of line, so that what is plain stays short. */
+/* The worker is entered. Out of line, so that the way of plain operations stays short. */
 static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                        uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -104,9 +104,9 @@ static CW_APART ucs_status_ptr_t start(ucp_ep_h ep, ucp_atomic_op_t opcode, cons
            cw_amo(ep, (enum cw_wire_amo_op)opcode, buffer, reply, size, address, rkey, param);
 }
 
-/* Whether nothing is to be said of an operation on `size` bytes and this CPU can carry it out in the call, without
- * entering the worker unless there is a lock. `quick`: features of which such calls go a short way; `needed`: what the
- * parameters have to give. Where there is no room for 8 bytes 4 go the whole way. */
+/* Whether an operation on `size` bytes is plain and this processor can carry it out inside the call, entering the
+ * worker only if it has a lock. `quick`: features whose plain calls go a short way; `needed`: attributes that
+ * must be set. In a region with no room for 8 bytes an operation on 4 takes the long way. */
 static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, uint32_t needed,
                               unsigned size)
@@ -126,7 +126,7 @@ static CW_INLINE uint64_t *word_at(const struct ucp_rkey *rkey, uint64_t address
     return (uint64_t *)(void *)cw_rkey_place(rkey, address);
 }
 
-/* Whether the parameters have what a plain operation needs beside that. */
+/* Whether the parameters have the other attributes that a plain operation needs. */
 static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param_t *param)
 {
     const int swaps = opcode == UCP_ATOMIC_OP_SWAP || opcode == UCP_ATOMIC_OP_CSWAP;
@@ -135,7 +135,7 @@ static CW_INLINE int is_complete(ucp_atomic_op_t opcode, const ucp_request_param
            ((param->op_attr_mask & UCP_OP_ATTR_FIELD_REPLY_BUFFER) ? param->reply_buffer != NULL : !swaps);
 }
 
-/* Carries out one on `size` bytes, 4 or 8, if it is plain: whether it is. Numbers lie with their lower bytes first. */
+/* Carries out a plain operation on `size` bytes, 4 or 8; 0: it is not plain. Numbers are little endian. */
 static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                            uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param, unsigned size)
 {
@@ -160,7 +160,7 @@ static CW_INLINE int apply(ucp_ep_h ep, uint64_t quick, ucp_atomic_op_t opcode, 
     return 1;
 }
 
-/* With a lock: what is plain but for that is carried out in the call, too, once it has it; the rest goes as without. */
+/* For workers with a lock: a plain operation takes the lock and is carried out here; others go as without a lock. */
 static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                               uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -177,7 +177,7 @@ static CW_APART ucs_status_ptr_t start_shared(ucp_ep_h ep, ucp_atomic_op_t opcod
     return result;
 }
 
-/* Whatever is not a plain operation on 8 bytes: perhaps one on 4. */
+/* An operation that is not a plain one on 8 bytes; it may be a plain one on 4. */
 static CW_APART ucs_status_ptr_t narrow(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *buffer, size_t count,
                                         uint64_t address, ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -217,7 +217,7 @@ ucs_status_ptr_t ucp_atomic_op_nbx(ucp_ep_h ep, ucp_atomic_op_t opcode, const vo
         (unsigned)opcode < UCP_ATOMIC_OP_LAST && param->reply_buffer != NULL) {
         memcpy(&operand, buffer, sizeof(operand));
         memcpy(&swap, param->reply_buffer, sizeof(swap)); /* of a compare-and-swap */
-        operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the commonest one, without a jump by a table */
+        operand = (opcode == UCP_ATOMIC_OP_ADD) ? /* the most frequent one, without a jump by a table */
                   cw_amo_apply64(word_at(rkey, remote_addr), CW_WIRE_AMO_ADD, operand, swap) :
                   cw_amo_apply64(word_at(rkey, remote_addr), (enum cw_wire_amo_op)opcode, operand, swap);
         memcpy(param->reply_buffer, &operand, sizeof(operand));

@@ -37,7 +37,7 @@ static void stream_recv_trampoline(void *request, ucs_status_t status, size_t le
     cb(request, status, length);
 }
 
-/* The constructors below leave the callback out when the old call had none: a NULL is then never called. */
+/* The constructors below leave the callback out when the old call has none, so that NULL is never called. */
 
 static ucp_request_param_t send_param(ucp_datatype_t datatype, ucp_send_callback_t cb)
 {
@@ -81,7 +81,7 @@ static ucs_status_t wait_for(ucp_worker_h worker, ucs_status_ptr_t request)
     return status;
 }
 
-/* The operation goes on without anybody waiting; a later flush covers it (RMA-8). */
+/* The operation goes on without a request; a later flush covers it (RMA-8). */
 static ucs_status_t let_go(ucs_status_ptr_t request)
 {
     ucs_status_t status = UCS_PTR_STATUS(request);
@@ -259,7 +259,7 @@ void ucp_ep_destroy(ucp_ep_h ep)
     worker  = cw_ep_worker(ep); /* the handle is dead once close returns (CLS-1) */
     closing = ucp_ep_close_nbx(ep, &param);
     if (UCS_PTR_IS_PTR(closing) && worker->progress_depth > 0) {
-        ucp_request_free(closing); /* in a callback nothing would go on while we wait: it closes behind us (CLS-6) */
+        ucp_request_free(closing); /* a callback cannot wait: the close completes later (CLS-6) */
         return;
     }
     status = wait_for(worker, closing);
@@ -407,7 +407,7 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
     return ucp_atomic_op_nbx(ep, ops[opcode], &operand, 1, remote_addr, rkey, &param);
 }
 
-/* Blocking fetches; `*reply` is what a compare-and-swap stores, unused by the others, and becomes the value before. */
+/* Blocking fetches; `*reply` holds the value that a compare-and-swap stores and receives the old value. */
 static CW_INLINE ucs_status_t fetch(ucp_ep_h ep, ucp_atomic_op_t opcode, const void *operand, void *reply, size_t size,
                                     uint64_t remote_addr, ucp_rkey_h rkey)
 {

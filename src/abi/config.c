@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The configuration calls (CFG-*): programs hold a struct ucp_config, which is nothing but a struct cw_config.
+ * The configuration calls (CFG-*): a program's struct ucp_config is a struct cw_config.
  */
 #include "abi/door.h"
 #include "base/list.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory type of a call: what the program says of it (OPA-1, OPA-11), what its memory handle is of, or what a
- * domain knows of the addresses. Memory of a device goes on as a datatype of its own (op/datatype.h), which nothing
- * below takes for bytes that a processor can touch.
+ * The memory type of a call: the one that the program states (OPA-1, OPA-11), that of the memory handle, or the one
+ * that a memory domain finds by the address. Memory of a device becomes a datatype of its own (op/datatype.h), so that
+ * no layer below accesses it by the processor.
  */
 #include "abi/door.h"
 #include "config/value.h"
@@ -19,7 +19,7 @@ static ucp_datatype_t datatype_of(const ucp_request_param_t *param)
     return (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype : ucp_dt_make_contig(1);
 }
 
-/* The i-th range of memory of a call, of those that have bytes; 0: there is none. */
+/* The i-th non-empty range of memory of a call; 0: there is none. */
 static int next_range(ucp_datatype_t datatype, const void *buffer, size_t count, size_t *i_p, const void **ptr_p,
                       size_t *length_p)
 {
@@ -65,7 +65,7 @@ static ucs_status_t refuse_range(const void *ptr, size_t length, const char *typ
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* All of it from the i-th range on must be of that type. */
+/* All ranges from the i-th on must be of that type. */
 static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_t datatype, const void *buffer,
                                  size_t count, size_t i)
 {
@@ -89,7 +89,7 @@ static ucs_status_t check_ranges(ucs_memory_type_t type, int told, ucp_datatype_
     return UCS_OK;
 }
 
-/* UCS_OK: *type_p is the type of all of it. */
+/* UCS_OK: *type_p is the type of all ranges. */
 static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                               size_t count, ucs_memory_type_t *type_p)
 {
@@ -101,7 +101,7 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
 
     *type_p = UCS_MEMORY_TYPE_HOST;
     if (type == UCS_MEMORY_TYPE_HOST || (datatype & UCP_DATATYPE_CLASS_MASK) == UCP_DATATYPE_GENERIC) {
-        return UCS_OK; /* the functions of a generic type touch the memory, and we what they give */
+        return UCS_OK; /* functions of a generic type touch the memory; the library touches their output only */
     }
     if (told && !cw_context_knows(worker->context, type)) {
         return refuse_type(type);
@@ -149,7 +149,7 @@ const ucp_request_param_t *cw_door_with_device(const ucp_worker_h worker, const 
                                                const void *buffer, size_t count, struct cw_door_device *device)
 {
     device->memory = (struct cw_dt_device){.datatype = datatype_of(param)};
-    (void)find_type(worker, param, buffer, count, &device->memory.memory_type); /* which was well before */
+    (void)find_type(worker, param, buffer, count, &device->memory.memory_type); /* was checked before */
     cw_door_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     device->param.datatype      = cw_dt_make_device(&device->memory);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The host's side of operations that devices start by themselves (N22-120 to N22-127): lists of memory, and counters.
- * There is no code for devices yet, so no list is ever made: each is checked as if it were, and refused when nothing
- * else is wrong with it. A program that repeats its call until its endpoints are connected is therefore answered
- * UCS_ERR_NOT_CONNECTED for as long as that is so.
+ * There is no code for devices, so no list is ever made: each call checks its arguments and then returns
+ * UCS_ERR_UNSUPPORTED. Before that, a program that repeats the call until its endpoints are connected gets
+ * UCS_ERR_NOT_CONNECTED while they are not.
  */
 #include "ucp/api/device/ucp_host.h"
 
@@ -74,7 +74,7 @@ static ucs_status_t check_remote(const ucp_device_mem_list_params_t *params, siz
     return UCS_OK;
 }
 
-/* An endpoint that nothing was sent on connects now, for nobody sends on it before the list is there. */
+/* An unused endpoint connects now, because the program sends nothing on it before it has the list. */
 static ucs_status_t connected(ucp_ep_h ep)
 {
     ucs_status_t status;
@@ -142,7 +142,7 @@ ucs_status_t ucp_device_remote_mem_list_create(const ucp_device_mem_list_params_
 
 uint32_t ucp_device_get_mem_list_length(const void *mem_list_h)
 {
-    (void)mem_list_h; /* N22-126: none is there that was created here */
+    (void)mem_list_h; /* N22-126: no list was created here */
     return 0;
 }
 

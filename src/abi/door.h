@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of the door share. The door checks arguments, enters the worker, calls one function, and leaves; it
- * has no state.
+ * Declarations for the files of src/abi, the door: a public call checks its arguments, enters the worker, calls one
+ * function, and leaves. The door has no state.
  */
 #ifndef CW_ABI_DOOR_H
 #define CW_ABI_DOOR_H
@@ -24,8 +24,8 @@ static inline ucp_worker_h cw_ep_worker(ucp_ep_h ep)
 /* Logs which feature a call lacks (CTX-11, ABU-2). */
 ucs_status_t cw_door_feature_missing(const char *call, const char *feature);
 
-/* GEN-1: whether a call on `handle` has none, which it says in a sentence. `what`: "worker". Not on the short ways of
- * sends, receives, flushes and fences: there a NULL ends as with any pointer. */
+/* GEN-1: logs that `handle` is NULL and returns 1. `what`: name of the object, such as "worker". The short ways of
+ * sends, receives, flushes and fences do not look: a NULL handle ends there as any bad pointer does. */
 int cw_door_is_missing(const char *call, const char *what);
 #define CW_DOOR_LACKS(handle, what) (cw_unlikely((handle) == NULL) && ((void)cw_door_is_missing(__func__, what), 1))
 
@@ -36,8 +36,8 @@ int cw_door_is_missing(const char *call, const char *what);
 #define CW_DOOR_NEEDS_OF(worker, feature) \
     (CW_DOOR_LACKS(worker, "worker") ? UCS_ERR_INVALID_PARAM : CW_DOOR_NEEDS(worker, feature))
 
-/* Whether a forked child tries to take down what it inherited, as its static destructors may: connections and queues of
- * events are shared with the parent, which goes on using them. Says so once. */
+/* Whether a forked child destroys an object of its parent, as static destructors may: connections and queues of events
+ * are shared with the parent, which goes on using them. Logs it once. */
 int cw_door_is_inherited(const struct ucp_context *context, const char *call);
 
 /* The checks of attributes that all communication calls share: OPA-11, OPA-15, DT-5, DT-15; and for a buffer OPA-13. */
@@ -46,12 +46,12 @@ ucs_status_t cw_door_check_attributes(ucp_worker_h worker, const ucp_request_par
 ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count);
 
-/* As cw_door_check_buffer for puts, which ignore what is said of the remote side (N22-102). */
+/* As cw_door_check_buffer for puts, which ignore attributes of the remote side (N22-102). */
 ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count);
 
-/* These bits describe memory at the other side; only puts and gets of many pieces know them (N22-102). For programs of
- * a level without them they are bits that nobody knows (GEN-3). */
+/* Bits that describe memory at the other side; only puts and gets of many pieces use them (N22-102). For programs of
+ * an API level without them they are unknown bits (GEN-3). */
 #define CW_DOOR_REMOTE \
     (UCP_OP_ATTR_FIELD_REMOTE_DATATYPE | UCP_OP_ATTR_FIELD_REMOTE | UCP_OP_ATTR_FIELD_REMOTE_COUNT)
 
@@ -60,11 +60,11 @@ ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t 
     (UCP_OP_ATTR_FLAG_FAST_CMPL | UCP_OP_ATTR_FIELD_MEMORY_TYPE | UCP_OP_ATTR_FIELD_DATATYPE | \
      UCP_OP_ATTR_FIELD_MEMH | CW_DOOR_REMOTE)
 
-/* The members of the parameters that the mask names, which are all that there may be of them. */
+/* Copies the members that the mask names; the structure of an older program may have no others. */
 void cw_door_copy_param(ucp_request_param_t *to, const ucp_request_param_t *from);
 
-/* UCS_OK, an error, or CW_DOOR_DEVICE: all is well, and the memory is a device's. The call goes on with what
- * cw_door_with_device makes of its parameters. */
+/* UCS_OK, an error, or CW_DOOR_DEVICE: no error, and the memory is a device's; the call then continues with the
+ * parameters that cw_door_with_device returns. */
 static inline ucs_status_t cw_door_check_param(ucp_worker_h worker, const ucp_request_param_t *param,
                                                const void *buffer, size_t count)
 {
@@ -104,7 +104,7 @@ static inline int cw_door_is_sgl(const ucp_ep_h ep, const ucp_request_param_t *p
 /* Bytes of a counter that devices change (N22-52). */
 #define CW_DOOR_COUNTER_SIZE sizeof(uint64_t)
 
-/* Plain bytes, and nothing to check: none of `unusual` is asked for. */
+/* Whether the buffer is plain bytes and no attribute of `unusual` is set, so that no check is needed. */
 #define CW_DOOR_UNUSUAL (CW_DOOR_CHECKED & ~(uint32_t)UCP_OP_ATTR_FIELD_DATATYPE)
 
 static CW_INLINE int cw_door_is_plain(const ucp_request_param_t *param, uint32_t unusual)

@@ -153,7 +153,7 @@ ucs_status_ptr_t ucp_ep_close_nbx(ucp_ep_h ep, const ucp_request_param_t *param)
     return result;
 }
 
-/* The transport in use, or the one that would be; the address was checked when the endpoint was made. */
+/* The transport in use, or the one that would be used; the address was checked when the endpoint was made. */
 static const struct cw_iface *iface_of(ucp_ep_h ep)
 {
     struct cw_address address;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners and connection requests (CS-*). A connection request belongs to no worker: only what answers it enters one.
+ * Listeners and connection requests (CS-*). A connection request belongs to no worker; accept and reject enter one.
  */
 #include "abi/door.h"
 #include "connect/meet.h"

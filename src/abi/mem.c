@@ -17,7 +17,7 @@ ucs_status_t ucp_mem_map(ucp_context_h context, const ucp_mem_map_params_t *para
     return cw_mem_map(context, params, memh_p);
 }
 
-/* Open MPI 4.1 gives nothing to unmap for some region of a dynamic window to which several were attached. */
+/* Open MPI 4.1 passes NULL for a region of a dynamic window to which several regions were attached. */
 ucs_status_t ucp_mem_unmap(ucp_context_h context, ucp_mem_h memh)
 {
     if (memh == NULL) {
@@ -92,7 +92,7 @@ void ucp_memh_buffer_release(void *buffer, const ucp_memh_buffer_release_params_
     free(buffer);
 }
 
-/* Notes that the program may reach memory of this peer directly: flushes then mean more (core/ep_close.c). */
+/* Notes that the program may reach memory of this peer directly: flushes then cover that, too (core/ep_close.c). */
 static void note_direct(ucp_ep_h ep)
 {
     cw_worker_enter(ep->worker);

@@ -58,7 +58,7 @@ static CW_APART void release_locked(struct cw_request *req, int keep_callback)
 static CW_APART void release_other(struct cw_request *req, int keep_callback)
 {
     if (req->flags & CW_REQUEST_USER_MEMORY) {
-        return; /* the program's own; it may even be on its way out of use (ABU-20) */
+        return; /* memory of the program, which may already be freed (ABU-20) */
     }
     if (cw_likely(!req->worker->mt)) {
         cw_request_release(req, keep_callback);
@@ -72,7 +72,7 @@ static CW_COLD void release_nothing(int keep_callback)
     (void)cw_door_is_missing(keep_callback ? "ucp_request_release" : "ucp_request_free", "request");
 }
 
-/* Mostly the callback does it: then the request goes back when that has returned. */
+/* The usual caller is the callback: the request is then given back when the callback has returned. */
 static CW_INLINE void release(void *request, int keep_callback)
 {
     struct cw_request *req;
@@ -130,7 +130,7 @@ void *ucp_request_alloc(ucp_worker_h worker)
     return NULL; /* REQ-29 */
 }
 
-/* The memory type of the request's buffer; a get does not keep it, and is told as the host's. */
+/* The memory type of the request's buffer; a get does not keep it and reports host memory. */
 static ucs_memory_type_t memory_type_of(const struct cw_request *request)
 {
     const struct cw_dt_cursor *cursor = (const void *)(request + 1); /* the state of receives begins with it */

@@ -87,7 +87,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
            no_right(direction, call);
 }
 
-/* Memory of a device here; all else was checked. */
+/* The local memory is a device's; everything else was checked. */
 static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t count, size_t length, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param, enum direction direction)
 {
@@ -98,8 +98,8 @@ static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t co
            cw_get(ep, buffer, count, length, address, rkey, param);
 }
 
-/* Everything that is not plain, once the worker is entered. Out of line, with the arguments where they are, so that
- * what is plain stays short. */
+/* A call that is not plain; the worker is entered. Out of line, with the arguments in their registers, so that the
+ * way of plain calls stays short. */
 static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
@@ -117,7 +117,7 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
            cw_put(ep, buffer, count, length, address, rkey, param);
 }
 
-/* Bytes of which nothing is to be said, which only the owner or the system reaches. `quick`: features of which such
+/* Plain bytes without unusual attributes, which only the owner or the system reaches. `quick`: features whose plain
  * calls go a short way. */
 static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
                                         const struct ucp_rkey *rkey, const ucp_request_param_t *param)
@@ -163,8 +163,8 @@ static CW_INLINE int is_reached(const struct ucp_rkey *rkey, uint64_t address, u
     return length <= reach && address - rkey->key.address <= reach - length;
 }
 
-/* Whether bytes of which nothing is to be said can be copied in the call, without a request for the program to see, and
- * without entering the worker unless there is a lock. */
+/* Whether plain bytes can be copied inside the call: no request is returned, and the worker is entered only if it has
+ * a lock. */
 static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, size_t count, uint64_t address,
                               const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction)
 {
@@ -175,7 +175,7 @@ static CW_INLINE int is_plain(ucp_ep_h ep, uint64_t quick, const void *buffer, s
                      cw_rma_is_direct(ep, rkey, address, count, direction == PUT));
 }
 
-/* With a lock: what is plain but for that goes the same short way, once it has it, and the rest as without. */
+/* For workers with a lock: a plain call takes the lock and then the same short way; other calls go as without one. */
 static CW_APART ucs_status_ptr_t put_shared(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address,
                                             ucp_rkey_h rkey, const ucp_request_param_t *param)
 {
@@ -213,7 +213,7 @@ static CW_APART ucs_status_ptr_t get_shared(ucp_ep_h ep, void *buffer, size_t co
 ucs_status_ptr_t ucp_put_nbx(ucp_ep_h ep, const void *buffer, size_t count, uint64_t remote_addr, ucp_rkey_h rkey,
                              const ucp_request_param_t *param)
 {
-    CW_PROBE(put, ep, count, remote_addr); /* here the arguments are where they came */
+    CW_PROBE(put, ep, count, remote_addr); /* the arguments are still in their registers */
     if (is_plain(ep, ep->worker->quick, buffer, count, remote_addr, rkey, param, PUT)) {
         cw_count_message(ep->worker, CW_COUNT_PUT_SENT, count);
         cw_bytes_copy(cw_rkey_place(rkey, remote_addr), buffer, count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Puts and gets of many pieces at the door: the descriptors are read under their masks, and nothing is moved before
- * every element was found well (N22-93 to N22-97).
+ * every element was checked (N22-93 to N22-97).
  */
 #include "abi/door.h"
 #include "core/mem.h"
@@ -14,7 +14,7 @@ static ucs_status_t refuse(const char *call, const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* N22-94, N22-95: what the parameters say of the remote side. */
+/* N22-94, N22-95: checks the attributes of the remote side. */
 static ucs_status_t check_call(const ucp_request_param_t *param, size_t count, uint64_t address,
                                const struct ucp_rkey *rkey, const char *call)
 {
@@ -123,8 +123,8 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
     return status;
 }
 
-/* How many elements from the first on are plain and well: those of one block in host memory of which nothing else is to
- * be said. check_elements finds words for the one behind them. */
+/* Number of elements from the first on that are plain and correct: one block in host memory, without a handle.
+ * check_elements reports the error of the element behind them. */
 static size_t count_plain(const struct cw_sgl *sgl, const size_t *remote_lengths, uint8_t right)
 {
     const struct ucp_rkey *rkey;

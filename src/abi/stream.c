@@ -33,7 +33,7 @@ static CW_COLD ucs_status_ptr_t recv_device(ucp_ep_h ep, void *buffer, size_t co
     return result;
 }
 
-/* Apart, so that the commonest call keeps nothing over the one behind it. */
+/* Out of line, so that the most frequent call saves no registers across its inner call. */
 static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, size_t count,
                                               const ucp_request_param_t *param)
 {
@@ -62,7 +62,7 @@ static CW_APART ucs_status_ptr_t send_checked(ucp_ep_h ep, const void *buffer, s
 
 #define SEND_UNUSUAL (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_FLAGS)
 
-/* What is plain but for the lock goes the same short way, once it has that. */
+/* A plain call on a worker with a lock takes the lock and then the same short way. */
 static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count,
                                              const ucp_request_param_t *param)
 {
@@ -161,7 +161,7 @@ ucs_status_t ucp_stream_recv_request_test(void *request, size_t *length_p)
     return status;
 }
 
-/* Data handed out belong to the program: neither the endpoint nor its worker is touched, so no lock. */
+/* Data that were handed out belong to the program: neither endpoint nor worker is touched, so no lock. */
 void ucp_stream_data_release(ucp_ep_h ep, void *data)
 {
     (void)ep;

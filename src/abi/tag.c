@@ -5,7 +5,7 @@
 #include "abi/door.h"
 #include "op/tag.h"
 
-/* Apart, so that without a lock the door keeps nothing over the call behind it. */
+/* Out of line, so that without a lock the door saves no registers across the call of the core. */
 static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                              const ucp_request_param_t *param, int sync)
 {
@@ -18,7 +18,7 @@ static CW_APART ucs_status_ptr_t send_locked(ucp_ep_h ep, const void *buffer, si
     return result;
 }
 
-/* Memory of a device; all else was checked. */
+/* The buffer is memory of a device; everything else was checked. */
 static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                             const ucp_request_param_t *param, int sync)
 {
@@ -44,7 +44,7 @@ static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_
            send_locked(ep, buffer, count, tag, param, sync);
 }
 
-/* What is plain but for the lock goes the same short way, once it has that. */
+/* A plain call on a worker with a lock takes the lock and then the same short way. */
 static CW_APART ucs_status_ptr_t send_shared(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
                                              const ucp_request_param_t *param)
 {

@@ -31,7 +31,7 @@ void ucp_worker_destroy(ucp_worker_h worker)
         return;
     }
     cw_worker_enter(worker);
-    cw_worker_leave(worker); /* whoever was inside is out now; nobody may come any more */
+    cw_worker_leave(worker); /* a thread that was inside has left; no other may enter any more */
     cw_worker_free(worker);
 }
 
@@ -122,7 +122,7 @@ ucs_status_t ucp_worker_address_query(ucp_address_t *address, ucp_worker_address
     return status;
 }
 
-/* Looks into the inbox by itself, as the door does of a worker without a lock. */
+/* Checks the inbox itself, as the door does for a worker without a lock. */
 static CW_INLINE unsigned progress_entered(ucp_worker_h worker)
 {
     struct cw_consumer *inbox = *worker->inbox;
@@ -139,7 +139,7 @@ static CW_APART unsigned progress_locked(ucp_worker_h worker)
     unsigned count, due;
 
     if (!cw_lock_offer_inline(&worker->lock)) {
-        return 0; /* somebody else is inside, or comes first */
+        return 0; /* another thread is inside, or enters first */
     }
     count                    = progress_entered(worker);
     due                      = worker->yield_policy.due;

@@ -10,11 +10,11 @@
 /* Lines beyond are not claimed: the first ones of a longer packet are on their way while the last ones are written. */
 #define CLAIM_MOST (256u * CW_CACHE_LINE)
 
-/* Long packets are claimed where a copy moves fewer bytes than that in a nanosecond. Zen 4 has 10 to 20, and 2 where
- * the processors are far from each other; but 43 where they are very near: there claiming costs a little. */
+/* Lines of long packets are claimed if a copy moves fewer bytes than this in a nanosecond. Between processors that
+ * share a cache copies are faster, and claiming would only cost time. */
 #define CLAIM_BELOW 24u
 
-/* One of so many copies is timed. */
+/* One of TIMED_EVERY copies is timed. */
 #define TIMED_EVERY 32u
 
 /* Whether the lines of the next long packet are claimed: not if its copy is timed, here or by base/nt_copy.h, or goes
@@ -24,7 +24,7 @@ static int claims_long(const struct cw_producer *producer)
     return producer->claims_long && producer->until_timed > 0 && cw_nt_is_plain(&producer->nt);
 }
 
-/* They are fetched while we wait anyway, unless the copy does not need what is in them, or the consumer would ask for
+/* The lines are fetched during idle time, unless the copy does not need their contents, or the consumer would ask for
  * them before they are written (docs/why/shared-memory.md, short-messages.md). */
 void cw_byte_ring_fetch_ahead(struct cw_producer *producer, uint64_t length)
 {

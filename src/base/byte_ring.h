@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The byte area beside the cells of a ring (cell.h): packets that are longer than a cell. Here is what the shortest
- * ways need of it; the rest is the transport's (transport/shm/shm_ring.h). Packets begin at a cache line and do not
+ * The byte area beside the cells of a ring (cell.h): packets that are longer than a cell. Here are its inline
+ * functions; the rest is the transport's (transport/shm/shm_ring.h). Packets begin at a cache line and do not
  * wrap around.
  */
 #ifndef CW_BASE_BYTE_RING_H
@@ -27,7 +27,7 @@ static inline uint64_t cw_byte_ring_place(uint64_t at, uint64_t length, uint32_t
     return (offset + length <= num_bytes) ? offset : 0;
 }
 
-/* What is longer than the byte area has no room whatever the peer tells. */
+/* A packet longer than the byte area has no room, whatever number the peer sends. */
 static inline int cw_byte_ring_free(const struct cw_producer *producer, uint64_t length)
 {
     const uint64_t used   = producer->byte_count - producer->bytes_done;
@@ -64,10 +64,10 @@ void cw_byte_ring_fetch_ahead(struct cw_producer *producer, uint64_t length);
  * processors; so longer copies into the area are timed now and then, without a claim before. */
 #define CW_BYTE_RING_VECTORS 2176u
 
-/* One ended; begin_ns 0: it was not timed. */
+/* A copy ended; begin_ns 0: it was not timed. */
 void cw_byte_ring_copied(struct cw_producer *producer, uint64_t length, uint64_t begin_ns);
 
-/* Around any copy: 0, or when it began. */
+/* Before a copy: the time in nanoseconds, or 0 if the copy is not timed. */
 static inline uint64_t cw_byte_ring_copy_begins(const struct cw_producer *producer, uint64_t length)
 {
     return cw_unlikely(length > CW_BYTE_RING_VECTORS && producer->until_timed == 0 && !producer->no_claims) ?
@@ -81,10 +81,10 @@ static inline void cw_byte_ring_copy_ends(struct cw_producer *producer, uint64_t
     }
 }
 
-/* A copy of so many bytes to lines that were not claimed took so long. */
+/* A copy of `length` bytes to lines that were not claimed took `ns` nanoseconds. */
 void cw_byte_ring_note(struct cw_producer *producer, uint64_t length, uint64_t ns);
 
-/* Some of them. */
+/* Claims some of the lines. */
 void cw_byte_ring_claim_some(struct cw_producer *producer);
 
 /* In an idle round: a few lines that are to be claimed are written to, so that no copy waits for them. */
@@ -107,7 +107,7 @@ static inline char *cw_byte_ring_take(struct cw_producer *producer, uint64_t len
 /* Sends what was written there. */
 void cw_byte_ring_send(struct cw_producer *producer, uint8_t id, uint64_t length);
 
-/* Both; 0: there is no such room. */
+/* Both steps; 0: there is no such room. */
 int cw_byte_ring_put(struct cw_producer *producer, uint8_t id, uint64_t header, const void *payload, size_t length);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The copy of base/bytes.h for memory that lies badly (docs/why/shared-memory.md). Invariant: never compiled to
- * `rep movsb`, nor to a call of memcpy.
+ * The copy of base/bytes.h for addresses at which `rep movsb` is slow (docs/why/shared-memory.md). Invariant: never
+ * compiled to `rep movsb`, nor to a call of memcpy.
  */
 #include "base/bytes.h"
 

@@ -45,7 +45,7 @@ static inline void cw_bytes_move(void *to, const void *from, size_t length)
     }
 }
 
-/* The lengths of numbers go by one store, so that whoever waits for a number sees all of it or nothing. */
+/* The lengths of numbers go by one store, so that a reader that waits for a number sees all of it or nothing. */
 static inline void cw_bytes_copy(void *to, const void *from, size_t length)
 {
     if (length == 8) {
@@ -61,7 +61,7 @@ static inline void cw_bytes_copy(void *to, const void *from, size_t length)
     }
 }
 
-/* The commonest short length goes without a call. `from` may be anything when the length is 0. */
+/* The most frequent short length goes without a call. `from` may be anything when the length is 0. */
 static inline void cw_bytes_copy_short(void *to, const void *from, size_t length)
 {
     if (length == 8) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What cells need seldom: the end of a lap, the end of what is known to be free, and when the producer is told. Called
+ * Rare steps of cells: the end of a lap, the end of the cells known to be free, and telling the producer. Called
  * by the inline functions of cell.h and by the transport.
  */
 #include "base/cell_take.h"

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cells: packets of one cache line, in a ring in memory that two processes share (transport/shm/shm_ring.h). Here is
- * what the shortest ways need for filling one; for emptying it, cell_take.h. The transport does it, and the core where
- * a transport says that it may. A cell is published by its control word, whose lap number differs from one round to
- * the next, so nothing needs clearing.
+ * Cells: packets of one cache line, in a ring in memory that two processes share (transport/shm/shm_ring.h). Here are
+ * the inline functions that fill a cell; those that empty it are in cell_take.h. The transport calls them, and so does
+ * the core where a transport allows it. A cell is published by its control word, whose lap number differs from that of
+ * the round before, so nothing needs clearing.
  *
  *   control word: lap 16 bits | length 32 bits | id 8 bits | 5 bits 0 | open 1 bit | byte area 1 bit | 1, so that no
  *   word is 0
  *
- * A line that travels is what a short packet costs where processors are far from each other, and one that both want at
- * the same time where they are near. So a cell with a packet of a few bytes is left open: up to two more follow in it,
- * each published by a word of its own, or a word says that the next packet is in the next cell. Those words are cleared
+ * Between distant processors a short packet costs the transfer of its cache line; between near ones it costs the time
+ * in which both access the line. So a cell with a packet of a few bytes is left open: up to two more follow in it, each
+ * published by a word of its own, or a word says that the next packet is in the next cell. Those words are cleared
  * before the cell is published, hence have no lap. Both sides stay at an open cell, which counts as taken, and as read,
  * when it is over.
  */
@@ -48,10 +48,10 @@ _Static_assert(sizeof(struct cw_cell) == CW_CACHE_LINE, "one cell, one line");
 struct cw_conn;
 struct shm_ring_control;
 
-/* The producer's private view. Cells are counted by laps: where a cell is tells how many of the lap were taken. */
+/* The producer's private view. Cells are counted by laps: the place of a cell is the number taken in this lap. */
 struct cw_producer {
     struct cw_cell *cell;           /* the next one; may be cells_end until it is asked for */
-    struct cw_cell *stop;           /* at this one more is to be done than to go on: cw_cell_go_on */
+    struct cw_cell *stop;           /* cw_cell_go_on must be called at this one */
     struct cw_cell *fetch_from;     /* from this one on cells are fetched ahead */
     uint64_t stamp;                 /* lap, area and lowest bit, where a control word has them */
     uint64_t lap_count;             /* cells taken before this lap */
@@ -59,7 +59,7 @@ struct cw_producer {
     uint64_t byte_count;            /* bytes taken so far, with what was skipped at the end of the area */
     uint64_t bytes_done;            /* last seen of the consumer */
     char *bytes;                    /* the area in use */
-    char *claim;                    /* lines in it that the next packet is likely to take, and that are ours only */
+    char *claim;                    /* lines that the next packet is likely to take, which only the producer holds */
     char *claim_end;                /* after a store: base/byte_ring.h */
     uint8_t claims_long;            /* also for long packets, as a copy's time told ... */
     uint8_t until_timed;            /* ... and so many of them are copied before the next one is timed */
@@ -72,13 +72,13 @@ struct cw_producer {
     struct shm_ring_control *control;
     const uint32_t *attention;      /* in the ring: not 0 while the consumer does more than look into it; then `bell` */
     void (*bell)(struct cw_producer *producer);     /* follows each packet */
-    struct cw_nt_choice nt;         /* how long packets are copied into the area */
+    struct cw_nt_choice nt;         /* the way in which long packets are copied into the area */
 };
 
 /* The consumer's private view. */
 struct cw_consumer {
     struct cw_cell *cell;           /* the next one */
-    struct cw_cell *turn;           /* behind the one before this more is to be done than to go on: cw_cell_turn */
+    struct cw_cell *turn;           /* cw_cell_turn must be called behind the cell before this one */
     uint64_t stamp;                 /* its lap, where a control word has it */
     uint64_t most;                  /* CW_CELL_MOST; 0 when the producer is to be told how much was read */
     uint64_t lap_count;             /* cells read before this lap */
@@ -99,7 +99,7 @@ struct cw_consumer {
     struct cw_producer *answers;    /* ... and where the answers to them go */
 };
 
-/* Where there are no cells: none is next, and no packet is short. */
+/* For connections without cells: no cell is next, and no packet is short. */
 extern struct cw_producer cw_cell_no_producer;
 extern struct cw_consumer cw_cell_no_consumer;
 
@@ -130,7 +130,7 @@ static inline uint64_t cw_cell_num_read(const struct cw_consumer *consumer)
     return consumer->lap_count + (uint64_t)(consumer->cell - consumer->cells);
 }
 
-/* The same with packets in open cells: another number after each packet. */
+/* Counts with packets in open cells: another number after each packet. */
 static inline uint64_t cw_cell_sent_mark(const struct cw_producer *producer)
 {
     return cw_cell_num_sent(producer) * CW_CELL_SLOTS + producer->slot;
@@ -147,13 +147,13 @@ int cw_cell_go_on(struct cw_producer *producer);
 void cw_cell_set_limit(struct cw_producer *producer, uint64_t limit);
 /* `turn` was reached. */
 void cw_cell_turn(struct cw_consumer *consumer);
-/* When the producer is to be told next: when so many were read. */
+/* Number of cells read at which the producer is told next. */
 void cw_cell_tell_at(struct cw_consumer *consumer, uint64_t count);
 
-/* Goes on behind an open cell: whether the next one may be written without more ado. */
+/* Goes on behind an open cell: whether the next one may be written at once. */
 int cw_cell_close(struct cw_producer *producer);
 
-/* Whether a cell may be written without more ado; if not, cw_cell_is_free is to be asked before one is written. */
+/* Whether a cell may be written at once; if not, cw_cell_is_free must be called first. */
 static inline int cw_cell_is_next(struct cw_producer *producer)
 {
     return producer->cell != producer->stop && (cw_likely(producer->slot == 0) || cw_cell_close(producer));
@@ -168,7 +168,7 @@ static CW_INLINE int cw_cell_can_put(struct cw_producer *producer, size_t length
     return length <= CW_CELL_FEW ? producer->cell != producer->stop : cw_cell_is_next(producer);
 }
 
-/* The same where no open cell has to be closed for it: then it may be asked without a call. */
+/* As cw_cell_can_put, for the case that no open cell must be closed; needs no call. */
 static CW_INLINE int cw_cell_can_put_now(const struct cw_producer *producer, size_t length)
 {
     return producer->cell != producer->stop && (length <= CW_CELL_FEW || producer->slot == 0);
@@ -184,8 +184,8 @@ static inline int cw_cell_is_free(struct cw_producer *producer)
  * must wait for each of them in turn is what limits the rate of small packets. */
 #define CW_CELLS_AHEAD 4
 
-/* Who answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next cell as soon
- * as it has read one, and would have to get back what was fetched (docs/why/short-messages.md). */
+/* A producer that answers each packet before the next one comes fetches nothing ahead: the consumer looks at the next
+ * cell as soon as it has read one, and would have to fetch the line back (docs/why/short-messages.md). */
 #define CW_CELLS_CALM 2
 
 /* A packet came from the peer: the next ones to it may be answers. */
@@ -214,10 +214,10 @@ static inline void cw_cell_publish(struct cw_producer *producer, uint64_t length
     cw_cell_fetch_ahead(producer, cell + 1);
 }
 
-/* As probes name the one transport that has cells. */
+/* Name in probes of the one transport that has cells. */
 #define CW_CELL_TRANSPORT 2u
 
-/* Short packets: what send_short of a transport takes, as far as it fits a cell. */
+/* Short packets: those of send_short of a transport that fit a cell. */
 #define CW_CELL_SHORT (CW_CELL_DATA - (uint32_t)sizeof(uint64_t))
 
 /* Publishes that slot of that cell, the next one. */
@@ -284,7 +284,7 @@ static CW_INLINE void cw_cell_put(struct cw_producer *producer, uint8_t id, uint
     }
 }
 
-/* The same for what was written to the cell. */
+/* Publishes a packet that was written to the cell. */
 static CW_INLINE void cw_cell_send(struct cw_producer *producer, uint8_t id, size_t length)
 {
     CW_PROBE(send_short, CW_CELL_TRANSPORT, length, 0);

@@ -10,7 +10,7 @@
 /* Goes on behind a cell that is said to be over; what cw_cell_look says there. */
 uint64_t cw_cell_look_behind(struct cw_consumer *consumer);
 
-/* What a control word has beside the lap that comes next: nonsense if it is of another lap. Or the word of a slot. */
+/* A control word without the lap that comes next; a huge number if it is of another lap. Or the word of a slot. */
 static CW_INLINE uint64_t cw_cell_look(const struct cw_consumer *consumer)
 {
     const size_t slot = consumer->slot;
@@ -25,13 +25,13 @@ static CW_INLINE int cw_cell_is_short(const struct cw_consumer *consumer, uint64
     return seen - 1 < consumer->most; /* 0 is no packet */
 }
 
-/* Whether it is one of any length, or a cell is over: then the transport is to be asked. */
+/* Whether it is a packet of any length, or a cell is over: then the transport must be called. */
 static CW_INLINE int cw_cell_is_packet(uint64_t seen)
 {
     return seen - 1 < CW_CELL_LAP - 1;
 }
 
-/* The same of the next packet, or 0 when there is none. */
+/* cw_cell_look of the next packet, or 0 when there is none. */
 static inline uint64_t cw_cell_peek(struct cw_consumer *consumer)
 {
     uint64_t seen = cw_cell_look(consumer);

@@ -8,14 +8,14 @@
 #define cw_likely(x)   __builtin_expect(!!(x), 1)
 #define cw_unlikely(x) __builtin_expect(!!(x), 0)
 
-/* The compiler forgets what it knows of the pointer: all that follows goes by this one register, and reads again. */
+/* The compiler forgets what it knows of the pointer: later accesses use this one register and read again. */
 #define CW_FORGET(pointer) __asm__("" : "+r"(pointer))
 
-/* What is worth its place more than once: a constant argument makes most of it vanish. */
+/* For functions that are inlined at several places: a constant argument removes most of the code. */
 #define CW_INLINE inline __attribute__((always_inline))
 
-/* Kept out of line, so that its needs of registers and stack burden nobody else; COLD: what runs seldom, too. Kept as
- * declared, so that who only hands its arguments on moves none of them. */
+/* Kept out of line, so that callers do not pay for its registers and stack; COLD: runs seldom, too. The signature is
+ * kept as declared, so that a caller that only passes its arguments on moves none of them. */
 #if defined(__clang__)
 #define CW_APART __attribute__((noinline))
 #else

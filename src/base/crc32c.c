@@ -162,7 +162,7 @@ uint32_t cw_crc32c_portable(uint32_t crc, const void *data, size_t length)
 
 uint32_t cw_crc32c(uint32_t crc, const void *data, size_t length)
 {
-    static crc_fn chosen; /* threads that meet here choose the same */
+    static crc_fn chosen; /* threads that run here at one time choose equally */
     crc_fn fn = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
 
     if (fn == NULL) {

@@ -8,9 +8,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Goes on from the checksum of what came before; 0: from nothing. */
+/* Goes on from the checksum of the bytes before; 0 at the start. */
 uint32_t cw_crc32c(uint32_t crc, const void *data, size_t length);
-/* The same without the processor's help, for tests. */
+/* The checksum without the processor's instruction, for tests. */
 uint32_t cw_crc32c_portable(uint32_t crc, const void *data, size_t length);
 
 #endif

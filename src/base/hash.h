@@ -21,7 +21,7 @@ struct cw_hash {
     struct cw_hash_link **buckets;
     size_t mask;                  /* number of buckets - 1 */
     size_t count;
-    uint64_t seed;                /* keys may come from peers: nobody shall be able to aim at one chain */
+    uint64_t seed;                /* keys may come from peers, which must not be able to fill one chain */
     struct cw_hash_link *first;   /* the single bucket of a table without memory */
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers for things that a peer will name back to us: a slot and a generation in 64 bits, so that a stale or forged
+ * Numbers for objects that a peer names in its packets: a slot and a generation in 64 bits, so that a stale or forged
  * number finds nothing. Grows by doubling, reuses slots; number 0 is never given out.
  */
 #ifndef CW_BASE_IDMAP_H

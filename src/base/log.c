@@ -342,7 +342,7 @@ static void record_format(const struct head *head, int is_fatal, const char *for
     if (length >= (int)sizeof(stack)) {
         text = malloc((size_t)length + 1);
         if (text == NULL) {
-            text = stack; /* the beginning is better than nothing */
+            text = stack; /* without memory the beginning of the text is written */
         } else {
             errno = saved_errno;
             (void)vsnprintf(text, (size_t)length + 1, format, args);
@@ -435,7 +435,7 @@ void cw_log_asked(const char *file, unsigned line, const char *text)
     errno = saved_errno;
 }
 
-/* Counts a record; 0 when it is one too many in this second. A race between threads lets at most one window's worth
+/* Counts a record; 0 when it is above the limit of this second. A race between threads lets at most one window's worth
  * too many through. */
 static int limit_passes(struct cw_log_limit *limit)
 {

@@ -84,7 +84,7 @@ void cw_log_print(const char *component, const char *level, int is_fatal, const 
 void cw_log_asked(const char *file, unsigned line, const char *text);
 
 /*
- * For lines that a peer or a stranger can provoke at will: at most CW_LOG_LIMIT_PER_SECOND records per second pass
+ * For lines that a peer or a stranger can cause at any rate: at most CW_LOG_LIMIT_PER_SECOND records per second pass
  * one limit; the first one after a pause tells how many were dropped. A limit is a static or embedded variable, zero
  * at the start, shared by any number of threads.
  */
@@ -93,7 +93,7 @@ void cw_log_asked(const char *file, unsigned line, const char *text);
 struct cw_log_limit {
     _Atomic uint64_t window_us;  /* start of the running second */
     _Atomic unsigned passed;     /* records in it */
-    _Atomic unsigned suppressed; /* records dropped and not yet told */
+    _Atomic unsigned suppressed; /* records dropped and not yet reported */
 };
 
 #define cw_log_ratelimited(_limit, _level, ...)                                                  \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The weak references from libucp to libucs (base/log_join.h). They stay empty beside another libucs, and in a program
- * that is linked statically and uses none of the functions behind them: then there is nothing to join.
+ * that is linked statically and uses none of the functions behind them: both logs then work alone.
  */
 #include "base/log_join.h"
 

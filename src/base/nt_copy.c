@@ -10,26 +10,26 @@
 #include <emmintrin.h>
 #endif
 
-/* Copies are measured in the time for a byte, in 1/256 ns. This is that of so many bytes in a nanosecond. */
+/* Unit of the time that a copy takes for a byte: 1/256 ns. SPEED converts from bytes per nanosecond. */
 #define UNIT                256u
 #define SPEED(bytes_per_ns) (UNIT / (bytes_per_ns))
 
-/* One of so many copies is timed. */
+/* One of EVERY copies is timed. */
 #define EVERY 32u
 
-/* If it is slower than that, so many of those that follow are timed, too: where processors are far from each other some
- * copies are fast. */
+/* After a copy that is slower than SLOW the next ENOUGH copies are timed, too: between distant processors some copies
+ * are fast. */
 #define SLOW   SPEED(18)
 #define ENOUGH 8u
 
-/* Where all together were as slow as that, going past the caches is better. */
+/* If the mean of these is as slow as VERY_SLOW, copies past the caches are better. */
 #define VERY_SLOW SPEED(4)
 
-/* One that was interrupted counts as that. */
+/* A slower copy was interrupted and counts as SLOWEST. */
 #define SLOWEST SPEED(2)
 
-/* So many bytes go past the caches before it is looked whether that is still better. Lines that were written past them
- * come at another speed, so the first lap is not looked at. */
+/* Bytes that go past the caches before copies are timed again. Lines that were written past the caches have another
+ * speed, so the first lap afterwards is not timed. */
 #define PAST_BYTES (512u << 20)
 
 void cw_nt_store(void *to, const void *from, size_t length)
@@ -108,7 +108,7 @@ static inline void copy(const struct cw_nt_choice *nt, void *to, const void *fro
     }
 }
 
-/* Past the caches, or in the lap behind that: not timed. */
+/* Past the caches, or in the lap after that: not timed. */
 static CW_APART void copy_untimed(struct cw_nt_choice *nt, void *to, const void *from, size_t length)
 {
     copy(nt, to, from, length);

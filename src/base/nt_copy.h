@@ -2,7 +2,7 @@
 /*
  * Copies into memory that another process reads and that is written again and again: the packets of a ring. Where both
  * processors are far from each other, each line that is written has to be fetched from there first, one by one, while
- * stores past the caches do not wait for anybody (docs/why/shared-memory.md). Near each other such stores are the
+ * stores past the caches do not wait (docs/why/shared-memory.md). Near each other such stores are the
  * slower ones. So a copy is timed now and then, and where several in a row are very slow the next ones go past the
  * caches.
  */
@@ -28,14 +28,14 @@ struct cw_nt_choice {
     uint8_t off;            /* UCX_TUNING: copies go through the caches */
     uint8_t past;   /* copies go past the caches */
     uint8_t skip;   /* copies until the next one that is timed */
-    uint8_t timed;  /* so many in a row were timed, and took ... */
-    uint16_t spent; /* ... so much together, in 1/256 ns for a byte of each */
+    uint8_t timed;  /* number of timed copies in a row ... */
+    uint16_t spent; /* ... and the sum of their times, in 1/256 ns for a byte */
 };
 
-/* Shorter ones are always copied as any memory: in the processor's store buffers they tell nothing. */
+/* Shorter copies are never timed: the store buffers of the processor hide their cost. */
 #define CW_NT_LEAST 4096u
 
-/* So many bytes are not looked at where copies take time that tells nothing: a lap of a ring. */
+/* Bytes of a lap of a ring, during which the times of copies are not representative. */
 #define CW_NT_LAP (2u << 20)
 
 /* The memory is touched for the first time. */
@@ -59,7 +59,7 @@ void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t
 /* A copy of so many bytes that was timed. */
 void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns);
 
-/* As memcpy, past the caches if the processor can. What is stored afterwards is seen afterwards. */
+/* As memcpy, past the caches if the processor can. Later stores become visible later. */
 void cw_nt_store(void *to, const void *from, size_t length);
 
 /* As memcpy; far NULL: into any memory. */

@@ -51,7 +51,7 @@ static void store(struct cw_config *config, const struct cw_setting *setting, co
     config->sources[setting - cw_settings] = (unsigned char)source;
 }
 
-/* Applies one variable if it is set. UCS_ERR_INVALID_PARAM: malformed, and said so. */
+/* Applies one variable if it is set. UCS_ERR_INVALID_PARAM: malformed, and logged. */
 static ucs_status_t apply_variable(struct cw_config *config, const struct cw_setting *setting,
                                    const struct cw_config_sources *sources, enum cw_name_form form, const char *name)
 {
@@ -143,7 +143,7 @@ static ucs_status_t config_new(const char *prefix, const char *filename, struct 
     ucs_status_t status;
     size_t i;
 
-    config = calloc(1, sizeof(*config)); /* zeros release as nothing */
+    config = calloc(1, sizeof(*config)); /* a zeroed value needs no release */
     if (config == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -382,8 +382,8 @@ static ucs_status_t refuse_name(const char *name)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Sets all settings that the name means, or none of them, and remembers the pair (CFG-17). Names that mean nothing here
- * but something to the reference are taken; others are refused (N22-130, N22-131). */
+/* Sets all settings that the name means, or none of them, and remembers the pair (CFG-17). Names that only the
+ * reference library knows are accepted; other unknown names are refused (N22-130, N22-131). */
 static ucs_status_t modify_all(struct cw_config *config, const char *name, const char *value)
 {
     unsigned count;
@@ -444,7 +444,7 @@ static const struct cw_config_variable *find_in_files(const struct cw_config *co
 {
     const struct cw_config_variable *found = NULL;
     const struct cw_config_variables *files;
-    struct cw_text problems = {0}; /* told when they were read */
+    struct cw_text problems = {0}; /* logged when they were read */
     char variable[VARIABLE_SIZE];
     int form;
 

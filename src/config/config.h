@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The configuration of a context: one member per setting of config.def, read from files and environment, changed by
- * ucp_config_modify, copied by ucp_init (CTX-2), and read by everybody as config->member. Settings of the process
+ * ucp_config_modify, copied by ucp_init (CTX-2), and read as config->member. Settings of the process
  * (log level and the like) are not here: see config/global.h.
  *
  * An object is not locked: whoever owns it lets one thread at a time change it. Different objects are independent.
@@ -56,7 +56,7 @@ struct cw_config {
     struct cw_config_pair *pairs;            /* in the order in which they were given */
 };
 
-/* What programs hold as ucp_config_t: the same object. Only src/abi goes from one to the other. */
+/* The object behind ucp_config_t of the programs. Only src/abi converts between the two. */
 struct ucp_config {
     struct cw_config settings;
 };
@@ -68,7 +68,7 @@ struct ucp_config {
  */
 ucs_status_t cw_config_read(const char *env_prefix, const char *filename, struct cw_config **config_p);
 
-/* An independent copy, to be ended likewise. UCS_ERR_NO_MEMORY. */
+/* An independent copy, to be ended with cw_config_free. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_config_clone(const struct cw_config *config, struct cw_config **clone_p);
 
 /* NULL is fine. */
@@ -83,13 +83,13 @@ void cw_config_free(struct cw_config *config);
  */
 ucs_status_t cw_config_modify(struct cw_config *config, const char *name, const char *value);
 
-/* What each setting alone cannot tell (CTX-9): UCS_ERR_INVALID_PARAM with an ERROR line, or UCS_OK. For ucp_init. */
+/* Checks that concern several settings (CTX-9): UCS_ERR_INVALID_PARAM with an ERROR line, or UCS_OK. For ucp_init. */
 ucs_status_t cw_config_validate(const struct cw_config *config);
 
 /* Prints the options of the context and the remembered pairs (CFG-25 .. CFG-32). `title` may be NULL. */
 void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags);
 
-/* The same for a set of groups (bits 1 << enum cw_config_group), CW_GROUP_GLOBAL among them; the pairs with
+/* Prints a set of groups (bits 1 << enum cw_config_group), CW_GROUP_GLOBAL among them; the pairs go with
  * CW_GROUP_CONTEXT. */
 enum cw_config_group {
     CW_GROUP_CONTEXT,

@@ -336,7 +336,7 @@ static void file_in_directory(const char *directory, const char *below, char *pa
     }
 }
 
-/* All files in the order of CFG-4. One that comes again later, such as HOME as current directory, counts there only. */
+/* All files in the order of CFG-4. A directory that occurs twice, such as HOME as current directory, counts last. */
 static ucs_status_t parse_all(struct cw_config_variables *variables, struct cw_text *problems)
 {
     char paths[5][PATH_SIZE];

@@ -39,7 +39,7 @@ void cw_config_variable_place(const struct cw_config_variable *variable, const c
 
 /*
  * Adds the assignments of one file, replacing earlier ones of the same name. A file that cannot be read is passed
- * over (CFG-5). What is wrong with a file is one line appended to `problems`; its good lines count.
+ * over (CFG-5). Each error in a file appends one line to `problems`; its correct lines count.
  * UCS_ERR_NO_MEMORY.
  */
 ucs_status_t cw_config_file_parse(const char *path, struct cw_config_variables *variables, struct cw_text *problems);

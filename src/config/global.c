@@ -18,7 +18,7 @@ static struct {
     pthread_mutex_t lock;
     int is_read;
     unsigned char is_set[CW_GLOBAL_COUNT]; /* by enum cw_global_id */
-    unsigned changes; /* of those that programs made through libucs, how many are taken */
+    unsigned changes; /* number of changes made through libucs that were applied */
     struct cw_global_config values;
 } state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -96,7 +96,7 @@ static void tell_log_file(void)
     cw_log_join();
 }
 
-/* With the lock held: what the program set by ucs_global_opts_set_value() since the last time (NB-16). */
+/* With the lock held: applies the values set by ucs_global_opts_set_value() since the last call (NB-16). */
 static void take_changes(void)
 {
     const unsigned changes = cw_log_join_changes();

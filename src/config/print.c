@@ -63,7 +63,7 @@ static void print_assignment(const struct printer *printer, const struct cw_sett
                              const char *description, int is_set)
 {
     if (printer->text.failed || !is_wanted(printer, name)) {
-        return; /* no line is better than a wrong value */
+        return; /* the line is left out rather than printed with a wrong value */
     }
     if ((printer->flags & UCS_CONFIG_PRINT_DOC) != 0) {
         print_block(printer, description, setting);
@@ -180,7 +180,7 @@ void cw_config_print_groups(const struct cw_config *config, FILE *stream, const 
 
 void cw_config_print(const struct cw_config *config, FILE *stream, const char *title, ucs_config_print_flags_t flags)
 {
-    /* Comments alone say nothing of any setting. */
+    /* Comments alone show no setting. */
     cw_config_print_groups(config, stream, title, flags,
                            ((unsigned)flags & UCS_CONFIG_PRINT_CONFIG) ? 1u << CW_GROUP_CONTEXT : 0);
 }

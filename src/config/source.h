@@ -17,8 +17,8 @@ struct cw_config_sources {
     struct cw_config_variables environment;
 };
 
-/* What is wrong with a file goes to `problems`, see config/file.h. UCS_ERR_NO_MEMORY. In both cases to be ended with
- * _close. */
+/* Errors in files go to `problems`, see config/file.h. UCS_ERR_NO_MEMORY. To be ended with _close, also after a
+ * failure. */
 ucs_status_t cw_config_sources_open(struct cw_config_sources *sources, const char *prefix, const char *filename,
                                     struct cw_text *problems);
 void cw_config_sources_close(struct cw_config_sources *sources);
@@ -39,8 +39,8 @@ enum cw_name_form {
  * when it does not fit. */
 int cw_config_variable_name(enum cw_name_form form, const char *prefix, const char *name, char *variable, size_t size);
 
-/* The name behind UCX_ and prefix, in *form_p how it was written; NULL when the variable is none of ours. Points into
- * `variable`. */
+/* The name behind UCX_ and prefix, in *form_p how it was written; NULL when it is no variable of this library. Points
+ * into `variable`. */
 const char *cw_config_variable_split(const char *prefix, const char *variable, enum cw_name_form *form_p);
 
 #endif

@@ -63,12 +63,12 @@ int cw_setting_has_key(const struct cw_setting *setting, const char *key);
 /* Writes "MM_..." for a setting with CW_SETTING_MM. */
 void cw_setting_mm_name(const struct cw_setting *setting, char *name, size_t size);
 
-/* Whether UCX_<name> is nothing to warn about. */
+/* Whether UCX_<name> needs no warning. */
 int cw_setting_is_known(const char *name);
 /* A name with * or ?, as ucx.conf files and ucp_config_modify may have (N22-136), and whether some setting fits it. */
 int cw_name_is_pattern(const char *name);
 int cw_setting_fits(const char *pattern);
-/* Whether ucp_config_modify of this key is nothing to warn about. */
+/* Whether ucp_config_modify of this key needs no warning. */
 int cw_setting_is_known_key(const char *key);
 
 /* The known name that is nearest, at most 3 changes away; NULL when there is none. Borrowed from the tables. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The types of settings: their C form, the syntax of their text and the canonical printing of it (CFG-50 .. CFG-64).
- * Pure functions; independent of the locale. What is printed parses to the same value: values finer than what the
- * canonical text shows are rounded to it when they are read.
+ * Pure functions; independent of the locale. A printed text parses to the value printed: a value finer than its
+ * canonical text is rounded to that text when it is read.
  */
 #ifndef CW_CONFIG_VALUE_H
 #define CW_CONFIG_VALUE_H
@@ -103,7 +103,7 @@ extern const char *const cw_words_memory_type[];
 extern const char *const cw_words_handle_errors[];
 extern const char *const cw_words_log_level[];
 
-/* What a value looks like: its type, its words and the text from which parts that a text leaves out are taken. */
+/* Form of a value: its type, its words, and the default text that supplies the parts that a text leaves out. */
 struct cw_value_spec {
     enum cw_value_type type;
     const char *const *words;  /* CW_VALUE_ENUM, CW_VALUE_BITMAP */
@@ -133,7 +133,7 @@ void cw_value_print(const struct cw_value_spec *spec, const void *value, struct 
 ucs_status_t cw_value_copy(const struct cw_value_spec *spec, const void *value, void *copy);
 void cw_value_release(const struct cw_value_spec *spec, void *value);
 
-/* Appends what is expected, for messages and for the `syntax:` line of printed documentation. */
+/* Appends the expected syntax, for messages and for the `syntax:` line of printed documentation. */
 void cw_value_syntax(const struct cw_value_spec *spec, struct cw_text *text);
 
 #endif

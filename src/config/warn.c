@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Warnings about variables that nothing reads (CFG-41, CFG-42). Names of transports that UCX has
- * and we have not are known and never warned about (CFG-43).
+ * Warnings about variables that nothing reads (CFG-41, CFG-42). Names of transports that only UCX has
+ * are known and never warned about (CFG-43).
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ struct seen_prefix {
 static pthread_mutex_t seen_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct seen_prefix *seen;
 
-/* Whether this is the first time for a prefix. Without memory it is taken for a later one: a warning less does no
+/* Whether this is the first time for a prefix. Without memory the answer is no: a missing warning does no
  * harm. */
 static int is_first_time(const char *prefix)
 {
@@ -66,7 +66,7 @@ static int is_of_other_prefix(const char *prefix, const char *variable)
 /* Names as they were found, as text. */
 struct sorted {
     struct cw_text used;
-    struct cw_text environment;     /* what nothing reads, of it ... */
+    struct cw_text environment;     /* unused variables of the environment ... */
     struct cw_text files;           /* ... and of files */
     unsigned num_environment;
 };
@@ -84,7 +84,7 @@ static void add_unused(const char *name, const struct cw_config_variable *variab
     }
 }
 
-/* Patterns mean something in files alone. */
+/* Patterns have a meaning in files only. */
 static int is_read(const struct cw_config_variable *variable, const char *name)
 {
     return cw_setting_is_known(name) || (variable->path[0] != '\0' && cw_setting_fits(name));
@@ -141,7 +141,7 @@ static void warn_unused(struct sorted *sorted)
 void cw_config_warn_unused(const struct cw_config *config)
 {
     struct cw_config_sources sources = {0};
-    struct cw_text problems          = {0}; /* told when the configuration was read */
+    struct cw_text problems          = {0}; /* logged when the configuration was read */
     struct sorted sorted             = {0};
 
     if (!is_first_time(config->prefix)) {

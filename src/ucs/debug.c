@@ -16,7 +16,7 @@
 
 void ucs_debug_disable_signals(void)
 {
-    (void)cw_ucs_log_component(); /* for many programs the first call: from then on the level shown is the real one */
+    (void)cw_ucs_log_component(); /* often the first call: from here on ucs_global_opts shows the real level */
 }
 
 void ucs_debug_disable_signal(int signum)

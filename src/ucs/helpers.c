@@ -26,7 +26,7 @@ const char *ucs_sockaddr_str(const struct sockaddr *sock_addr, char *str, size_t
     if (sock_addr == NULL) {
         snprintf(str, max_size, "<null>");
     } else if (sock_addr->sa_family == AF_INET) {
-        memcpy(&v4, sock_addr, sizeof(v4)); /* the caller's may lie anywhere */
+        memcpy(&v4, sock_addr, sizeof(v4)); /* the caller's address may have any alignment */
         snprintf(str, max_size, "%s:%u", inet_ntop(AF_INET, &v4.sin_addr, host, sizeof(host)), ntohs(v4.sin_port));
     } else if (sock_addr->sa_family == AF_INET6) {
         memcpy(&v6, sock_addr, sizeof(v6));

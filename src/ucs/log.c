@@ -14,12 +14,12 @@
 #include "ucs/options.h"
 #include "ucs/share.h"
 
-#define MAX_HANDLERS 32u /* the printer is one of them */
+#define MAX_HANDLERS 32u /* the printer is one of the entries */
 
 static ucs_log_func_rc_t print(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                                const ucs_log_component_config_t *comp_conf, const char *message, va_list ap);
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of those who change the stack */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* held while the stack changes */
 static _Atomic(ucs_log_func_t) handlers[MAX_HANDLERS] = {print};
 static _Atomic unsigned num_handlers = 1;
 
@@ -36,7 +36,7 @@ static ucs_log_func_rc_t print(const char *file, unsigned line, const char *func
     return UCS_LOG_FUNC_RC_STOP;
 }
 
-/* Calls the handlers from the newest down to the printer, which the caller does. Returns whether it has to. */
+/* Calls the handlers from the newest down. Returns whether the caller must print the line. */
 static int offer(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                  const ucs_log_component_config_t *comp_conf, const char *message, va_list ap)
 {

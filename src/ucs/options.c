@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Options of the process (NB-16, NB-28): what programs set by ucs_global_opts_set_value(), and what they read directly.
+ * Options of the process (NB-16, NB-28): set by programs with ucs_global_opts_set_value(), or read by them directly.
  * Callers: programs, before anything else as well; libucp through ucs/share.h, which takes over what was set.
  * Invariants: ucs_global_opts is written through its exported name, because a program that is not position independent
  * reads a copy of its own. No code runs before the first call of this library or of libucp: until then the object says
@@ -85,7 +85,7 @@ static size_t find(const char *name)
     return index;
 }
 
-/* With the lock held: what this library itself goes by. */
+/* With the lock held: applies an option to this library. */
 static void apply(const struct option *option, const char *text, const union cw_value *value)
 {
     int number;

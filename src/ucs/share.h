@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libucp asks of libucs beyond the public names: the handlers that programs pushed, and the options that they set.
+ * Functions of libucs for libucp that are not public: the handlers that programs pushed, and the options that they set.
  *
  * libucp calls these through weak references (base/log_join.c, config/global.c): beside another libucs, which has
  * none of them, it logs by itself and knows of no handlers. libucs never calls libucp, so that either may be unloaded
@@ -27,11 +27,11 @@ int ucs_cw_log_offer(const char *file, unsigned line, const char *function, int 
 void ucs_cw_log_tell(int level, const char *filter);
 void ucs_cw_log_tell_file(const char *pattern, uint64_t max_size, unsigned rotate);
 
-/* How often ucs_global_opts_set_value() set anything so far. */
+/* Number of changes by ucs_global_opts_set_value() so far. */
 unsigned ucs_cw_options_changes(void);
 
-/* The text of an option (named without UCX_) if it was set after `since` such changes; to be freed. NULL: it was not,
- * or there is no memory. */
+/* The text of an option (named without UCX_) if it was set after the change number `since`; to be freed. NULL: it was
+ * not set, or there is no memory. */
 char *ucs_cw_option_since(const char *name, unsigned since);
 
 #if defined(__GNUC__)

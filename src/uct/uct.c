@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Discovery of transports and devices (NB-50 .. NB-60; docs/why/neighbours.md).
- * Callers: programs that choose a network before they talk (mercury, MPICH), without a context of UCP.
+ * Callers: programs that choose a network before they communicate (mercury, MPICH), without a context of UCP.
  * Invariants: components and memory domains are constant tables, so that every handle stays valid and no call but the
  * lists allocates. Names are those of libucp: test/abi holds them against ucp_context_print_info().
  */
@@ -12,14 +12,14 @@
 
 #include "os/net.h"
 
-/* NOLINTNEXTLINE(misc-redundant-expression): that they are equal is the point */
+/* NOLINTNEXTLINE(misc-redundant-expression): the assertion holds because they are equal */
 _Static_assert(UCT_API == UCP_API_VERSION, "both headers name one API level");
 _Static_assert(sizeof(uct_component_attr_t) == 48 && sizeof(uct_md_resource_desc_t) == 16 &&
                sizeof(uct_tl_resource_desc_t) == 52 && sizeof(uct_md_attr_t) == 224, "sizes are ABI (NB-52, NB-60)");
 
 #define MAX_INTERFACES 256
 
-/* A component has one memory domain, and this one transport; all three have one name. */
+/* A component has one memory domain, which has one transport; all three have one name. */
 struct uct_component {
     char name[UCT_TL_NAME_MAX];
     uct_device_type_t type;
