@@ -65,6 +65,9 @@ def check_function(name, page, comment):
             yield "%s: error %s is not described" % (name, status)
     if "@return" in comment and '\n.SH "RETURN VALUE"\n' not in page:
         yield "%s: no return value" % name
+    for tag, heading in (("@thread", "THREADS"), ("@code", "EXAMPLES")):
+        if tag in comment and "\n.SH %s\n" % heading not in page:
+            yield "%s: no section %s" % (name, heading)
     for statement in re.findall(r"\b[A-Z]{2,4}-\d+|\bR\d+\b", comment):
         specification = page.partition("\n.SH SPECIFICATION\n")[2].partition("\n.SH")[0]
         if statement not in specification:
@@ -148,6 +151,8 @@ def self_test(pages, *rest):
         (without("ucp_mem_map.3", "\n.TP\n\\fBUCS_ERR_UNREACHABLE\\fP"), r"ucp_mem_map: error UCS_ERR_UNREACHABLE"),
         (without("ucp_mem_map.3", "R18."), r"ucp_mem_map: statement R18"),
         (without("ucp_mem_map.3", '.SH "RETURN VALUE"'), r"ucp_mem_map: no return value"),
+        (without("ucp_mem_map.3", ".SH THREADS"), r"ucp_mem_map: no section THREADS"),
+        (without("ucp_mem_map.3", ".SH EXAMPLES"), r"ucp_mem_map: no section EXAMPLES"),
         (without("ucp_atomic_add64.3", "add32", "add31"), r"ucp_atomic_add64\.3: stands for"),
         (without("ucx.conf.5", "\\fBUCX_TLS\\fP"), r"UCX_TLS: not in ucx\.conf"),
         (without("ucp_mem_map.3", ".BR ucp (7)", ".BR ucp (8)"), r"ucp_mem_map\.3: refers to ucp\.8"),
