@@ -936,7 +936,7 @@ typedef struct {
  * dead, or dies, although nothing is sent to it (ERR-2).
  *
  * @param worker  The worker that will drive the endpoint.
- * @param params  To whom and how; see ucp_ep_params_t. Borrowed for the call.
+ * @param params  The peer and the attributes; see ucp_ep_params_t. Borrowed for the call.
  * @param ep_p    Receives the endpoint; to be closed by ucp_ep_close_nbx().
  * @return UCS_OK; UCS_ERR_INVALID_PARAM if no peer is named or the address is damaged; UCS_ERR_UNREACHABLE if no
  *         transport leads there, with a log line that says why; UCS_ERR_UNSUPPORTED if the error mode is not the
@@ -1129,15 +1129,15 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
 /* ================================================ tagged messages =================================================
  *
  * A message with tag S fits a receive with tag R and mask M if (S ^ R) & M is 0 (TAG-1). Matching is per worker,
- * whoever the sender is (TAG-3); messages of one endpoint match in the order sent, whatever their size (TAG-10); an
+ * independent of the sender (TAG-3); messages of one endpoint match in the order sent, whatever their size (TAG-10); an
  * arriving message goes to the earliest posted receive that fits, a new receive takes the earliest arrived message
  * that fits (TAG-4, TAG-5). An empty message is a message; its buffer is not looked at (TAG-24). */
 
 /**
  * Send a message. Complete when the buffer may be reused, which says nothing about the receiver (TAG-20).
  *
- * @param ep      To whom.
- * @param buffer  What; in use until completion.
+ * @param ep      Endpoint to the receiver.
+ * @param buffer  The data; in use until completion.
  * @param count   Elements of the datatype; bytes by default.
  * @param tag     Its tag.
  * @param param   Attributes; callback: cb.send.
@@ -1324,7 +1324,7 @@ ucs_status_t ucp_worker_set_am_recv_handler(ucp_worker_h worker, const ucp_am_ha
  * Send an active message. An eager one is complete when its buffers may be reused, a rendezvous when the receiver has
  * fetched or dropped the payload, with the status of its handler (AMS-6, AMS-7).
  *
- * @param ep             To whom.
+ * @param ep             Endpoint to the receiver.
  * @param id             Which handler, 0 to 65535.
  * @param header         Bytes handed to it; in use until completion unless COPY_HEADER is given.
  * @param header_length  How many: 0 to ucp_worker_attr_t::max_am_header.
@@ -1409,8 +1409,8 @@ typedef struct ucp_stream_poll_ep {
 /**
  * Append to the stream. Complete when the buffer may be reused (STR-2).
  *
- * @param ep      To whom.
- * @param buffer  What; in use until completion.
+ * @param ep      Endpoint to the receiver.
+ * @param buffer  The data; in use until completion.
  * @param count   Elements of the datatype; bytes by default.
  * @param param   Attributes; flags: none exist; callback: cb.send.
  * @return As ucp_tag_send_nbx().
@@ -1428,7 +1428,7 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
  * Take from the stream: as much as is there, at least one whole element and whole elements only, or with WAITALL all of
  * @a count. Receives of an endpoint are served in the order posted (STR-4..10).
  *
- * @param ep      From whom.
+ * @param ep      Endpoint to the sender.
  * @param buffer  Room; in use until completion.
  * @param count   Elements of the datatype; bytes by default.
  * @param length  Receives the bytes stored if NULL is returned.
@@ -1460,7 +1460,7 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
 /**
  * Take from the stream without copying (STR-11, STR-12). Not while receives are posted on @a ep.
  *
- * @param ep      From whom.
+ * @param ep      Endpoint to the sender.
  * @param length  Receives the number of bytes.
  * @return NULL: nothing there. Data of the library's, for ucp_stream_data_release(). An error.
  * @thread One that may use the worker of @a ep (WRK-3).
@@ -1730,7 +1730,7 @@ void ucp_rkey_destroy(ucp_rkey_h rkey);
  * Write. Complete when the buffer may be reused, not when the data is visible at the owner (RMA-1, RMA-9).
  *
  * @param ep           Endpoint to the owner.
- * @param buffer       What; in use until completion.
+ * @param buffer       The data; in use until completion.
  * @param count        Elements of the datatype (contiguous, list or SGL); bytes by default. 0: NULL at once (RMA-3).
  * @param remote_addr  Where, at the owner; any alignment. SGL: UCP_REMOTE_ADDR_INVALID.
  * @param rkey         Key of that memory. SGL: UCP_RKEY_INVALID.

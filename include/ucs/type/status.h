@@ -25,7 +25,7 @@ typedef enum {
     UCS_ERR_INVALID_PARAM          = -5,  /**< The call contradicts itself or lacks a mandatory field. */
     UCS_ERR_UNREACHABLE            = -6,  /**< No transport to the peer, or no way to that memory. */
     UCS_ERR_INVALID_ADDR           = -7,  /**< Address outside of the region. */
-    UCS_ERR_NOT_IMPLEMENTED        = -8,  /**< The library does not have this yet. */
+    UCS_ERR_NOT_IMPLEMENTED        = -8,  /**< The library does not implement this. */
     UCS_ERR_MESSAGE_TRUNCATED      = -9,  /**< The message was longer than the receive buffer (TAG-33). */
     UCS_ERR_NO_PROGRESS            = -10, /**< Internal: nothing was done. */
     UCS_ERR_BUFFER_TOO_SMALL       = -11, /**< An output does not fit. */
@@ -41,7 +41,7 @@ typedef enum {
     UCS_ERR_EXCEEDS_LIMIT          = -21, /**< More than a fixed limit. */
     UCS_ERR_UNSUPPORTED            = -22, /**< A legal request that this build or transport cannot serve. */
     UCS_ERR_REJECTED               = -23, /**< The server declined the connection (CS-24). */
-    UCS_ERR_NOT_CONNECTED          = -24, /**< No connection, or nobody listens there (CS-25). */
+    UCS_ERR_NOT_CONNECTED          = -24, /**< No connection, or no listener at the address (CS-25). */
     UCS_ERR_CONNECTION_RESET       = -25, /**< The peer closed the connection or died. */
 
     UCS_ERR_FIRST_LINK_FAILURE     = -40, /**< First code of the range "the local link failed". */

@@ -3,7 +3,7 @@
  * The host's side of operations that a device (a GPU) starts by itself: lists of memory that it may use, and counters
  * (N22-120 to N22-127). Callers: programs; ucp.h does not include this header.
  *
- * The library has no code for devices yet. So counters work, in memory of the host; lists are checked as specified and
+ * The library has no code for devices. So counters work, in memory of the host; lists are checked as specified and
  * then refused with UCS_ERR_UNSUPPORTED and a log line. ucp_context_attr_t::device_counter_size tells the bytes of a
  * counter.
  */
