@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the program says it unmaps, by way of libucm (ucm/share.h). Beside a libucm that is not ours, or without one,
+ * Memory that the program reports as unmapped through libucm (ucm/share.h). Beside a foreign libucm, or without one,
  * nothing is known of that.
  */
 #ifndef CW_BASE_UNMAPPED_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What libucp asks of libucm beyond the public names: which memory the program said it unmaps. libucp calls these
+ * Functions of libucm for libucp that are not public: which memory the program reports as unmapped. libucp calls these
  * through weak references (base/unmapped.c): beside another libucm it is told of nothing. No part of the interface:
  * programs must not call them. Every function is thread safe, takes no lock and calls nothing.
  */
@@ -13,7 +13,7 @@
 #pragma GCC visibility push(default)
 #endif
 
-/* So many of the last ranges are kept. */
+/* Number of the last ranges that are kept. */
 #define UCM_CW_RANGES 256u
 
 /* Whether the program reports what it unmaps (ucm_set_external_event) at present. */

@@ -4,7 +4,7 @@
  * Callers: memory hooks of other libraries, at any moment, from inside munmap() as well.
  * Invariants: no call of libc, no lock. Causeway patches no allocator, so there is nothing to install. Registrations of
  * devices are kept over several messages only while a program reports what it unmaps, or where none is needed
- * (mem/cache.h); so every question "would I be told?" is answered with yes.
+ * (mem/cache.h); so every question whether events are noticed is answered with UCS_OK.
  *
  * Reported ranges go to a ring that libucp looks at before it uses a registration again (ucm/share.h). A number is
  * written behind its range, and taken away before it, so that a reader sees whether the range is whole.
