@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The monotonic clock of os/clock.h; a function of its own so that a simulation can put another clock in its place.
+ * The monotonic clock of os/clock.h. It is a function so that a simulation can replace the clock.
  */
 #include "os/clock.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the process is and where it runs: environment, host, user, program, library file; and plain files, as the log
- * and the configuration need them. Thread safe unless said otherwise; nothing blocks except for the disk. errno is
- * only meaningful where a contract says so.
+ * The process and its surroundings: environment, host, user, program, library file; and plain files, as the log and the
+ * configuration need them. Thread safe unless said otherwise; no call waits for anything but the disk. errno is only
+ * meaningful where a contract says so.
  */
 #ifndef CW_OS_ENV_H
 #define CW_OS_ENV_H
@@ -13,9 +13,10 @@
 
 #include "ucs/type/status.h"
 
-/* As getenv: NULL when unset. Borrowed; changed by setenv of the program. */
+/* As getenv: NULL when unset. The string is borrowed, and a setenv of the program may change it. */
 const char *cw_env_get(const char *name);
-/* The "NAME=value" strings, NULL at the end; NULL when there is no environment. Same caution. */
+/* The "NAME=value" strings, NULL at the end; NULL when there is no environment. A setenv of the program may change
+ * them. */
 char *const *cw_env_all(void);
 
 int cw_env_pid(void);
@@ -24,7 +25,7 @@ unsigned cw_env_thread_number(void);
 int cw_env_cpu(void);
 uint64_t cw_env_wall_time_us(void);
 
-/* Each writes a NUL-terminated text, cut to fit, "?" when it cannot be found out. size > 0. */
+/* Each writes a NUL-terminated text, cut to fit, or "?" when the system does not tell. size > 0. */
 void cw_env_host(char *text, size_t size);
 void cw_env_user(char *text, size_t size);
 void cw_env_program(char *text, size_t size);
@@ -32,8 +33,8 @@ void cw_env_program(char *text, size_t size);
 /* The file from which this library was loaded (or the program, when linked in). UCS_ERR_NO_ELEM when unknown or too
  * long. */
 ucs_status_t cw_env_library_path(char *path, size_t size);
-/* For a program with the library linked in that speaks for another file: what cw_env_library_path takes from now on.
- * Borrowed for good; before anything else is called. */
+/* For a program that has the library linked in and stands for another file: cw_env_library_path returns this path from
+ * now on. The string is borrowed and must live for ever. To be called before any other function. */
 void cw_env_library_set(const char *path);
 
 /* The whole of a regular file, NUL-terminated, in *text_p to be freed by the caller. UCS_ERR_NO_ELEM: missing,
@@ -45,16 +46,16 @@ int cw_file_is_same(const char *left, const char *right);
 
 /* Descriptor for appending, close-on-exec, created when missing, with its present size; -1 and errno. */
 int cw_file_open_append(const char *path, uint64_t *size_p);
-/* As often as needed, EINTR included (ABU-28). 0, or -1 and errno. */
-/* -1, with errno, for a name that is taken, too. Nobody else of this machine may read the file. */
+/* cw_file_write_all calls write(2) until all bytes are written, also after EINTR (ABU-28). 0, or -1 and errno. */
+/* Also -1, with errno, for a name that exists already. No other user of this machine may read the file. */
 int cw_file_create(const char *path);
 int cw_file_write_all(int fd, const void *data, size_t length);
 int cw_file_truncate(int fd);
 int cw_file_rename(const char *from, const char *to);
 void cw_file_close(int fd);
 
-/* Between the two calls a write of this thread fails where it would kill the process: to a pipe without reader (EPIPE,
- * ABU-27), beyond the limit of file sizes (EFBIG). */
+/* Between the two calls a write of this thread fails with an error where it would otherwise kill the process: a write
+ * to a pipe without reader (EPIPE, ABU-27), or beyond the limit of file sizes (EFBIG). */
 struct cw_write_signals {
     sigset_t old_mask;
     sigset_t pending;

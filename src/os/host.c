@@ -23,7 +23,7 @@ static uint64_t hash_text(const char *text, size_t length)
     return cw_hash_mix(hash);
 }
 
-/* Threads that meet here and below compute the same value. */
+/* Several threads may compute this at once: they all store equal values. */
 uint64_t cw_host_boot_by_name(void)
 {
     static _Atomic uint64_t known;
@@ -90,7 +90,7 @@ static const char without_here[] =
 static const char without_there[] = "it is on this machine but sees no /proc, by which processes of one machine know "
                                     "each other: mount it there";
 
-/* Of all namespaces, where they cannot be told from each other. */
+/* Whether the number stands for all namespaces, because the system does not tell them from each other. */
 static int is_vague(uint64_t id)
 {
     static const struct stat all = {.st_ino = 0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which machine this is, as far as two processes have to know it of each other. Thread safe; never blocks.
+ * The identity of this machine, as far as two processes must know it of each other. Thread safe; no call waits.
  */
 #ifndef CW_OS_HOST_H
 #define CW_OS_HOST_H
@@ -8,28 +8,31 @@
 #include <stdint.h>
 
 /*
- * A number that two processes share when they run under one boot of one kernel and in one network namespace: they then
- * reach each other by loopback and by abstract Unix sockets. Never 0. The namespace is that of the calling thread and
- * looked up at each call (one system call), since a program may change it; the rest is remembered. Equal numbers are
- * strong evidence, not proof (a machine cloned while running), so whoever connects on their word has the other side
- * confirm who it is.
+ * A number that is equal in two processes that run under one boot of one kernel and in one network namespace: such
+ * processes reach each other by loopback and by abstract Unix sockets. Never 0. The namespace is that of the calling
+ * thread. It is looked up at each call (one system call), because a program may change it; the other parts are
+ * remembered. Equal numbers are strong evidence but no proof (a machine may have been cloned while it ran), so a
+ * process that connects because of them has the other side confirm its identity.
  */
 uint64_t cw_host_netns_id(void);
 
-/* Why such a number of another process can differ from ours although both run on one machine: the end of a sentence
- * about that process, which names what is missing, in it or here. NULL: nothing is, so it is elsewhere. */
+/* Why this number of another process can differ from ours although both run on one machine: the end of a sentence about
+ * that process, which names the thing that is missing there or here. NULL: nothing is missing, so the process runs on
+ * another machine. */
 const char *cw_host_why_apart(uint64_t ours, uint64_t theirs);
 
-/* The same without the network namespace: one boot of one kernel. Never 0. */
+/* As cw_host_netns_id, without the network namespace: it stands for one boot of one kernel. Never 0. */
 uint64_t cw_host_boot_id(void);
 
-/* What that is in a process without procfs. */
+/* The value of cw_host_boot_id in a process without procfs. */
 uint64_t cw_host_boot_by_name(void);
 
-/* As cw_host_why_apart, for a number that was made of that of the boot; `by_name`: as made of the above. */
+/* As cw_host_why_apart, for two numbers that were made from cw_host_boot_id; `by_name` is made from
+ * cw_host_boot_by_name. */
 const char *cw_host_why_other_boot(uint64_t theirs, uint64_t by_name);
 
-/* One boot and one name space of process ids: what a process id means. Never 0. Looked up at each call, as above. */
+/* Stands for one boot and one name space of process ids: in two processes where it is equal, a process id means one
+ * process. Never 0. Looked up at each call. */
 uint64_t cw_host_pidns_id(void);
 
 #endif

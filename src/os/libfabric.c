@@ -16,16 +16,16 @@
 
 #define FILE_NAME "libfabric.so.1"
 
-/* All of them: transport/ofi/ofi_mr.c does what each asks for. */
+/* All modes of registration: transport/ofi/ofi_mr.c does what each of them asks for. */
 #define MR_MODES                                                                                                       \
     (FI_MR_LOCAL | FI_MR_RAW | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_RMA_EVENT | FI_MR_ENDPOINT | \
      FI_MR_HMEM)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_libfabric library;
-static int tried; /* 1: in vain, 2: it is open */
+static int tried; /* 1: opening it failed, 2: it is open */
 static struct fi_info *offers;
-static pid_t offered_to; /* a child asks again: some answers name the process */
+static pid_t offered_to; /* the process that asked; a child asks again, because some answers name the process */
 
 static int find(void *handle)
 {
@@ -90,7 +90,7 @@ const struct cw_libfabric *cw_libfabric(const char **why)
     return result;
 }
 
-/* The capabilities are left open, so that each offer names all that its provider can. */
+/* The capabilities are left open, so that each offer names everything that its provider can do. */
 static void ask(const struct cw_libfabric *fi)
 {
     struct fi_info *hints = fi->dupinfo(NULL);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is used of libfabric, opened when settings or devices ask for it and never otherwise: the library needs its
- * headers to be built and nothing to run. It stays open until the process ends. Thread safe.
+ * The part of libfabric that is used. The library is opened when settings or devices ask for it and never otherwise:
+ * Causeway needs libfabric's headers to be built, and no libfabric to run. It stays open until the process ends. Thread
+ * safe.
  *
  * libfabric looks at all devices of the machine when it is asked for the first time, which takes a part of a second.
  */
@@ -19,18 +20,19 @@ struct cw_libfabric {
     int (*fabric)(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
     uint32_t (*version)(void);
     const char *(*strerror)(int error);
-    uint32_t api; /* the interface level that both sides know */
+    uint32_t api; /* the level of the interface that both libraries know */
 };
 
-/* NULL when it is not there, with the reason, a constant text. */
+/* NULL: libfabric is not there; *why is then the reason, a constant text. */
 const struct cw_libfabric *cw_libfabric(const char **why);
 
-/* What the providers of this machine offer for reliable datagrams: the list of fi_getinfo(3) in libfabric's own order,
- * asked for once in each process and never freed. NULL: nothing, with the reason. */
+/* The offers of the providers of this machine for reliable datagrams: the list of fi_getinfo(3) in libfabric's own
+ * order. libfabric is asked once in each process, and the list is never freed. NULL: there is no offer; *why is the
+ * reason. */
 const struct fi_info *cw_libfabric_offers(const char **why);
 
-/* Whether this machine has a network card for which libfabric is the only way: some names are looked up, nothing is
- * opened. */
+/* Whether this machine has a network card that only libfabric can drive. The call looks up some names and opens
+ * nothing. */
 int cw_libfabric_sees_fabric(void);
 
 #endif

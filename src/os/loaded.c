@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/loaded.h by dlopen(3). The stack of a thread does not move, but the main thread's grows downwards, and a fiber has
- * its own: so what counts is that the address lies between the frame of the caller and the end of the thread's stack.
+ * os/loaded.h by dlopen(3). The stack of the main thread grows downwards, and a fiber has a stack of its own. So an
+ * address counts as one of the thread's stack only if it lies between the frame of the caller and the end of that
+ * stack.
  */
 #include "os/loaded.h"
 
@@ -51,7 +52,7 @@ static void find_stack(void)
     }
 }
 
-/* The name of the program, which may hold anything, ends with the last parenthesis. */
+/* The name of the program stands in parentheses and may hold any characters, so it ends at the last parenthesis. */
 static uintptr_t find_heap(void)
 {
     char text[1024];

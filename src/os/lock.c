@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lock of os/lock.h: a word that is exchanged, and a futex for those who sleep. It is not fair: handing it on to a
- * thread that does not run at the moment would make all others wait for the scheduler.
+ * The lock of os/lock.h: a word that is exchanged, and a futex for threads that sleep. The lock is not fair: if it were
+ * passed to a thread that does not run at the moment, all others would wait for the scheduler.
  */
 #define _GNU_SOURCE
 #include "os/lock.h"
@@ -17,10 +17,11 @@
 /* Some microseconds: longer than any send, shorter than putting a thread to sleep and waking it. */
 #define SPINS 64u
 
-/* So often in a row cw_lock_offer gives way. */
+/* Attempts in a row at which cw_lock_offer gives way to other threads. */
 #define OFFERS 16u
 
-/* Who sleeps looks again after that: it may have gone to sleep while the owner was about to leave. */
+/* A sleeping thread looks at the word again after this time: it may have gone to sleep just when the owner was leaving,
+ * and then nobody wakes it. */
 #define SLEEP_NS 1000000
 
 static inline int grab(struct cw_lock *lock)
@@ -56,8 +57,8 @@ static void sleep_while_taken(struct cw_lock *lock)
     errno = before;
 }
 
-/* Whoever wakes one takes the mark away. The one who was woken puts it back, for others may sleep still: before it
- * sleeps again, or once it is inside. */
+/* A thread that wakes another one clears the mark `asleep`. The woken thread sets it again, since others may still
+ * sleep: either before it sleeps again, or once it has the lock. */
 CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
 {
     unsigned slept = 0;
@@ -66,7 +67,7 @@ CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
     while (!spin(lock)) {
         __atomic_store_n(&lock->asleep, 1, __ATOMIC_SEQ_CST);
         slept = 1;
-        if (spin(lock)) { /* an owner that had looked before has let go by then */
+        if (spin(lock)) { /* an owner that saw no sleeper has released the lock by then */
             break;
         }
         sleep_while_taken(lock);
@@ -76,7 +77,7 @@ CW_APART void cw_lock_enter_taken(struct cw_lock *lock)
     }
 }
 
-/* The mark goes while the lock is held still: nobody takes it away from one who sets it later. */
+/* The mark is cleared while the lock is still held, so a mark that a thread sets later is not lost. */
 CW_APART void cw_lock_leave_wake(struct cw_lock *lock)
 {
     const int before = errno;
@@ -131,7 +132,7 @@ CW_APART int cw_lock_offer_taken(struct cw_lock *lock)
     }
     __atomic_store_n(&lock->refused, 0, __ATOMIC_RELAXED);
     if (wanted) {
-        sched_yield(); /* it may be this very processor that the others wait for */
+        sched_yield(); /* the waiting threads may need this very processor */
     }
     cw_lock_enter(lock);
     return 1;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lock of a worker that several threads use, and of the table of memory. Recursive, because callbacks call back
- * into the library (WRK-4). Who finds it taken spins for a moment, then sleeps. Whoever only looks for work (progress)
- * gives way to those, and is itself let in after a few attempts: docs/why/threads.md.
+ * into the library (WRK-4). A thread that finds it taken spins for a moment, then sleeps. A thread that only looks for
+ * work (progress) gives way to waiting threads, and gets the lock after a few refused attempts: docs/why/threads.md.
  *
- * Entering takes one locked instruction, leaving none: who leaves looks first whether anybody sleeps, then lets go. A
- * thread that goes to sleep in between is missed, so nobody sleeps for long without a look at the word.
+ * Entering takes one locked instruction, leaving takes none: the owner first looks whether a thread sleeps, then
+ * releases the lock. The owner misses a thread that goes to sleep between these two steps. So every sleep is short, and
+ * the sleeper looks at the word after it.
  */
 #ifndef CW_OS_LOCK_H
 #define CW_OS_LOCK_H
@@ -17,38 +18,39 @@
 
 struct cw_lock {
     uint32_t word;              /* 0 free, 1 taken */
-    uint32_t asleep;            /* not 0: somebody may sleep, whom the one who leaves wakes */
+    uint32_t asleep;            /* not 0: threads may sleep, and the owner that leaves wakes one */
     uintptr_t owner;            /* the thread that has it; 0: none */
-    unsigned depth;             /* the owner's: how often it came in again */
+    unsigned depth;             /* of the owner: how often it entered again */
     uint32_t waiting;           /* threads inside cw_lock_enter that found it taken */
-    unsigned refused;           /* attempts of cw_lock_offer in a row that came to nothing */
+    unsigned refused;           /* calls of cw_lock_offer in a row that returned 0 */
 };
 
 void cw_lock_init(struct cw_lock *lock);
 void cw_lock_enter(struct cw_lock *lock);
 void cw_lock_leave(struct cw_lock *lock);
 
-/* 1: entered. For who holds a lock that comes later in the order, and must let it go if this one is taken. */
+/* 1: entered. For a thread that holds a lock which comes later in the order of locks: if this one is taken, the thread
+ * must release that one before it waits. */
 int cw_lock_try_enter(struct cw_lock *lock);
 
-/* To be called before it tries again. */
+/* To be called before the next cw_lock_try_enter. */
 void cw_lock_yield(void);
 
 /* For calls that are made in a loop. 1: entered. 0: another thread is inside or waits, come again later. */
 int cw_lock_offer(struct cw_lock *lock);
 
-/* Parts of those: not at once, and with the mark that somebody may sleep. */
+/* The slow parts of cw_lock_enter and cw_lock_leave: the lock was taken, or a thread may sleep. */
 void cw_lock_enter_taken(struct cw_lock *lock);
 void cw_lock_leave_wake(struct cw_lock *lock);
 int cw_lock_offer_taken(struct cw_lock *lock);
 
-/* Only the owner itself ever finds its own name there. */
+/* Safe without the lock: only the owner itself can find its own name there. */
 static CW_INLINE int cw_lock_is_mine(const struct cw_lock *lock)
 {
     return __atomic_load_n(&lock->owner, __ATOMIC_RELAXED) == cw_thread_self();
 }
 
-/* The following do the same as those above, where a call would cost as much as they do. */
+/* Inline forms of the functions above, for places where a call would cost as much as its work. */
 static CW_INLINE int cw_lock_try_enter_inline(struct cw_lock *lock)
 {
     uint32_t expected = 0;
@@ -71,7 +73,7 @@ static CW_INLINE void cw_lock_enter_inline(struct cw_lock *lock)
     }
 }
 
-/* Once the word is 0 the lock is not touched any more: it may be gone. */
+/* Once the word is 0 the lock is not touched any more: another thread may have freed it. */
 static CW_INLINE void cw_lock_leave_inline(struct cw_lock *lock)
 {
     if (lock->depth > 0) {

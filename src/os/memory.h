@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that other processes of this machine may map: pages without a name in any file system, behind them one more
- * page, the trailer, mapped apart so that the data can be given any address. Size sealed, so that nobody who mapped it
- * runs past the end. Pages come into being when they are touched, but for the trailer's. After a fork the child has
- * the same pages, not a copy, as it has of any shared mapping.
- * Callers: mem/host.c for what ucp_mem_map allocates and for what others allocated.
+ * Memory that other processes of this machine may map. Its pages have no name in any file system. One more page, the
+ * trailer, follows the data and is mapped apart, so that the data can have any address. The size is sealed, so that no
+ * process that maps it can run past its end. The system makes a page when it is touched; the trailer's page exists from
+ * the beginning. After a fork the child has these pages themselves, not a copy, as of any shared mapping.
+ * Callers: mem/host.c, for memory that ucp_mem_map allocates and for memory of other processes.
  */
 #ifndef CW_OS_MEMORY_H
 #define CW_OS_MEMORY_H
@@ -17,13 +17,14 @@
 
 enum cw_memory_huge {
     CW_MEMORY_SMALL,        /* ordinary pages */
-    CW_MEMORY_TRANSPARENT,  /* the system may join pages behind our back */
+    CW_MEMORY_TRANSPARENT,  /* ordinary pages that the system may join to huge ones */
     CW_MEMORY_RESERVED      /* pages from the system's pool of huge pages, or nothing */
 };
 
 struct cw_memory_wish {
     void *address;          /* NULL: anywhere */
-    int fixed;              /* exactly there, a whole page, instead of what is mapped there; else a hint */
+    int fixed;              /* exactly at `address`, which is a whole page, replacing the mapping there; 0: `address` is
+                             * a hint */
     size_t length;          /* > 0; rounded up to whole pages */
     int shareable;          /* 0: private to this process, without trailer and descriptor */
     enum cw_memory_huge huge;
@@ -35,36 +36,37 @@ struct cw_memory {
     size_t length;          /* whole pages */
     size_t page;
     uint64_t *trailer;      /* a page of words, zero at first; NULL: private */
-    int fd;                 /* close-on-exec; -1: none */
+    int fd;                 /* of the memory, close-on-exec; -1: none */
 };
 
-/* Zeroed memory. UCS_ERR_NO_MEMORY: the system does not give it (also at a fixed address); logs at level debug only,
- * since there may be another way. A fixed address may have lost what was there. */
+/* Zeroed memory. UCS_ERR_NO_MEMORY: the system does not give it (also at a fixed address). Errors are logged at level
+ * debug only, because the caller may have another way. With a fixed address the previous mapping may be lost. */
 ucs_status_t cw_memory_allocate(const struct cw_memory_wish *wish, struct cw_memory *memory);
 
 /*
- * Maps shareable memory of a process (also of this one), whose data has `length` bytes, by number of process and
- * descriptor. These may be any numbers: nothing is opened, read or written that is not sealed memory made by
- * cw_memory_allocate. UCS_ERR_UNREACHABLE when it is not there, not ours to open, or not of that length; logs at level
- * debug. The result has no descriptor.
+ * Maps shareable memory of a process (also of this one), whose data has `length` bytes. `pid` and `fd` may be any
+ * numbers: only sealed memory that cw_memory_allocate made is opened, read or written. UCS_ERR_UNREACHABLE when it is
+ * not there, may not be opened by this process, or has another length; logged at level debug. The result has no
+ * descriptor.
  */
 ucs_status_t cw_memory_open(uint32_t pid, uint32_t fd, uint64_t length, struct cw_memory *memory);
 
-/* Addresses that nothing may touch: a processor that does ends the program. UCS_ERR_NO_MEMORY. */
+/* Reserves addresses that nothing may touch: an access to them ends the program. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_memory_reserve(size_t length, struct cw_memory *memory);
 
-/* For all three. */
+/* For memory that any of these three functions made. */
 void cw_memory_release(struct cw_memory *memory);
 
-/* Has the pages of that range there when it returns, as far as the system does it; never touches them itself. */
+/* Makes the system provide the pages of that range before it returns, as far as the system can; never touches them
+ * itself. */
 void cw_memory_populate(void *ptr, size_t length);
 
-/* The system is told that these bytes, of any mapping, will soon be in use. */
+/* Tells the system that these bytes, of any mapping, will soon be used. */
 void cw_memory_will_need(void *ptr, size_t length);
 
 size_t cw_memory_page(void);
 
-/* This process, as others of its name space of process ids know it. */
+/* The id of this process in its name space of process ids. */
 uint32_t cw_memory_process(void);
 
 #endif

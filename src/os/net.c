@@ -40,7 +40,7 @@ static socklen_t to_socket_address(const struct cw_net_address *address, union s
     return sizeof(to->v6);
 }
 
-/* IPv4 addresses in the clothes of IPv6 come out as what they are. family CW_NET_NONE: something else. */
+/* An IPv4 address that is mapped into IPv6 comes out as IPv4. family CW_NET_NONE: another kind of address. */
 static void from_socket_address(const struct sockaddr *from, struct cw_net_address *address)
 {
     const struct sockaddr_in *v4  = (const struct sockaddr_in *)(const void *)from;
@@ -80,7 +80,8 @@ void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *ad
     const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)from;
 
     from_socket_address(from, address);
-    if (from->sa_family == AF_INET6 && address->family == CW_NET_IPV4) { /* as given: it may be one to listen on */
+    if (from->sa_family == AF_INET6 && address->family == CW_NET_IPV4) { /* kept as IPv6, because the program may want
+                                                                          * to listen on it */
         address->family = CW_NET_IPV6;
         memcpy(address->bytes, &v6->sin6_addr, 16);
     }
@@ -145,7 +146,7 @@ void cw_net_peer_text(int fd, char text[CW_NET_TEXT_MAX])
     union socket_address peer = {0};
     socklen_t length = sizeof(peer);
 
-    if (getpeername(fd, &peer.any, &length) < 0 && /* which knows no peer of a connection that was reset */
+    if (getpeername(fd, &peer.any, &length) < 0 && /* getpeername knows no peer of a connection that was reset */
         getsockopt(fd, SOL_SOCKET, SO_PEERNAME, &peer, &length) < 0) {
         snprintf(text, CW_NET_TEXT_MAX, "an unknown address");
         return;
@@ -158,7 +159,7 @@ static void set_option(int fd, int level, int option, size_t value)
 {
     int number = (value > INT_MAX) ? INT_MAX : (int)value;
 
-    /* Every one of these is a wish; a system that lacks it still moves bytes. */
+    /* Each option is a wish: a connection works without it. */
     (void)setsockopt(fd, level, option, &number, sizeof(number));
 }
 
@@ -189,7 +190,8 @@ static void set_options(int fd, const struct cw_net_options *options)
     cw_net_keepalive(fd, &options->keepalive);
 }
 
-/* Nothing is ever congested there. The plainest algorithm costs least; others compute a pace for each segment. */
+/* No link is congested on loopback. The plainest algorithm costs least there; others compute a pace for each
+ * segment. */
 static void set_loopback_options(int fd)
 {
     static const char plainest[] = "reno";
@@ -284,7 +286,7 @@ int cw_net_accept(int fd)
         case ENONET:
         case EHOSTUNREACH:
         case ENETUNREACH:
-            continue; /* Linux hands up errors of the waiting connection, which is then gone */
+            continue; /* Linux reports here the error of the waiting connection, which is then gone */
         default:
             return -errno;
         }

@@ -34,7 +34,7 @@ struct cw_net_interface {
 
 /* How the system probes a connection on which nothing moves. */
 struct cw_net_keepalive {
-    unsigned idle_s;            /* 0: it does not */
+    unsigned idle_s;            /* time without traffic before the first probe; 0: no probes */
     unsigned interval_s;        /* between probes */
     unsigned count;             /* of unanswered ones that end the connection with ETIMEDOUT */
 };
@@ -52,9 +52,10 @@ struct cw_net_options {
 struct sockaddr;
 struct sockaddr_storage;
 
-/* The bytes that an internet address of that family has in a program's hands; 0: `from`, of `length` bytes, is none. */
+/* The number of bytes of an internet address of that family in a program's memory; 0: `from`, of `length` bytes, is no
+ * internet address. */
 size_t cw_net_sockaddr_size(const struct sockaddr *from, size_t length);
-/* Of one that has them. */
+/* `from` is an internet address of full length. */
 void cw_net_from_sockaddr(const struct sockaddr *from, struct cw_net_address *address);
 void cw_net_to_sockaddr(const struct cw_net_address *address, struct sockaddr_storage *to);
 /* Both ends of a connected socket; CW_NET_NONE when it is gone. */
@@ -63,9 +64,9 @@ void cw_net_ends(int fd, struct cw_net_address *local, struct cw_net_address *pe
 /* Lists addresses in the system's order, at most `max`; returns how many, or -errno. Interfaces without a carrier are
  * left out. */
 int cw_net_interfaces(struct cw_net_interface *list, unsigned max);
-/* By its driver, whatever it is called. */
+/* Whether the driver of the device is a bridge; the name does not matter. */
 int cw_net_is_bridge(const char *interface_name);
-/* Whether it is the way out of this host. */
+/* Whether the interface has a default route, which leads out of this host. */
 int cw_net_has_default_route(const char *interface_name);
 /* The interface of the IPv4 default route with the lowest metric; "" when there is none. */
 void cw_net_default_interface(char name[CW_NET_NAME_MAX]);
@@ -95,35 +96,37 @@ int cw_net_connect_result(int fd);
 /* Bytes moved, or -errno. Shortage of system memory reads as -EAGAIN. 0 from recv: the peer sends no more. */
 ssize_t cw_net_send(int fd, const void *data, size_t length);
 ssize_t cw_net_sendv(int fd, const struct iovec *iov, unsigned count);
-/* The same, and more is to follow at once: what does not fill a segment may wait for it, or for cw_net_push. */
+/* As cw_net_sendv, with more bytes to follow at once: a segment that is not full may wait for them, or for
+ * cw_net_push. */
 ssize_t cw_net_sendv_more(int fd, const struct iovec *iov, unsigned count);
 void cw_net_push(int fd);
 ssize_t cw_net_recv(int fd, void *data, size_t length);
 ssize_t cw_net_recvv(int fd, const struct iovec *iov, unsigned count);
 
 void cw_net_keepalive(int fd, const struct cw_net_keepalive *keepalive);
-/* How long the peer's system may leave sent bytes unacknowledged; also how long the peer may not read. 0: as the system
- * chooses. */
+/* How long sent bytes may stay unacknowledged by the peer's system; also how long the peer may leave them unread. 0: as
+ * the system chooses. */
 void cw_net_set_user_timeout(int fd, uint64_t timeout_ms);
-/* Whether the peer's system owes an answer to something that was repeated more than once, and gave none to anything in
- * this time. */
+/* Whether the peer's system has not answered a segment that was sent more than twice, and has answered nothing else
+ * within this time. */
 int cw_net_is_unanswered(int fd, uint64_t within_ms);
-/* Closing it will drop what the peer did not acknowledge, and reset the connection. */
+/* A later close drops bytes that the peer did not acknowledge, and resets the connection. */
 void cw_net_forget(int fd);
-/* No more will be sent. */
+/* Ends the direction to the peer: no more bytes will be sent. */
 void cw_net_finish(int fd);
 /* Throws away what can be received, at most `max` bytes. 1: the peer ended the connection; 0: it may send more. */
 int cw_net_discard(int fd, size_t max);
 /* Bytes that the peer's system has not acknowledged yet. */
 size_t cw_net_unacknowledged(int fd);
-/* Of those: what the system has not sent at all, as the peer takes no more. */
+/* The part of these bytes that the system has not sent at all, because the peer takes no more. */
 size_t cw_net_unsent(int fd);
-/* Takes no more bytes while so many were not sent to the network yet, where the system can do that. */
+/* The socket takes no more bytes while this many are not sent to the network yet, where the system supports that. */
 void cw_net_limit_unsent(int fd, unsigned bytes);
 /* Sleeps until the descriptor can be read or timeout_ms passed. */
 void cw_net_wait_readable(int fd, int timeout_ms);
 void cw_net_close(int fd);
-/* Of a listening socket: nobody is accepted any more, and the port is free even if a forked child still holds it. */
+/* The listening socket accepts no more connections, and the port is free even if a forked child still holds the
+ * descriptor. */
 void cw_net_unlisten(int fd);
 
 #endif

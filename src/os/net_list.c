@@ -19,14 +19,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MAX_TRIES 4 /* of a list that changed while it was read */
+#define MAX_TRIES 4 /* reads of a list that changes while it is read */
 
 struct listing {
     struct cw_net_interface *list;
     unsigned max;
     unsigned count;
     int device_fd;
-    int index;                    /* what the next two tell about; 0: nothing */
+    int index;                    /* the device that the next two members tell about; 0: none */
     unsigned flags;
     char name[CW_NET_NAME_MAX];
 };
@@ -36,7 +36,7 @@ static int device_socket(void)
     return socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 }
 
-/* Name and flags of a device; one that went meanwhile has no flags. */
+/* Reads name and flags of a device; a device that has gone meanwhile has no flags. */
 static void look_up(struct listing *listing, int index)
 {
     struct ifreq request = {.ifr_ifindex = index};
@@ -60,7 +60,7 @@ static int is_link_local(const uint8_t *address)
     return address[0] == 0xfe && (address[1] & 0xc0) == 0x80;
 }
 
-/* Of a line between two hosts IFA_ADDRESS is the other end, and IFA_LOCAL ours. */
+/* On a line between two hosts IFA_ADDRESS is the address of the other end, and IFA_LOCAL that of this host. */
 static void take_address(struct listing *listing, const struct nlmsghdr *header)
 {
     const struct ifaddrmsg *message = NLMSG_DATA(header);
@@ -77,7 +77,7 @@ static void take_address(struct listing *listing, const struct nlmsghdr *header)
     look_up(listing, (int)message->ifa_index);
     memcpy(entry.name, listing->name, sizeof(entry.name));
     for (; RTA_OK(attribute, length); attribute = RTA_NEXT(attribute, length)) {
-        if (attribute->rta_type == IFA_LABEL) { /* of one of several addresses: eth0:1 */
+        if (attribute->rta_type == IFA_LABEL) { /* the name of one of several addresses: eth0:1 */
             snprintf(entry.name, sizeof(entry.name), "%.*s", (int)RTA_PAYLOAD(attribute),
                      (const char *)RTA_DATA(attribute));
         } else if (attribute->rta_type == IFA_ADDRESS && RTA_PAYLOAD(attribute) == size) {
@@ -131,7 +131,7 @@ static int read_addresses(struct listing *listing)
     int status   = (fd < 0 || send(fd, &question, sizeof(question), 0) < 0) ? -errno : 0;
     ssize_t got;
 
-    while (status == 0) { /* the kernel has an answer whenever it is asked, so this does not wait */
+    while (status == 0) { /* the kernel answers at once, so this loop does not wait */
         got = recv(fd, buffer, sizeof(buffer), MSG_TRUNC);
         if (got <= 0 || (size_t)got > sizeof(buffer)) {
             status = (got < 0 && errno == EINTR) ? 0 : (got < 0) ? -errno : -EIO;
@@ -158,7 +158,7 @@ int cw_net_interfaces(struct cw_net_interface *list, unsigned max)
     if (listing.device_fd >= 0) {
         close(listing.device_fd);
     }
-    return (status < 0 && status != -EAGAIN) ? status : (int)listing.count; /* something is better than nothing */
+    return (status < 0 && status != -EAGAIN) ? status : (int)listing.count; /* an incomplete list is better than none */
 }
 
 int cw_net_is_bridge(const char *interface_name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is used of OpenSSL 3, opened when settings ask for it and never otherwise: the library needs neither its headers
- * nor that it is installed. The types stand for its own, the numbers are part of its binary interface. It stays open
- * until the process ends, since it cannot be unloaded cleanly. Thread safe.
+ * The part of OpenSSL 3 that is used. It is opened when settings ask for it and never otherwise: Causeway needs neither
+ * its headers nor an installed OpenSSL. The types stand for OpenSSL's own, and the numbers are part of its binary
+ * interface. It stays open until the process ends, because it cannot be unloaded cleanly. Thread safe.
  */
 #ifndef CW_OS_OPENSSL_H
 #define CW_OS_OPENSSL_H
@@ -101,13 +101,14 @@ struct cw_openssl {
 #undef CW_OPENSSL_MEMBER
 };
 
-enum cw_openssl_part { CW_OPENSSL_CRYPTO, CW_OPENSSL_SSL }; /* the second brings the first */
+enum cw_openssl_part { CW_OPENSSL_CRYPTO, CW_OPENSSL_SSL }; /* CW_OPENSSL_SSL opens both */
 
-/* NULL: cannot be had, and *why_p says why and what to do, as the end of a sentence; it lives until the next call. */
+/* NULL: OpenSSL cannot be used, and *why_p says why and what to do, as the end of a sentence; it lives until the next
+ * call. */
 const struct cw_openssl *cw_openssl_open(enum cw_openssl_part part, const char **why_p);
 
 #define CW_HMAC_SIZE 32u
-/* HMAC-SHA256. 0: refused. */
+/* HMAC-SHA256. 0: OpenSSL refuses. */
 int cw_hmac(const struct cw_openssl *openssl, const void *key, size_t key_length, const void *data, size_t length,
             uint8_t out[CW_HMAC_SIZE]);
 

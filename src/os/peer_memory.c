@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * os/peer_memory.h on process_vm_readv(2) and process_vm_writev(2). They take a limited number of entries, so each copy
- * is a loop over windows of the caller's entries; a read that brings less than asked for met memory that is not there.
- * The system copies by `rep movsb`, so what lies badly for that goes by way of memory that lies well (base/bytes.h).
+ * is a loop over windows of the caller's entries. A read that returns less than asked for has met memory that is not
+ * there. The system copies by `rep movsb`, which is slow for some alignments: there the bytes go through a buffer that
+ * is aligned well (base/bytes.h).
  */
 #include "os/peer_memory.h"
 
@@ -15,13 +16,13 @@
 
 #define WINDOW       64u
 #define DETOUR_BYTES (64u << 10)
-#define DETOUR_MIN   4096u /* shorter ones are over before the detour pays */
+#define DETOUR_MIN   4096u /* a shorter copy ends before the buffer gains time */
 
-/* What is left of a copy. */
+/* The part of a copy that is still to be done. */
 struct rest {
     const struct iovec *iov;
     unsigned count;
-    size_t skip;                /* bytes of iov[0] that are done */
+    size_t skip;                /* bytes of iov[0] that are copied already */
     uint64_t address;           /* in the other process */
 };
 
@@ -68,8 +69,8 @@ static ucs_status_t refused(const struct cw_peer_process *peer, const char *what
     return UCS_ERR_IO_ERROR;
 }
 
-/* The probe is read last: a peer that has let go of the memory meanwhile, perhaps for another use of it, has cleared it
- * before. */
+/* The probe is read last: a peer clears it before it releases the memory, so a correct probe shows that the bytes read
+ * before belong to the peer's memory as it was. */
 static ucs_status_t read_into(const struct cw_peer_process *peer, const struct iovec *to, unsigned count, uint64_t from)
 {
     struct rest rest = {.iov = to, .count = count, .address = from};
@@ -185,8 +186,8 @@ static size_t copy_rest(struct rest *rest, char *flat, size_t max, int to_ours)
     return done;
 }
 
-/* `bytes` begins like a cache line, and has room for DETOUR_BYTES behind the offset in a line that the peer's memory
- * has: both then lie alike. */
+/* `bytes` begins at a cache line. The copy in it begins at the offset within a line that the peer's memory has, so that
+ * both have one alignment; behind that offset there is room for DETOUR_BYTES. */
 static ucs_status_t detour(const struct cw_peer_process *peer, char *bytes, const struct iovec *iov, unsigned count,
                            uint64_t address, int reads)
 {
@@ -221,7 +222,7 @@ static CW_COLD ucs_status_t try_detour(const struct cw_peer_process *peer, const
     char *bytes = aligned_alloc(CW_CACHE_LINE, DETOUR_BYTES + CW_CACHE_LINE);
     ucs_status_t status;
 
-    if (bytes == NULL) { /* slowly, then */
+    if (bytes == NULL) { /* the direct copy is slower, but needs no buffer */
         return reads ? read_into(peer, iov, count, address) : write_from(peer, iov, count, address);
     }
     status = detour(peer, bytes, iov, count, address, reads);

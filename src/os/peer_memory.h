@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of another process, copied by the system in one go. Addresses of the other process may be any numbers: the
- * system checks them, and a bad one harms neither side. Nothing is logged but one debug line with the system's reason.
+ * Memory of another process, copied by the system without a copy in between. Addresses of the other process may be any
+ * numbers: the system checks them, and a wrong one harms neither process. Nothing is logged but one debug line with the
+ * system's reason.
  *
- * A process id may pass to another process at any time. So the other process keeps a word with a random value, and
- * each system call that reads takes this word along: what it fetched counts only if the value is right.
+ * A process id may pass to another process at any time. So the other process keeps a word with a random value, and each
+ * system call that reads memory also reads this word: the bytes count only if the value is right.
  */
 #ifndef CW_OS_PEER_MEMORY_H
 #define CW_OS_PEER_MEMORY_H
@@ -30,7 +31,7 @@ ucs_status_t cw_peer_memory_read(const struct cw_peer_process *peer, const struc
                                  uint64_t from);
 ucs_status_t cw_peer_memory_write(const struct cw_peer_process *peer, const struct iovec *from, unsigned count,
                                   uint64_t to);
-/* Each entry of ours to an entry of as many bytes in the process: many in one system call. */
+/* Copies each of our entries to an entry of equal length in the process, many in one system call. */
 ucs_status_t cw_peer_memory_scatter(const struct cw_peer_process *peer, const struct iovec *from,
                                     const struct iovec *to, unsigned count);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The poller of os/poll.h on epoll, eventfd and timerfd. The eventfd is registered with a NULL pointer so that a
- * dispatch can tell it from items. Without a signal the epoll instance is made for the first descriptor: a worker whose
- * transports have none costs none. Items removed in the middle of a dispatch are struck out of the batch that is being
- * worked through. The timer is set to the earliest alarm or, after that was cancelled, earlier; alarms are fired by the
- * clock, so that they need no timer while the program spins.
+ * dispatch can tell it from items. A poller without a signal makes the epoll instance for its first descriptor: a
+ * worker whose transports have no descriptor has no epoll instance. An item that is removed during a dispatch is also
+ * removed from the batch of events in progress. The timer is set to the earliest alarm, or earlier if that alarm was
+ * cancelled since. A dispatch fires alarms by the clock, so a program that spins needs no timer.
  */
 #include "os/poll.h"
 
@@ -48,7 +48,7 @@ static unsigned from_epoll(uint32_t events)
            ((events & (EPOLLERR | EPOLLHUP)) ? CW_POLL_HANGUP : 0u);
 }
 
-/* It is set anew when its alarms have been fired, which makes its descriptor unreadable. */
+/* The dispatch sets the timer again once its alarms are fired; that makes the timer's descriptor unreadable. */
 static unsigned timer_ready(struct cw_poll_item *item, unsigned events)
 {
     (void)item;
@@ -260,7 +260,8 @@ int cw_poller_check(struct cw_poller *poller)
 
     set_timer(poller);
     count     = (poller->epoll_fd < 0) ? 0 : epoll_wait(poller->epoll_fd, events, BATCH, 0);
-    signalled = count == BATCH && poller->signal_fd >= 0; /* it may be behind those that had a place */
+    signalled = count == BATCH && poller->signal_fd >= 0; /* with a full batch the signal may be among the events that
+                                                           * had no place in it */
     for (i = 0; i < count; i++) {
         signalled |= events[i].data.ptr == NULL;
     }
@@ -324,8 +325,8 @@ ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms)
     return UCS_OK;
 }
 
-/* An edge is seen for whatever becomes ready in our set, also beside what is ready there already. So none is missing
- * after cw_poller_check found nothing. */
+/* An edge is reported for each descriptor of the set that becomes ready, also while another one is ready already. So no
+ * event is lost after cw_poller_check found nothing. */
 ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge)
 {
     struct epoll_event event = {.events   = EPOLLIN | (edge ? (uint32_t)EPOLLET : 0u),

@@ -18,7 +18,7 @@ enum cw_poll_events {
     CW_POLL_HANGUP = 4 /* reported always, asked for never */
 };
 
-/* Embedded in its owner; must stay at its place while registered. */
+/* Embedded in its owner; must not move in memory while registered. */
 struct cw_poll_item {
     int fd;
     unsigned events; /* what is asked for now */
@@ -28,16 +28,17 @@ struct cw_poll_item {
 
 struct cw_poller;
 
-/* With `signal`, for somebody who sleeps: an epoll instance, an eventfd for cw_poller_signal and a timer, made at once,
- * because the alarms that matter are set when descriptors run out. Without, the epoll instance is made when the first
- * descriptor is added. All are close-on-exec. */
+/* With `signal`, for a worker whose program sleeps: an epoll instance, an eventfd for cw_poller_signal and a timer.
+ * They are made at once, because alarms matter most when no descriptors are left. Without `signal` the epoll instance
+ * is made when the first descriptor is added. All are close-on-exec. */
 ucs_status_t cw_poller_new(int signal, struct cw_poller **poller_p);
 void cw_poller_free(struct cw_poller *poller);
 
-/* The descriptor that becomes readable when any registered one is ready or a signal is pending; -1: none to be had. */
+/* The descriptor that becomes readable when any registered one is ready or a signal is pending; -1: it cannot be
+ * made. */
 int cw_poller_fd(struct cw_poller *poller);
-/* The eventfd behind cw_poller_signal; -1 without `signal`. Nobody else gets it: whoever shares it can make its calls
- * wait. */
+/* The eventfd behind cw_poller_signal; -1 without `signal`. It must not be given to another process, which could make
+ * calls of this one wait. */
 int cw_poller_signal_fd(const struct cw_poller *poller);
 
 /* Level triggered. item->fd and item->ready are set by the caller, item->events is set here. UCS_ERR_NO_MEMORY,
@@ -51,18 +52,18 @@ void cw_poller_remove(struct cw_poller *poller, struct cw_poll_item *item);
  * descriptor is readable if there is a timer. Moves an alarm that is set. A system call only if the timer would expire
  * too late. */
 void cw_poller_alarm_set(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
-/* Likewise, but nobody is woken by it: it is fired by the first dispatch that comes for another reason. */
+/* As cw_poller_alarm_set, but the alarm wakes no sleeper: the first dispatch that runs for another reason fires it. */
 void cw_poller_alarm_set_lazy(struct cw_poller *poller, struct cw_alarm *alarm, uint64_t at_ns);
-/* Harmless for an alarm that is not set. No system call: a sleeper may be woken once for nothing, unless
+/* Does nothing for an alarm that is not set. Makes no system call: a sleeper may be woken once for nothing, unless
  * cw_poller_check was called since. */
 void cw_poller_alarm_cancel(struct cw_poller *poller, struct cw_alarm *alarm);
 
-/* Runs the callbacks of whatever is ready or due now, without waiting; returns the sum of what they returned. Consumes
- * no signal. */
+/* Runs the callbacks of all items and alarms that are ready or due now, without waiting; returns the sum of their
+ * results. Consumes no signal. */
 unsigned cw_poller_dispatch(struct cw_poller *poller);
 
-/* Whether something is ready, or due and there is a timer. A pending signal counts and is consumed; descriptors stay
- * ready until their callbacks have run (WAK-9). */
+/* Whether an item is ready, or an alarm is due and there is a timer. A pending signal counts and is consumed;
+ * descriptors stay ready until their callbacks have run (WAK-9). */
 int cw_poller_check(struct cw_poller *poller);
 
 /* Whether the descriptor is readable now. Consumes nothing; any thread. */
@@ -74,15 +75,15 @@ ucs_status_t cw_poller_signal(struct cw_poller *poller);
 /* The program is about to sleep on the descriptor. */
 void cw_poller_doze(struct cw_poller *poller);
 
-/* There is something to do that no descriptor tells of: whoever sleeps since cw_poller_doze is woken, once. A dispatch
- * ends the sleep. */
+/* Tells that there is work that no descriptor announces: a program that sleeps since cw_poller_doze is woken, once. A
+ * dispatch ends the state that cw_poller_doze began. */
 void cw_poller_stir(struct cw_poller *poller);
 
 /* Sleeps until the descriptor is readable or timeout_ms passed (-1: no limit); EINTR is retried (WAK-11, ABU-28). */
 ucs_status_t cw_poller_wait(struct cw_poller *poller, int timeout_ms);
 
-/* Adds the poller to somebody else's epoll descriptor with this data pointer (WAK-3), or takes it out again. `edge`: it
- * is reported once for each event, not as long as it is readable. */
+/* Adds the poller to the program's epoll descriptor with this data pointer (WAK-3), or removes it. `edge`: each event
+ * is reported once, not as long as the poller is readable. */
 ucs_status_t cw_poller_attach(struct cw_poller *poller, int epoll_fd, void *user_data, int edge);
 void cw_poller_detach(struct cw_poller *poller, int epoll_fd);
 

@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* Never blocks for long and never fails: falls back on clock, process id and addresses should the system refuse (early
- * boot, seccomp). */
+/* Never waits long and never fails: uses clock, process id and addresses where the system refuses (early boot,
+ * seccomp). */
 uint64_t cw_random_u64(void);
 
 #endif

@@ -22,7 +22,7 @@ struct question {
     uint8_t address[16];
 };
 
-/* IPv4 leaves the end of the address unused; the kernel wants the length without it. */
+/* The kernel wants the length of the address without the unused end of an IPv4 address. */
 static void ask(const struct cw_net_address *to, uint32_t number, struct question *question)
 {
     const unsigned bytes = (to->family == CW_NET_IPV4) ? 4 : 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the routing table says about addresses, without sending anything. Thread safe; never waits. Called by the TCP
+ * The routes to addresses, read from the routing table; nothing is sent. Thread safe; never waits. Called by the TCP
  * transport before it dials.
  */
 #ifndef CW_OS_ROUTE_H
@@ -17,7 +17,7 @@ enum cw_route_kind {
     CW_ROUTE_DIRECT,   /* without a gateway */
     CW_ROUTE_GATEWAY,
     CW_ROUTE_DOWN,     /* the device has no carrier */
-    CW_ROUTE_EXCLUDED  /* for callers: not to be used, for a reason of their own */
+    CW_ROUTE_EXCLUDED  /* set by callers: not to be used, for a reason of the caller */
 };
 
 struct cw_route {

@@ -10,8 +10,8 @@
 #include <pthread.h>
 #endif
 
-/* A name for the calling thread that no other has while it lives, and not 0: where the system keeps what belongs to it.
- * Unlike pthread_self no call into another library. */
+/* A number, not 0, that no other living thread has: the address where the system keeps the data of the thread. Unlike
+ * pthread_self it takes no call into another library. */
 static inline uintptr_t cw_thread_self(void)
 {
     uintptr_t self;
@@ -26,13 +26,13 @@ static inline uintptr_t cw_thread_self(void)
     return self;
 }
 
-/* Lets another thread have it that waits for this very processor; returns at once if there is none. */
+/* Gives the processor to another thread that waits for this very processor; returns at once if there is none. */
 void cw_thread_yield(void);
 
-/* How often another one had it in between, by this one's will or not. */
+/* How often another thread took the processor from the calling one, whether or not the calling one gave it. */
 uint64_t cw_thread_switches(void);
 
-/* How often this one slept: it waited for something else than a processor. */
+/* How often the calling thread slept: it waited for something else than a processor. */
 uint64_t cw_thread_sleeps(void);
 
 #endif

@@ -2,10 +2,11 @@
 /*
  * os/tls.h on OpenSSL's binary interface, whose numbers stand here instead of its headers.
  *
- * Its own socket object writes with write(2), which may raise SIGPIPE. Ours writes with send(2) and leaves the rest to
- * it. Where the kernel encrypts, some of what is written needs that object; then the signal is held back around it.
+ * OpenSSL's own socket object (its BIO) writes with write(2), which may raise SIGPIPE. The object of this file writes
+ * with send(2) and leaves all else to OpenSSL's. Where the kernel encrypts, some writes need OpenSSL's object; the
+ * signal is then held back around them.
  *
- * The secrets that our own records need come by the callback for logs of keys, the only way to them.
+ * Our own records need the traffic secrets. They come by the callback for logs of keys, the only way to them.
  */
 #include "os/tls.h"
 
@@ -27,7 +28,7 @@
 #define CTRL_MIN_VERSION      123
 #define MODES                 (1 | 2 | 16)  /* partial writes, moving buffers, buffers freed when empty */
 #define OP_KTLS               (UINT64_C(1) << 3)
-#define OP_IGNORE_EOF         (UINT64_C(1) << 7) /* an end without the notice of it is an end */
+#define OP_IGNORE_EOF         (UINT64_C(1) << 7) /* an end without the peer's notice counts as an end */
 #define OP_NO_TICKET          (UINT64_C(1) << 14)
 #define OP_NO_COMPRESSION     (UINT64_C(1) << 17)
 #define TLS_1_3               0x0304
@@ -57,7 +58,7 @@ struct cw_tls_context {
     uint8_t key[CW_TLS_KEY_SIZE];
 };
 
-/* What only a handshake needs. */
+/* State that only a handshake needs. */
 struct handshake {
     const struct cw_tls_context *context;
     size_t lengths[2];            /* of the traffic secrets, the dialler's and the acceptor's; 0: not there yet */
@@ -76,7 +77,7 @@ struct cw_tls {
     uint8_t in_write;             /* a write is to be repeated */
 };
 
-static const struct cw_openssl *the_openssl; /* of the functions that OpenSSL calls; the same for all */
+static const struct cw_openssl *the_openssl; /* for the functions that OpenSSL calls; one value for all */
 static void *the_method;
 static const unsigned char identity[] = "causeway";
 
@@ -91,7 +92,7 @@ static int socket_object_write(void *bio, const char *data, int length)
         bio, data, length);
 }
 
-/* The caller's thread gets no SIGPIPE that was not pending before. */
+/* Writes so that the caller's thread gets no SIGPIPE that was not pending before. */
 static int write_without_signal(void *bio, const char *data, int length)
 {
     const struct timespec now = {0, 0};
@@ -131,7 +132,7 @@ static int bio_write(void *bio, const char *data, int length)
     return (int)ret;
 }
 
-/* Once for the process; what is lost when two threads come at once is a few bytes. */
+/* Done once for the process; two threads that come at once lose a few bytes of memory. */
 static int make_method(const struct cw_openssl *openssl)
 {
     void *method = __atomic_load_n(&the_method, __ATOMIC_ACQUIRE), *none = NULL;
@@ -201,7 +202,7 @@ static unsigned nibble(char digit)
            (unsigned)(digit - '0');
 }
 
-/* Lines are: name, random number of the dialler, secret; the latter two as hexadecimal digits. */
+/* Each line has a name, the random number of the dialler and a secret; the latter two are hexadecimal digits. */
 static void note_secret(const void *ssl, const char *line)
 {
     static const char *const names[2] = {"CLIENT_TRAFFIC_SECRET_0 ", "SERVER_TRAFFIC_SECRET_0 "};
@@ -231,13 +232,13 @@ static const char *last_error(const struct cw_openssl *openssl)
     return (reason != NULL) ? reason : "OpenSSL gives no reason";
 }
 
-/* NULL, or the setting that is wrong. */
+/* NULL, or the name of the setting that is wrong. */
 static const char *use_files(const struct cw_openssl *openssl, void *context, const struct cw_tls_settings *settings)
 {
     if (openssl->SSL_CTX_use_certificate_chain_file(context, settings->cert_file) != 1) {
         return "UCX_AUTH_CERT_FILE cannot be used";
     }
-    /* This also sees that it belongs to the certificate. */
+    /* This call also checks that the key belongs to the certificate. */
     if (openssl->SSL_CTX_use_PrivateKey_file(context, settings->cert_key_file, FILETYPE_PEM) != 1) {
         return "UCX_AUTH_CERT_KEY_FILE cannot be used";
     }
@@ -328,7 +329,7 @@ struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled)
         if (bio != NULL && ssl != NULL) {
             openssl->SSL_set_bio(ssl, bio, bio);
         }
-        openssl->SSL_free(ssl); /* a bio alone is lost: there was no memory for 100 bytes more */
+        openssl->SSL_free(ssl); /* one BIO is not freed here: there was no memory for 100 bytes more */
         free(handshake);
         free(tls);
         openssl->ERR_clear_error();
@@ -359,7 +360,7 @@ void cw_tls_free(struct cw_tls *tls)
     free(tls);
 }
 
-/* 0: the peer's end; -EAGAIN: wants to read; -EINPROGRESS: to write; other errors. */
+/* 0: the peer's end; -EAGAIN: the session waits to read; -EINPROGRESS: it waits to write; other errors. */
 static int outcome(struct cw_tls *tls, int ret)
 {
     const int error    = errno;
@@ -385,8 +386,8 @@ static int outcome(struct cw_tls *tls, int ret)
     }
 }
 
-/* The handshake is over: our own records take the place of OpenSSL's, of which none was read ahead. Where they cannot,
- * OpenSSL goes on; its records are the same on the wire. */
+/* Called when the handshake is over: our own records replace OpenSSL's, of which none was read ahead. Where they
+ * cannot, OpenSSL goes on; its records look alike on the wire. */
 static void leave_openssl(struct cw_tls *tls)
 {
     const struct handshake *handshake = tls->handshake;
@@ -441,7 +442,7 @@ ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length)
     if (tls->written >= REKEY_BYTES && !tls->in_write &&
         !is_in_kernel(tls->openssl->SSL_get_wbio(tls->ssl))) {
         tls->written = 0;
-        (void)tls->openssl->SSL_key_update(tls->ssl, 0); /* goes out with the next bytes */
+        (void)tls->openssl->SSL_key_update(tls->ssl, 0); /* leaves with the next bytes */
     }
     tls->openssl->ERR_clear_error();
     errno = 0;

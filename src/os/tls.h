@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove themselves: by a key that they share, or
- * by certificates of an authority that both trust. The kernel encrypts if it can; otherwise records are ours as soon as
- * OpenSSL's handshake is over (os/tls_stream.h), and nothing of OpenSSL's session stays. No call waits, raises SIGPIPE
- * or leaves anything in OpenSSL's queue of errors. A context is for one thread at a time, as are the sessions made of
- * it; sessions after their handshake are free of it.
+ * TLS 1.3 over connected sockets, by OpenSSL (os/openssl.h). Both ends prove their identity: by a key that they share,
+ * or by certificates of an authority that both trust. The kernel encrypts if it can; otherwise the records are ours
+ * (os/tls_stream.h) as soon as OpenSSL's handshake is over, and OpenSSL's session is freed. No call waits, raises
+ * SIGPIPE or leaves an entry in OpenSSL's queue of errors. One thread at a time may use a context and the sessions made
+ * from it; a session whose handshake is over does not depend on its context.
  */
 #ifndef CW_OS_TLS_H
 #define CW_OS_TLS_H
@@ -28,26 +28,27 @@ struct cw_tls_context;
 struct cw_tls;
 struct cw_tls_stream;
 
-/* NULL: `why` says why, as the end of a sentence. */
+/* NULL: `why` is the reason, as the end of a sentence. */
 struct cw_tls_context *cw_tls_context_new(const struct cw_tls_settings *settings, char *why, size_t size);
-/* Sessions live on, but their handshakes must be over. */
+/* Sessions stay valid, but their handshakes must be over. */
 void cw_tls_context_free(struct cw_tls_context *context);
 
 /* NULL: no memory. The descriptor stays the caller's, who closes it after cw_tls_free. */
 struct cw_tls *cw_tls_new(struct cw_tls_context *context, int fd, int dialled);
 void cw_tls_free(struct cw_tls *tls);
-/* 1: both are who they claim to be; 0: goes on when the descriptor can be read; -EINPROGRESS: written; -EPROTO: failed;
- * other errors: the connection ended. */
+/* 1: both ends have proved their identity; 0: call again when the descriptor can be read; -EINPROGRESS: when it can be
+ * written; -EPROTO: the handshake failed; other errors: the connection ended. */
 int cw_tls_handshake(struct cw_tls *tls);
-/* After the handshake: what sends and receives. NULL: the next three do. */
+/* After the handshake: the stream that sends and receives. NULL: cw_tls_write, cw_tls_read and cw_tls_pending do
+ * that. */
 struct cw_tls_stream *cw_tls_stream_of(const struct cw_tls *tls);
 /* Bytes moved, or -errno; -EBADMSG: not the peer's bytes. 0 from read: the peer's end. After -EAGAIN a write has to be
  * repeated with the same bytes, and perhaps more behind them. */
 ssize_t cw_tls_write(struct cw_tls *tls, const void *data, size_t length);
 ssize_t cw_tls_read(struct cw_tls *tls, void *data, size_t length);
-/* Whether it holds bytes that the descriptor does not announce. */
+/* Whether the session holds received bytes that the descriptor does not announce. */
 int cw_tls_pending(const struct cw_tls *tls);
-/* What the last failure was, OpenSSL's words; lives for ever. */
+/* The last failure, in OpenSSL's words; the text lives for ever. */
 const char *cw_tls_why(const struct cw_tls *tls);
 /* Whether the kernel encrypts. */
 int cw_tls_in_kernel(const struct cw_tls *tls);

@@ -11,7 +11,7 @@
 
 #define CTRL_GET_TAG 0x10
 #define CTRL_SET_TAG 0x11
-#define VERSION      0x03 /* twice in a head: what middle boxes expect */
+#define VERSION      0x03 /* stands twice in a head, for middle boxes that expect it */
 #define KEY_MAX      32u
 #define LABEL_MAX    16u
 
@@ -113,7 +113,7 @@ void cw_tls_keys_clear(struct cw_tls_keys *keys)
     cw_secret_wipe(keys, sizeof(*keys));
 }
 
-/* Begins the next record: its nonce, and its head, which is not encrypted but checked. */
+/* Begins the next record: makes its nonce, and has its head checked but not encrypted. */
 static int begin(struct cw_tls_keys *keys, const uint8_t *head)
 {
     uint8_t nonce[CW_TLS_NONCE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/tls_stream.h. Records of ours are full but for the last of a batch, so a place in a batch says how many plain
+ * os/tls_stream.h. Our records are full but for the last of a batch, so a position in a batch tells how many plain
  * bytes stand before it. A notice that keys change is a batch of its own.
  */
 #include "os/tls_stream.h"
@@ -16,7 +16,8 @@
 
 #define FULL            (CW_TLS_RECORD_MAX + CW_TLS_MORE)
 #define BATCH           (CW_TLS_BUFFER / FULL)
-#define DIRECT_MIN      1024u /* of a record: shorter ones are cheaper to copy than to look for room */
+#define DIRECT_MIN      1024u /* bytes of a record: a shorter one is copied in less time than the search for room
+                               * takes */
 #define REKEY_RECORDS   (UINT64_C(1) << 22) /* far below what AES-GCM may encrypt by one key */
 #define KEY_UPDATE      24
 #define ALERT_CLOSE     0
@@ -34,15 +35,16 @@ struct cw_tls_stream {
     struct cw_tls_keys in;
     uint64_t rekey;
     const char *why;
-    int broken;                   /* receiving: what to answer when all good bytes are read; 1: the peer's end */
-    uint8_t alert;                /* what the peer is to be told about it; 0: nothing */
-    uint8_t fails;                /* sending: nothing may follow */
-    uint8_t owes_update;          /* the peer wants new keys */
+    int broken;                   /* receiving: the error to answer with when all good bytes are read; 1: the peer's
+                                   * end */
+    uint8_t alert;                /* the alert to send to the peer about it; 0: none */
+    uint8_t fails;                /* sending: no more bytes may be sent */
+    uint8_t owes_update;          /* the peer asked for new keys */
     uint8_t *out_bytes;           /* NULL, or a batch: out_at .. out_have are not sent */
     size_t out_at;
     size_t out_have;
     size_t out_plain;             /* plain bytes in it */
-    size_t out_taken;             /* of which the caller was told */
+    size_t out_taken;             /* plain bytes of it that the caller was told were taken */
     uint8_t *in_bytes;            /* NULL while nothing is in it: in_at .. in_have */
     size_t in_at;
     size_t in_have;
@@ -190,7 +192,7 @@ ssize_t cw_tls_stream_sendv(struct cw_tls_stream *stream, int fd, const struct i
 
     if (stream->out_bytes != NULL) {
         ret = send_batch(stream, fd, &taken, spare);
-        assert(taken <= offered); /* they are the bytes that were not taken before */
+        assert(taken <= offered); /* the caller offers again the bytes that were not taken before */
         skip_bytes(&walk, taken);
     }
     while (ret == 1 && taken < offered) {
@@ -202,7 +204,7 @@ ssize_t cw_tls_stream_sendv(struct cw_tls_stream *stream, int fd, const struct i
     return (taken > 0 || ret == 1) ? (ssize_t)taken : ret;
 }
 
-/* What is no data. 1: go on; otherwise how the stream ends. */
+/* Handles a record that carries no data. 1: go on; otherwise the error, or the end, of the stream. */
 static int take_message(struct cw_tls_stream *stream, unsigned type, const uint8_t *bytes, size_t length)
 {
     if (type == CW_TLS_ALERT && length == 2) {
@@ -227,8 +229,8 @@ static int take_message(struct cw_tls_stream *stream, unsigned type, const uint8
     return -EBADMSG;
 }
 
-/* Looks for a record: 1: there was one, whose plain bytes, if any, are good now, or the *direct_p ones at `to`, if they
- * fit there; 0: it is not complete, or the end has come; -EBADMSG. */
+/* Looks for a record. 1: there was one; its plain bytes, if any, are good now, or they are the *direct_p bytes at `to`,
+ * if they fit there. 0: the record is not complete, or the end has come; -EBADMSG. */
 static int next_record(struct cw_tls_stream *stream, uint8_t *to, size_t room, size_t *direct_p)
 {
     uint8_t *at = stream->in_bytes + stream->in_at, *plain = at + CW_TLS_HEAD;
@@ -265,7 +267,7 @@ static int next_record(struct cw_tls_stream *stream, uint8_t *to, size_t room, s
     return take_message(stream, type, plain, length);
 }
 
-/* Hands up what is good. Returns the bytes; they fill the iov or nothing good is left. */
+/* Copies good bytes to the iov and returns their number: after that the iov is full or no good byte is left. */
 static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, unsigned count, unsigned shown)
 {
     size_t total = 0, offset = 0, part, room;
@@ -301,7 +303,7 @@ static size_t hand_up(struct cw_tls_stream *stream, const struct iovec *iov, uns
     return total;
 }
 
-/* Bytes from the descriptor behind those that are there, which are less than a record. */
+/* Reads bytes from the descriptor behind those that are there, which are less than a record. */
 static ssize_t fill(struct cw_tls_stream *stream, int fd, struct cw_tls_spare *spare)
 {
     ssize_t got;
@@ -325,7 +327,7 @@ static ssize_t fill(struct cw_tls_stream *stream, int fd, struct cw_tls_spare *s
     return got;
 }
 
-/* Tells the peer what is wrong with its bytes, if that goes at once. */
+/* Tells the peer by an alert that its bytes are wrong, if the socket takes the alert at once. */
 static void send_alert(struct cw_tls_stream *stream, int fd)
 {
     uint8_t alert[2] = {ALERT_FATAL, stream->alert}, record[sizeof(alert) + CW_TLS_MORE];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * os/unix_socket.h on SOCK_SEQPACKET sockets. Another user's processes are turned away by their credentials: whoever
- * shares memory with us could as well read our memory by other means.
+ * os/unix_socket.h on SOCK_SEQPACKET sockets. Processes of another user are refused by their credentials. Processes of
+ * this user are trusted: they could read our memory by other means anyway.
  */
 #include "os/unix_socket.h"
 
@@ -22,7 +22,8 @@
 #include "os/host.h"
 
 #define NAME_PREFIX "causeway-"
-#define MAX_FDS     253 /* the system carries no more with one message; what finds no room it would close itself */
+#define MAX_FDS     253 /* the most that the system carries with one message; descriptors without room here would be
+                         * closed by the system */
 
 static int is_abstract(const char *directory)
 {
@@ -112,7 +113,7 @@ ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p)
         return UCS_ERR_NO_RESOURCE;
     }
     if (connect(fd, (const struct sockaddr *)&name, length) == 0) {
-        if (!is_our_user(fd, "to")) { /* somebody took the name when the peer had gone */
+        if (!is_our_user(fd, "to")) { /* another user may have taken the name after the peer had gone */
             cw_fd_close(fd);
             return UCS_ERR_REJECTED;
         }
@@ -184,7 +185,7 @@ ucs_status_t cw_unix_accept(int listen_fd, int *fd_p)
     do {
         fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     } while (fd < 0 && (errno == EINTR || errno == ECONNABORTED));
-    if (fd < 0) { /* anything but "nobody waits" would be answered again at once: whoever waits stays in the queue */
+    if (fd < 0) { /* for any other error accept would fail again at once: the connection stays in the queue */
         return (errno == EAGAIN) ? UCS_ERR_NO_ELEM : UCS_ERR_NO_RESOURCE;
     }
     if (!is_our_user(fd, "from")) {
@@ -234,8 +235,8 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent)
     return (ret == (ssize_t)length) ? UCS_OK : not_sent(errno);
 }
 
-/* A descriptor that a peer sent and that nobody wants. A socket would be kept open in here for as long as the peer has
- * set, until its bytes have gone. */
+/* Closes a descriptor that a peer sent and that is not wanted. It may be a socket whose close waits until its bytes
+ * have gone, for as long as the peer has set; so that wait is turned off first. */
 static void discard(int fd)
 {
     const struct linger none = {.l_onoff = 0};
@@ -244,7 +245,7 @@ static void discard(int fd)
     cw_fd_close(fd);
 }
 
-/* Keeps the first one; answers how many there were. */
+/* Keeps the first descriptor and closes the others; returns how many there were. */
 static size_t take_fds(struct msghdr *msg, int *fd_p)
 {
     size_t count = 0, i, part;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unix sockets that carry whole messages with descriptors: how two processes of one machine meet to share memory. All
- * sockets are non-blocking and close-on-exec. A name lies in the abstract name space (nothing on disk) unless a
- * directory is given, for containers that share only that.
+ * Unix sockets that carry whole messages with descriptors: two processes of one machine use them to agree on shared
+ * memory. All sockets are non-blocking and close-on-exec. A name lies in the abstract name space (nothing on disk)
+ * unless a directory is given, for containers that share only that directory.
  */
 #ifndef CW_OS_UNIX_SOCKET_H
 #define CW_OS_UNIX_SOCKET_H
@@ -34,8 +34,8 @@ ucs_status_t cw_unix_connect(const char *directory, uint64_t token, int *fd_p);
  * another user's process, already dropped. */
 ucs_status_t cw_unix_accept(int listen_fd, int *fd_p);
 
-/* The calls below never block, whatever the peer does: each socket is one end of a connection, so that nothing of it is
- * shared with the peer, and each call says so for itself. */
+/* No call below waits, whatever the peer does: each socket is one end of a connection, so no state of it is shared with
+ * the peer, and each call asks not to wait. */
 
 /* One message; with a descriptor, which stays the caller's, unless fd_sent is -1. UCS_ERR_CONNECTION_RESET: the peer is
  * gone; UCS_ERR_NO_RESOURCE: the system does not take it, the log tells why. */
@@ -46,20 +46,20 @@ ucs_status_t cw_unix_send(int fd, const void *data, size_t length, int fd_sent);
  * message, or too many descriptors; UCS_ERR_NO_RESOURCE: this process has no room for its descriptor. */
 ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p);
 
-/* A descriptor that came from a peer and is not wanted; -1 afterwards. */
+/* Closes a descriptor that came from a peer and is not wanted; it is -1 afterwards. */
 void cw_unix_discard(int *fd_p);
 
-/* A byte that only says: look. Taking: 1, or -1 when there is none, or 0 at the end of the connection. Sending: 0 when
- * the connection is at its end, or the system has no memory for it. Where so many wait that there is no room, one more
- * would say nothing new. */
+/* One byte that tells the peer to look at the memory. Taking: 1; -1 when there is none; 0 at the end of the connection.
+ * Sending: 0 when the connection is at its end, or the system has no memory for the byte. If the socket has no room,
+ * enough bytes wait there already, and the call counts as done. */
 int cw_unix_take_byte(int fd);
 int cw_unix_send_byte(int fd);
 
-/* Whether the other side closed the connection or died; what it sent before may still be there. */
+/* Whether the other side closed the connection or died; bytes that it sent before may still be there. */
 int cw_unix_is_ended(int fd);
 
-/* The process at the other end of a connected socket: the one that connected or listened. 0: none that we could name,
- * such as one in another name space of processes. */
+/* The process at the other end of a connected socket: the one that connected or listened. 0: there is none with a
+ * process id here, such as one in another name space of processes. */
 int cw_unix_peer_pid(int fd);
 
 /* Ends a connection, or listening, for both sides, even if a forked child still holds the descriptor. */

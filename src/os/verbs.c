@@ -24,10 +24,11 @@ static const struct symbol symbols[] = {CW_VERBS_SYMBOLS(SYMBOL)};
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct cw_verbs_library table;
-static int opened; /* 1: it is; -1: it cannot be */
+static int opened; /* 1: it is open; -1: it cannot be opened */
 static char why[256];
 
-/* Opening the library reads its configuration and loads the drivers that it names, for nothing on most machines. */
+/* Checked first: opening the library reads its configuration and loads the drivers named there, in vain on most
+ * machines. */
 static int has_device(void)
 {
     DIR *directory = opendir(DEVICES);
@@ -67,9 +68,9 @@ static int open_library(void)
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
     }
-    /* Before anything is registered, so that registered pages stay those of the process that registered them when it
-     * forks. It does nothing where the kernel copies such pages for the child, and fails where somebody else in the
-     * process registered memory before, who then has decided. */
+    /* Called before anything is registered, so that registered pages stay with the process that registered them when it
+     * forks. The call does nothing where the kernel copies such pages for the child. It fails where another library of
+     * the process registered memory before, which has then decided this. */
     (void)table.fork_init();
     return 1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rdma-core's libibverbs, opened at run time: a machine without it lacks nothing but its devices. What is called for
- * each packet (posting, polling) are inline functions of its header, which need no symbol. Only files that are built
- * where the header is include this one.
+ * rdma-core's libibverbs, opened at run time: a machine without it lacks only its devices. The functions that are
+ * called for each packet (posting, polling) are inline functions of its header and need no symbol. Only files that are
+ * built where the header exists include this one.
  */
 #ifndef CW_OS_VERBS_H
 #define CW_OS_VERBS_H
@@ -50,11 +50,11 @@ struct cw_verbs_library {
 #undef CW_VERBS_MEMBER
 };
 
-/* NULL: there is nothing to be had, and *why_p says why, as a sentence; it lives for ever. Opened once per process, and
- * only where the kernel has a device. Thread safe. */
+/* NULL: no device can be used, and *why_p says why, as a sentence; it lives for ever. The library is opened once per
+ * process, and only where the kernel has a device. Thread safe. */
 const struct cw_verbs_library *cw_verbs_library(const char **why_p);
 
-/* A descriptor that the library made: reads from it do not wait. */
+/* For a descriptor that the library made: reads from it no longer wait. */
 void cw_verbs_unblock(int fd);
 
 #endif
