@@ -20,7 +20,7 @@ static int is_part(const struct cw_iface *iface, enum cw_address_part part)
     }
 }
 
-/* Peers cannot come by that interface, and its user should know. */
+/* Warns that this interface is not in the address, so that peers cannot dial it. */
 static void tell_left_out(const struct ucp_worker *worker, struct cw_iface *iface)
 {
     if (!iface->left_out) {
@@ -30,7 +30,7 @@ static void tell_left_out(const struct ucp_worker *worker, struct cw_iface *ifac
     }
 }
 
-/* The best interfaces come first, so that the others are left out should there be no room for all. */
+/* The best interfaces come first, so that the others are left out if there is no room for all. */
 size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, uint8_t *buffer)
 {
     struct cw_address_writer writer;

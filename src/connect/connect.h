@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting a peer: the worker's own address, what can be reached of somebody else's, and wireup of endpoints. Called by
- * the door and, through the upcall table, by transports; worker entered.
+ * Connecting to a peer: the worker's own address, the check whether a peer's address can be reached, and wireup of
+ * endpoints. Called by the functions of the API and, through the upcall table, by transports; worker entered.
  */
 #ifndef CW_CONNECT_CONNECT_H
 #define CW_CONNECT_CONNECT_H
@@ -12,7 +12,8 @@
 enum cw_address_part {
     CW_ADDRESS_ALL,
     CW_ADDRESS_NET,     /* network transports only (ADR-3) */
-    CW_ADDRESS_TO_MOVE  /* without the transport of meetings: what a client moves to, where not all has room */
+    CW_ADDRESS_TO_MOVE  /* without the transport by which client and server meet: for the change of a client to a faster
+                         * transport, where not all entries have room */
 };
 
 /* Writes the worker's address to CW_ADDRESS_MAX bytes; returns its length. */
@@ -22,8 +23,8 @@ size_t cw_worker_address(struct ucp_worker *worker, enum cw_address_part part, u
  * call. */
 ucs_status_t cw_wireup_check(struct ucp_worker *worker, const struct cw_address *address);
 
-/* Starts to connect an idle endpoint by the best path (connect/path.h) that was not tried yet. Outcomes come by
- * upcalls. */
+/* Starts to connect an idle endpoint by the best path (connect/path.h) that was not tried yet. The transport reports
+ * the result by upcalls. */
 ucs_status_t cw_wireup_connect(struct ucp_ep *ep);
 
 /* Upcalls of transports, see transport/transport.h. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Opening further lanes. The choice is a pure function (plan/lanes.h) of the paths between both workers. A hello names
- * an open endpoint by both uids and its number, a lane of it that is not there, and the token that the acceptor of the
- * message lane told; it never makes or adopts an endpoint. Who knows less is refused, and learns nothing by that.
+ * an open endpoint by both uids and its number, a lane of it that does not exist yet, and the token that the acceptor
+ * of the message lane sent; it never makes or adopts an endpoint. A hello that lacks one of these is refused, and the
+ * refusal does not tell which one.
  */
 #include "connect/further.h"
 
@@ -20,7 +21,7 @@ struct paths {
     unsigned count;
 };
 
-/* 0: it is not known where the peer's interfaces are. */
+/* Finds the addresses of the peer's interfaces. 0: they are not known. */
 static int address_of(const struct ucp_ep *ep, struct cw_address *address)
 {
     const uint8_t *bytes = (ep->peer->address_length > 0) ? ep->peer->address : NULL;
@@ -80,7 +81,7 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
     if (ep->meeting !=
-        NULL) { /* the number of the meeting stands for the client, and the server has endpoint 1 of it */
+        NULL) { /* the number of the meeting stands for the client, and its endpoint is endpoint 1 of the server */
         hello.source_uid = cw_ep_peer_uid(ep);
         hello.target_uid = ep->meeting->server_uid;
         hello.number     = 1;
@@ -137,7 +138,7 @@ unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_addres
     return count;
 }
 
-/* NULL, or why such a lane cannot be had. */
+/* NULL, or why such a lane is refused. */
 static const char *check(const struct ucp_ep *ep, const struct cw_conn *conn, const struct cw_lane_hello *hello,
                          int *is_strange)
 {
@@ -193,7 +194,7 @@ void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *re
     enum cw_hello_answer answer;
 
     if (lane == NULL || lane->state != CW_FURTHER_DIALING) {
-        return; /* given up meanwhile */
+        return; /* the endpoint gave the lane up meanwhile */
     }
     if (status == UCS_OK && reply != NULL && cw_hello_reply_decode(reply, reply_length, &answer) == UCS_OK &&
         answer == CW_HELLO_ACCEPTED) {
@@ -216,7 +217,8 @@ void cw_further_room(struct cw_conn *conn)
     }
 }
 
-/* Who sent bytes that are no packet may have sent others that are not what they should be. */
+/* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint
+ * fails. */
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep            = conn->user;

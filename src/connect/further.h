@@ -13,20 +13,20 @@
 /* handlers->lanes_dial. */
 unsigned cw_further_dial(struct ucp_ep *ep, int dial);
 
-/* For people: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best ones
- * first. Returns how many there are. */
+/* For info texts: the further lanes that an endpoint to this address gets for long messages, puts and gets, the best
+ * ones first. Returns how many there are. */
 struct cw_further_told {
     const struct cw_iface *iface;
-    unsigned way; /* of several pairs of addresses */
+    unsigned way; /* the number of this pair among several pairs of addresses */
     const char *why;
 };
 unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
                          struct cw_further_told told[CW_MAX_LANES]);
 
-/* Somebody came with the hello of a further lane. The answer of the upcall `accept`. */
+/* Handles the hello of a further lane that came on `conn`. Returns the answer of the upcall `accept`. */
 ucs_status_t cw_further_accept(struct ucp_worker *worker, struct cw_conn *conn, const void *bytes, size_t length,
                                void *reply, size_t *reply_length);
-/* The upcalls of a connection that is no message lane. */
+/* The upcalls of a connection that is a further lane. */
 void cw_further_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
 void cw_further_room(struct cw_conn *conn);
 void cw_further_closed(struct cw_conn *conn, ucs_status_t status);

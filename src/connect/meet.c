@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of connect/meet.h: an endpoint dials a listener by TCP, and then, when the server's worker turns
- * out to be reachable by something else, that.
+ * The client's side of connect/meet.h: an endpoint dials a listener by TCP. If another transport reaches the server's
+ * worker as well, the endpoint then dials that one and changes to it.
  */
 #include "connect/meet.h"
 
@@ -114,7 +114,7 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
 
 /* ---- after the server's answer ---- */
 
-/* Starts to move. 0: there is nothing to move to. */
+/* Starts to change to another transport. 0: none reaches the server. */
 static int move(struct ucp_ep *ep, const struct cw_address *address)
 {
     struct cw_conn *met         = ep->conn;
@@ -140,7 +140,7 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
     return 1;
 }
 
-/* The connection by which they met is the one. */
+/* Keeps the connection by which client and server met. */
 static void stay(struct ucp_ep *ep)
 {
     /* nothing was sent on it, so there is room */
@@ -178,7 +178,7 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
     cw_ep_opened(ep, conn);
 }
 
-/* NULL: there is none, or no memory; the endpoint does without further lanes. */
+/* NULL: there is no address, or no memory; the endpoint then has no further lanes. */
 static uint8_t *copy_of(const struct cw_address *address)
 {
     uint8_t *copy = (address->length == 0) ? NULL : malloc(address->length);

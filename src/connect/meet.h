@@ -16,28 +16,28 @@ struct ucp_listener {
     struct cw_net_address address;      /* as given, with the real port (CS-4) */
     ucp_listener_accept_handler_t accept;
     ucp_listener_conn_handler_t handler;
-    unsigned *waiting;                  /* requests that the program has not used up; shared with them, atomic */
+    unsigned *waiting;                  /* requests that the program has not answered; shared with them, atomic */
 };
 
 /* Belongs to the program; touched by one thread at a time, with no worker entered. */
 struct ucp_conn_request {
-    struct cw_conn *conn;               /* belongs to no worker until it is answered */
-    const struct cw_transport_cm *cm;   /* of the interface where it came, which may be gone */
+    struct cw_conn *conn;               /* belongs to no worker until the program answers */
+    const struct cw_transport_cm *cm;   /* of the interface where the request came, which may be gone */
     struct cw_meet meet;
     struct cw_net_address client;
     unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */
 };
 
 /* The interface by which a worker listens and dials socket addresses, or NULL. */
-/* What a program gave as the socket address of `whose`; UCS_ERR_INVALID_PARAM, with a sentence, if it is no internet
- * address, or shorter than one. */
+/* Reads the socket address that a program gave for `whose`. UCS_ERR_INVALID_PARAM, with a sentence in the log, if it is
+ * no internet address or is shorter than one. */
 ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
 struct cw_iface *cw_meet_iface(const struct ucp_worker *worker);
 
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);
 void cw_listener_destroy(struct ucp_listener *listener);
-/* The request is used up by both, whatever they answer. */
+/* Both calls use up the request, whatever they return. */
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Wireup: an endpoint that has something to send dials its peer; both may dial at once, then the connection of the
+ * Wireup: an endpoint that has something to send dials its peer. Both may dial at once: then the connection of the
  * worker with the smaller uid is used and the other one dropped. The states are drawn in core/ep.h. Nothing is sent on
- * a connection before it was accepted, so no message can be lost or doubled by the race.
+ * a connection before it was accepted, so this race cannot lose or double a message.
  */
 #include "connect/connect.h"
 
@@ -12,7 +12,7 @@
 #include "connect/path.h"
 #include "wire/hello.h"
 
-/* Which of our endpoints a peer's endpoint of that number is joined to. */
+/* The number of our endpoint that belongs to a peer's endpoint of this number. */
 static uint32_t partner_number(const struct ucp_worker *worker, uint64_t peer_uid, uint32_t number, int no_loopback)
 {
     return (peer_uid == worker->uid && no_loopback) ? number ^ 1u : number; /* EP-12 */
@@ -71,7 +71,7 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     return status;
 }
 
-/* When both dial for one endpoint. */
+/* Whether our dial is the one that stays when both sides dial for one endpoint. */
 static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
 {
     uint64_t uid = ep->worker->uid;
@@ -79,14 +79,16 @@ static int our_dial_wins(const struct ucp_ep *ep, const struct cw_hello *hello)
     return uid < hello->source_uid || (uid == hello->source_uid && ep->number < hello->number);
 }
 
-/* The peer's dial got through, and ours may never do: a firewall can let one direction pass. */
+/* Whether our dial has not reached the peer although the peer's dial has reached us: a firewall can let one direction
+ * pass only. */
 static int dial_is_unseen(const struct ucp_ep *ep)
 {
     return ep->conn != NULL && cw_lane_is_unseen(ep->conn);
 }
 
-/* The peer's dial is taken. Ours is closed by the next reap only: one that goes on to say its hello until then would be
- * taken by the peer, which gives up its own dial for it, and both would hold a connection that the other one closed. */
+/* Takes the peer's dial. Ours must be closed at once and not by the next reap: until then it could still send its
+ * hello. The peer would accept that hello and give up its own dial, and then each side would hold a connection that the
+ * other one closed. */
 static void give_way(struct ucp_ep *ep)
 {
     if (dial_is_unseen(ep)) {
@@ -110,7 +112,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
         return CW_HELLO_ACCEPTED;
     case CW_EP_DIALING:
         if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
-            conn->user    = ep; /* it dialled itself: this is its receiving end */
+            conn->user    = ep; /* the endpoint dialled itself: this is its receiving end */
             ep->loop_conn = conn;
             return CW_HELLO_ACCEPTED;
         }
@@ -127,7 +129,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
     }
 }
 
-/* A client moves. */
+/* Accepts the further connection of a client that changes its transport. */
 static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *conn)
 {
     if (ep == NULL || ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
@@ -138,7 +140,8 @@ static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *co
     return CW_HELLO_ACCEPTED;
 }
 
-/* The peer created its endpoint first, or ours was closed and freed already: nobody holds a handle to it now. */
+/* The peer created its endpoint first, or our endpoint was closed and freed already: the program holds no handle of it
+ * now. */
 static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello,
                                        uint32_t number)
 {
@@ -191,7 +194,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     return (answer == CW_HELLO_ACCEPTED) ? UCS_OK : UCS_ERR_REJECTED;
 }
 
-/* The dial did not succeed: another interface may. */
+/* The dial failed: dials by another interface if there is one. */
 static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
 {
     cw_ep_drop_conn(ep);
@@ -213,7 +216,7 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
         return;
     }
     if (ep->conn != conn || ep->state != CW_EP_DIALING) {
-        return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this one */
+        return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this connection */
     }
     if (ep->meeting != NULL) {
         cw_meet_opened(conn, status, reply, reply_length);
@@ -268,7 +271,7 @@ void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
     struct ucp_ep *ep = conn->user;
 
     if (ep->meeting != NULL && ep->meeting->moves && conn == ep->loop_conn) {
-        ep->meeting->ended = status; /* the server has taken the faster one, most likely */
+        ep->meeting->ended = status; /* most likely the server already uses the faster connection */
     } else if (conn == ep->conn || conn == ep->loop_conn) {
         cw_ep_fail(ep, status);
     } else {

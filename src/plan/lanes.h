@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which further lanes an endpoint gets: a pure function of both sides' interfaces, as paths between them, and of how
- * many lanes the settings want.
+ * The choice of the further lanes of an endpoint: a pure function of the paths between both sides' interfaces, and of
+ * how many lanes the settings want.
  */
 #ifndef CW_PLAN_LANES_H
 #define CW_PLAN_LANES_H
@@ -13,20 +13,22 @@ struct cw_plan_path {
     double bandwidth_bps;
     unsigned iface;       /* which of ours, */
     unsigned entry;       /* and which of the peer's */
-    unsigned ways;        /* different connections that gain something over one; 0: further ones gain nothing */
+    unsigned ways;        /* connections that are faster together than one of them; 0: further connections gain
+                           * nothing */
     uint8_t carries_bulk; /* places payloads in order with other packets */
 };
 
 struct cw_plan_lane {
     unsigned path;   /* index */
-    unsigned way;    /* of those of the path */
-    const char *why; /* for people */
+    unsigned way;    /* index among the ways of the path */
+    const char *why; /* the reason, for info texts */
 };
 
 struct cw_plan_lane_limits {
     unsigned wanted;
-    double max_ratio;  /* between the best bandwidth and that of a lane that is worth having */
-    double path_ratio; /* bandwidth of one more connection by a way that a lane has, relative to the first */
+    double max_ratio;  /* a lane is chosen only if the best bandwidth is at most this many times its own */
+    double path_ratio; /* bandwidth of one more connection by a way that already has a lane, as a part of the first
+                        * one's */
 };
 
 /* Fills `lanes`, at most `wanted` of them, and returns how many there are. The first ones are the best. */

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choice of plan/protocol.h. The constants were measured (docs/why/rendezvous.md,
- * shared-memory.md).
+ * The choice of plan/protocol.h. docs/why/rendezvous.md and shared-memory.md tell where the constants come from.
  */
 #include "plan/protocol.h"
 
 /* A rendezvous costs a round trip and some bookkeeping, and saves a copy on each side. */
 #define RNDV_AUTO_MEMORY (64u << 10)
-#define RNDV_AUTO_LATE   (320u << 10) /* of lists, copied by the sender alone; of what is used in the packet */
+#define RNDV_AUTO_LATE   (320u << 10) /* for lists, which only the sender copies; for messages that are used in the
+                                       * packet */
 #define RNDV_AUTO_OTHER  (256u << 10)
-#define ZCOPY_AUTO       (16u << 10) /* or what does not fit one packet: another one costs more than bookkeeping */
+#define ZCOPY_AUTO       (16u << 10) /* or any length that does not fit one packet: a second packet costs more than the
+                                      * registration */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -25,7 +26,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
 {
     plan->rndv_forced = input->rndv_thresh != CW_PLAN_AUTO;
     plan->rndv_min    = plan->rndv_forced ? input->rndv_thresh : rndv_auto(input);
-    plan->rndv_min    = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has nothing to be fetched */
+    plan->rndv_min    = (plan->rndv_min == 0) ? 1 : plan->rndv_min; /* an empty message has no bytes to fetch */
     plan->rndv_fast_min =
         plan->rndv_forced || input->rndv_fast_thresh == CW_PLAN_AUTO ? plan->rndv_min : input->rndv_fast_thresh;
     plan->rndv_late_min = (plan->rndv_forced || !input->memory) ? 0 : RNDV_AUTO_LATE;
@@ -37,13 +38,13 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     plan->short_end = smaller(input->max_short + 1, smaller(plan->rndv_min, plan->zcopy_min));
 }
 
-/* What `row` costs for that length more than `other`. */
+/* The cost of `row` for that length less the cost of `other`. */
 static double excess(const struct cw_protocol_row *row, const struct cw_protocol_row *other, size_t length)
 {
     return row->cost.fixed_ns - other->cost.fixed_ns + (row->cost.byte_ns - other->cost.byte_ns) * (double)length;
 }
 
-/* The last length for which `row` is not dearer than `other`, which it is not for `at`. */
+/* The last length for which `row` does not cost more than `other`. It does not for `at`. */
 static size_t cheap_end(const struct cw_protocol_row *row, const struct cw_protocol_row *other, size_t at)
 {
     const double gain = row->cost.byte_ns - other->cost.byte_ns, end = -excess(row, other, at) / gain;
@@ -51,7 +52,7 @@ static size_t cheap_end(const struct cw_protocol_row *row, const struct cw_proto
     return (gain > 0 && end < (double)(CW_PLAN_NEVER / 4)) ? at + (size_t)end : CW_PLAN_NEVER;
 }
 
-/* The row that begins with `at`. */
+/* Chooses the row that begins with `at`. */
 static void choose_at(const struct cw_protocol *const *table, const struct cw_protocol_ask *ask, size_t at,
                       struct cw_protocol_row *best)
 {
@@ -65,7 +66,7 @@ static void choose_at(const struct cw_protocol *const *table, const struct cw_pr
         }
         row.protocol = *table;
         if (row.first > at) {
-            last = smaller(last, row.first - 1); /* is looked at again from there on */
+            last = smaller(last, row.first - 1); /* the choice is made again from there on */
         } else if (best->protocol == NULL) {
             *best = row;
         } else if (excess(best, &row, at) > 0) {

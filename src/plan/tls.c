@@ -6,8 +6,8 @@
 
 #include <string.h>
 
-/* Only aliases with a member that exists here; the others (dc ...) select nothing. What other libraries carry by
- * datagrams of InfiniBand goes by connections here, so that the names of both mean the one transport. */
+/* Only aliases with a member that exists here; the others (dc ...) select nothing. Names of UCX for datagrams of
+ * InfiniBand and names for its connections both mean the one transport here, which uses connections. */
 static const struct {
     const char *alias;
     const char *members[6];
@@ -42,7 +42,8 @@ static int listed(const char *name, const char *const *list)
     return 0;
 }
 
-/* A leading backslash keeps a name from being an alias; what is auxiliary only carries no messages. */
+/* A leading backslash keeps a name from being an alias. An entry that is only auxiliary selects no transport for
+ * messages. */
 static int stands_for(const char *entry, const char *transport)
 {
     size_t i;
@@ -63,7 +64,7 @@ int cw_plan_tls_selects(const char *entry, const char *transport)
     return stands_for(entry, transport) || (strcmp(transport, "posix") == 0 && stands_for(entry, "sysv"));
 }
 
-/* Without one of its providers ofi still has the others; it looks at the list by itself. */
+/* ofi without one of its providers still has the others, so it reads the list itself. */
 int cw_plan_tls_excludes(const char *entry, const char *transport)
 {
     return (strcmp(transport, "ofi") == 0) ? strcmp(entry + (entry[0] == '\\'), transport) == 0 :

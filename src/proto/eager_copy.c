@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An eager message in one packet that is copied. A packet that the receiver uses where it lies may be a longer one.
+ * An eager message in one packet that is copied. The packet may be longer if the receiver uses the message in place.
  */
 #include "op/send.h"
 #include "proto/proto.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An eager message in several packets: the first has its length, the others follow, out of the program's memory where
- * the transport can do that. Fits every message.
+ * An eager message in several packets: the first tells the length, the others follow, out of the program's memory where
+ * the transport supports that. Fits every message.
  */
 #include "core/ep_round.h"
 #include "op/credit.h"
 #include "op/send.h"
 #include "proto/proto.h"
 
-/* Of a message that is received in place, with its header. A line of memory, so that the rest is aligned as before. */
+/* The first packet of a message that is received in place, with its header: a cache line, so that the rest is aligned
+ * as before. */
 #define FIRST_BYTES 64u
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -64,7 +65,8 @@ static ucs_status_t send_next(struct cw_request *request)
     return cw_lane_send_bcopy(conn, CW_PACKET_NEXT, (left < max) ? left : max, pack_next, send);
 }
 
-/* What will be received in place needs no copy here; an announcement of it is enough. */
+/* Bytes of the first packet. A message that will be received in place needs no copy here, so its first packet is
+ * short. */
 static size_t first_length(const struct cw_send *send, const struct cw_conn *conn)
 {
     const size_t max = conn->iface->limits.max_bcopy;

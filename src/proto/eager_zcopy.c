@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An eager message in one packet out of the program's memory, which the transport gives back later.
+ * An eager message in one packet out of the program's memory, which the transport reads until it reports completion.
  */
 #include "op/send.h"
 #include "proto/proto.h"

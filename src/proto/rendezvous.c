@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A message that is announced; the receiver decides how its bytes come (docs/change/long-messages.md, op/send_rndv.c).
+ * A message that is announced; the receiver decides how its bytes are moved (docs/change/long-messages.md,
+ * op/send_rndv.c).
  */
 #include "op/send.h"
 #include "proto/proto.h"
@@ -11,7 +12,7 @@ static int is_forced(const struct cw_protocol_ask *ask)
            (ask->fast && ask->lanes->plan->rndv_fast_min != ask->lanes->plan->rndv_min);
 }
 
-/* The least length, with the program's own header. */
+/* The least length of such a message, with the program's own header. */
 static size_t least(const struct cw_protocol_ask *ask)
 {
     const struct cw_protocol_plan *plan = ask->lanes->plan;

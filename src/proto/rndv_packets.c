@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An announced message that comes in packets, over a lane whose device could move it: what devices do not take, or too
- * short for that to pay. Both sides copy each byte.
+ * An announced message that comes in packets, over a lane whose device could move it: for memory that the device cannot
+ * use, or a message too short for the cost of the device. Both sides copy each byte.
  */
 #include "proto/proto.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * An announced message that the receiver's device reads out of the sender's memory, which the announcement names, while
- * the sender's processor does something else. Two trips for the bytes and one to tell the sender.
+ * the sender's processor does other work. It takes two trips for the bytes and one to tell the sender.
  */
 #include "config/config.h"
 #include "op/rndv_recv_device.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An announced message that the sender's device writes into the receiver's memory. The receiver registers it for this
- * message alone and names it; the sender writes, waits for its device, and tells (op/send_device.c). The right to
- * write ends before the program gets its memory back, however late a write may come.
+ * An announced message that the sender's device writes into the receiver's memory. The receiver registers this memory
+ * for this message alone and names it to the sender. The sender's device writes; the sender waits for it and tells the
+ * receiver (op/send_device.c). The right to write ends before the program gets its memory back, so a late write cannot
+ * reach it.
  */
 #include "config/config.h"
 #include "op/rndv_recv_device.h"
@@ -19,13 +20,13 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
                                     .fixed = is_set,
                                     .way   = "written by the sender's device",
                                     .why   = is_set ? "RNDV_SCHEME" : "no processor copies a byte"};
-    row->cost.fixed_ns += 2 * input->register_ns; /* each side */
+    row->cost.fixed_ns += 2 * input->register_ns; /* on each side */
     row->cost.byte_ns += 2 * input->register_byte_ns;
     return ask->data == CW_DATA_CONTIG && input->access &&
            (is_set || input->rndv_scheme == CW_RNDV_AUTO || input->rndv_scheme == CW_RNDV_RKEY_PTR);
 }
 
-/* Ends with cw_rndv_recv_device_written. */
+/* cw_rndv_recv_device_written ends what this function starts. */
 static ucs_status_t start(struct cw_request *request)
 {
     struct cw_rndv_recv_device *fetch = cw_request_state(request);

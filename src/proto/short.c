@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A short message: contiguous memory that the call itself gives to the transport, or writes into a cell, without a
- * request (cw_tag_send, cw_am_send). From a queue such a message goes by an eager protocol.
+ * A short message of contiguous memory that the call itself gives to the transport, or writes into a cell, without a
+ * request (cw_tag_send, cw_am_send). A short message that must be queued goes by an eager protocol.
  */
 #include "proto/proto.h"
 

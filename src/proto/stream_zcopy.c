@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Stream data out of the program's contiguous memory, as long as more is left than one copied packet takes. Cut where
- * a packet or the receiver's window ends.
+ * Stream data out of the program's contiguous memory, as long as more is left than one copied packet takes. A packet
+ * ends at its largest size or at the end of the receiver's window.
  */
 #include "op/stream.h"
 #include "proto/proto.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker address: a self-delimiting blob, the same bytes at each call (ADR-1, ADR-4). Pure encoding and decoding.
+ * The worker address: a blob that tells its own length, with equal bytes at each call (ADR-1, ADR-4). Pure encoding and
+ * decoding.
  *
  *   OFFSET SIZE MEANING (little endian)
  *        0    1 0x20
@@ -14,7 +15,7 @@
  *       20      entries, each: 1 transport's wire id, 1 length, then the transport's own address
  *
  * Several entries may name one transport: one for each of its interfaces. The first ten bytes are an address without
- * transports to the library that this one takes the place of, which answers "unreachable" and goes on (NB-97).
+ * transports to UCX, whose library answers "unreachable" and goes on (NB-97).
  */
 #ifndef CW_WIRE_ADDRESS_H
 #define CW_WIRE_ADDRESS_H

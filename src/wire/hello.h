@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The first words on a new connection, whatever the transport: who dials whom, and for which endpoint. Pure encoding
+ * The first bytes on a new connection of any transport: both workers and the endpoint that it is for. Pure encoding
  * and decoding.
  *
  *   hello: OFFSET SIZE MEANING (little endian)      reply: OFFSET SIZE MEANING
@@ -25,7 +25,7 @@
 #define CW_HELLO_REPLY_LENGTH 8u
 
 #define CW_HELLO_NO_LOOPBACK 1u
-#define CW_HELLO_MEETING     2u /* source_uid is its number (docs/change/client-server.md) */
+#define CW_HELLO_MEETING     2u /* source_uid is the number of the meeting (docs/change/client-server.md) */
 
 struct cw_hello {
     uint64_t source_uid;
@@ -37,9 +37,9 @@ struct cw_hello {
 
 enum cw_hello_answer {
     CW_HELLO_ACCEPTED     = 0,
-    CW_HELLO_LOST         = 1, /* the acceptor dials for the same endpoint, and its connection is the one to be used */
+    CW_HELLO_LOST         = 1, /* the acceptor dials for this endpoint, too, and its connection is used */
     CW_HELLO_WRONG_WORKER = 2, /* the dialled worker does not live here any more */
-    CW_HELLO_REFUSED      = 3, /* the endpoint cannot be had: it failed, or the acceptor lacks memory */
+    CW_HELLO_REFUSED      = 3, /* the endpoint cannot be used: it failed, or the acceptor lacks memory */
     CW_HELLO_ANSWERS      = 4
 };
 

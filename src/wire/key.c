@@ -51,7 +51,8 @@ static size_t part_length(const uint8_t *part)
     return (part[0] & 15u) + 1u;
 }
 
-/* The beacon is a word, and no address of a process has more than 59 bits; another one would be a key without it. */
+/* The beacon is aligned to a word, and no address of a process has more than 59 bits. For any other beacon the key is
+ * made without one. */
 static void put_beacon(uint8_t *bytes, uint64_t beacon)
 {
     uint8_t word[8];
@@ -140,7 +141,7 @@ size_t cw_key_add_part(uint8_t bytes[CW_KEY_PARTS_MAX], size_t length, unsigned 
     return length + 1 + bytes_of_part;
 }
 
-/* Takes the host's part off the front of the parts. 0: it is none. */
+/* Takes the host's part from the front of the parts. 0: the front is no valid part of a host. */
 static int take_host(struct cw_key *key, struct cw_key_parts *parts)
 {
     const uint8_t *bytes = parts->bytes;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The packed key of registered memory (KEY-1, R15: at most 64 bytes with one device, 128 with eight). Pure encoding and
- * decoding; a key may come from anybody. Callers: ucp_memh_pack and core/rkey.c, core/mem_map.c; announcements of
- * messages have parts of keys, too (op/send_rndv.c).
+ * decoding; a key may come from any process. Callers: ucp_memh_pack, core/rkey.c, core/mem_map.c; announcements of
+ * messages also have parts of keys (op/send_rndv.c).
  */
 #ifndef CW_WIRE_KEY_H
 #define CW_WIRE_KEY_H
@@ -32,7 +32,7 @@
  */
 #define CW_KEY_LEAST 36u
 #define CW_KEY_MAX   255u
-#define CW_KEY_SHARED_LENGTH (CW_KEY_LEAST + 17u)   /* with the host's part alone */
+#define CW_KEY_SHARED_LENGTH (CW_KEY_LEAST + 17u)   /* with the host's part and no other */
 
 #define CW_KEY_READ  1u
 #define CW_KEY_WRITE 2u
@@ -62,20 +62,20 @@ struct cw_key_parts {
 
 /* Returns the length. `parts` may be NULL: none. */
 size_t cw_key_encode(const struct cw_key *key, const struct cw_key_parts *parts, uint8_t bytes[CW_KEY_MAX]);
-/* Reads no more than the first 4 bytes before it knows that the rest is there. UCS_ERR_INVALID_PARAM: not a key of this
- * version, or one that contradicts itself (a range that wraps around, unknown bits, parts that overlap or come twice).
- * *parts_p (may be NULL) points into the bytes. */
+/* Reads the first 4 bytes, and the rest only once these tell that it is there. UCS_ERR_INVALID_PARAM: the bytes are no
+ * key of this version, or contradict themselves (a range that wraps around, unknown bits, parts that overlap or come
+ * twice). *parts_p (may be NULL) points into the bytes. */
 ucs_status_t cw_key_decode(const void *bytes, struct cw_key *key, struct cw_key_parts *parts_p);
-/* The length that a key says to have, for bytes of which at least 4 are there; 0: not a key of this version. */
+/* The length that a key states, for bytes of which at least 4 are there; 0: not a key of this version. */
 size_t cw_key_length(const void *bytes);
 
 /* Puts a part of 1 to 16 bytes behind those that are there, of which `length` bytes are used. Returns the new length;
  * the old one when there is no room. */
 size_t cw_key_add_part(uint8_t bytes[CW_KEY_PARTS_MAX], size_t length, unsigned domain, const void *part,
                        unsigned part_length);
-/* Whether all of it are parts of devices with growing numbers: for those that come from a peer. */
+/* Whether the bytes are nothing but parts of devices with growing numbers; for bytes that come from a peer. */
 int cw_key_parts_hold(const struct cw_key_parts *parts);
-/* The part of that domain in parts that hold, or NULL. */
+/* The part of that domain, or NULL. `parts` must have passed cw_key_parts_hold. */
 const uint8_t *cw_key_find_part(const struct cw_key_parts *parts, unsigned domain, size_t *length_p);
 
 /*
@@ -95,10 +95,10 @@ struct cw_key_memory {
 #define CW_KEY_MEMORY_HEAD 16u
 #define CW_KEY_MEMORY_MAX  (CW_KEY_MEMORY_HEAD + 17u) /* with one part */
 
-/* Returns the length; 0: the parts have no room there. */
+/* Returns the length; 0: there is no room for the parts. */
 size_t cw_key_memory_encode(const struct cw_key_memory *memory, uint8_t bytes[CW_KEY_MEMORY_MAX]);
-/* UCS_ERR_INVALID_PARAM: not such memory, or a range that is empty or wraps around. memory->parts points into the
- * bytes, and holds. */
+/* UCS_ERR_INVALID_PARAM: the bytes do not name memory, or the range is empty or wraps around. memory->parts points into
+ * the bytes and has passed cw_key_parts_hold. */
 ucs_status_t cw_key_memory_decode(const void *bytes, size_t length, struct cw_key_memory *memory);
 
 #endif

@@ -15,7 +15,7 @@
 
 #define CW_LANE_TOKEN        16u
 #define CW_LANE_HELLO_LENGTH 48u
-#define CW_MAX_LANES         8u /* further ones of an endpoint; they count from 1, the message lane is 0 */
+#define CW_MAX_LANES         8u /* further lanes of an endpoint; they count from 1, and the message lane is 0 */
 
 /*
  *   OFFSET SIZE MEANING
@@ -39,25 +39,26 @@ struct cw_lane_hello {
 };
 
 void cw_lane_hello_encode(const struct cw_lane_hello *hello, uint8_t bytes[CW_LANE_HELLO_LENGTH]);
-/* Whether these first words want to open a further lane; nothing else of them was looked at. */
+/* Whether these first bytes of a connection ask for a further lane; only the magic is checked. */
 int cw_is_lane_hello(const void *bytes, size_t length);
 /* UCS_ERR_INVALID_PARAM for anything that is not such a hello. */
 ucs_status_t cw_lane_hello_decode(const void *bytes, size_t length, struct cw_lane_hello *hello);
-/* Takes equally long wherever they differ. */
+/* Takes equal time wherever they differ. */
 int cw_lane_token_equal(const uint8_t *left, const uint8_t *right);
 
 enum cw_wire_lane_kind {
-    CW_WIRE_LANE_ASK   = 1, /* of who dialled the message lane: wants `lane` further ones, and a token */
-    CW_WIRE_LANE_OFFER = 2, /* of who accepted it: takes up to `lane` further ones; 8/16: token */
+    CW_WIRE_LANE_ASK   = 1, /* from the dialler of the message lane: it wants `lane` further ones, and a token */
+    CW_WIRE_LANE_OFFER = 2, /* from the acceptor: it takes up to `lane` further ones; 8/16: token */
     CW_WIRE_LANE_TAKEN = 3, /* 16/8: bytes of placed packets that came whole on that lane so far; more than before */
     CW_WIRE_LANE_END = 4, /* the sender of this has closed the lane. 8/8: bytes that it sent there, also in part; 16/8:
                              * those that came whole. Once for each generation, by both */
-    CW_WIRE_LANE_PROBE = 5, /* nothing was confirmed on that lane for a while */
-    CW_WIRE_LANE_ALIVE = 6, /* the answer; 16/8: as in TAKEN, or as before */
+    CW_WIRE_LANE_PROBE = 5, /* the sender got no confirmation on that lane for a while */
+    CW_WIRE_LANE_ALIVE = 6, /* answers PROBE; 16/8: as in TAKEN, or the number of the last TAKEN */
     CW_WIRE_LANE_KINDS = 7
 };
 
-/* 0/1: enum cw_wire_lane_kind; 1/1: lane, or a number of them; 2/2: generation; 4/4: zero; 8/8 and 16/8: see there. */
+/* 0/1: enum cw_wire_lane_kind; 1/1: lane, or a number of lanes; 2/2: generation; 4/4: zero; 8/8 and 16/8: see the
+ * kinds. */
 struct cw_wire_lane {
     uint8_t kind;
     uint8_t lane;

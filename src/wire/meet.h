@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a client and a server say when they meet at a listener (docs/change/client-server.md). Pure encoding and
+ * The packets by which a client and a server meet at a listener (docs/change/client-server.md). Pure encoding and
  * decoding.
  *
  *   client: OFFSET SIZE MEANING (little endian)     server: OFFSET SIZE MEANING
@@ -31,20 +31,21 @@ struct cw_meet {
 
 enum cw_meet_answer {
     CW_MEET_ACCEPTED   = 0,
-    CW_MEET_REJECTED   = 1, /* the program did not want it */
-    CW_MEET_IMPOSSIBLE = 2, /* it wanted, but could not: another error handling mode, no memory */
+    CW_MEET_REJECTED   = 1, /* the program refused */
+    CW_MEET_IMPOSSIBLE = 2, /* the program accepted, but the endpoint could not be made: another error handling mode, no
+                             * memory */
     CW_MEET_ANSWERS    = 3
 };
 
 void cw_meet_encode(const struct cw_meet *meet, uint8_t bytes[CW_MEET_LENGTH]);
-/* UCS_ERR_INVALID_PARAM for anything else. */
+/* UCS_ERR_INVALID_PARAM for any other bytes. */
 ucs_status_t cw_meet_decode(const void *bytes, size_t length, struct cw_meet *meet);
 
 /* Writes at most `max` bytes (>= CW_MEET_REPLY_HEADER) and returns how many; an address that does not fit is left
  * out. */
 size_t cw_meet_reply_encode(enum cw_meet_answer answer, const void *address, size_t address_length, uint8_t *bytes,
                             size_t max);
-/* address->length 0: none came. The address borrows the bytes. */
+/* address->length 0: the reply has no address. The address borrows the bytes. */
 ucs_status_t cw_meet_reply_decode(const void *bytes, size_t length, enum cw_meet_answer *answer,
                                   struct cw_address *address);
 

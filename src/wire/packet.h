@@ -14,7 +14,7 @@
 enum cw_packet_id {
     CW_PACKET_INVALID        = 0,
     CW_PACKET_CLOSE          = 1, /* header 8 bytes, zero: the sender closed its endpoint, its worker lives on */
-    CW_PACKET_END            = 2, /* header 8 bytes, zero: the sender's worker is being destroyed in good order */
+    CW_PACKET_END            = 2, /* header 8 bytes, zero: the program destroys the sender's worker */
     CW_PACKET_TAG_EAGER      = 3, /* struct cw_wire_tag */
     CW_PACKET_TAG_SYNC       = 4, /* struct cw_wire_tag_sync */
     CW_PACKET_TAG_FIRST      = 5, /* struct cw_wire_tag_first */
@@ -45,7 +45,7 @@ enum cw_packet_id {
     CW_PACKET_STAY           = 30, /* header 8 bytes, zero: the client uses the connection by which it met the server */
     CW_PACKET_PUT_COUNTED    = 32, /* wire/rma.h, struct cw_wire_put: a PUT that is counted (op/counted.h) */
     CW_PACKET_GET_DATA       = 33, /* wire/rma.h, struct cw_wire_get_data */
-    CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: of the further lanes of the endpoint */
+    CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: about the further lanes of the endpoint */
     CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
     CW_PACKET_COUNT          = 36
 };
@@ -73,7 +73,7 @@ struct cw_wire_tag_first {
 };
 
 /* A further piece of a message that began with TAG_FIRST or AM_FIRST. 0/4: message number; 4/4: zero; 8/8: offset in
- * the message, which must be what arrived so far. Payload: at least one byte. */
+ * the message, which must be the number of bytes that have arrived. Payload: at least one byte. */
 struct cw_wire_next {
     uint32_t message;
     uint32_t reserved;
@@ -105,8 +105,8 @@ enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_WRITE = 3 /* the sender's device is to write into the receiver's memory */
 };
 
-/* Who asks for data asks for pieces of so many bytes at least: no transport takes less in one packet, and smaller ones
- * would make a few bytes of the asker's cost the other side a packet each. */
+/* The smallest piece that a receiver may ask for: every transport takes this many bytes in one packet. A smaller limit
+ * would let a peer that sends few bytes make this side send a packet for each few bytes of its message. */
 #define CW_WIRE_LEAST_PIECE 128u
 
 /* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: COPY: address
@@ -129,28 +129,28 @@ struct cw_wire_rndv_data {
     uint64_t offset;
 };
 
-/* To the sender: it is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
+/* To the sender: the transfer is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
 struct cw_wire_rndv_done {
     uint64_t send_id;
     int32_t status;
     uint32_t reserved;
 };
 
-/* To the receiver: the sender's copying is over. 0/8: id of the receive; 8/4: ucs_status_t; 12/4: zero. */
+/* To the receiver: the sender has ended its copying. 0/8: id of the receive; 8/4: ucs_status_t; 12/4: zero. */
 struct cw_wire_rndv_copied {
     uint64_t receive_id;
     int32_t status;
     uint32_t reserved;
 };
 
-/* The sender wants an announced or synchronous message back. 0/8: its send id or sync id. RNDV_DONE with
- * UCS_ERR_CANCELED answers, unless it was matched meanwhile. */
+/* The sender cancels an announced or synchronous message. 0/8: its send id or sync id. RNDV_DONE with UCS_ERR_CANCELED
+ * answers, unless the message was matched meanwhile. */
 struct cw_wire_tag_cancel {
     uint64_t send_id;
 };
 
-/* What the receiver has let go of eager tag messages on this connection since its beginning. 0/8: charge in all
- * (docs/change/long-messages.md). */
+/* Returns credit: the charge of eager tag messages that the receiver has freed on this connection since its beginning.
+ * 0/8: that charge in all (docs/change/long-messages.md). */
 struct cw_wire_credit {
     uint64_t consumed;
 };
@@ -181,15 +181,15 @@ struct cw_wire_am_rts {
     struct cw_wire_rts rts;
 };
 
-/* How much a sender of stream data may be ahead of the receiver's last STREAM_CREDIT. */
+/* The most bytes of a stream that a sender may have sent beyond the receiver's last STREAM_CREDIT. */
 #define CW_STREAM_WINDOW (1u << 20)
 
-/* Bytes of the endpoint's stream. 0/8: how many went before, since the beginning. Payload: at least one byte. */
+/* Bytes of the endpoint's stream. 0/8: the number of stream bytes before these. Payload: at least one byte. */
 struct cw_wire_stream_data {
     uint64_t offset;
 };
 
-/* How much of the stream the receiver has let go of since its beginning. 0/8: bytes. */
+/* The number of stream bytes that the receiver has consumed since the beginning. 0/8: bytes. */
 struct cw_wire_stream_credit {
     uint64_t consumed;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packets of one-sided operations; their ids are in wire/packet.h, what they are for in docs/change/one-sided.md.
+ * The packets of one-sided operations. Their ids are in wire/packet.h; docs/change/one-sided.md explains their use.
  */
 #ifndef CW_WIRE_RMA_H
 #define CW_WIRE_RMA_H
@@ -17,9 +17,9 @@ struct cw_wire_put {
     uint64_t address;
 };
 
-/* Many pieces of a put: where they go. 0/8: token of the region; 8/4: how many, at most CW_WIRE_PUT_LIST_MAX; 12/4:
- * zero. Payload: so many struct cw_wire_put_list_element. Their bytes follow on the connection in one placed packet,
- * the next one of the same id. */
+/* The places of the pieces of a put. 0/8: token of the region; 8/4: number of pieces, at most CW_WIRE_PUT_LIST_MAX;
+ * 12/4: zero. Payload: that many struct cw_wire_put_list_element. The bytes of the pieces follow on the connection in
+ * one placed packet, the next one with this id. */
 struct cw_wire_put_list {
     uint64_t token;
     uint32_t count;
@@ -43,8 +43,8 @@ struct cw_wire_put_list_data {
 #define CW_WIRE_PUT_LIST_BYTES(count) \
     (sizeof(struct cw_wire_put_list) + (count) * sizeof(struct cw_wire_put_list_element))
 
-/* A put is announced. 0/8: token; 8/8: address; 16/24: struct cw_wire_rts, its address 0. RNDV_READY or RNDV_DONE
- * answers; after RNDV_READY, RNDV_DONE follows when all bytes are there. */
+/* Announces a put. 0/8: token; 8/8: address; 16/24: struct cw_wire_rts, its address 0. RNDV_READY or RNDV_DONE answers;
+ * after RNDV_READY, RNDV_DONE follows when all bytes have arrived. */
 struct cw_wire_put_rts {
     uint64_t token;
     uint64_t address;
@@ -67,7 +67,7 @@ struct cw_wire_get_data {
     uint64_t receive_id;
 };
 
-/* 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
+/* The owner refuses a GET. 0/8: id of the receive; 8/4: ucs_status_t, an error; 12/4: zero. */
 struct cw_wire_get_refused {
     uint64_t receive_id;
     int32_t status;
@@ -98,7 +98,7 @@ enum cw_wire_amo_op {
     CW_WIRE_AMO_OPS   = 6
 };
 
-/* 0/8: id; 8/8: the value before; 16/4: ucs_status_t; 20/4: zero. */
+/* Answers an AMO that has an id. 0/8: id; 8/8: the value before; 16/4: ucs_status_t; 20/4: zero. */
 struct cw_wire_amo_reply {
     uint64_t reply_id;
     uint64_t value;
@@ -111,7 +111,8 @@ struct cw_wire_flush {
     uint64_t flush_id;
 };
 
-/* They are. 0/8: id; 8/4: ucs_status_t: of those refused since the last FLUSH, the first's, or UCS_OK; 12/4: zero. */
+/* Answers FLUSH: all PUT and AMO packets before it are carried out. 0/8: id; 8/4: ucs_status_t: the error of the first
+ * one that was refused since the last FLUSH, or UCS_OK; 12/4: zero. */
 struct cw_wire_flushed {
     uint64_t flush_id;
     int32_t status;
@@ -138,7 +139,8 @@ struct cw_wire_help {
     uint32_t way;
 };
 
-/* The owner takes no more shares. 0/8: id; 8/4: ucs_status_t: UCS_OK: those that it took are copied; 12/4: zero. */
+/* Answers HELP when the owner takes no more shares. 0/8: id; 8/4: ucs_status_t: UCS_OK: the shares that it took are
+ * copied; 12/4: zero. */
 struct cw_wire_helped {
     uint64_t help_id;
     int32_t status;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An atomic operation that a device of the owner carries out, because the key says that it does (`executor`). What the
- * device lacks is made of compare and swap there: read, compute, and again if another one was faster.
+ * An atomic operation that a device of the owner carries out, because the key names that device (`executor`). An
+ * operation that the device lacks is a loop of read, compute, and compare and swap by the device, repeated whenever
+ * another origin has changed the word in between.
  */
 #include "op/access.h"
 #include "op/amo.h"
@@ -29,7 +30,7 @@ static enum cw_access_op op_of(const struct cw_amo *amo)
     return (enum cw_access_op)ops[amo->packet.op];
 }
 
-/* What the operation makes of a word. */
+/* The value of the word after the operation. */
 static uint64_t made_of(const struct cw_amo *amo, uint64_t before)
 {
     uint64_t word = before;
@@ -47,7 +48,8 @@ static void ended(struct cw_request *request, ucs_status_t status)
     struct cw_access *access     = device->access;
 
     cw_list_remove(&request->link);
-    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another one was faster */
+    if (status == UCS_OK && device->loops && access->result != device->expected) { /* another origin changed the word in
+                                                                                    * between */
         device->expected  = access->result;
         access->all_begun = 0;
         cw_list_add_head(&cw_op_ep(request->ep)->rma->queue, &request->link);
@@ -58,7 +60,7 @@ static void ended(struct cw_request *request, ucs_status_t status)
         memcpy(amo->reply, &access->result, sizeof(access->result));
     }
     if (status != UCS_OK && amo->reply == NULL && cw_op_ep(request->ep)->rma != NULL) {
-        cw_op_ep(request->ep)->rma->error = status; /* the program may know of it by a flush only */
+        cw_op_ep(request->ep)->rma->error = status; /* the program learns of the error by a flush only */
     }
     cw_request_complete(request, status);
 }

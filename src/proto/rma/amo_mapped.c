@@ -20,7 +20,8 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_amo *amo  = cw_request_state(request);
     char *word          = cw_amo_word(amo->rkey, amo->packet.address, amo->packet.size);
-    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* it is not registered any more, which the next choice sees as well */
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
+                                                * sees that as well */
 
     if (cw_likely(word != NULL)) {
         status = cw_rma_admit(cw_op_ep(request->ep)->rma, amo->packet.address, amo->packet.size, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An atomic operation that the owner's processor carries out, asked by a packet. A posting one is over when the packet
- * was taken, a fetching one waits for AMO_REPLY.
+ * An atomic operation that the owner's processor carries out when a packet asks for it. A posting one is complete when
+ * the transport has taken the packet, a fetching one when AMO_REPLY comes.
  */
 #include "op/amo.h"
 #include "proto/proto.h"

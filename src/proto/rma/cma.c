@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Both offer themselves where the key allows such copies.
+ * Both ways of rma/cma.h offer themselves where the key allows copies between processes.
  */
 #include "proto/rma/cma.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A get that the device of the lane carries out, while the owner's processor does something else: straight into the
- * program's memory where the device knows it, else through memory of the transport.
+ * A get that the device of the lane carries out while the owner's processor does other work: straight into the
+ * program's memory where the device knows that memory, else through memory of the transport.
  */
 #include "op/access.h"
 #include "op/get.h"
@@ -38,7 +38,7 @@ static ucs_status_t read_some(struct cw_request *request, const struct cw_access
 
     length = cw_access_next_get(access, to, from->address, left, &in_place);
     if (length == 0) {
-        return UCS_ERR_IO_ERROR; /* it was possible when it began */
+        return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
     }
     iov    = (struct cw_access_iov){to, length, access->use.memh};
     status = in_place ? cw_lane_get_zcopy(conn, &iov, 1, from, 0, &access->completion)
@@ -58,7 +58,7 @@ static ucs_status_t go_on(struct cw_request *request)
 
     while (get->cursor.offset < get->cursor.length) {
         if (!cw_rkey_target(get->rkey, request->ep->conn, get->address + get->cursor.offset, &from)) {
-            return UCS_ERR_IO_ERROR; /* it was possible when it began */
+            return UCS_ERR_IO_ERROR; /* the device could do this when the get began */
         }
         status = read_some(request, &from);
         if (status != UCS_OK) {

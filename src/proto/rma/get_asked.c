@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A get that asks the owner, whose library sends the bytes to a receive of op/rndv_recv.h, which owns the request from
- * then on. Fits everything but what must end in its call.
+ * A get that asks the owner. The owner's library sends the bytes to a receive of op/rndv_recv.h, which owns the request
+ * from then on. Fits every get but one that must end within its call.
  */
 #include "op/rndv_recv.h"
 #include "op/get.h"

@@ -16,7 +16,7 @@ static ucs_status_t start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    get->no_copies = 1; /* should it come back */
+    get->no_copies = 1; /* should the request be started again */
     status         = cw_cma_now(request->ep, &get->rkey->key, get->address, &get->cursor, CW_CMA_GET);
     if (status == UCS_OK) {
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, get->cursor.length);
@@ -37,7 +37,7 @@ static void copied(struct cw_request *request, ucs_status_t status)
         cw_request_complete(request, UCS_OK);
         return;
     }
-    cw_list_add_head(&rma->queue, &request->link); /* writes must not pass it */
+    cw_list_add_head(&rma->queue, &request->link); /* writes must not overtake it */
     cw_rma_kick(rma);
 }
 
@@ -51,7 +51,7 @@ static ucs_status_t start_shares(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    get->no_copies = 1; /* should it come back */
+    get->no_copies = 1; /* should the request be started again */
     if (cw_cma_begin(request, &get->rkey->key, get->address, &get->cursor, CW_CMA_GET, copied, &get->copy) != UCS_OK) {
         return UCS_ERR_UNSUPPORTED;
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A get from memory that is mapped here, by loads. Of plain bytes the call makes it without a request (abi/rma.c).
+ * A get from memory that is mapped here, by loads. A get of plain bytes needs no request: the call carries it out
+ * (abi/rma.c).
  */
 #include "op/get.h"
 #include "proto/proto.h"
@@ -20,7 +21,8 @@ static ucs_status_t start(struct cw_request *request)
 {
     struct cw_get *get  = cw_request_state(request);
     const char *from    = cw_rkey_direct(get->rkey, get->address, CW_KEY_READ);
-    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* it is not registered any more, which the next choice sees as well */
+    ucs_status_t status = UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol
+                                                * sees that as well */
 
     if (cw_likely(from != NULL)) {
         status = cw_rma_admit(cw_op_ep(request->ep)->rma, get->address, get->cursor.length, 0);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A long get that the system could copy, asked for in parts, each of them a short get: an owner in progress then copies
- * while the asker does, and has to keep no more for it than for short ones (docs/change/one-sided.md). Invariant:
- * `left` counts the parts that are not over, and one more as long as they are posted. The whole is on no list and waits
- * for its parts alone, which end with the endpoint. Only where nothing is queued, so that no fence comes between whole
- * and parts.
+ * A long get that the system could copy, asked for in parts, each of them a short get. An owner in progress then copies
+ * while the origin does, and keeps no more memory for a part than for any short get (docs/change/one-sided.md).
+ * Invariant: `left` counts the parts that are not complete, and one more while they are being posted. The request of
+ * the whole get is on no list and waits for its parts alone; they end with the endpoint. Used only where nothing is
+ * queued, so that no fence comes between the request and its parts.
  */
 #include "op/get.h"
 #include "proto/proto.h"
 
-/* Longer ones are copied by the system, which is as fast there and takes fewer requests. */
+/* The system copies a longer get, which is as fast there and takes fewer requests. */
 #define MOST_BYTES (4u << 20)
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
@@ -40,7 +40,7 @@ static void part_done(void *request, ucs_status_t status, void *user_data)
     }
 }
 
-/* Posts them; they may end meanwhile. */
+/* Posts the parts; they may complete meanwhile. */
 static ucs_status_t start(struct cw_request *request)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A short get that asks the owner where the system could copy as well: an owner that makes progress answers in a
- * fraction of the time. What is not answered in time the system copies (op/get_quick.c).
+ * A short get that asks the owner although the system could copy as well: an owner that makes progress answers in a
+ * fraction of the time of such a copy. If the answer does not come in time, the system copies (op/get_quick.c).
  */
 #include "op/get.h"
 #include "proto/proto.h"

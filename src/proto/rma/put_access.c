@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put that the device of the lane carries out, while the owner's processor does something else: straight out of the
- * program's memory where the device knows it, else through memory of the transport.
+ * A put that the device of the lane carries out while the owner's processor does other work: straight out of the
+ * program's memory where the device knows that memory, else through memory of the transport.
  */
 #include "op/access.h"
 #include "op/put.h"
@@ -48,7 +48,7 @@ static ucs_status_t write_some(struct cw_request *request, const struct cw_acces
 
     length = cw_access_next_put(access, memory, to->address, left, &in_place);
     if (length == 0) {
-        return UCS_ERR_IO_ERROR; /* it was possible when it began */
+        return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
     }
     if (!in_place) {
         return cw_access_taken(access, cw_lane_put_bcopy(conn, length, pack, send, to, access->flags,
@@ -70,7 +70,7 @@ static ucs_status_t go_on(struct cw_request *request)
 
     while (send->cursor.offset < send->cursor.length) {
         if (!cw_rkey_target(send->put.rkey, request->ep->conn, send->put.address + send->cursor.offset, &to)) {
-            return UCS_ERR_IO_ERROR; /* it was possible when it began */
+            return UCS_ERR_IO_ERROR; /* the device could do this when the put began */
         }
         status = write_some(request, &to);
         if (status != UCS_OK) {
@@ -93,7 +93,7 @@ static ucs_status_t start(struct cw_request *request)
     unsigned flags;
     ucs_status_t status  = cw_rma_admit_device(rma, send->put.address, send->cursor.length, &flags);
 
-    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* what was begun must not fail any more */
+    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put that has begun must not fail any more */
     if (status != UCS_OK) {
         return status;
     }

@@ -16,7 +16,7 @@ static ucs_status_t start(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    send->no_copies = 1; /* should it come back */
+    send->no_copies = 1; /* should the request be started again */
     status          = cw_cma_now(request->ep, &send->put.rkey->key, send->put.address, &send->cursor, CW_CMA_PUT);
     if (status == UCS_OK) {
         cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_SYSTEM, 0, send->cursor.length);
@@ -36,7 +36,7 @@ static void copied(struct cw_request *request, ucs_status_t status)
         cw_request_complete(request, UCS_OK);
         return;
     }
-    cw_list_add_head(&rma->queue, &request->link); /* nothing may pass it */
+    cw_list_add_head(&rma->queue, &request->link); /* no later operation may overtake it */
     cw_rma_kick(rma);
 }
 
@@ -50,7 +50,7 @@ static ucs_status_t start_shares(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    send->no_copies = 1; /* should it come back */
+    send->no_copies = 1; /* should the request be started again */
     if (cw_cma_begin(request, &send->put.rkey->key, send->put.address, &send->cursor, CW_CMA_PUT, copied,
                      &send->copy) != UCS_OK) {
         return UCS_ERR_UNSUPPORTED;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put in packets that the owner counts (op/counted.h), where the system could copy as well: as long as the owner
- * makes progress that takes a fraction of the time. One packet of plain bytes needs no request (cw_put).
+ * A put in packets that the owner counts (op/counted.h), where the system could copy as well. As long as the owner
+ * makes progress, packets take a fraction of the time of such a copy. One packet of plain bytes needs no request
+ * (cw_put).
  */
 #include "op/counted.h"
 #include "op/put.h"
@@ -21,7 +22,7 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 
 static ucs_status_t go_on(struct cw_request *request);
 
-/* UCS_ERR_UNSUPPORTED: the owner stays away. */
+/* UCS_ERR_UNSUPPORTED: the owner makes no progress. */
 static ucs_status_t start(struct cw_request *request)
 {
     struct cw_send *send    = cw_request_state(request);
@@ -31,13 +32,15 @@ static ucs_status_t start(struct cw_request *request)
     size_t left;
 
     if (status == UCS_OK && send->phase == CW_SEND_QUEUED && send->cursor.length > cw_counted_max(ep)) {
-        status = cw_dt_keep(&send->cursor); /* once a piece is under way it must not fail any more */
+        status = cw_dt_keep(&send->cursor); /* once a piece was sent, the put must not fail any more */
     }
     while (status == UCS_OK && send->cursor.offset < send->cursor.length) {
         if (!cw_counted_is_open(ep, send->put.rkey)) {
-            cw_dt_rewind(&send->cursor); /* a part that was sent is written once more: nothing newer can be there */
+            cw_dt_rewind(&send->cursor); /* the pieces that were sent are written again, which is safe: no newer bytes
+                                          * can stand there */
             send->phase     = CW_SEND_QUEUED;
-            send->overtaken = 1; /* not once more by packets, for an owner that comes and goes */
+            send->overtaken = 1; /* packets are not tried again for this put, as the owner makes progress only at
+                                  * times */
             request->send   = cw_put_attempt;
             return UCS_ERR_UNSUPPORTED;
         }

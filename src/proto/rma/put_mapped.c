@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put to memory that is mapped here, by stores. Of plain bytes the call makes it without a request (abi/rma.c).
+ * A put to memory that is mapped here, by stores. A put of plain bytes needs no request: the call carries it out
+ * (abi/rma.c).
  */
 #include "op/put.h"
 #include "proto/proto.h"
@@ -24,7 +25,8 @@ static ucs_status_t start(struct cw_request *request)
     ucs_status_t status;
 
     if (cw_unlikely(to == NULL)) {
-        return UCS_ERR_UNSUPPORTED; /* it is not registered any more, which the next choice sees as well */
+        return UCS_ERR_UNSUPPORTED; /* the memory is not registered any more; the next choice of a protocol sees that as
+                                     * well */
     }
     status = cw_rma_admit(cw_op_ep(request->ep)->rma, send->put.address, length, 1);
     if (status == UCS_OK) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put in one packet, which the owner's library carries out: from the stack of the call, by a copy, or out of the
+ * A put in one packet, which the owner's library carries out: inline within the call, by a copy, or out of the
  * program's memory.
  */
 #include "op/put.h"
 #include "proto/proto.h"
 
-/* The packet was taken. */
+/* The transport has taken the packet. */
 static ucs_status_t left(struct cw_request *request, enum cw_trace_way way)
 {
     struct cw_send *send = cw_request_state(request);

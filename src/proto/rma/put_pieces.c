@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A put in several packets, each of which the owner's library carries out. Fits everything but what must end in its
- * call.
+ * A put in several packets, each of which the owner's library carries out. Fits every put but one that must end within
+ * its call.
  */
 #include "op/put.h"
 #include "proto/proto.h"
 
-#define TURN_BYTES (256u << 10) /* sent before others get their turn */
+#define TURN_BYTES (256u << 10) /* sent before other requests get their turn */
 
 static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
 {
@@ -71,7 +71,8 @@ static ucs_status_t start(struct cw_request *request)
     struct cw_send *send = cw_request_state(request);
     ucs_status_t status  = (send->force == CW_FORCE_EAGER) ? CW_AGAIN : cw_put_admit(request);
 
-    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a piece that was sent must not fail any more */
+    status = (status == UCS_OK) ? cw_dt_keep(&send->cursor) : status; /* a put of which a piece was sent must not fail
+                                                                       * any more */
     return (status == UCS_OK) ? go_on(request) : status;
 }
 
