@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The self transport. Both ends of a connection live in one iface; what one end sends waits in the iface's queue until
- * progress, so that a callback never runs inside somebody's send (GEN-6). The queue is bounded: a sender is told
- * CW_AGAIN and gets `room` later.
+ * The self transport. Both ends of a connection live in one iface. A packet that one end sends waits in the iface's
+ * queue until progress, so a callback never runs within a call that sends (GEN-6). The queue is bounded: a sender that
+ * finds it full is answered CW_AGAIN and gets `room` later.
  *
- * The peer's process is our own, so copies are plain ones. They trust the address: it comes from this very process.
+ * The peer's process is this one, so copies are plain ones. They trust the address, which comes from this very process.
  */
 #include "transport/self/self_transport.h"
 
@@ -22,16 +22,16 @@
 #define MAX_BCOPY       (32u << 10)
 #define MAX_WHOLE       (384u << 10)
 
-/* Events are kept for the next ones: so many of those with so many bytes of data at most, and longer ones of so many
- * bytes together as can be in the queue. For libc gives the memory of long ones back to the system, and each page that
- * it gets anew is a fault, which takes longer than copying the page. */
+/* Events are kept for later ones: at most this many short ones of this many bytes of data, and longer ones of as many
+ * bytes together as can be in the queue. libc would return the memory of long ones to the system, and each page that it
+ * gets again causes a fault, which takes longer than copying the page. */
 #define SMALL           64u
 #define MAX_SPARE       64u
 #define MAX_SPARE_BYTES (QUEUE_MAX_BYTES + MAX_WHOLE)
 
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
-/* Shared by both ends, ended by the last one. */
+/* Shared by both ends; the end that is closed last frees it. */
 struct boards {
     struct cw_board boards[2][CW_ALL_BOARDS];   /* [0]: those that the dialler hands out */
     unsigned references;
@@ -41,17 +41,18 @@ struct self_conn {
     struct cw_conn super;
     struct self_conn *peer;     /* NULL before the accept and after the peer's close */
     struct cw_list link;        /* iface->conns */
-    struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: under way */
+    struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: it is in the
+                                 * queue */
     struct boards *boards;
     int is_dialler;
-    int blocked;                /* was told CW_AGAIN */
+    int blocked;                /* a send was answered CW_AGAIN */
 };
 
 struct event {
     struct cw_list link;        /* iface->queue */
     struct self_conn *target;
     size_t length;
-    uint32_t room;              /* bytes of data that it can have; 0: one that is never used again */
+    uint32_t room;              /* bytes of data that it has room for; 0: it is freed after use */
     uint8_t kind;
     uint8_t id;
     char data[];
@@ -63,9 +64,9 @@ struct self_iface {
     struct cw_list queue;
     struct cw_list conns;
     struct event *spare;        /* small ones, linked through link.next */
-    struct event *spare_long;   /* so are these */
+    struct event *spare_long;   /* long ones, linked through link.next */
     unsigned num_spare;
-    uint32_t spare_bytes;       /* room of the long ones */
+    uint32_t spare_bytes;       /* bytes of room of the long ones together */
     size_t queued_bytes;
     int blocked;                /* some connection waits for room */
     uint64_t uid;
@@ -161,8 +162,8 @@ static int self_reachable(struct cw_iface *super, const void *address, size_t le
     return length == sizeof(iface->uid) && memcmp(address, &iface->uid, length) == 0;
 }
 
-/* With long ones only the last is looked at. One that is too short for what comes is not kept any longer, so the spare
- * ones become as long as they have to be. */
+/* Of the long spare events only the last is looked at. One that is too short for the data is freed, so the spare ones
+ * become as long as the data needs. */
 static CW_APART struct event *event_make(struct self_iface *iface, size_t max)
 {
     const size_t room   = (max <= SMALL) ? SMALL : max;
@@ -219,7 +220,7 @@ static void event_put(struct self_iface *iface, struct event *event)
     }
 }
 
-/* The thread that progresses may sleep. */
+/* The thread that makes progress may sleep, so it is woken. */
 static void queue_add(struct self_iface *iface, struct event *event)
 {
     if (cw_list_empty(&iface->queue)) {
@@ -242,7 +243,7 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
     return event;
 }
 
-/* Those of the peer, or new ones. */
+/* The boards that the peer has, or new ones. */
 static struct boards *boards_get(struct self_conn *peer)
 {
     struct boards *boards = (peer != NULL) ? peer->boards : aligned_alloc(CW_CACHE_LINE, sizeof(*boards));
@@ -405,7 +406,7 @@ static ucs_status_t self_send_short(struct cw_conn *super, uint8_t id, uint64_t 
     return UCS_OK;
 }
 
-/* A program may receive into what it sends. Empty entries may have no address. */
+/* A program may receive into memory that it sends. Empty entries may have no address. */
 static void copy(void *dest, const void *source, size_t length)
 {
     if (length > 0) {
@@ -418,7 +419,8 @@ static int self_peer_ready(struct cw_conn *super)
     return self_conn_of(super)->peer != NULL;
 }
 
-/* Registered memory of our own is reached directly; a beacon that comes with another key may be no address at all. */
+/* Registered memory of this process is accessed directly. A beacon that comes with a key of another process may be no
+ * address here, so it is not read. */
 static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
                                    const struct cw_beacon *beacon)
 {
@@ -495,7 +497,8 @@ static void give_room(struct self_iface *iface)
     }
 }
 
-/* Only what was queued before: events that upcalls add wait for the next round, so a progress ends. */
+/* Handles only the events that were queued before: events that upcalls add wait for the next round, so a progress
+ * ends. */
 static CW_APART unsigned deliver(struct self_iface *iface)
 {
     struct cw_iface *super = &iface->super;
@@ -529,7 +532,7 @@ static CW_APART unsigned deliver(struct self_iface *iface)
     return count;
 }
 
-/* Asked in each round, and mostly for nothing. */
+/* Called in each round, and mostly without work. */
 static unsigned self_progress(struct cw_iface *super)
 {
     struct self_iface *iface = cw_container_of(super, struct self_iface, super);

@@ -30,25 +30,25 @@
 #define CW_TCP_WIRE_ID 3u
 
 #define CW_TCP_MAX_IOV            16u
-#define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; more answer CW_AGAIN */
+#define CW_TCP_MAX_FLUSHES        4u    /* flushes that wait on one connection; one more is answered CW_AGAIN */
 #define CW_TCP_MAX_HOT            8u
-#define CW_TCP_MAX_FRUITLESS      1000u /* receives without a byte after which a connection is not hot any more */
+#define CW_TCP_MAX_FRUITLESS      1000u /* after this many receives without a byte a connection leaves the hot set */
 #define CW_TCP_MAX_STRANGERS      1024u
 #define CW_TCP_HELLO_TIMEOUT_NS   UINT64_C(10000000000)
 #define CW_TCP_MAX_LINGERING      64u
-#define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from when the rest is in the system's hands */
+#define CW_TCP_LINGER_NS          UINT64_C(10000000000) /* from the time when the system has all remaining bytes */
 
 enum cw_tcp_state {
     CW_TCP_CONNECTING,
     CW_TCP_GREETING,
     CW_TCP_STRANGER,
-    CW_TCP_REQUESTED, /* came to a listener of the program and waits for its answer; in no list, not in the poller */
+    CW_TCP_REQUESTED, /* waits at a listener of the program for the program's answer; in no list, not in the poller */
     CW_TCP_OPEN,
-    CW_TCP_CLOSED,   /* no descriptor; the core knows or is told by the next progress, and calls close_conn */
-    CW_TCP_LINGERING /* the core has let go of it */
+    CW_TCP_CLOSED,   /* no descriptor; the core knows that or is told by the next progress, and calls close_conn */
+    CW_TCP_LINGERING /* the core has closed the connection */
 };
 
-/* What the kernel did not take yet: bytes[head .. length), then iov[iov_first .. iov_count). */
+/* Bytes that the kernel did not take yet: bytes[head .. length), then iov[iov_first .. iov_count). */
 struct cw_tcp_tx {
     size_t head;
     size_t length;
@@ -61,7 +61,7 @@ struct cw_tcp_tx {
     uint8_t bytes[];              /* iface->tx_capacity */
 };
 
-/* A placed packet of which a part is missing: of iov[first .. count), `missing` bytes. iov[0] is for padding. */
+/* A placed packet of which `missing` bytes have not come; they go to iov[first .. count). iov[0] is for padding. */
 struct cw_tcp_place {
     size_t missing;
     size_t length;
@@ -77,25 +77,27 @@ struct cw_tcp_place {
 /* State that a connection only needs until it is open. */
 struct cw_tcp_greeting {
     struct cw_tcp_conn *conn;
-    struct cw_alarm alarm;        /* the end of what has begun; dialling, before that, of this candidate's share of the
-                                   * time, and then the next time to tell that there is no answer */
-    uint64_t said_ns;             /* when the greeting was said */
+    struct cw_alarm alarm;        /* the deadline of the step in progress. While dialling it is first the end of this
+                                   * candidate's share of the time, and then the next time to tell that there is no
+                                   * answer */
+    uint64_t said_ns;             /* when the greeting was sent */
     uint64_t deadline_ns;         /* of a stranger, or of connecting; UINT64_MAX: none */
-    size_t have;                  /* of `in` */
-    uint8_t phase;                /* of agreeing about protection, tcp_agree.c */
-    uint8_t said_no;              /* the peer was told why, which must reach it */
+    size_t have;                  /* bytes in `in` */
+    uint8_t phase;                /* the step of the agreement about protection, tcp_agree.c */
+    uint8_t said_no;              /* the peer was sent the reason of the refusal, which must reach it */
     uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
-    int meets;                    /* dialled to a listener */
-    struct cw_net_address source; /* likewise, when the program gave one */
-    int is_further;               /* one more connection to a peer: nobody needs to know that it fails */
+    int meets;                    /* dialled to a listener of the program */
+    struct cw_net_address source; /* the address to dial from; CW_NET_NONE: the program gave none */
+    int is_further;               /* for a further connection to a peer: its failure is not logged as an error */
     unsigned next;
     unsigned num_candidates;
     unsigned silent;              /* bits of candidates that gave no answer in their time */
-    unsigned rounds;              /* later ones are for the silent candidates */
+    unsigned rounds;              /* rounds through the candidates; after the first only silent candidates are
+                                   * dialled */
     ucs_status_t status;          /* why the last attempt failed */
-    struct cw_text tried;         /* for the log: those that failed, with the reasons */
+    struct cw_text tried;         /* for the log: the candidates that failed, with the reasons */
     struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES];
     uint8_t in[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
     uint8_t out[CW_TCP_GREETING_SIZE + CW_HELLO_MAX];
@@ -107,10 +109,10 @@ struct cw_tcp_conn {
     struct cw_conn super;
     struct cw_poll_item item;     /* fd -1: none */
     struct cw_list link;          /* iface->strangers, pending or lingering */
-    struct cw_listening *listening; /* of a stranger: where it came to; NULL: at the iface's own socket */
+    struct cw_listening *listening; /* of a stranger: the listener that it came to; NULL: the iface's own socket */
     struct cw_tcp_greeting *greeting;
     struct cw_tcp_guard *guard;   /* NULL: bytes go to the descriptor as they are; tcp_guard.h */
-    struct cw_tcp_watch *watch;   /* NULL: nobody wants to know whether the peer lives; tcp_watch.h */
+    struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives; tcp_watch.h */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
     struct cw_tcp_place *place;   /* where the next bytes go */
@@ -120,23 +122,24 @@ struct cw_tcp_conn {
     uint16_t fruitless;
     uint8_t state;
     uint8_t is_hot;
-    uint8_t quiet;                /* watched, and not on iface->in_flight */
-    uint8_t wants_room;           /* a send was told CW_AGAIN */
-    uint8_t finished;             /* LINGERING: told the peer that no more comes */
-    uint8_t deaf;                 /* LINGERING: nor does the peer */
+    uint8_t quiet;                /* the connection is watched, but not on iface->in_flight */
+    uint8_t wants_room;           /* a send was answered CW_AGAIN */
+    uint8_t finished;             /* LINGERING: the peer was told that no more bytes come */
+    uint8_t deaf;                 /* LINGERING: the peer sends no more bytes */
     uint8_t failed, bulk;         /* a send failed here; the last packet was a long placed one */
-    uint8_t batches, collected;   /* nested ones; tx was not offered to the kernel yet */
+    uint8_t batches, collected;   /* depth of nested batches; tx was not offered to the kernel yet */
     uint8_t more, corked;         /* further packets follow in the batch; the kernel may keep the end of the last one */
     ucs_status_t broken;          /* UCS_OK, or what sends answer from now on */
-    uint8_t awaits;               /* accepted at a listener: the client has to say first that it stays */
-    uint8_t lossy;                /* positions differ */
-    uint32_t sent;                /* tcp_position.h, without carries: bytes that the system has, and unsent ones */
+    uint8_t awaits;               /* accepted at a listener: the client's first packet must come before the server may
+                                   * send */
+    uint8_t lossy;                /* the positions of both ends differ, so bytes were lost or added */
+    uint32_t sent;                /* tcp_position.h, modulo 2^32: bytes that the system has, and unsent ones */
     uint32_t received;
     union {
-        uint64_t deadline_ns;     /* LINGERING, from when it has finished */
-        struct {                  /* tcp_position.h, until then */
-            uint32_t stands_at;   /* so many the peer has taken, and waits for more since stands_ms */
-            uint32_t stands_ms;   /* 0: it does not, or has reason to */
+        uint64_t deadline_ns;     /* LINGERING, once `finished` is set */
+        struct {                  /* tcp_position.h, before that */
+            uint32_t stands_at;   /* the peer has taken this many bytes, and waits for more since stands_ms */
+            uint32_t stands_ms;   /* 0: the peer does not wait, or more bytes are on their way to it */
         };
     };
 };
@@ -148,22 +151,23 @@ struct cw_tcp_iface {
     struct cw_poller *poller;
     struct cw_poll_item listener;
     int shortage_told;            /* one line per shortage */
-    int paused;                   /* no descriptors to accept with: nobody listens until `accept_again` */
+    int paused;                   /* no descriptors are left for accepting: the listener is not watched until
+                                   * `accept_again` */
     struct cw_alarm accept_again;
     struct cw_alarm hello_deadline; /* of the oldest stranger, or earlier */
-    struct cw_alarm linger_deadline; /* likewise */
+    struct cw_alarm linger_deadline; /* of the oldest lingering connection, or earlier */
     struct cw_list listenings;
     struct cw_list strangers;     /* oldest first */
-    struct cw_list pending;       /* something is to be told from progress */
+    struct cw_list pending;       /* connections with an event to be told from progress */
     struct cw_list lingering;     /* oldest first */
     struct cw_list unread;        /* guards that hold received bytes */
-    struct cw_list spoke;         /* guards that will send a mark, tcp_mark.h */
+    struct cw_list spoke;         /* guards whose connection spoke and that will send a mark, tcp_mark.h */
     struct cw_alarm mark_due;
     struct cw_tcp_guarding *guarding;
-    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while there are any here or below */
-    struct cw_list resting;       /* likewise: of those nobody needs to be woken */
+    struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one has any */
+    struct cw_list resting;       /* struct cw_tcp_watch; their looks need not wake a sleeping program */
     struct cw_alarm look;
-    uint64_t looked_ns;           /* the last look */
+    uint64_t looked_ns;           /* time of the last look */
     unsigned num_strangers;
     unsigned num_lingering;
     unsigned num_hot;
@@ -171,8 +175,8 @@ struct cw_tcp_iface {
     uint8_t *staging;             /* NULL until needed */
     size_t staging_size;          /* a whole frame at least */
     struct cw_tcp_tx *spare_tx;   /* NULL until needed; empty */
-    unsigned num_tx;              /* with the spare one */
-    struct cw_tcp_place *spare_place; /* likewise */
+    unsigned num_tx;              /* buffers in use, with the spare one */
+    struct cw_tcp_place *spare_place; /* NULL until needed; empty */
     size_t tx_capacity;
     size_t position;              /* bytes that were sent on all connections */
     size_t address_length;
@@ -190,21 +194,21 @@ static inline struct cw_tcp_conn *cw_tcp_conn_of(struct cw_conn *conn)
     return cw_container_of(conn, struct cw_tcp_conn, super);
 }
 
-/* From progress. The thread that calls it may sleep. */
+/* Has the connection seen to by progress, whose thread may sleep now. */
 static inline void cw_tcp_tell_later(struct cw_tcp_conn *conn)
 {
     cw_list_add_tail(&cw_tcp_iface_of(&conn->super)->pending, &conn->link);
     cw_poller_stir(cw_tcp_iface_of(&conn->super)->poller);
 }
 
-/* How a connection ends by an error of its descriptor. */
+/* The status with which a connection ends after an error of its descriptor. */
 static inline ucs_status_t cw_tcp_end_status(ssize_t error)
 {
     return (error == -ETIMEDOUT || error == -EHOSTUNREACH || error == -ENETUNREACH) ? UCS_ERR_ENDPOINT_TIMEOUT :
            UCS_ERR_CONNECTION_RESET;
 }
 
-/* tcp_device.c: the usable addresses, the devices in order, and what is left of both after the configuration chose. */
+/* tcp_device.c: the usable devices in order and their addresses, without those that the configuration excludes. */
 unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_tcp_local_load(const struct cw_tcp_settings *settings, const struct cw_device *devices, unsigned num_devices,
                        struct cw_tcp_local *local);
@@ -217,44 +221,46 @@ int cw_tcp_allows(const struct cw_tcp_settings *settings, const struct cw_net_ad
 /* tcp_accept.c. Opens the listening socket and reports port and families. Logs. */
 ucs_status_t cw_tcp_listen(struct cw_tcp_iface *iface, uint16_t *port_p, unsigned *listens_p);
 void cw_tcp_listen_end(struct cw_tcp_iface *iface);
-/* Takes what waits at a listening socket, the iface's own (NULL) or one of the program's. */
+/* Accepts the connections that wait at a listening socket: the iface's own (NULL) or one of the program's. */
 void cw_tcp_accept(struct cw_tcp_iface *iface, struct cw_listening *listening, int fd);
 /* The descriptor of a stranger is readable. */
 unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn);
-/* Accepts again if that pauses. */
+/* Accepts again if accepting is paused. */
 void cw_tcp_accept_resume(struct cw_tcp_iface *iface);
-/* What the alarms of the iface call: the first accepts again, the second drops who kept silent for too long. */
+/* Functions of the iface's alarms: the first accepts again, the second drops strangers that are silent for too long. */
 unsigned cw_tcp_accept_again(struct cw_alarm *alarm);
 unsigned cw_tcp_strangers_expire(struct cw_alarm *alarm);
 
 /* tcp_conn.c. A connection with descriptor fd (-1: none), not registered; NULL: no memory, fd stays the caller's. */
 struct cw_tcp_conn *cw_tcp_conn_new(struct cw_tcp_iface *iface, enum cw_tcp_state state, int fd);
-/* Takes it out of every list and the poller, closes its descriptor, frees it and its buffers. */
+/* Removes it from every list and the poller, closes its descriptor, frees it and its buffers. */
 void cw_tcp_conn_free(struct cw_tcp_conn *conn);
-/* Leaves the list and the counter that belong to the state. */
+/* Removes the connection from the list and the counter of its state. */
 void cw_tcp_conn_leave(struct cw_tcp_conn *conn);
 /* Unregisters and closes the descriptor, if any. */
 void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn);
-/* Frees what a connection needs until it is open, if it is still there. */
+/* Frees the state that a connection needs until it is open, if it is still there. */
 void cw_tcp_greeting_free(struct cw_tcp_conn *conn);
-/* The greeting is over. */
+/* Makes the connection OPEN: the greeting is complete. */
 void cw_tcp_conn_open(struct cw_tcp_conn *conn);
-/* Notes for the log how the connection of this socket ends, once: the first reason counts. */
+/* Keeps for the log the reason why the connection of this socket ends; only the first reason is kept. */
 void cw_tcp_conn_note_end(struct cw_tcp_conn *conn, const char *reason);
-/* Ends an OPEN connection: completions and `closed`. From progress. */
+/* Ends an OPEN connection: calls completions and `closed`. From progress. */
 void cw_tcp_conn_lost(struct cw_tcp_conn *conn, ucs_status_t status);
-/* The core has let go: sends the rest in the background, then frees. Frees at once if nothing is under way. */
+/* The core has closed the connection: sends the rest in the background, then frees. Frees at once if no bytes are
+ * left. */
 void cw_tcp_conn_linger(struct cw_tcp_conn *conn);
 void cw_tcp_close_conn(struct cw_conn *conn);
-/* It becomes CLOSED; what waits on it is told by close_conn. */
+/* Makes the connection CLOSED; close_conn completes the operations that wait on it. */
 void cw_tcp_abandon(struct cw_conn *conn);
 /* `fire` of iface->linger_deadline. */
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm);
-/* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees them all. */
+/* At the end of the iface: waits a moment for bytes that a reset could still destroy, then frees all lingering
+ * connections. */
 void cw_tcp_lingering_end(struct cw_tcp_iface *iface);
 void cw_tcp_hot_add(struct cw_tcp_conn *conn);
 void cw_tcp_hot_remove(struct cw_tcp_conn *conn);
-/* What has come of a message of the greeting is not all of it: `expire` is called if the rest takes too long. */
+/* A part of a message of the greeting has come: `expire` is called if the rest takes too long. */
 void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm));
 /* Reads until `need` bytes of greeting->in are there: 1 complete, 0 not yet, -errno, -EPIPE at its end. */
 int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The listening socket, and strangers: those who connected and have not said a valid hello yet. They are bounded in
- * number, bytes and time, and cost one line in the log, limited in rate. Without descriptors left accepting pauses (the
- * kernel keeps the callers waiting) until one of ours is closed or a moment has passed.
+ * The listening socket, and strangers: connections that were accepted and have not sent a valid hello yet. Strangers
+ * are bounded in number, bytes and time, and each costs at most one line in the log, limited in rate. When no
+ * descriptors are left, accepting pauses (the kernel keeps the callers waiting) until a descriptor of this worker is
+ * closed or a moment has passed.
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_guard_wire.h"
@@ -20,7 +21,8 @@
 
 #define ACCEPTS_PER_EVENT   16
 #define ACCEPT_PAUSE_NS     UINT64_C(100000000)
-#define STRANGER_GRACE_NS   UINT64_C(1000000000) /* nobody younger makes room for others when descriptors run out */
+#define STRANGER_GRACE_NS   UINT64_C(1000000000) /* a stranger younger than this is not dropped when descriptors run
+                                                  * out */
 
 static void drop_stranger(struct cw_tcp_conn *conn, enum cw_log_level level, const char *reason)
 {
@@ -76,13 +78,13 @@ unsigned cw_tcp_accept_again(struct cw_alarm *alarm)
     return 0;
 }
 
-/* What is gone may come back when somebody else is shown out. */
+/* Whether the error is a shortage that may end when another connection is dropped. */
 static int is_shortage(int error)
 {
     return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS || error == ENOSPC;
 }
 
-/* True when it is worth another attempt at once. */
+/* True when another attempt may succeed at once. */
 static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
 {
     struct cw_tcp_conn *oldest = oldest_stranger(iface);
@@ -211,7 +213,7 @@ static unsigned rest_expired(struct cw_alarm *alarm)
     return 1;
 }
 
-/* More has to come. */
+/* Waits for the rest of the hello. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
     cw_tcp_greeting_await_rest(conn, rest_expired);
@@ -246,7 +248,8 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     } else if (ret > 0) {
         wrong = cw_tcp_greeting_decode(greeting->in, CW_HELLO_MAX, &header);
         if (wrong == NULL && header.kind == CW_TCP_OFFER && greeting->phase == 0) {
-            wrong = cw_tcp_agree_accepted(conn, &agreed); /* we want none of it */
+            wrong = cw_tcp_agree_accepted(conn, &agreed); /* the dialler offers a protection, and this worker uses
+                                                           * none */
             if (wrong == NULL) {
                 return 0;
             }
@@ -271,7 +274,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
     return (ret == 0) ? await_rest(conn) : welcome(conn, header.length);
 }
 
-/* Tries the addresses that would do, best first. Returns a descriptor or -errno. */
+/* Tries the suitable addresses, best first. Returns a descriptor or -errno. */
 static int listen_on_port(struct cw_tcp_iface *iface, uint16_t port, uint16_t *port_p, unsigned *listens_p)
 {
     const struct cw_tcp_settings *settings = &iface->settings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The functions of tcp_addr.h; pure, but for the reason why there is no candidate.
+ * The functions of tcp_addr.h. All are pure, except that one logs why there is no candidate.
  */
 #include "transport/tcp/tcp_addr.h"
 
@@ -112,7 +112,8 @@ static struct cw_net_address loopback_address(enum cw_net_family family, uint16_
     return address;
 }
 
-/* 0: lies in a subnet of ours, the longest has *bits_p bits; 1: we have an address of the family; -1: neither. */
+/* 0: the host lies in a subnet of ours, and the longest such prefix has *bits_p bits; 1: we have an address of its
+ * family; -1: neither. */
 static int distance(const struct cw_tcp_local *local, const struct cw_net_address *host, unsigned *bits_p)
 {
     int best = -1;
@@ -137,7 +138,7 @@ static int is_dialable(const struct cw_net_address *host)
     return !cw_net_is_loopback(host) && memcmp(host->bytes, zero, sizeof(zero)) != 0;
 }
 
-/* What comes first is tried first; within a level the more specific route. */
+/* In the order of trying; within a level the more specific route comes first. */
 enum level { LEVEL_DIRECT, LEVEL_GATEWAY, LEVEL_UNKNOWN, LEVEL_DOWN, LEVEL_NEVER };
 
 struct rank {
@@ -175,7 +176,8 @@ static struct rank rank_host(const struct cw_tcp_local *local, const struct cw_t
         rank.level = LEVEL_DOWN;
         break;
     case CW_ROUTE_EXCLUDED:
-        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_NEVER; /* two devices in one subnet: the system takes either */
+        rank.level = (far == 0) ? LEVEL_DIRECT : LEVEL_NEVER; /* with two devices in one subnet the system sends by
+                                                               * either of them */
         break;
     case CW_ROUTE_NONE:
         break;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Addresses of the TCP transport: their bytes, and in which order to try what a peer offers. Numbers are in network
- * byte order.
+ * Addresses of the TCP transport: their bytes, and the order in which a peer's are tried. Numbers are in network byte
+ * order.
  *
  *   OFFSET SIZE MEANING
  *        0    2 port
- *        2    8 network namespace (os/host.h): the same one is reached by loopback
- *       10    4 key, to be named by whoever dials: the port may meanwhile be another's
+ *        2    8 network namespace (os/host.h): a worker in it is reached by loopback
+ *       10    4 key, which the dialler has to name: the port may belong to another process by then
  *       14    1 1: listens on IPv4; 2: listens on IPv6
  *       15    1 number of addresses: IPv4 in the lower half, IPv6 in the upper; 8 in all at most
  *       16  4*n IPv4 addresses, then 16 * n IPv6 addresses, each kind in order of preference
@@ -38,7 +38,7 @@ struct cw_tcp_address {
     struct cw_net_address hosts[CW_TCP_ADDRESS_MAX_HOSTS]; /* with the port */
 };
 
-/* What is ours: addresses of the devices in use. */
+/* The addresses of this process: those of the devices in use. */
 struct cw_tcp_local {
     uint64_t netns;
     unsigned loopback;                 /* families of the loopback device if it is in use, as in `listens` */
@@ -52,20 +52,21 @@ size_t cw_tcp_address_encode(const struct cw_tcp_address *address, uint8_t *to);
 /* NULL, or what is wrong with these bytes, which may be any. */
 const char *cw_tcp_address_decode(const void *from, size_t length, struct cw_tcp_address *address);
 
-/* The families by whose loopback the peer is reached, as in `listens`. */
+/* The families whose loopback addresses reach the peer, as in `listens`. */
 unsigned cw_tcp_shared_loopback(const struct cw_tcp_local *local, const struct cw_tcp_address *peer);
 
 /*
- * What to dial, best first (docs/operate/routes.md): loopback within the namespace, what is reached directly, what by a
- * gateway, what is not known; the more specific route first, and families in turn, the preferred one first. `routes`
- * are those to the peer's hosts; NULL: nothing is known. Returns how many; on 0 *why is a phrase for the log.
+ * The addresses to dial, best first (docs/operate/routes.md): loopback within the namespace, then addresses that are
+ * reached directly, then those by a gateway, then those without a known route. The more specific route comes first,
+ * and the families take turns, the preferred one first. `routes` are those to the peer's hosts; NULL: none is known.
+ * Returns how many; on 0 *why is a phrase for the log.
  */
 unsigned cw_tcp_candidates(const struct cw_tcp_local *local, const struct cw_tcp_address *peer,
                            const struct cw_route *routes, struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES],
                            const char **why);
 
-/* Moves those candidates to the front that lead over different devices of ours, the best of each, and returns how many
- * they are; 1 when nothing is known of devices. `routes` are those to the peer's hosts. */
+/* Moves the candidates to the front that lead over different devices of ours, the best one for each device, and returns
+ * their number; 1 when the devices are not known. `routes` are those to the peer's hosts. */
 unsigned cw_tcp_ways_first(const struct cw_tcp_address *peer, const struct cw_route *routes,
                            struct cw_net_address *candidates, unsigned count);
 

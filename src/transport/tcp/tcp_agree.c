@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How both sides of a TCP connection agree about its protection (docs/WIRE.md): the dialler offers what its settings
- * say, the acceptor agrees if its own say exactly the same, both prove themselves if that is demanded, and the guard
- * takes its place. Nothing is negotiated, so nothing can be talked down. Whoever disagrees says why and ends it.
+ * The agreement of both sides of a TCP connection about its protection (docs/WIRE.md): the dialler offers the
+ * protection that its settings demand; the acceptor agrees if its own settings demand exactly that; both prove their
+ * identity if the protection asks for it; then the guard takes over the connection. Nothing is negotiated, so an
+ * attacker cannot weaken the protection. A side that disagrees tells the reason and ends the connection.
  *
  * The messages are read into greeting->in, which the greeting itself uses afterwards.
  */
@@ -20,8 +21,8 @@ enum role { DIALLER, ACCEPTOR };
 enum phase {
     BEGIN,                        /* the acceptor waits for an offer */
     OFFERED,                      /* the dialler waits for the answer */
-    PROVING,                      /* either waits for the other's proof */
-    HANDSHAKE,                    /* the guard speaks with its like */
+    PROVING,                      /* both wait for the other's proof */
+    HANDSHAKE,                    /* the guards of both sides make their handshake */
     DONE
 };
 
@@ -61,7 +62,7 @@ static const char *protection_name(uint8_t protection)
     }
 }
 
-/* A sentence that lives until the next one. */
+/* A sentence that tells the difference; valid until the next call. */
 static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
 {
     struct cw_tcp_guarding *guarding = guarding_of(conn);
@@ -78,14 +79,14 @@ static enum role role_of(const struct cw_tcp_conn *conn)
     return (conn->state == CW_TCP_STRANGER) ? ACCEPTOR : DIALLER;
 }
 
-/* Names the worker that was dialled; 0: a listener of the program. */
+/* The key of the worker that was dialled; 0: a listener of the program was dialled. */
 static uint32_t key_of(const struct cw_tcp_conn *conn)
 {
     return (role_of(conn) == DIALLER) ? conn->greeting->key :
            (conn->listening != NULL) ? 0 : cw_tcp_iface_of(&conn->super)->key;
 }
 
-/* Such messages always fit into a new socket's buffer. */
+/* Sends a message of the agreement. It always fits into the buffer of a new socket. */
 static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const void *body, size_t length)
 {
     uint8_t bytes[CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer)];
@@ -140,7 +141,7 @@ static const char *say_proof(struct cw_tcp_conn *conn)
     return say(conn, CW_TCP_PROOF, proof, sizeof(proof)) ? NULL : deaf;
 }
 
-/* The other side's proof. */
+/* Checks the other side's proof. */
 static const char *take_proof(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
 {
     uint8_t proof[CW_TCP_PROOF_SIZE];
@@ -186,7 +187,7 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
     if (ret != -EPROTO) {
         return ended(ret);
     }
-    conn->greeting->said_no = 1; /* by an alert */
+    conn->greeting->said_no = 1; /* by an alert of TLS */
     snprintf(guarding->why, sizeof(guarding->why), "the TLS handshake failed (%s); %s", conn->guard->why,
              (guarding->protection == CW_TCP_TLS_PSK) ?
              "UCX_AUTH_KEY_FILE must hold the same bytes for all processes" :
@@ -194,7 +195,7 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
     return guarding->why;
 }
 
-/* From here on everything goes through the guard. */
+/* Makes the guard: from here on all bytes go through it. */
 static const char *put_guard(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_guarding *guarding = guarding_of(conn);
@@ -218,7 +219,7 @@ static const char *put_guard(struct cw_tcp_conn *conn)
     return (guarding->tls != NULL) ? shake_hands(conn) : NULL;
 }
 
-/* The next message: *ret_p 1: there, 0: not yet, -errno. Answers what is wrong with it. */
+/* Reads the next message. *ret_p 1: it is there, 0: not yet, -errno. Returns what is wrong with it, or NULL. */
 static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header *header, int *ret_p)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -239,7 +240,7 @@ static const char *hear(struct cw_tcp_conn *conn, struct cw_tcp_greeting_header 
     return (*ret_p >= 0) ? NULL : ended(*ret_p);
 }
 
-/* The peer's offer or its agreement. */
+/* Reads the peer's offer, or its agreement. */
 static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
 {
     static const uint8_t zeros[CW_TCP_NONCE_SIZE];
@@ -261,7 +262,7 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
     return NULL;
 }
 
-/* The offer was taken, or agreed to. What comes before the guard, if anything. */
+/* The next step after the offer was accepted by either side: the proofs, the guard's handshake, or the greeting. */
 static const char *offer_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
@@ -274,7 +275,7 @@ static const char *offer_taken(struct cw_tcp_conn *conn)
     return (role_of(conn) == DIALLER) ? say_proof(conn) : NULL;
 }
 
-/* So was the proof. The acceptor's comes second, so that a stranger gets none. */
+/* The next step after the proof was checked. The acceptor proves itself second, so that a stranger gets no proof. */
 static const char *proof_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_proof(conn) : NULL;

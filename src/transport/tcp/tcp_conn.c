@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of a connection beside its greeting: states, the hot set, the end. A connection that the core closed lingers
- * while bytes are under way: closing a socket that still receives makes the kernel send a reset, which destroys what
- * the peer has not got yet (CLS-5).
+ * The life of a connection except for its greeting: states, the hot set, the end. A connection that the core has closed
+ * lingers while bytes are in progress: when a socket is closed that still receives bytes, the kernel sends a reset,
+ * which destroys bytes that the peer has not read yet (CLS-5).
  */
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
@@ -14,7 +14,7 @@
 
 #include "os/clock.h"
 
-#define DISCARD_BYTES     (256u << 10) /* per look at a lingering connection */
+#define DISCARD_BYTES     (256u << 10) /* read at most in each look at a lingering connection */
 #define LINGER_END_NS     UINT64_C(250000000)
 #define LINGER_WAIT_MS    10
 
@@ -168,7 +168,7 @@ void cw_tcp_hot_remove(struct cw_tcp_conn *conn)
     iface->hot[i] = iface->hot[--iface->num_hot];
 }
 
-/* All of a message is sent at once. */
+/* The peer sends a whole message at once, so its rest must come soon. */
 void cw_tcp_greeting_await_rest(struct cw_tcp_conn *conn, unsigned (*expire)(struct cw_alarm *alarm))
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -205,7 +205,7 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
     return 1;
 }
 
-/* True when nothing can be lost any more by closing the descriptor. A peer that sends no more may still receive. */
+/* True when closing the descriptor can lose nothing any more. A peer that sends no more may still receive. */
 static int linger_step(struct cw_tcp_conn *conn)
 {
     if (conn->tx != NULL) {
@@ -225,7 +225,7 @@ static int linger_step(struct cw_tcp_conn *conn)
            (conn->finished && cw_net_unacknowledged(conn->item.fd) == 0);
 }
 
-/* Of a connection on the list. */
+/* Makes one step of a connection on the list of lingering ones. */
 static void linger_on(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -246,7 +246,8 @@ static void linger_all(struct cw_tcp_iface *iface)
     }
 }
 
-/* The system goes on sending what it has, and nobody needs to look after what the peer sends for ever. */
+/* Drops connections that linger too long: the system goes on sending the bytes that it has, and the peer's bytes need
+ * not be read for ever. */
 unsigned cw_tcp_lingering_expire(struct cw_alarm *alarm)
 {
     struct cw_tcp_iface *iface = cw_container_of(alarm, struct cw_tcp_iface, linger_deadline);
@@ -334,7 +335,7 @@ void cw_tcp_close_conn(struct cw_conn *super)
     cw_tcp_conn_linger(conn);
 }
 
-/* Neither read nor written any more. */
+/* The connection is neither read nor written any more. */
 void cw_tcp_abandon(struct cw_conn *super)
 {
     struct cw_tcp_conn *conn = cw_tcp_conn_of(super);

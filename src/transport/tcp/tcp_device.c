@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which network interfaces serve: the devices of the transport, and their addresses.
+ * The network interfaces that the transport uses: its devices, and their addresses.
  */
 #include "transport/tcp/tcp.h"
 
@@ -13,7 +13,7 @@
 
 #define MAX_INTERFACES 256u
 
-/* Everything of the families that the settings allow, in the system's order. */
+/* Lists all interfaces of the families that the settings allow, in the system's order. */
 static unsigned list_interfaces(const struct cw_tcp_settings *settings, struct cw_net_interface *list)
 {
     const int all  = cw_net_interfaces(list, MAX_INTERFACES);
@@ -32,7 +32,7 @@ static unsigned list_interfaces(const struct cw_tcp_settings *settings, struct c
     return count;
 }
 
-/* Whether an earlier entry has that name, and that family unless CW_NET_NONE. */
+/* Whether an earlier entry has that name and that family (CW_NET_NONE: any family). */
 static int seen_before(const struct cw_net_interface *list, unsigned index, enum cw_net_family family)
 {
     unsigned i;
@@ -46,14 +46,14 @@ static int seen_before(const struct cw_net_interface *list, unsigned index, enum
     return 0;
 }
 
-/* Whether it leads to containers and virtual machines of this host only. */
+/* Whether the device leads only to containers and virtual machines of this host. */
 static int leads_nowhere(const struct cw_tcp_settings *settings, const struct cw_net_interface *interface)
 {
     return !settings->use_bridges && !interface->loopback && cw_net_is_bridge(interface->name) &&
            !cw_net_has_default_route(interface->name);
 }
 
-/* One entry for each device: the first one of its name. Returns how many of them are no loopback. */
+/* Keeps one entry for each device: the first one of its name. Returns how many of them are not loopback. */
 static unsigned keep_devices(const struct cw_tcp_settings *settings, struct cw_net_interface *list, unsigned *num_p)
 {
     unsigned count = 0, out = 0, i;

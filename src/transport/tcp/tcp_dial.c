@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dialling: the candidates of the peer's address one after the other, until one connects and somebody there answers the
- * hello (docs/operate/routes.md). Each has a share of the time; those that were silent have a second turn. The key in
- * the greeting keeps a wrong listener (a port that found a new owner, a network namespace that only looks the same)
- * from being taken for the peer.
+ * Dialling: the candidates of the peer's address are tried one after the other, until one connects and the peer answers
+ * the hello (docs/operate/routes.md). Each candidate has a share of the time; silent ones have a second turn. The key
+ * in the greeting keeps a wrong listener from being taken for the peer: a port that belongs to another process now, or
+ * a host of another network name space with equal addresses.
  */
 #include "transport/tcp/tcp_dial.h"
 #include "transport/tcp/tcp_guard.h"
@@ -19,7 +19,8 @@
 #include "base/log.h"
 #include "os/clock.h"
 
-/* Of a silent candidate in the first round: the system repeats a lost first packet after a second. */
+/* The share of a candidate in the first round: it leaves time for the system to repeat a lost first packet, after a
+ * second. */
 #define SHARE_NS UINT64_C(1300000000)
 
 static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int error)
@@ -58,7 +59,7 @@ static const char *advice(const struct cw_tcp_greeting *greeting)
            "raise the limit of open files (ulimit -n)";
 }
 
-/* For the line in the log that comes when no candidate is left. */
+/* Keeps the reason for the line in the log that is written when no candidate is left. */
 static void note_failure(struct cw_tcp_greeting *greeting, unsigned candidate, const char *reason)
 {
     char text[CW_NET_TEXT_MAX];
@@ -67,7 +68,7 @@ static void note_failure(struct cw_tcp_greeting *greeting, unsigned candidate, c
     cw_text_addf(&greeting->tried, "%s%s (%s)", (greeting->tried.length > 0) ? ", " : "", text, reason);
 }
 
-/* None is left. */
+/* Tells the core that no candidate is left. */
 static void tell_failure(struct cw_tcp_conn *conn)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -105,12 +106,12 @@ static void attempt_failed(struct cw_tcp_conn *conn, ucs_status_t status, const 
         greeting->status = status;
     }
     if (conn->state == CW_TCP_GREETING) {
-        greeting->deadline_ns = 0; /* it took as long as it liked; the others have their time */
+        greeting->deadline_ns = 0; /* the alarm of this candidate is over; the others get their shares of the time */
     }
     attempt_over(conn);
 }
 
-/* Nobody answered; somebody may yet. */
+/* No host answered this candidate in its share of the time; it gets another turn. */
 static void attempt_silent(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -120,7 +121,7 @@ static void attempt_silent(struct cw_tcp_conn *conn)
     attempt_over(conn);
 }
 
-/* From progress, after what may have said the greeting. */
+/* From progress, after an attempt may have sent the greeting: tells the core if so. */
 static unsigned tell_seen(struct cw_tcp_conn *conn)
 {
     if (!cw_tcp_is_unseen(&conn->super)) {
@@ -134,7 +135,7 @@ static unsigned next_or_fail(struct cw_tcp_conn *conn)
     return cw_tcp_dial_next(conn) ? tell_seen(conn) : cw_tcp_dial_failed(conn);
 }
 
-/* The time of this candidate is over. */
+/* The share of this candidate has ended. */
 static unsigned share_over(struct cw_alarm *alarm)
 {
     struct cw_tcp_conn *conn = cw_container_of(alarm, struct cw_tcp_greeting, alarm)->conn;
@@ -146,7 +147,7 @@ static unsigned share_over(struct cw_alarm *alarm)
     return next_or_fail(conn);
 }
 
-/* Moves to the candidate whose turn it is. 0: none is left, or no time. */
+/* Moves to the next candidate. 0: none is left, or no time is. */
 static int choose_candidate(struct cw_tcp_greeting *greeting, uint64_t now_ns)
 {
     while (greeting->next == greeting->num_candidates ||
@@ -163,7 +164,7 @@ static int choose_candidate(struct cw_tcp_greeting *greeting, uint64_t now_ns)
     return greeting->rounds == 0 || now_ns < greeting->deadline_ns;
 }
 
-/* When the candidate's share of the time ends. */
+/* The time when the candidate's share ends. */
 static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeout_ns, uint64_t now_ns)
 {
     const int endless        = greeting->deadline_ns == UINT64_MAX;
@@ -181,7 +182,8 @@ static uint64_t share_end(const struct cw_tcp_greeting *greeting, uint64_t timeo
     return now_ns + ((share_ns < left_ns) ? share_ns : left_ns);
 }
 
-/* Both disagree about protection, or one did not prove itself: at the peer's other addresses it would be the same. */
+/* Both sides disagree about protection, or one did not prove its identity. The peer's other addresses are not tried:
+ * the result would be equal there. */
 static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char *reason)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -198,7 +200,7 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
     attempt_failed(conn, status, reason);
 }
 
-/* The greeting always fits into a new socket's buffer. 1: sent. */
+/* Sends the greeting, which always fits into the buffer of a new socket. 1: sent. */
 static int send_greeting(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -215,7 +217,7 @@ static int send_greeting(struct cw_tcp_conn *conn)
     return 1;
 }
 
-/* Established. 1: the first words are said. */
+/* The socket is connected: sends the first message. 1: sent. */
 static int greet(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -305,7 +307,8 @@ static unsigned rest_expired(struct cw_alarm *alarm)
     return next_or_fail(conn);
 }
 
-/* More has to come. An answer may take as long as the peer's program likes to begin; then it comes as a whole. */
+/* Waits for more bytes. The peer's program may take any time before the answer begins; after that the rest must come
+ * soon. */
 static unsigned await_rest(struct cw_tcp_conn *conn)
 {
     cw_tcp_greeting_await_rest(conn, rest_expired);
@@ -320,7 +323,7 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     const uint8_t *reply             = greeting->in + CW_TCP_GREETING_SIZE;
 
     cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
-    conn->greeting = NULL; /* a send from inside of the upcalls must find the connection as it stays */
+    conn->greeting = NULL; /* a send from within the upcalls must find the connection in its final state */
     cw_tcp_watch_greeted(conn);
     if (header->kind != CW_TCP_REFUSED) {
         cw_tcp_conn_open(conn);
@@ -333,11 +336,11 @@ static unsigned answered(struct cw_tcp_conn *conn, const struct cw_tcp_greeting_
     }
     cw_text_free(&greeting->tried);
     free(greeting);
-    cw_tcp_tx_update_interest(conn); /* somebody may have tried to send before: `room` comes by the poller */
+    cw_tcp_tx_update_interest(conn); /* a send may have been refused before: the poller then reports `room` */
     return 1;
 }
 
-/* Whether this can be the answer to what we said. */
+/* Whether this can be the answer to our greeting. */
 static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_header *header)
 {
     if (header->key != conn->greeting->key) {
@@ -346,7 +349,7 @@ static int fits(const struct cw_tcp_conn *conn, const struct cw_tcp_greeting_hea
     return (header->kind == CW_TCP_ACCEPTED || header->kind == CW_TCP_REFUSED) && header->length <= CW_HELLO_MAX;
 }
 
-/* Before the greeting, or the other side demands that there is something before it. */
+/* Makes the agreement that comes before the greeting, or handles the other side's demand for one. */
 static unsigned agree(struct cw_tcp_conn *conn)
 {
     ucs_status_t status;
@@ -357,7 +360,7 @@ static unsigned agree(struct cw_tcp_conn *conn)
         disagreed(conn, status, wrong);
         return next_or_fail(conn);
     }
-    (void)await_rest(conn); /* if a message was complete, the next one may take its time to begin */
+    (void)await_rest(conn); /* if one message was complete, the next one may begin at any time */
     if (!done) {
         return 0;
     }
@@ -402,7 +405,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
     }
     if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->guarding->protection == CW_TCP_TLS_CERT) {
-        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_guard_reason(conn, ret)); /* our certificate was looked at last */
+        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_guard_reason(conn, ret)); /* the peer checks our certificate last */
         return next_or_fail(conn);
     }
     if (ret < 0) {
@@ -414,8 +417,8 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
     return (ret == 0) ? await_rest(conn) : answered(conn, &header);
 }
 
-/* What may be dialled, best first, and how many different ways there are to the peer, which then come first: one for
- * each of our devices. Within a network name space there is one. 0: nothing, and *why_p is a phrase. */
+/* Finds the candidates to dial, best first, and how many different ways lead to the peer: one for each of our devices,
+ * and these come first. Within one network name space there is one way. 0: no candidate, and *why_p is a phrase. */
 static unsigned find_ways(const struct cw_tcp_iface *iface, const struct cw_tcp_address *peer,
                           struct cw_net_address candidates[CW_TCP_MAX_CANDIDATES], unsigned *ways_p, const char **why_p)
 {
@@ -532,6 +535,6 @@ int cw_tcp_is_unseen(const struct cw_conn *super)
 {
     const struct cw_tcp_conn *conn = cw_container_of(super, const struct cw_tcp_conn, super);
 
-    return conn->state == CW_TCP_CONNECTING || conn->state == CW_TCP_CLOSED || /* nobody was there */
+    return conn->state == CW_TCP_CONNECTING || conn->state == CW_TCP_CLOSED || /* not connected */
            (conn->state == CW_TCP_GREETING && !cw_tcp_agreed(conn));
 }

@@ -7,7 +7,7 @@
 
 #include "transport/tcp/tcp.h"
 
-/* The slots. */
+/* The slots of the transport's table. */
 ucs_status_t cw_tcp_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
 int cw_tcp_is_unseen(const struct cw_conn *conn);
@@ -17,7 +17,7 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn);
 int cw_tcp_dial_next(struct cw_tcp_conn *conn);
 /* Tells the core that dialling failed. From progress. */
 unsigned cw_tcp_dial_failed(struct cw_tcp_conn *conn);
-/* The slots `ways` and `dial_way`. */
+/* The slots `ways` and `dial_way` of the transport's table. */
 unsigned cw_tcp_ways(struct cw_iface *iface, const void *address, size_t address_length);
 ucs_status_t cw_tcp_dial_way(struct cw_iface *iface, const void *address, size_t address_length, unsigned way,
                              const void *hello, size_t hello_length, void *user, struct cw_conn **conn_p);

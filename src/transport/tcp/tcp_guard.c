@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What all guards share: the way through them, and asking again for bytes that no descriptor announces.
+ * Functions for all guards: the calls of their operations, and the list of guards with bytes that no descriptor
+ * announces.
  */
 #include "transport/tcp/tcp_guard.h"
 
@@ -85,7 +86,7 @@ unsigned cw_tcp_guard_progress(struct cw_tcp_iface *iface)
     cw_list_splice_tail(&unread, &iface->unread);
     while ((link = cw_list_pop_head(&unread)) != NULL) {
         conn = cw_container_of(link, struct cw_tcp_guard, unread)->conn;
-        cw_list_add_tail(&iface->unread, link); /* until it has no more */
+        cw_list_add_tail(&iface->unread, link); /* until it has no more such bytes */
         events += conn->item.ready(&conn->item, CW_POLL_READ);
     }
     return events;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard against accidents on the way: records with checksums (docs/WIRE.md). A record's head is checked before its
- * length is believed, its bytes before any of them is handed up. The checksum of the head covers the number of the
- * record and its direction, so records that are missing, doubled or sent back are noticed, too.
+ * The guard against accidental damage: records with checksums (docs/WIRE.md). The head of a record is checked before
+ * its length is used, and its bytes before any of them is handed up. The checksum of the head covers the number of the
+ * record and its direction, so missing, doubled and reflected records are noticed, too.
  *
  * A record of which the kernel took a part is finished by the next send, which begins with its missing bytes.
  */
@@ -24,22 +24,22 @@ struct crc_guard {
     struct cw_tcp_guard super;
     uint64_t out_number;          /* of the next record, and its direction */
     uint64_t in_number;
-    size_t out_missing;           /* payload of the record begun */
-    unsigned out_head_missing;    /* of out_head, at its end */
-    int broken;                   /* -errno to be told when all good bytes are read */
+    size_t out_missing;           /* payload bytes of the record that has begun */
+    unsigned out_head_missing;    /* bytes at the end of out_head */
+    int broken;                   /* -errno to return when all good bytes are read */
     uint8_t *in;                  /* NULL while nothing is in it: bytes in_at .. in_have */
     size_t in_at;
     size_t in_have;
-    size_t in_good;               /* payload from in_at on that was checked */
+    size_t in_good;               /* payload bytes from in_at on that were checked */
     uint8_t out_head[CW_TCP_RECORD_HEAD];
 };
 
-/* One send: the records it begins and the parts it consists of. */
+/* One send: the records that it begins and the parts that it consists of. */
 struct plan {
     struct iovec parts[MAX_PARTS];
     unsigned num_parts;
     unsigned num_records;
-    size_t old_head;              /* of a record begun before */
+    size_t old_head;              /* bytes of the head of a record that an earlier send began */
     size_t old_payload;
     size_t lengths[MAX_RECORDS];
     uint8_t heads[MAX_RECORDS][CW_TCP_RECORD_HEAD];
@@ -60,7 +60,7 @@ static void put_part(struct plan *plan, const void *bytes, size_t length)
     plan->parts[plan->num_parts++] = (struct iovec){(void *)(uintptr_t)bytes, length};
 }
 
-/* Where a walk over an iov array stands. */
+/* A position in an iov array. */
 struct walk {
     const struct iovec *iov;
     unsigned count;
@@ -68,7 +68,7 @@ struct walk {
     size_t offset;
 };
 
-/* Plans at most `length` bytes; *crc_p goes on over them. Returns how many. */
+/* Plans at most `length` bytes and adds them to *crc_p. Returns how many. */
 static size_t take(struct walk *walk, struct plan *plan, size_t length, uint32_t *crc_p)
 {
     const struct iovec *iov;
@@ -118,7 +118,7 @@ static void make_plan(struct crc_guard *crc, const struct iovec *iov, unsigned c
         put_part(plan, head, CW_TCP_RECORD_HEAD);
         sum    = 0;
         length = take(&walk, plan, CW_TCP_RECORD_MAX, &sum);
-        if (length == 0) { /* nothing but empty parts was left */
+        if (length == 0) { /* only empty parts were left */
             plan->num_parts = head_part;
             return;
         }
@@ -127,7 +127,7 @@ static void make_plan(struct crc_guard *crc, const struct iovec *iov, unsigned c
     }
 }
 
-/* The kernel took so many bytes of the plan. Returns how many of them are payload. */
+/* The kernel took `sent` bytes of the plan. Returns how many of them are payload. */
 static size_t sent_of_plan(struct crc_guard *crc, const struct plan *plan, size_t sent)
 {
     size_t payload, part;
@@ -171,7 +171,7 @@ static ssize_t crc_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     return (sent > 0) ? sent : -EAGAIN;
 }
 
-/* Looks for a record: 1: its payload is good; 0: it is not complete; -EBADMSG. */
+/* Looks for a record. 1: its payload is good; 0: it is not complete; -EBADMSG. */
 static int next_record(struct crc_guard *crc)
 {
     const uint8_t *at = crc->in + crc->in_at;
@@ -196,7 +196,7 @@ static int next_record(struct crc_guard *crc)
     return 1;
 }
 
-/* Hands up what is good. Returns the bytes; they fill the iov or nothing good is left. */
+/* Copies good bytes to the iov and returns their number: after that the iov is full or no good byte is left. */
 static size_t hand_up(struct crc_guard *crc, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, part;
@@ -228,7 +228,7 @@ static size_t hand_up(struct crc_guard *crc, const struct iovec *iov, unsigned c
     return total;
 }
 
-/* Bytes from the descriptor behind those that are there. There is always room for at least a whole record. */
+/* Reads bytes from the descriptor behind those that are there. There is always room for at least a whole record. */
 static ssize_t fill(struct crc_guard *crc)
 {
     ssize_t got;
@@ -252,7 +252,7 @@ static ssize_t fill(struct crc_guard *crc)
     return got;
 }
 
-/* Fewer bytes than there is room for: the descriptor tells when there are more. */
+/* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
 static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count, unsigned shown)
 {
     const size_t room     = cw_bytes_in_iov(iov, count);
@@ -260,7 +260,7 @@ static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     size_t total          = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
     ssize_t got           = -EAGAIN;
 
-    (void)shown; /* nothing is written before it was checked */
+    (void)shown; /* all bytes are checked before they are written */
     if (total == 0 && crc->broken == 0) {
         got = fill(crc);
         if (got > 0) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard against whoever reads or changes what travels: TLS over the connection's descriptor (os/tls.h). By our own
- * records (os/tls_stream.h); or, where the kernel encrypts, by OpenSSL's functions, one record at a time.
+ * The guard against attackers who read or change bytes on the way: TLS over the connection's descriptor (os/tls.h). The
+ * records are our own (os/tls_stream.h); or, where the kernel encrypts, those of OpenSSL's functions, one record at a
+ * time.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,13 +13,13 @@
 #include "os/tls_stream.h"
 #include "transport/tcp/tcp_guard.h"
 
-#define RECORD     16384u        /* what TLS encrypts at a time */
+#define RECORD     16384u        /* bytes that TLS encrypts at a time */
 #define MAX_UNSENT (256u << 10) /* more would leave the caches before the network, or a slower peer, takes it */
 
 struct tls_guard {
     struct cw_tcp_guard super;
     struct cw_tls *tls;
-    uint8_t damaged;              /* OpenSSL forgets why */
+    uint8_t damaged;              /* damaged bytes came; OpenSSL does not remember why */
 };
 
 static struct cw_tls *tls_of(struct cw_tcp_guard *guard)
@@ -44,8 +45,8 @@ static int tls_handshake(struct cw_tcp_guard *guard)
     return ret;
 }
 
-/* The bytes from *at_p and *offset_p on that make the next record: as they lie, or collected in the buffer. The same
- * bytes again if they were not taken. */
+/* The bytes from *at_p and *offset_p on that make the next record: in place, or collected in the buffer. After a write
+ * that took none it returns equal bytes again. */
 static const char *next_bytes(const struct iovec *iov, unsigned count, unsigned at, size_t offset, char buffer[RECORD],
                               size_t *length_p)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How two sides agree about the protection of a TCP connection, before the greeting, and the records that checksums
- * come in. Numbers are little endian; reserved bytes are zero and checked.
+ * The messages by which both sides agree about the protection of a TCP connection, before the greeting, and the records
+ * of connections with checksums. Numbers are little endian; reserved bytes are zero and checked.
  *
  * A message has the head of a greeting (tcp_wire.h) with one of these kinds and exactly the body named here. Record,
  * any number of times once both agreed about checksums:
@@ -20,9 +20,9 @@
 
 enum cw_tcp_agreement_kind { /* beside enum cw_tcp_greeting_kind */
     CW_TCP_OFFER    = 8,     /* dialler: struct cw_tcp_offer */
-    CW_TCP_AGREED   = 9,     /* acceptor: the same protection, its own nonce */
+    CW_TCP_AGREED   = 9,     /* acceptor: equal protection, its own nonce */
     CW_TCP_PROOF    = 10,    /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
-    CW_TCP_UNSUITED = 11     /* either: struct cw_tcp_unsuited, and the end */
+    CW_TCP_UNSUITED = 11     /* either: struct cw_tcp_unsuited; it ends the connection */
 };
 
 enum cw_tcp_unsuited_reason { CW_TCP_OTHER_PROTECTION = 1, CW_TCP_OTHER_KEY = 2 };
@@ -40,19 +40,19 @@ struct cw_tcp_offer {
 };
 
 struct cw_tcp_unsuited {
-    uint8_t protection;           /* what the speaker demands */
+    uint8_t protection;           /* the protection that the sender demands */
     uint8_t reason;               /* enum cw_tcp_unsuited_reason */
     uint8_t reserved[2];
 };
 
-/* What a proof is a hash of. Never sent. */
+/* The claim that a proof is a hash of. Never sent. */
 struct cw_tcp_claim {
     uint8_t label[8];             /* "CWproof1" */
-    uint8_t role;                 /* who proves: 1 dialler, 2 acceptor */
+    uint8_t role;                 /* the side that proves: 1 dialler, 2 acceptor */
     uint8_t protection;
     uint8_t version;              /* CW_TCP_VERSION */
     uint8_t reserved;
-    uint32_t key;                 /* of the greeting's head: which worker was dialled */
+    uint32_t key;                 /* of the greeting's head: the key of the dialled worker */
     uint8_t nonces[2][CW_TCP_NONCE_SIZE]; /* the dialler's, the acceptor's */
 };
 
@@ -78,7 +78,7 @@ static inline void cw_tcp_record_encode(void *to, size_t length, uint32_t sum, u
     memcpy(to, head, sizeof(head));
 }
 
-/* 0 when this is not the head of that record. */
+/* 0 when these bytes are not the head of that record. */
 static inline int cw_tcp_record_decode(const void *from, uint64_t number, uint32_t *length_p, uint32_t *sum_p)
 {
     uint32_t head[3];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the settings demand of every TCP connection of a worker, made ready when its iface is opened: a worker whose
- * protection cannot be had must not come about. And the proofs that both sides of a connection know the cluster secret.
+ * The protection that the settings demand of every TCP connection of a worker. It is prepared when the worker's iface
+ * is opened: no worker may exist whose protection cannot be provided. Also the proofs that both sides of a connection
+ * know the cluster secret.
  */
 #include <endian.h>
 #include <stdlib.h>
@@ -25,7 +26,7 @@ static int is_set(const char *text)
     return text != NULL && text[0] != '\0';
 }
 
-/* Settings that contradict each other. */
+/* Refuses settings that contradict each other. */
 static ucs_status_t check(const struct cw_config *config)
 {
     const int has_key  = is_set(config->auth_key_file);
@@ -49,7 +50,7 @@ static ucs_status_t check(const struct cw_config *config)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* The key itself is not kept, and what is made of it serves one purpose. */
+/* Only a secret that is derived from the key for this purpose is kept, not the key itself. */
 static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_guarding *guarding)
 {
     size_t length = KEY_MAX;
@@ -113,7 +114,7 @@ ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_g
     }
     if (status == UCS_OK && config->auth_tls != AUTH_TLS_OFF) {
         status = load_tls(config, guarding);
-    } else if (config->tcp_checksum) { /* TLS brings its own */
+    } else if (config->tcp_checksum) { /* TLS has checksums of its own */
         guarding->protection |= CW_TCP_CHECKSUM;
     }
     if (status != UCS_OK) {

@@ -16,7 +16,7 @@
 #include "transport/tcp/tcp_watch.h"
 
 #define MAX_SHORT           2048u
-#define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that is gone */
+#define LAST_WORDS_RECEIVES 4096u /* more than any kernel keeps for a connection that has ended */
 
 static struct cw_tcp_iface *iface_of(struct cw_iface *super)
 {
@@ -155,7 +155,7 @@ static int tcp_reachable(struct cw_iface *super, const void *address, size_t len
     return cw_tcp_candidates(&iface_of(super)->local, &peer, NULL, candidates, why) > 0;
 }
 
-/* A send failed on this socket: what came before counts. 0: no memory to receive in; later. */
+/* A send failed on this socket: bytes that came before are handed up first. 0: no memory to receive in; call again. */
 static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
 {
     const struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -170,7 +170,7 @@ static int end_failed(struct cw_tcp_conn *conn, unsigned *events)
     return 1;
 }
 
-/* A dial that failed at once, or a connection on which a send failed. */
+/* Finishes a dial that failed at once, or a connection on which a send failed. */
 static unsigned finish_pending(struct cw_tcp_iface *iface, struct cw_tcp_conn *conn)
 {
     unsigned events = 0;
@@ -206,7 +206,7 @@ static unsigned tcp_progress(struct cw_iface *super)
     unsigned events = 0, i = 0, before;
 
     if (iface->num_hot == 0 && cw_list_empty(&iface->unread) && cw_list_empty(&iface->pending)) {
-        return 0; /* asked in each round, mostly for nothing where peers are reached by shared memory */
+        return 0; /* called in each round, mostly without work where peers are reached by shared memory */
     }
     while (i < iface->num_hot) {
         conn   = iface->hot[i];
@@ -215,7 +215,7 @@ static unsigned tcp_progress(struct cw_iface *super)
             continue;
         }
         if (cw_unlikely((conn->tx != NULL && !conn->collected) || conn->wants_room)) {
-            events += cw_tcp_send_rest(conn); /* as soon as there is any room; the poller would wait for a good deal */
+            events += cw_tcp_send_rest(conn); /* as soon as there is any room; the poller would wait for more room */
             if (conn->state != CW_TCP_OPEN) {
                 continue;
             }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Marks, see tcp_mark.h. All wait equally long, so the list of those that are due is a queue. A mark is only sent where
- * everything before it is in the kernel's hands; what is not will count as spoken when it goes.
+ * Marks, see tcp_mark.h. The delay is equal for all connections, so the list of those that are due is a queue. A mark
+ * is only sent when the kernel has all bytes before it; bytes that it does not have yet start the delay again when they
+ * are sent.
  */
 #include "transport/tcp/tcp_mark.h"
 
@@ -69,7 +70,7 @@ static void send_mark(struct cw_tcp_conn *conn, enum cw_tcp_mark_kind kind, uint
     }
 }
 
-/* 0: there is no memory now. */
+/* Sends the first or the second question. 0: there is no memory now. */
 static int ask(struct cw_tcp_conn *conn, uint64_t now_ns)
 {
     struct cw_tcp_mark *mark = &conn->guard->mark;

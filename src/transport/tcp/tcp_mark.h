@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Marks: what a guarded connection says when it has said something and then nothing, so that bytes that were dropped on
- * the way are missed. A guard notices them by those that follow, and where none follow both sides would wait for each
- * other (docs/why/silence.md).
+ * Marks: short frames that a guarded connection sends when it has sent bytes and then none for a moment, so that the
+ * peer notices if bytes before them were dropped on the way. A guard notices dropped bytes by the bytes behind them;
+ * without any, both sides would wait for each other (docs/why/silence.md).
  *
- * A moment after a connection spoke it asks the peer, once: a small mark. If no answer comes it asks by a mark that is
- * longer than any record, which completes whatever the peer still waits for, wrongly. Then it is silent whether the
- * peer answers or not: it may just be busy.
+ * A moment after a connection has sent something it asks the peer once, by a small mark. If no answer comes, it sends a
+ * mark that is longer than any record: with it the record is complete that the peer still waits for, and its check
+ * fails. After that the connection sends no more marks, with or without an answer: the peer may just be busy.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_MARK_H
 #define CW_TRANSPORT_TCP_TCP_MARK_H
@@ -21,27 +21,27 @@ struct cw_alarm;
 struct cw_tcp_conn;
 struct cw_tcp_mark_body;
 
-/* Of a guard; zero but for its link. */
+/* Belongs to a guard; zero but for its link. */
 struct cw_tcp_mark {
-    struct cw_list link;    /* iface->spoke, by due_ns, or alone; iface->mark_due is set while there are any */
+    struct cw_list link;    /* in iface->spoke, by due_ns, or alone; iface->mark_due is set while that list has any */
     uint64_t due_ns;
     uint32_t number;        /* of the last question */
-    uint8_t spoke;          /* since that */
-    uint8_t asks;           /* and waits for the answer, to ask once more */
-    uint8_t sends;          /* a mark just now */
+    uint8_t spoke;          /* bytes were sent since the last question */
+    uint8_t asks;           /* it has asked, and waits for the answer to ask once more */
+    uint8_t sends;          /* it is sending a mark */
 };
 
 /* Bytes were sent through the guard. */
 void cw_tcp_mark_spoke(struct cw_tcp_conn *conn);
-/* The body of a mark arrived. 0: it is none. */
+/* The body of a mark arrived. 0: it is not valid. */
 int cw_tcp_mark_arrived(struct cw_tcp_conn *conn, const uint8_t *body, size_t length);
 /* The guard leaves its iface. */
 void cw_tcp_mark_leave(struct cw_tcp_conn *conn);
 /* `fire` of iface->mark_due. */
 unsigned cw_tcp_marks_send(struct cw_alarm *alarm);
 
-/* tcp_send.c. Sends a mark, its body and `count` times the padding, which stays where it is. Nothing must be unsent,
- * and the spare tx there. */
+/* tcp_send.c. Sends a mark: its body and `count` times the padding, which is not copied. There must be no unsent bytes,
+ * and the spare tx must be there. */
 ucs_status_t cw_tcp_send_mark(struct cw_tcp_conn *conn, const struct cw_tcp_mark_body *body, const void *padding,
                               size_t length, unsigned count);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting by socket addresses (docs/change/client-server.md): listeners of the program, connections to such, and
- * connections that wait for the program's answer. The key of their greetings is 0, which tells them from those for a
- * worker.
+ * Meeting by socket addresses (docs/change/client-server.md): listeners of the program, connections to them, and
+ * connections that wait for the program's answer. The key of their greetings is 0, which tells them from greetings for
+ * a worker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -58,7 +58,8 @@ ucs_status_t cw_tcp_meet_listen(struct cw_iface *super, struct cw_net_address *a
     return UCS_OK;
 }
 
-/* A stranger that had no turn yet. Its hello is read, if it is there, so that closing makes no reset of the answer. */
+/* Refuses a stranger that was not handled yet. Its hello is read first, if it is there, so that the close does not send
+ * a reset that destroys the answer. */
 static void refuse(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
@@ -82,7 +83,7 @@ void cw_tcp_meet_listen_end(struct cw_listening *listening)
     struct cw_tcp_conn *conn, *next;
     unsigned refused, rounds = 0;
 
-    do { /* who waits in the kernel, too */
+    do { /* also connections that wait in the kernel */
         refused = 0;
         cw_tcp_accept(iface, listening, listening->item.fd);
         cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link) {
@@ -138,7 +139,7 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
                                     hello_length);
 }
 
-/* Of no iface's lists or poller. */
+/* Frees a connection that is in no iface's lists or poller. */
 static void drop_requested(struct cw_tcp_conn *conn)
 {
     cw_tcp_guard_free(conn);

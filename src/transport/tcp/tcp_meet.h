@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listeners of the program in a TCP iface, and connections to such (docs/change/client-server.md).
+ * Listeners of the program in a TCP iface, and connections to them (docs/change/client-server.md).
  */
 #ifndef CW_TRANSPORT_TCP_TCP_MEET_H
 #define CW_TRANSPORT_TCP_TCP_MEET_H
@@ -12,7 +12,7 @@ struct cw_listening {
     struct cw_list link;          /* iface->listenings */
     struct cw_tcp_iface *iface;
     void *user;
-    uint8_t paused;               /* not in the poller for want of descriptors */
+    uint8_t paused;               /* not in the poller, because no descriptors are left */
 };
 ucs_status_t cw_tcp_meet_listen(struct cw_iface *iface, struct cw_net_address *address, int backlog, void *user,
                                 struct cw_listening **listening_p);
@@ -23,9 +23,10 @@ ucs_status_t cw_tcp_meet_dial(struct cw_iface *iface, const struct cw_net_addres
 ucs_status_t cw_tcp_meet_answer(struct cw_conn *conn, struct cw_iface *iface, int accepted, const void *reply,
                                 size_t reply_length);
 void cw_tcp_meet_ends(struct cw_conn *conn, struct cw_net_address *local, struct cw_net_address *peer);
-/* A stranger at a listener has said its hello. */
+/* A stranger at a listener has sent its hello. */
 void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length);
-/* Accepting pauses or goes on, with that of the iface itself. 0: not all of them do yet. */
+/* Accepting at the listeners pauses or goes on together with that of the iface itself. 0: some of them are still
+ * paused. */
 void cw_tcp_meet_pause(struct cw_tcp_iface *iface);
 int cw_tcp_meet_resume(struct cw_tcp_iface *iface);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Positions, see tcp_position.h. All times are parts of UCX_KEEPALIVE_INTERVAL, of which the looks of tcp_watch.c make
- * eighths. A frame of this kind that comes where bytes are missing would itself be taken for them, so nobody asks
- * before a peer that is missing bytes had its time to tell.
+ * Positions, see tcp_position.h. All times are parts of UCX_KEEPALIVE_INTERVAL; the looks of tcp_watch.c come every
+ * eighth of it. A peer that misses bytes would take a position frame for a part of them. So an end sends no question
+ * before a peer that misses bytes has had its time to tell.
  */
 #include "transport/tcp/tcp_position.h"
 
@@ -15,14 +15,14 @@
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
-/* Looks without anything new before the first question, without an answer before the second and last one, and of a talk
- * that does not end. */
+/* Numbers of looks: those without new bytes before the first question, those without an answer before the second and
+ * last one, and those with new bytes in each after which a question is sent anyway. */
 #define LOOKS_TO_ASK   3u
 #define LOOKS_TO_AGAIN 2u
 #define LOOKS_OF_TALK  8u
 #define QUESTIONS      2u
 
-/* For so long the peer must have stood still behind bytes that are not on their way any more. */
+/* The part of the interval for which the peer must have stood still, with no bytes on their way to it. */
 #define PATIENCE_PART 2u
 #define PATIENCE_NS   UINT64_C(10000000000) /* where no interval is set */
 
@@ -39,7 +39,7 @@ static void fill(const struct cw_tcp_conn *conn, enum cw_tcp_mark_kind kind, uin
                                           .taken  = htole32(conn->received)};
 }
 
-/* What is said here counts as nothing said. */
+/* Sends a position frame. The frame itself counts neither as sent nor as something to ask about. */
 static void say(struct cw_tcp_conn *conn, enum cw_tcp_mark_kind kind, uint32_t number)
 {
     struct cw_tcp_watch *watch = conn->watch;
@@ -70,7 +70,7 @@ int cw_tcp_position_is_due(const struct cw_tcp_watch *watch)
            (conn->sent != watch->known || cw_tcp_position_waits(watch));
 }
 
-/* Inside of a packet, or before the first one. */
+/* For a connection within a packet, or before the first one. */
 static void look_at_standstill(struct cw_tcp_watch *watch, uint64_t now_ns)
 {
     struct cw_tcp_conn *conn = watch->conn;
@@ -97,13 +97,14 @@ static uint64_t stood_ns(const struct cw_tcp_conn *conn, uint64_t now_ns)
     return (uint64_t)((uint32_t)(now_ns / NS_PER_MS) - conn->stands_ms) * NS_PER_MS;
 }
 
-/* The peer told so lately, and may tell so again. It would take a question for what it misses. */
+/* Whether the peer told lately that it stands still, and may tell so again. It would take a question for a part of the
+ * bytes that it misses. */
 static int stands_still(const struct cw_tcp_conn *conn, uint64_t now_ns)
 {
     return conn->stands_ms != 0 && stood_ns(conn, now_ns) < PATIENCE_PART * patience_ns(conn);
 }
 
-/* One more look. Whether the time for a question has come. */
+/* Counts one more look. Whether the time for a question has come. */
 static int has_waited(struct cw_tcp_watch *watch)
 {
     if (watch->conn->sent == watch->seen) {
@@ -136,7 +137,7 @@ int cw_tcp_position_look(struct cw_tcp_watch *watch, uint64_t now_ns, int unackn
         return 1;
     }
     if (watch->questions == QUESTIONS) {
-        watch->known = conn->sent; /* the peer computes; what it has not got it will find out itself */
+        watch->known = conn->sent; /* the peer computes; if it misses bytes, it will notice by itself */
         return 0;
     }
     watch->looks = watch->talked = 0;
@@ -146,8 +147,8 @@ int cw_tcp_position_look(struct cw_tcp_watch *watch, uint64_t now_ns, int unackn
     return 1;
 }
 
-/* The peer has taken so many bytes and waits for more. 0: they are lost, as nothing that was sent is on its way any
- * more and still it stands where it stood. */
+/* The peer has taken `taken` bytes and waits for more. 0: the missing ones are lost: no byte is on its way any more,
+ * and the peer has not moved on. */
 static int is_coming(struct cw_tcp_conn *conn, uint32_t taken, int inside)
 {
     const uint64_t now_ns = cw_clock_ns();
@@ -205,7 +206,7 @@ static unsigned still_no_answer(struct cw_alarm *alarm)
     fill(conn, CW_TCP_POSITION_WAITS, 0, &body);
     cw_tcp_frame_encode(frame, CW_TCP_MARK, 0, sizeof(body));
     memcpy(frame + CW_TCP_FRAME_HEADER, &body, sizeof(body));
-    if (cw_net_unacknowledged(conn->item.fd) == 0) { /* there is room, then */
+    if (cw_net_unacknowledged(conn->item.fd) == 0) { /* so there is room */
         conn->sent += (cw_tcp_guard_send(conn, frame, sizeof(frame)) > 0) ? (uint32_t)sizeof(frame) : 0;
     }
     cw_poller_alarm_set(cw_tcp_iface_of(&conn->super)->poller, alarm,

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving. The kernel fills the iface's staging buffer, whole frames are handed up out of it, and what remains of a
- * frame moves to a buffer of its own, exactly its size, which the next receive fills directly. The payload of a placed
- * packet goes to the place that the core names; only what came together with its header is copied there. Invariant
- * between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size bytes beginning with
- * a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next frame.
+ * Receiving. The kernel fills the iface's staging buffer, and whole frames are handed up out of it. The rest, a part of
+ * a frame, moves to a buffer of exactly the frame's size, which the next receive fills directly. The payload of a
+ * placed packet goes to the place that the core names; only the part that came together with its header is copied
+ * there. Invariant between receives: `place` is set and its payload comes next; or rx_frame holds rx_have < rx_size
+ * bytes beginning with a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next
+ * frame.
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_position.h"
@@ -20,23 +21,24 @@
 #include "base/compiler.h"
 #include "base/log.h"
 
-/* Behind a placed packet of so many bytes another one is likely: only its headers are to come to the staging buffer. */
+/* Behind a placed packet of at least this many bytes another one is likely: only its headers are to come to the staging
+ * buffer. */
 #define BULK_MIN  (32u << 10)
 #define BULK_PEEK 512u
 
-/* While such packets come one after the other, so much is taken at a time: as many bytes as the core sends before it
- * asks again. Who sends more than it takes keeps bytes waiting until they have left the caches. */
+/* The bytes taken at a time while such packets follow one another: as many as the core sends before it asks for room
+ * again. If the sender were faster than that, its bytes would wait until they have left the caches. */
 #define BULK_TURN (512u << 10)
 
-/* So few bytes are seldom two packets. */
+/* A receive of no more bytes than this seldom brought two packets. */
 #define MOSTLY_ONE 64u
 
 #define PAGE 4096u
 
-/* What is needed to take any bytes whatever. */
+/* Makes the buffers that any receive needs. 0: no memory. */
 static int staging_reserve(struct cw_tcp_iface *iface)
 {
-    if (cw_unlikely(iface->staging == NULL)) { /* a page's beginning: see padding_before() in tcp_send.c */
+    if (cw_unlikely(iface->staging == NULL)) { /* at the beginning of a page: see padding_before() in tcp_send.c */
         iface->staging = aligned_alloc(PAGE, (iface->staging_size + PAGE - 1) / PAGE * PAGE);
     }
     if (cw_unlikely(iface->spare_place == NULL)) {
@@ -83,7 +85,7 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* Only a guard can tell. */
+/* Ends a connection with damaged bytes, which only a guard can notice. */
 static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *events)
 {
     static struct cw_log_limit limit;
@@ -97,7 +99,7 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* The rest of a packet has to come. */
+/* A packet has begun to come, and its rest is missing. */
 static CW_INLINE void has_begun(struct cw_tcp_conn *conn)
 {
     if (cw_unlikely(conn->quiet)) {
@@ -105,8 +107,8 @@ static CW_INLINE void has_begun(struct cw_tcp_conn *conn)
     }
 }
 
-/* Saves the beginning of a frame that stands in the staging buffer. Without memory the staging buffer itself is given
- * away. */
+/* Saves the beginning of a frame that stands in the staging buffer. Without memory for it the staging buffer itself
+ * becomes the frame's. */
 static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, size_t frame)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -124,7 +126,7 @@ static void save_frame(struct cw_tcp_conn *conn, uint8_t *from, size_t length, s
     iface->staging = NULL;
 }
 
-/* The next n bytes of the place are there; `from`: and have to be copied to it. */
+/* Marks the next n bytes of the place as received; with `from` they are copied to it first. */
 static void place_advance(struct cw_tcp_place *place, const uint8_t *from, size_t n)
 {
     struct iovec *iov;
@@ -161,8 +163,8 @@ static void place_end(struct cw_tcp_conn *conn, unsigned *events)
     }
 }
 
-/* Asks for the place of a packet whose first `length` bytes, at least the headers, stand in the staging buffer, and
- * fills it with them. Returns how many of them belong to the packet; 0: the core refuses. */
+/* Asks for the place of a packet of which the first `length` bytes, at least the headers, stand in the staging buffer,
+ * and fills the place with them. Returns how many of them belong to the packet; 0: the core refuses. */
 static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *frame, const uint8_t *from,
                           size_t length, unsigned *events)
 {
@@ -202,7 +204,7 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
     return CW_TCP_PLACED_HEADER + length;
 }
 
-/* A frame of the transport's own; `behind`: what was received from its beginning on. 0: it is none. */
+/* Handles a frame of the transport itself; `behind`: bytes received from its beginning on. 0: it is not valid. */
 static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body,
                     size_t behind)
 {
@@ -210,7 +212,8 @@ static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *
            cw_tcp_position_arrived(conn, body, header->length, behind);
 }
 
-/* Hands up what is complete in the first `length` bytes of the staging buffer. 0 when the framing is broken. */
+/* Hands up the packets that are complete in the first `length` bytes of the staging buffer. 0 when the framing is
+ * broken. */
 static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 {
     uint8_t *at = cw_tcp_iface_of(&conn->super)->staging;
@@ -220,7 +223,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
 
     while (length >= CW_TCP_FRAME_HEADER) {
         if (cw_unlikely(conn->state != CW_TCP_OPEN)) {
-            return 1; /* abandoned in an upcall */
+            return 1; /* an upcall abandoned the connection */
         }
         if (cw_unlikely(!cw_tcp_frame_decode(at, &header))) {
             return 0;
@@ -233,7 +236,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
             }
             size = place_begin(conn, &header, at, length, events);
             if (size == 0) {
-                return conn->state != CW_TCP_OPEN; /* abandoned instead of a place */
+                return conn->state != CW_TCP_OPEN; /* 1: the core abandoned the connection instead of naming a place */
             }
         } else if (length < size) {
             if (header.kind == CW_TCP_MARK && conn->guard == NULL &&
@@ -259,7 +262,8 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
     return 1;
 }
 
-/* Takes `got` new bytes: those of the saved frame, in place already, and those behind it in the staging buffer. */
+/* Takes `got` new bytes: those of the saved frame, which are in place already, and those behind it in the staging
+ * buffer. */
 static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->rx_size - conn->rx_have;
@@ -285,12 +289,12 @@ static int frame_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
     return right && ((got == missing) || parse(conn, got - missing, events));
 }
 
-/* The same for a place. */
+/* Takes `got` new bytes of a placed packet: those of the payload, in place already, and those behind it. */
 static int place_arrived(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     const size_t missing = conn->place->missing;
 
-    conn->fruitless = 0; /* no event yet, but not idle */
+    conn->fruitless = 0; /* no event yet, but the connection is not idle */
     place_advance(conn->place, NULL, (got < missing) ? got : missing);
     if (got < missing) {
         return 1;
@@ -310,7 +314,7 @@ static CW_INLINE int arrived(struct cw_tcp_conn *conn, size_t got, unsigned *eve
     return parse(conn, conn->rx_have + got, events);
 }
 
-/* Answers to packets that came together leave together. */
+/* The answers to packets that came together are sent together. */
 static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsigned *events)
 {
     int right;
@@ -321,7 +325,7 @@ static CW_APART int arrived_together(struct cw_tcp_conn *conn, size_t got, unsig
     return right;
 }
 
-/* One system call. *room_p: how many bytes it could have brought. -EAGAIN also without memory. */
+/* Receives by one system call. *room_p: how many bytes it could have brought. -EAGAIN also without memory. */
 static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);

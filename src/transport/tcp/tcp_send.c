@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. What the kernel does not take
- * stays in that buffer, which then belongs to the connection until it is drained (tcp_send_rest.c), and the iface gets
- * a new spare before the next send. Small frames may follow into the same buffer. Invariant: conn->tx is not NULL
- * exactly while something is unsent.
+ * Sending. A frame is built in the iface's spare buffer and handed to the kernel at once. If the kernel does not take
+ * all of it, the rest stays in that buffer, which then belongs to the connection until it is drained (tcp_send_rest.c),
+ * and the iface gets a new spare before the next send. Small frames may be added to that buffer. Invariant: conn->tx is
+ * not NULL exactly while some bytes are unsent.
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_send.h"
@@ -18,7 +18,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 
-/* Payloads of so many bytes are worth padding. */
+/* Padding is worth its cost for a payload of at least this many bytes. */
 #define PADDED_MIN 4096u
 #define COPY_STEP  32u
 
@@ -27,7 +27,7 @@ static int is_behind(size_t to, size_t from)
     return ((to - from - 1) & 4095) < COPY_STEP - 1;
 }
 
-/* The same where something is unsent, or must be seen to. */
+/* As frame_begin, where bytes are unsent or another condition needs the slow path. */
 static CW_APART ucs_status_t frame_begin_apart(struct cw_tcp_conn *conn, size_t size, struct cw_tcp_tx **tx_p)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -72,7 +72,7 @@ static CW_INLINE ucs_status_t frame_begin(struct cw_tcp_conn *conn, size_t size,
     return UCS_OK;
 }
 
-/* The first `sent` bytes of the spare tx are gone, the rest becomes the connection's. */
+/* The first `sent` bytes of the spare tx are with the kernel; the tx with the rest becomes the connection's. */
 static void keep_rest(struct cw_tcp_conn *conn, size_t sent)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
@@ -176,10 +176,10 @@ ucs_status_t cw_tcp_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
 }
 
 /*
- * How much padding lets the payload lie well for the system's copies. The system appends what is sent to a page of its
- * own, where the bytes that this thread sent before end, or at the page's beginning when those were all received. Some
- * processors copy five times as slowly when the destination begins 1 to 31 bytes behind the source, as addresses in a
- * page count (AMD Zen 3, `rep movsb`). The peer's memory is taken to begin where ours does, or near the beginning of a
+ * The length of the padding that aligns the payload for the system's copies. The system appends sent bytes to a page of
+ * its own: where the bytes end that this thread sent before, or at the page's beginning when those were all received.
+ * Some processors (AMD Zen 3, `rep movsb`) copy much more slowly when the destination begins 1 to 31 bytes behind the
+ * source, counted within a page. The peer's memory is assumed to begin where ours does, or near the beginning of a
  * page, as large memory does. `before`: bytes of this call in front of the payload, `headers` of them in its frame.
  */
 static unsigned padding_before(const struct cw_tcp_conn *conn, size_t before, size_t headers, uintptr_t payload)
@@ -213,7 +213,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
         return status;
     }
     to = tx->bytes + tx->length;
-    if (payload >= PADDED_MIN && conn->guard == NULL && /* guards copy by themselves */
+    if (payload >= PADDED_MIN && conn->guard == NULL && /* guards copy the payload */
         cw_tcp_iface_of(&conn->super)->settings.pads) {
         padding = padding_before(conn, tx->length - tx->head + headers, headers, (uintptr_t)iov->iov_base);
     }
@@ -264,7 +264,7 @@ ucs_status_t cw_tcp_send_zcopy(struct cw_conn *super, uint8_t id, const void *he
     return status;
 }
 
-/* Ends in user memory, so it needs a tx of its own. */
+/* Sends a frame that ends in user memory, so it needs a tx of its own. */
 static ucs_status_t send_whole_tx(struct cw_tcp_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, size_t payload, struct cw_completion *completion)
 {

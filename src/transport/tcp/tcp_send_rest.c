@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the kernel did not take at once: buffers that belong to a connection, what waits for them, batches, and the end
- * of a packet that the kernel keeps because another one is to follow (MSG_MORE).
+ * Bytes that the kernel did not take at once: the buffers that belong to a connection and the operations that wait for
+ * them; batches; and the end of a packet that the kernel keeps because another one is to follow (MSG_MORE).
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_send.h"
@@ -31,7 +31,6 @@ int cw_tcp_tx_reserve(struct cw_tcp_iface *iface)
     return 1;
 }
 
-/* Back to the iface, or to the system. */
 void cw_tcp_tx_release(struct cw_tcp_iface *iface, struct cw_tcp_tx *tx)
 {
     if (iface->spare_tx != NULL) {
@@ -65,7 +64,6 @@ void cw_tcp_want_room(struct cw_tcp_conn *conn)
     }
 }
 
-/* The end is told from progress, after what was received before. */
 ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
 {
     const ucs_status_t status = cw_tcp_end_status(error);
@@ -80,7 +78,6 @@ ucs_status_t cw_tcp_send_failed(struct cw_tcp_conn *conn, ssize_t error)
     return status;
 }
 
-/* Takes n bytes from the front. True when nothing is left. */
 int cw_tcp_tx_advance(struct cw_tcp_tx *tx, size_t n)
 {
     struct iovec *iov;
@@ -103,7 +100,6 @@ int cw_tcp_tx_advance(struct cw_tcp_tx *tx, size_t n)
     return tx->head == tx->length && tx->iov_first == tx->iov_count;
 }
 
-/* One attempt. `more`: others follow at once. Bytes taken, or -errno. */
 ssize_t cw_tcp_tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more)
 {
     struct iovec iov[1 + CW_TCP_MAX_IOV];
@@ -123,7 +119,6 @@ ssize_t cw_tcp_tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more
     return more ? cw_net_sendv_more(conn->item.fd, iov, 1 + count) : cw_net_sendv(conn->item.fd, iov, 1 + count);
 }
 
-/* Nothing of it is left, the spare tx or that of a batch. */
 void cw_tcp_tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
 {
     if (tx == conn->tx) {
@@ -135,7 +130,6 @@ void cw_tcp_tx_drop(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx)
     }
 }
 
-/* Offers a batch to the kernel. What it does not take waits as usual. */
 void cw_tcp_push(struct cw_tcp_conn *conn, int more)
 {
     struct cw_tcp_tx *tx = conn->tx;
@@ -151,12 +145,12 @@ void cw_tcp_push(struct cw_tcp_conn *conn, int more)
     }
 }
 
-/* Nothing follows what was sent. */
+/* Has the kernel send the end of the last packet, because no other one follows. */
 static void uncork(struct cw_tcp_conn *conn)
 {
     if (conn->collected) {
         cw_tcp_push(conn, 0);
-    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* else the rest is sent without `more` */
+    } else if (conn->corked && conn->tx == NULL && conn->item.fd >= 0) { /* otherwise the rest is sent without `more` */
         conn->corked = 0;
         cw_net_push(conn->item.fd);
     }
@@ -219,7 +213,7 @@ int cw_tcp_owes(const struct cw_iface *super)
     return iface->num_tx > (iface->spare_tx != NULL);
 }
 
-/* Gives the buffer back first: the callbacks may send. */
+/* Releases the buffer before the callbacks run, because they may send. */
 static unsigned complete_tx(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, ucs_status_t status)
 {
     struct cw_completion *done[1 + CW_TCP_MAX_FLUSHES];
@@ -249,7 +243,7 @@ unsigned cw_tcp_send_rest(struct cw_tcp_conn *conn)
     ssize_t sent;
 
     if (tx != NULL) {
-        conn->collected = 0; /* a batch may be open */
+        conn->collected = 0; /* a batch may be in progress */
         sent            = cw_tcp_tx_offer(conn, tx, 0);
         if (sent == -EAGAIN) {
             return 0;

@@ -17,13 +17,14 @@ static size_t clamp(size_t value, size_t low, size_t high)
     return (value < low) ? low : (value > high) ? high : value;
 }
 
-/* auto and inf leave it to the system. */
+/* 0 for auto and inf: the system chooses the size. */
 static size_t buffer_size(size_t value)
 {
     return (value == CW_MEMUNITS_AUTO || value == CW_MEMUNITS_INF) ? 0 : value;
 }
 
-/* Of the system's probes, which know seconds only; auto: this part of the whole, else at most that. */
+/* Times of the system's probes, which are whole seconds. auto: the given part of the whole time; otherwise at most
+ * that. */
 static unsigned seconds(uint64_t value_ns, uint64_t whole_ns, unsigned part)
 {
     const uint64_t most_s = clamp(whole_ns / part / NS_PER_S, 1, 32767);
@@ -36,12 +37,13 @@ static unsigned count(uint64_t value, unsigned max)
     return (value == CW_ULUNITS_AUTO) ? 0 : (unsigned)clamp(value, 1, max);
 }
 
-/* Connections that nobody watches are given up when nothing was under way as late as the system gives up others. */
+/* Limits for connections that are not watched and have nothing in progress: they are given up as late as the system
+ * gives up others. */
 #define PATIENCE_IDLE_S     300u
 #define PATIENCE_INTERVAL_S 60u
 #define PATIENCE_COUNT      10u
 
-/* The peer is to be known for dead when it was silent for the interval: half of it passes before the first probe. */
+/* A peer must be known to be dead after it was silent for the interval: half of it passes before the first probe. */
 static void load_keepalive(const struct cw_config *config, struct cw_tcp_settings *settings)
 {
     struct cw_net_keepalive *keepalive = &settings->keepalive;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Watching connections, see tcp_watch.h. A peer is taken for dead when its system has not answered retransmissions or
- * probes for most of the interval; a stopped or busy process does not keep its system from answering.
+ * probes for most of the interval; the system of a stopped or busy process still answers.
  */
 #include "transport/tcp/tcp_guard.h"
 #include "transport/tcp/tcp_position.h"
@@ -67,7 +67,7 @@ uint64_t cw_tcp_watch_pace(const struct cw_tcp_conn *conn)
     return cw_tcp_iface_of(&conn->super)->settings.silence_ns / LOOKS_PER_INTERVAL;
 }
 
-/* `wakes`: also who sleeps. */
+/* Sets the time of the next look. `wakes`: it also wakes a sleeping program. */
 static void look_at(struct cw_tcp_iface *iface, uint64_t at_ns, int wakes)
 {
     if (iface->look.at_ns == at_ns && iface->look.lazy == !wakes) {
@@ -86,7 +86,7 @@ static void look_later(struct cw_tcp_iface *iface, uint64_t now_ns)
     look_at(iface, now_ns + iface->settings.silence_ns / LOOKS_PER_INTERVAL, 0);
 }
 
-/* The looks see to it again. */
+/* Removes the system's limit: the looks do its work again. */
 static void take_from_system(struct cw_tcp_watch *watch)
 {
     if (watch->by_system) {
@@ -122,8 +122,8 @@ void cw_tcp_watch_pause(struct cw_tcp_conn *conn)
     }
 }
 
-/* Whether somebody has to be woken for the next look: the peer does not take what is sent to it, or something of it is
- * missing. */
+/* Whether a sleeping program must be woken for the next look: the peer does not take the bytes sent to it, or some of
+ * them are missing. */
 static int is_urgent(const struct cw_tcp_watch *watch)
 {
     const struct cw_tcp_conn *conn   = watch->conn;
@@ -176,7 +176,7 @@ void cw_tcp_watch_tell(struct cw_tcp_conn *conn)
 static void dead(struct cw_tcp_conn *conn)
 {
     cw_tcp_watch_tell(conn);
-    cw_net_forget(conn->item.fd); /* what the system still has for it is not sent again and again */
+    cw_net_forget(conn->item.fd); /* so that the system does not repeat the remaining bytes */
     if (conn->state == CW_TCP_OPEN) {
         cw_tcp_conn_lost(conn, UCS_ERR_ENDPOINT_TIMEOUT);
     } else {
@@ -184,7 +184,7 @@ static void dead(struct cw_tcp_conn *conn)
     }
 }
 
-/* 1: there is more to look at; 0: it is quiet; -1: the peer is dead. */
+/* 1: further looks are needed; 0: the connection is quiet; -1: the peer is dead. */
 static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
 {
     struct cw_tcp_conn *conn = watch->conn;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the TCP transport puts on a connection. Numbers are little endian; reserved bytes are zero and checked.
+ * The bytes of a TCP connection between two workers. Numbers are little endian; reserved bytes are zero and checked.
  *
  * Greeting, once in each direction, the dialler's first:     Frame, any number of times afterwards:
  *   OFFSET SIZE MEANING                                        OFFSET SIZE MEANING
@@ -12,7 +12,7 @@
  *       12    4 reserved                                            8    n the packet
  *       16    n hello or reply of the core
  *
- * Kinds of greetings and frames that are not named here were used before.
+ * Other kinds of greetings and frames had a meaning in earlier versions and must not be used again.
  */
 #ifndef CW_TRANSPORT_TCP_TCP_WIRE_H
 #define CW_TRANSPORT_TCP_TCP_WIRE_H
@@ -35,7 +35,7 @@
 #define CW_TCP_PLACED_MAX       (4u << 20)
 #define CW_TCP_PADDING_MAX      255u
 #define CW_TCP_MARK_MAX         65536u
-#define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all that precedes the payload */
+#define CW_TCP_PLACED_HEADER    (CW_TCP_FRAME_HEADER + CW_PLACE_HEADER) /* all bytes before the payload */
 
 enum cw_tcp_greeting_kind {
     CW_TCP_HELLO    = 1,
@@ -72,20 +72,20 @@ struct cw_tcp_frame_header {
     uint8_t reserved;
 };
 
-/* Behind it anything may come, which means nothing. */
+/* Any bytes may follow; they have no meaning. */
 struct cw_tcp_mark_body {
     uint32_t number;              /* of the question */
     uint8_t kind;                 /* enum cw_tcp_mark_kind */
     uint8_t reserved[3];
 };
 
-/* Bytes since the connection was established, greeting included, without carries beyond 32 bits. */
+/* Numbers of bytes since the connection was established, with the greeting, modulo 2^32. */
 struct cw_tcp_position_body {
     uint32_t number;              /* of the question; 0 in WAITS */
     uint8_t kind;                 /* enum cw_tcp_mark_kind */
-    uint8_t inside;               /* 1: the sender of this has a part of a packet and waits for the rest */
+    uint8_t inside;               /* 1: the sender of this frame has a part of a packet and waits for the rest */
     uint8_t reserved[2];
-    uint32_t sent;                /* before this frame */
+    uint32_t sent;                /* bytes before this frame */
     uint32_t taken;
 };
 
@@ -102,7 +102,7 @@ static inline void cw_tcp_greeting_encode(void *to, enum cw_tcp_greeting_kind ki
     memcpy(to, &header, sizeof(header));
 }
 
-/* Whether these first bytes can become a greeting. */
+/* Whether a greeting can begin with these bytes. */
 static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
 {
     const uint32_t magic = htole32(CW_TCP_MAGIC);
@@ -110,7 +110,7 @@ static inline int cw_tcp_greeting_plausible(const void *from, size_t length)
     return memcmp(from, &magic, (length < sizeof(magic)) ? length : sizeof(magic)) == 0;
 }
 
-/* NULL, or what is wrong with it as the end of a sentence about the peer. */
+/* NULL, or the error in it as the end of a sentence about the peer. */
 static inline const char *cw_tcp_greeting_decode(const void *from, size_t max_length,
                                                  struct cw_tcp_greeting_header *header)
 {
@@ -148,7 +148,7 @@ static inline int cw_tcp_placed_length_holds(uint32_t length)
     return length > CW_PLACE_HEADER && length <= CW_PLACE_HEADER + CW_TCP_PLACED_MAX;
 }
 
-/* 0 when this is no frame. */
+/* 0 when these bytes are not the header of a frame. */
 static inline int cw_tcp_frame_decode(const void *from, struct cw_tcp_frame_header *header)
 {
     memcpy(header, from, sizeof(*header));
