@@ -24,39 +24,40 @@
 #include "transport/shm/shm_transport.h"
 
 #define SHM_WIRE_ID        2u
-#define SHM_MAX_GREETINGS  256u     /* connections that have not said anything yet */
+#define SHM_MAX_GREETINGS  256u     /* connections that have not sent a greeting yet */
 #define SHM_MAX_CELL_SHIFT 16u
 #define SHM_MAX_BYTES      (64u << 20)
 #define SHM_MIN_BYTES      4096u
 #define SHM_WIDE_BYTES     (2u << 20)
-#define SHM_BYTES_LEAD     56u      /* what follows the 8 bytes of the commonest headers begins a cache line */
+#define SHM_BYTES_LEAD     56u      /* the bytes behind the 8 bytes of the commonest headers then begin a cache line */
 
 enum shm_conn_state {
-    SHM_CONN_WAITING,   /* dialled; the listener's queue was full, to be tried again */
-    SHM_CONN_DIALLED,   /* hello sent, no reply yet */
-    SHM_CONN_GREETING,  /* accepted, no hello yet; unknown to the core */
+    SHM_CONN_WAITING,   /* dialled; the listener's queue was full, and the dial is to be repeated */
+    SHM_CONN_DIALLED,   /* the hello is sent, and there is no reply yet */
+    SHM_CONN_GREETING,  /* accepted, and there is no hello yet; unknown to the core */
     SHM_CONN_OPEN,
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
 
-/* The longest packet that finds room in any case: it may have to skip nearly its own length at the end of the area, and
- * up to a quarter of that was read, but not told. In a wide one half of that: its reader waits for all of it. */
+/* The longest packet that always finds room in the end: it may have to skip nearly its own length at the end of the
+ * area, and up to a quarter of the area may have been read without being told. In a wide area it is half of that,
+ * because its reader waits for all of it. */
 static inline size_t shm_max_whole(uint32_t num_bytes)
 {
     return (num_bytes == SHM_WIDE_BYTES) ? SHM_WIDE_BYTES / 16 * 3 : num_bytes / 8 * 3;
 }
 
-/* Whether progress looks at a connection (shm_idle.c). */
+/* Whether progress looks at an open connection (shm_idle.c). */
 enum shm_heat {
     SHM_HOT,
-    SHM_COOLING,    /* still, but the peer was told that it will not be so */
+    SHM_COOLING,    /* still looked at, but the peer was told that this will end */
     SHM_COLD
 };
 
 /* Whether copies to and from the peer's process work. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
-/* The beginning of the memory; index 0: of the ring to the acceptor, and the boards that the dialler hands out. */
+/* The beginning of the memory. Index 0: of the ring to the acceptor, and the boards that the dialler hands out. */
 struct shm_shared {
     struct shm_ring_control rings[2];
     struct cw_board boards[2][CW_ALL_BOARDS];
@@ -72,7 +73,7 @@ static inline size_t shm_whole_pages(size_t size)
     return (size + SHM_PAGE - 1) & ~(size_t)(SHM_PAGE - 1);
 }
 
-/* `wide_bytes`: of a wide area, 0: there are none. */
+/* `wide_bytes`: length of a wide area; 0: there are none. */
 static inline size_t shm_memory_size(uint32_t cell_shift, uint32_t num_bytes, uint32_t wide_bytes)
 {
     return shm_whole_pages(sizeof(struct shm_shared)) +
@@ -85,38 +86,40 @@ struct shm_conn {
     struct cw_producer tx;
     struct cw_consumer rx;
     uint8_t state;
-    uint8_t blocked;                /* a send was told CW_AGAIN */
+    uint8_t blocked;                /* a send was answered CW_AGAIN */
     uint8_t hangup;                 /* the socket ended; the ring may still hold packets */
     uint8_t is_dialler;
     uint8_t peer_state;             /* enum shm_peer_state */
     uint8_t heat;                   /* enum shm_heat, of an OPEN one */
-    uint8_t peer_sleeps;            /* it may */
-    uint8_t watched;                /* shm_held.c: copies of which it is known whether this thread slept */
-    uint8_t distrusted;             /* its process kept us waiting for too long: for good */
+    uint8_t peer_sleeps;            /* the peer may sleep */
+    uint8_t watched;                /* shm_held.c: copies still to be watched for sleeps of this thread */
+    uint8_t distrusted;             /* the peer's process has kept this one waiting for too long; never reset */
     uint32_t index;                 /* in iface->open */
     struct cw_poll_item item;       /* the socket */
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
-    uint32_t asked_of;              /* shm_held.c: so many distrusted processes it is known not to belong to */
+    uint32_t asked_of;              /* shm_held.c: the number of distrusted processes for which it is known that the
+                                     * peer's is not among them */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
-    uint64_t peer_target;           /* the word that we may write in the peer's process */
+    uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a GREETING */
     uint64_t cool_seen;             /* cw_cell_read_mark when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
-    uint64_t rested;                /* bytes sent when nothing was to be given back ... */
-    uint64_t announced;             /* ... and those of messages since then that the wide area would have taken */
-    uint64_t blocked_ns;            /* when `blocked` was set; */
-    uint64_t stalled;               /* bytes sent when it was set for long before, 0: never; and ... */
-    uint64_t eager_ns;              /* ... not before this time long messages go through the ring */
-    uint32_t wanted;                /* blocked: the packet for which there is to be room, if longer than max_bcopy */
-    uint32_t num_bytes;             /* of a byte area, */
-    uint32_t wide_bytes;            /* and of a wide one; 0: none */
-    uint8_t trim_looks;             /* 0: nothing to give back */
-    uint8_t is_wide;                /* we send in the wide one */
-    uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection is over */
-    size_t hello_length;            /* WAITING: what is to be sent ... */
-    uint64_t token;                 /* ... and to whom */
+    uint64_t rested;                /* bytes sent when there was nothing to give back ... */
+    uint64_t announced;             /* ... and bytes of messages announced since then that the wide area would have
+                                     * taken */
+    uint64_t blocked_ns;            /* the time when `blocked` was set */
+    uint64_t stalled;               /* bytes sent when `blocked` had been set for long, 0: never; and ... */
+    uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
+    uint32_t wanted;                /* blocked: the length of the packet that needs room, if longer than max_bcopy */
+    uint32_t num_bytes;             /* of a byte area */
+    uint32_t wide_bytes;            /* of a wide byte area; 0: there are none */
+    uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
+    uint8_t is_wide;                /* this side sends in its wide area */
+    uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
+    size_t hello_length;            /* WAITING: length of the hello to be sent ... */
+    uint64_t token;                 /* ... and the token of its listener */
     char hello[];                   /* CW_HELLO_MAX bytes in a dialled connection */
 };
 
@@ -131,29 +134,29 @@ struct shm_iface {
     unsigned num_waiting;           /* `dial_again` is set */
     unsigned num_greeting;
     unsigned num_wide;              /* connections that send in their wide areas */
-    int armed;                      /* the flags in the rings are set */
+    int armed;                      /* the flags in the rings are set: this process may sleep */
     int wakeup;
     int peer_memory;                /* copies between processes are allowed */
     int nt_copies, claims, stalls;  /* rules that UCX_TUNING leaves on */
-    int paused;                     /* nobody can be accepted: the listener is not watched until `accept_again`
-                                     * or the end of a connection of ours */
+    int paused;                     /* no connection can be accepted: the listener is not watched until `accept_again`
+                                     * or the end of a connection of this interface */
     struct cw_alarm accept_again;
     struct cw_alarm dial_again;
-    uint64_t dial_delay_ns;         /* how long the WAITING wait now */
+    uint64_t dial_delay_ns;         /* the present delay of the WAITING connections */
     struct cw_alarm greet_deadline; /* of the oldest GREETING, or earlier */
-    struct cw_alarm cool;           /* set while there are many, and any that are not COLD */
+    struct cw_alarm cool;           /* set while there are many open connections, and some that are not COLD */
     struct cw_alarm trim;           /* set while a connection has trim_looks */
     int shortage_told;              /* one line per shortage */
     struct cw_list others;          /* connections that are not open */
     struct cw_poll_item listener;
     char *directory;                /* "" for abstract names */
     uint64_t token;
-    uint64_t place_id;              /* machine and name space in which the token means something */
+    uint64_t place_id;              /* the machine and name space in which the token is valid */
     uint32_t cell_shift;
     uint32_t num_bytes;
-    struct cw_consumer quiet;       /* the inbox while progress has nothing to look at: of this connection, */
+    struct cw_consumer quiet;       /* the inbox while progress has no ring to look at: of this connection ... */
     struct cw_conn quiet_conn;
-    struct cw_cell quiet_cell;      /* and always empty */
+    struct cw_cell quiet_cell;      /* ... and its cell, which is always empty */
 };
 
 /* The first message in each direction. Fields in host order: both ends run on one machine. */
@@ -164,12 +167,12 @@ struct shm_greeting {
     uint32_t cell_shift;
     uint32_t num_bytes;
     uint64_t memory_size;           /* with wide areas, or without */
-    uint8_t sleeps;                 /* the sender may */
+    uint8_t sleeps;                 /* the sender may sleep */
     uint8_t accepted;               /* reply only */
     uint8_t reserved[6];
-    uint64_t probe_address;         /* of a word in the sender's process ... */
-    uint64_t probe;                 /* ... which has this value as long as the connection lives */
-    uint64_t target_address;        /* of another one, for the receiver to write; all three 0: no copies */
+    uint64_t probe_address;         /* address of a word in the sender's process ... */
+    uint64_t probe;                 /* ... and its value as long as the connection lives */
+    uint64_t target_address;        /* address of another word, for the receiver to write; all three 0: no copies */
 };
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
@@ -193,19 +196,19 @@ static inline struct shm_iface *shm_iface_of(const struct cw_conn *conn)
 }
 
 /* shm_conn.c */
-/* A connection that is not open, without a socket; `hello_room` bytes of `hello`. NULL: no memory. */
+/* Makes a connection that is not open and has no socket; `hello_room` bytes of `hello`. NULL: no memory. */
 struct shm_conn *cw_shm_conn_new(struct shm_iface *iface, size_t hello_room, enum shm_conn_state state);
-/* Points both views into conn->memory, which is there, of conn->memory_size; whether it has wide areas follows from
- * that. `dialler` tells which of the two rings is ours to fill. */
+/* Points both views into conn->memory, of conn->memory_size bytes; that size tells whether there are wide areas.
+ * `dialler`: which of the two rings this side fills. */
 void cw_shm_lay_out(struct shm_conn *conn, uint32_t cell_shift, uint32_t num_bytes, int dialler);
-/* Where packets of ours, or of the peer, lie. */
+/* The area of this side's packets (`ours`) or the peer's. */
 char *cw_shm_area(const struct shm_conn *conn, int ours, int wide);
-/* A place among those that progress polls. UCS_ERR_NO_MEMORY. */
+/* Adds the connection to those that progress polls. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_shm_make_open(struct shm_iface *iface, struct shm_conn *conn);
 /* Hands `closed` up and stops polling the ring. */
 void cw_shm_conn_broken(struct shm_conn *conn, ucs_status_t status);
 void cw_shm_close_socket(struct shm_iface *iface, struct shm_conn *conn);
-/* Alarms that no connection needs any more. */
+/* Cancels the alarms that no connection needs any more. */
 void cw_shm_forget_alarms(struct shm_iface *iface);
 void cw_shm_dispose(struct shm_conn *conn);
 void cw_shm_close_conn(struct cw_conn *conn);
@@ -213,9 +216,9 @@ void cw_shm_close_conn(struct cw_conn *conn);
 /* shm_dial.c */
 ucs_status_t cw_shm_dial(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
-/* Tries connections again whose listener was busy. */
+/* Dials again the connections whose listener was busy. */
 unsigned cw_shm_dial_waiting(struct cw_alarm *alarm);
-/* The acceptor answered, or went away. */
+/* The acceptor answered, or its end of the socket was closed. */
 unsigned cw_shm_take_reply(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_accept.c */
@@ -224,17 +227,17 @@ unsigned cw_shm_accept_ready(struct cw_poll_item *item, unsigned events);
 /* Watches the listener again if accepting pauses: a descriptor is free again, or a while has passed. */
 void cw_shm_accept_resume(struct shm_iface *iface);
 unsigned cw_shm_accept_again(struct cw_alarm *alarm);
-/* Drops those who connected and say nothing. */
+/* Drops connections that sent no greeting in time. */
 unsigned cw_shm_drop_silent(struct cw_alarm *alarm);
 /* The dialler's greeting came, or its socket ended. */
 unsigned cw_shm_take_greeting(struct shm_iface *iface, struct shm_conn *conn);
 
 /* shm_peer.c */
-/* Before our greeting is sent: makes our two words and names them in it. */
+/* To be called before our greeting is sent: makes our two words and names them in the greeting. */
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting);
-/* Takes down what the peer's greeting says of its words; 0: it contradicts itself. */
+/* Keeps the addresses of the peer's words from its greeting; 0: the greeting contradicts itself. */
 int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting);
-/* The connection is over: our words are no proof any more. */
+/* The connection has ended: our words must not prove anything any more. */
 void cw_shm_peer_end(struct shm_conn *conn);
 int cw_shm_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
@@ -243,7 +246,7 @@ ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, u
                                const struct cw_beacon *beacon);
 ucs_status_t cw_shm_peer_scatter(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
                                  const struct cw_beacon *beacon);
-/* 0 as well: it went. */
+/* Also 0 when the peer's process has ended. */
 uint32_t cw_shm_peer_process(struct cw_conn *conn);
 struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
 int cw_shm_peer_gone(struct cw_conn *conn);
@@ -251,13 +254,13 @@ int cw_shm_peer_gone(struct cw_conn *conn);
 /* shm_trim.c */
 /* Marks both rings as small, in a new connection. */
 void cw_shm_trim_begin(struct shm_conn *conn);
-/* A good deal went through a ring: its pages are to be given back when it rests. */
+/* Many bytes went through a ring: its pages are to be given back when no more come for a while. */
 void cw_shm_trim_later(struct shm_conn *conn);
-/* The same, of our ring, which has no room as far as we know: it may get a wide area. */
+/* As cw_shm_trim_later, for our ring, which seems to be full: it may get a wide area. */
 void cw_shm_widen(struct shm_conn *conn);
-/* The slot. */
+/* The slot `grow` of the transport's table. */
 void cw_shm_grow(struct cw_conn *conn, size_t length);
-/* There is room again in our ring: was that long ago? */
+/* Our ring has room again: takes account of a long wait for it. */
 void cw_shm_unblocked(struct shm_conn *conn);
 /* The connection is not open any more. */
 void cw_shm_trim_end(struct shm_conn *conn);
@@ -265,32 +268,33 @@ void cw_shm_trim_end(struct shm_conn *conn);
 unsigned cw_shm_trim(struct cw_alarm *alarm);
 
 /* shm_idle.c */
-/* Progress looks at an OPEN connection from now on. */
+/* Progress looks at this OPEN connection from now on. */
 void cw_shm_warm(struct shm_conn *conn);
-/* A place in iface->open, for which there is room; or none any more: it is in no place of those that count. */
+/* Adds the connection to iface->open, which has room; or removes it. Its place must not be counted in num_hot. */
 void cw_shm_open_add(struct shm_iface *iface, struct shm_conn *conn);
 void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn);
 /* The socket of an OPEN connection is readable: a packet came, or the peer is gone. */
 unsigned cw_shm_bell(struct shm_conn *conn);
-/* The peer does not look at our ring, in which there is a packet. */
+/* Sends a byte to a peer that does not look at our ring, in which there is a packet. */
 void cw_shm_ring(struct shm_conn *conn);
 /* Wakes the peer, wherever it waits. Never blocks. */
 void cw_shm_wake(struct shm_conn *conn);
 /* `fire` of iface->cool. */
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 
-/* shm_data.c */
+/* Sets the inbox anew, because iface->open changed, or the work to be done there: the core may take packets itself only
+ * while all of it allows that. */
 /* The core may take packets by itself, or may not any more: something of iface->open changed, or of what is to be done
  * there. */
 void cw_shm_inbox(struct shm_iface *iface);
 struct cw_producer *cw_shm_cells(struct cw_conn *conn);
-/* The core sends nothing by itself any more: what it does not know of is to be told. */
+/* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */
 static inline void shm_no_cells(struct shm_conn *conn)
 {
     cw_cell_set_limit(&conn->tx, cw_cell_num_sent(&conn->tx));
 }
 
-/* Tells the producer how far we are; wakes it if it sleeps until there is room. */
+/* Tells the producer our position; wakes it if it sleeps until there is room. */
 void cw_shm_tell(struct shm_conn *conn);
 unsigned cw_shm_progress(struct cw_iface *iface);
 ucs_status_t cw_shm_arm(struct cw_iface *iface);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The side that is dialled over shared memory. What a stranger sends is checked before anything is mapped; whatever is
- * wrong with it, only its connection is dropped, with one line in the log.
+ * The accepting side of a connection over shared memory. A stranger's greeting is checked before its memory is mapped.
+ * If it is wrong, only that connection is dropped, with one line in the log.
  */
 #include "transport/shm/shm.h"
 
@@ -15,8 +15,9 @@
 
 #define PAUSE_NS    UINT64_C(100000000)
 #define GREETING_NS UINT64_C(10000000000)
-/* A dialler that has connected makes its memory, which takes some ten microseconds, and greets. That is about what lies
- * between two looks at the descriptors, so it is waited for; whoever is slower is looked after like any socket. */
+/* After the connect a dialler makes its memory, which takes some ten microseconds, and sends its greeting. So the
+ * greeting is waited for in a loop for about as long as the time between two looks at the descriptors; a slower dialler
+ * is watched by the poller. */
 #define GREETING_SOON_NS UINT64_C(20000)
 
 static struct cw_log_limit stranger_limit;
@@ -46,7 +47,7 @@ static ucs_status_t send_reply(struct shm_iface *iface, struct shm_conn *conn, i
     return cw_unix_send(conn->item.fd, message, sizeof(greeting) + length, -1);
 }
 
-/* Takes over the memory, behind `fd`, if the greeting is in order. */
+/* Checks the greeting and takes over the memory behind `fd`. */
 static const char *take_memory(const struct shm_iface *iface, struct shm_conn *conn,
                                const struct shm_greeting *greeting, size_t length, int fd)
 {
@@ -81,7 +82,7 @@ static void drop_stranger(struct shm_conn *conn, enum cw_log_level level, const 
 
 static void drop_unread(struct shm_conn *conn, ucs_status_t status)
 {
-    if (status == UCS_ERR_CONNECTION_RESET) { /* also whoever looks for names that nobody listens to any more */
+    if (status == UCS_ERR_CONNECTION_RESET) { /* also a dialler that only looks for names without a listener */
         drop_stranger(conn, CW_LOG_DIAG, "it ended without a greeting");
     } else if (status == UCS_ERR_NO_RESOURCE) {
         drop_stranger(conn, CW_LOG_WARN, "no descriptor is left for its memory; raise the limit of open files "
@@ -91,7 +92,7 @@ static void drop_unread(struct shm_conn *conn, ucs_status_t status)
     }
 }
 
-/* The core knows the connection, and the peer will never hear of it. */
+/* The core knows the connection, but the peer has had no answer and will get none. */
 static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs_status_t status)
 {
     cw_log_ratelimited(&stranger_limit, (status == UCS_ERR_CONNECTION_RESET) ? CW_LOG_DIAG : CW_LOG_WARN,
@@ -100,7 +101,7 @@ static void break_unanswered(struct shm_iface *iface, struct shm_conn *conn, ucs
     cw_shm_conn_broken(conn, status);
 }
 
-/* What it brought is in order, and the memory is mapped. */
+/* The greeting is in order, and its memory is mapped: asks the core. */
 static unsigned welcome(struct shm_iface *iface, struct shm_conn *conn, const void *hello, size_t length)
 {
     char reply[CW_HELLO_MAX];
@@ -168,12 +169,12 @@ static void drop_oldest_greeting(struct shm_iface *iface)
 static void await_greeting(struct shm_iface *iface, struct shm_conn *conn)
 {
     const uint64_t end_ns  = cw_clock_ns() + GREETING_SOON_NS;
-    const unsigned waiting = iface->num_greeting; /* fewer: it was taken, or conn is gone */
+    const unsigned waiting = iface->num_greeting; /* fewer later: the greeting was taken, or conn was dropped */
     int is_last            = 0;
 
     (void)cw_shm_take_greeting(iface, conn);
     while (iface->num_greeting == waiting && !is_last) {
-        is_last = cw_clock_ns() >= end_ns; /* who lost the processor meanwhile looks once more */
+        is_last = cw_clock_ns() >= end_ns; /* a thread that lost the processor meanwhile looks once more */
         (void)cw_shm_take_greeting(iface, conn);
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the shared memory transport: how they lie in memory, their places in the interface, their end. How
- * they begin: shm_dial.c, shm_accept.c.
+ * Connections of the shared memory transport: their layout in memory, their places in the interface, their end.
+ * shm_dial.c and shm_accept.c begin them.
  */
 #include "transport/shm/shm.h"
 
@@ -97,7 +97,7 @@ static void leave_open(struct shm_iface *iface, struct shm_conn *conn)
     cw_shm_inbox(iface);
 }
 
-/* For the log. */
+/* Keeps the reason of the end for the log. */
 static void note_end(struct shm_conn *conn, ucs_status_t status)
 {
     struct cw_text text = {0};

@@ -13,14 +13,14 @@
 /* Packets of one connection per round, so that a busy peer does not keep the others waiting. */
 #define PACKETS_PER_ROUND 16u
 
-/* Whether the peer does more than look into its ring. */
+/* Whether the peer asks for more than a look into its ring (SHM_ATTENTION_*). */
 static inline uint32_t wants_attention(const struct shm_conn *conn)
 {
     return __atomic_load_n(&conn->tx.control->attention, __ATOMIC_RELAXED);
 }
 
-/* The consumer sets its flag, then looks into the ring; we fill the ring, then look at the flag. With a full fence
- * between both steps on both sides, at least one of us sees the other. */
+/* The consumer sets its flag, then looks into the ring; the producer fills the ring, then looks at the flag. Each has a
+ * full fence between both steps, so at least one of them sees the other's store. */
 static CW_COLD void ring_doorbell(struct cw_producer *tx)
 {
     struct shm_conn *conn    = cw_container_of(tx, struct shm_conn, tx);
@@ -43,7 +43,7 @@ static CW_COLD void ring_doorbell(struct cw_producer *tx)
 void cw_shm_inbox(struct shm_iface *iface)
 {
     const int alone = iface->num_hot == 1 && !iface->armed && iface->num_blocked == 0 && !iface->open[0]->hangup;
-    const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has nothing to do */
+    const int quiet = iface->num_hot == 0 && !iface->armed; /* then cw_shm_progress has no work */
 
     iface->super.inbox = alone ? &iface->open[0]->rx : quiet ? &iface->quiet : &cw_cell_no_consumer;
 }
@@ -69,14 +69,15 @@ static CW_COLD ucs_status_t no_room(struct shm_conn *conn, size_t length)
         cw_shm_warm(conn);
         conn->blocked    = 1;
         conn->blocked_ns = cw_clock_ns();
-        cw_poller_stir(shm_iface_of(&conn->super)->poller); /* arming anew asks the consumer to tell */
+        cw_poller_stir(shm_iface_of(&conn->super)->poller); /* arming again asks the consumer to tell its position */
         shm_iface_of(&conn->super)->num_blocked++;
         cw_shm_inbox(shm_iface_of(&conn->super));
     }
     return CW_AGAIN;
 }
 
-/* What the consumer told before does not do. That comes once in many packets, and shows that the ring is in use. */
+/* Looks for room that the consumer has told since. This is needed once in many packets, and shows that the ring is in
+ * use. */
 static CW_COLD int look_for_room(struct shm_conn *conn, size_t length)
 {
     shm_look(&conn->tx);
@@ -90,7 +91,7 @@ static inline int has_room(struct shm_conn *conn, size_t length)
     return cw_likely(shm_has_room_known(&conn->tx, length)) || look_for_room(conn, length);
 }
 
-/* A short send of any length, or one that cannot be made now. */
+/* Sends a short packet of any length; also one that finds no room now. */
 static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_t header, const void *payload,
                                       size_t length)
 {
@@ -119,7 +120,7 @@ static CW_APART ucs_status_t send_any(struct shm_conn *conn, uint8_t id, uint64_
     return UCS_OK;
 }
 
-/* Numbers and nothing are the commonest messages: they go without a call. */
+/* The commonest packets, of a few bytes or none, are sent without a call. */
 ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t header, const void *payload, size_t length)
 {
     struct shm_conn *conn = shm_conn_of(super);
@@ -134,7 +135,7 @@ ucs_status_t cw_shm_send_short(struct cw_conn *super, uint8_t id, uint64_t heade
     if (length != 0) {
         memcpy(data + sizeof(header), payload, sizeof(uint64_t));
     }
-    CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* its length is at hand here */
+    CW_PROBE(send_short, SHM_WIRE_ID, sizeof(header) + length, UCS_OK); /* the length is known here */
     cw_cell_publish(&conn->tx, sizeof(header) + length, id);
     if (cw_unlikely(wants_attention(conn))) {
         ring_doorbell(&conn->tx);
@@ -161,7 +162,8 @@ ucs_status_t cw_shm_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     cw_byte_ring_copy_ends(&conn->tx, max, begin);
     place  = shm_reserve(&conn->tx, length);
     if (cw_unlikely(place != data)) {
-        cw_bytes_move(place, data, length); /* it became smaller than foreseen, and the peer looks for it elsewhere */
+        cw_bytes_move(place, data, length); /* the packet became shorter than its estimate, and the peer looks for it at
+                                             * another place */
     }
     CW_PROBE(send_bcopy, SHM_WIRE_ID, length, UCS_OK);
     shm_publish(&conn->tx, length, id);
@@ -185,14 +187,14 @@ CW_COLD void cw_shm_tell(struct shm_conn *conn)
     }
 }
 
-/* A good deal was read. */
+/* Tells the producer our position after many bytes were read. */
 static CW_COLD void tell(struct shm_conn *conn)
 {
     cw_shm_tell(conn);
     cw_shm_trim_later(conn);
 }
 
-/* The producer went on in the other byte area; 0: there is none. */
+/* The producer changed to the other byte area; 0: there is none. */
 static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
 {
     if (wide != 0 && conn->wide_bytes == 0) {
@@ -204,7 +206,7 @@ static CW_COLD int change_area(struct shm_conn *conn, uint64_t wide)
     return 1;
 }
 
-/* A packet in the byte area; 0: an impossible one. */
+/* Takes a packet in the byte area; 0: its length is impossible. */
 static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
 {
     const uint32_t length = cw_cell_length(word);
@@ -213,7 +215,7 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
         return 0;
     }
-    if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's greatest packet may differ from ours */
+    if (cw_unlikely(length > conn->rx.num_bytes / 2)) { /* the peer's longest packet may differ from ours */
         cw_error("a peer on this machine wrote a packet of %u bytes into its ring, which is impossible; its "
                  "connection is closed", length);
         cw_shm_conn_broken(conn, UCS_ERR_IO_ERROR);
@@ -224,7 +226,7 @@ static CW_APART int receive_longer(struct shm_conn *conn, uint64_t word)
     return 1;
 }
 
-/* Hands up what is in the ring, from its first packet on. */
+/* Hands up the packets in the ring, from the first one on. */
 static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_conn *conn, uint64_t word)
 {
     unsigned count = 0;
@@ -247,7 +249,7 @@ static CW_APART unsigned receive(const struct cw_upcalls *upcalls, struct shm_co
     return count;
 }
 
-/* Whether what was refused can be sent now, and any packet of max_bcopy bytes. */
+/* Whether the packet that was refused has room now, and also any packet of max_bcopy bytes. */
 static int has_wanted_room(struct shm_conn *conn)
 {
     const size_t max = conn->super.iface->limits.max_bcopy;
@@ -298,14 +300,14 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     for (i = 0; i < iface->num_hot; i++) {
         conn = iface->open[i];
         if (cw_unlikely(cw_cell_should_tell(&conn->rx))) {
-            tell(conn); /* of what the core has taken */
+            tell(conn); /* of the packets that the core has taken */
         }
         word = cw_cell_peek(&conn->rx);
         if (word != 0) {
-            /* one that broke is replaced by the last one, which is seen in the next round */
+            /* a connection that breaks is replaced by the last one, which is looked at in the next round */
             count += receive(iface->super.upcalls, conn, word);
         } else if (cw_unlikely(conn->hangup)) {
-            cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer left behind was read */
+            cw_shm_conn_broken(conn, UCS_ERR_CONNECTION_RESET); /* everything that the peer sent was read */
             count++;
         } else {
             cw_byte_ring_claim(&conn->tx);
@@ -317,7 +319,7 @@ static CW_APART unsigned progress_all(struct shm_iface *iface)
     return count;
 }
 
-/* One peer and nothing unusual is the case where nanoseconds count. */
+/* The path for one peer and no special condition is short, because its latency counts most. */
 unsigned cw_shm_progress(struct cw_iface *super)
 {
     struct shm_iface *iface = cw_container_of(super, struct shm_iface, super);

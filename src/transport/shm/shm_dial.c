@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The side that begins a connection over shared memory: it makes the memory, greets, and waits for the answer. A
- * listener whose queue is full is tried again later.
+ * The dialling side of a connection over shared memory: it makes the memory, sends the greeting, and waits for the
+ * reply. If a listener's queue is full, it dials again later.
  */
 #include "transport/shm/shm.h"
 
@@ -15,7 +15,8 @@
 #define DELAY_MIN_NS UINT64_C(1000000)
 #define DELAY_MAX_NS UINT64_C(64000000)
 
-/* Rings that are wide by themselves need no more; nor is there any where all memory is reserved at once. */
+/* A ring that is as large as a wide one needs no wide area. There is none either where all memory is reserved at
+ * once. */
 static uint32_t wide_bytes(uint32_t num_bytes)
 {
     return (num_bytes < SHM_WIDE_BYTES && !cw_shm_is_strict()) ? SHM_WIDE_BYTES : 0;
@@ -38,7 +39,7 @@ static ucs_status_t send_hello(struct shm_iface *iface, struct shm_conn *conn, i
     return cw_unix_send(conn->item.fd, message, sizeof(greeting) + conn->hello_length, memory_fd);
 }
 
-/* UCS_ERR_BUSY: later again. */
+/* UCS_ERR_BUSY: to be tried again later. */
 static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
 {
     ucs_status_t status;
@@ -64,7 +65,7 @@ static ucs_status_t try_dial(struct shm_iface *iface, struct shm_conn *conn)
     return status;
 }
 
-/* Nothing tells when a listener's queue has room again. */
+/* Sets an alarm, because no event tells that a listener's queue has room again. */
 static void dial_later(struct shm_iface *iface)
 {
     cw_poller_alarm_set(iface->poller, &iface->dial_again, cw_clock_ns() + iface->dial_delay_ns);
@@ -124,7 +125,7 @@ unsigned cw_shm_dial_waiting(struct cw_alarm *alarm)
         }
         status = try_dial(iface, conn);
         if (status == UCS_ERR_BUSY) {
-            break; /* most likely the others are busy as well */
+            break; /* most likely the other listeners are busy as well */
         }
         iface->num_waiting--;
         conn->state = SHM_CONN_DIALLED;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Peers that keep us waiting where microseconds are usual: the system copies from or to their memory, whose pages they
- * can hold back (userfaultfd, FUSE), and it cannot be interrupted; or they carry out puts of their own and do not end.
- * Each process of the machine has half a second for that, and a tenth of the time that passes. Beyond it nothing is
- * copied any more between it and us, and nothing waited for; packets serve as well.
+ * Peers that keep this process waiting where microseconds are usual. The system copies from or to their memory, and
+ * such a copy cannot be interrupted while a peer withholds its pages (userfaultfd, FUSE). Or a peer begins a put of its
+ * own and does not end it. Each process of the machine may cause half a second of waiting, and a tenth of the time that
+ * passes since. Beyond that nothing is copied any more between that process and this one, and nothing of it is waited
+ * for; packets serve as well.
  *
- * Of the first copy that takes too long nothing but its time is known, so all of it counts. The copies that follow are
- * watched: of them only those count in which this thread slept, for it may as well have lost its processor to another
- * one. Invariant: what is known of a process is kept apart from its connections, so a new one is no new chance.
+ * Of the first copy that takes too long only its time is known, so all of that time counts. The copies after it are
+ * watched: of these only the ones count in which this thread slept, because otherwise it may have lost its processor to
+ * another thread. Invariant: the waiting of a process is kept apart from its connections, so a new connection gives no
+ * new allowance.
  */
 #include "transport/shm/shm_held.h"
 
@@ -17,16 +19,16 @@
 #include "os/thread.h"
 
 #define CHANCE_NS    UINT64_C(500000000)
-#define SHARE        10u                  /* one part in so many of the time that passes is forgiven */
-#define LONGER_NS    UINT64_C(100000)     /* a copy may take so much longer than its bytes ... */
+#define SHARE        10u                  /* one part in this many of the time that passes is forgiven */
+#define LONGER_NS    UINT64_C(100000)     /* a copy may take this much longer than its bytes ... */
 #define BYTES_PER_NS 1u                   /* ... at this speed */
-#define WATCHED      UINT8_MAX            /* so many copies after one that took too long */
-#define PROCESSES    64u                  /* that are known; the one that was heard of longest ago makes room */
+#define WATCHED      UINT8_MAX            /* copies that are watched after one that took too long */
+#define PROCESSES    64u                  /* that are known; the one that was seen longest ago is replaced first */
 
 struct process {
-    uint64_t held_ns;           /* how long it kept us waiting, less what is forgiven, */
-    uint64_t seen_ns;           /* at this time; 0: nobody yet */
-    uint32_t pid;               /* 0: those of other name spaces, as if they were one */
+    uint64_t held_ns;           /* the time that it kept this process waiting, less the forgiven part ... */
+    uint64_t seen_ns;           /* ... at this time; 0: the entry is free */
+    uint32_t pid;               /* 0: all processes of other name spaces together */
     uint8_t distrusted;
 };
 
@@ -34,7 +36,7 @@ static struct cw_lock lock;
 static struct process processes[PROCESSES];
 static uint32_t num_distrusted;     /* ever; read without the lock */
 
-/* Locked. NULL: nothing is known of it. */
+/* With the lock. NULL: the process has no entry. */
 static struct process *find(uint32_t pid)
 {
     unsigned i;
@@ -47,7 +49,7 @@ static struct process *find(uint32_t pid)
     return NULL;
 }
 
-/* Locked. */
+/* With the lock. */
 static struct process *find_or_add(uint32_t pid, uint64_t now_ns)
 {
     struct process *process = find(pid), *oldest = &processes[0];
@@ -65,7 +67,7 @@ static struct process *find_or_add(uint32_t pid, uint64_t now_ns)
     return oldest;
 }
 
-/* Whether that was one too many. */
+/* Counts the waiting time. Whether the process has used up its allowance. */
 static int use_chance(uint32_t pid, uint64_t waited_ns)
 {
     const uint64_t now_ns = cw_clock_ns();

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections on which nothing comes, where there are many: progress stops looking at them. Such a connection is cold,
- * its place in iface->open is behind those that are looked at, and its peer was told so by a flag: with the next packet
- * it sends a byte on the socket, which the poller watches anyway, and we look again (docs/why/scale.md).
+ * Connections without traffic, where there are many: progress stops looking at them. Such a connection is cold: its
+ * place in iface->open is behind those that progress looks at, and a flag tells its peer. With the next packet the peer
+ * sends a byte on the socket, which the poller watches anyway, and progress looks at the ring again
+ * (docs/why/scale.md).
  *
- * No fence stands between the peer's packet and its look at the flag, because that would be paid with each packet.
- * Instead we go on looking for a whole round of the alarm after the flag was set: 50 ms, where a processor keeps a
- * store to itself for less than a microsecond. A peer that never sends the byte harms itself only; one that sends many
- * costs us a look each.
+ * No fence stands between the peer's packet and its look at the flag, because each packet would pay for it. Instead
+ * progress goes on looking for a whole round of the alarm after the flag was set: 50 ms, while a processor holds a
+ * store back for less than a microsecond. A peer that never sends the byte harms itself only; one that sends many costs
+ * this process a look for each.
  */
 #include "transport/shm/shm.h"
 
@@ -15,7 +16,7 @@
 #include "os/unix_socket.h"
 
 #define ROUND_NS UINT64_C(50000000)
-#define FEW      8u /* so many are always looked at */
+#define FEW      8u /* this many connections are always looked at */
 
 static void swap(struct shm_iface *iface, struct shm_conn *conn, unsigned index)
 {
@@ -46,7 +47,7 @@ void cw_shm_warm(struct shm_conn *conn)
     }
     if (conn->heat == SHM_COLD) {
         swap(iface, conn, iface->num_hot++);
-        cw_poller_stir(iface->poller); /* arming anew asks the producer to ring */
+        cw_poller_stir(iface->poller); /* arming again asks the producer to send the byte */
     }
     conn->heat = SHM_HOT;
     cw_shm_inbox(iface);
@@ -88,7 +89,7 @@ unsigned cw_shm_bell(struct shm_conn *conn)
     return 1;
 }
 
-/* Nobody else clears the flag but the peer when it looks again; a byte too many does no harm. */
+/* Only the peer clears the flag, when it looks again; a byte too many does no harm. */
 CW_COLD void cw_shm_ring(struct shm_conn *conn)
 {
     __atomic_fetch_and(&conn->tx.control->attention, ~SHM_ATTENTION_COLD, __ATOMIC_RELAXED);
@@ -104,7 +105,7 @@ CW_COLD void cw_shm_wake(struct shm_conn *conn)
     }
 }
 
-/* Of one that is looked at: one step towards not being looked at, if nothing came since the last round. */
+/* Moves a connection one step closer to COLD if no packet came since the last round. */
 static void cool(struct shm_iface *iface, struct shm_conn *conn)
 {
     if (conn->blocked || conn->hangup || conn->cool_seen != cw_cell_read_mark(&conn->rx)) {
@@ -125,7 +126,8 @@ unsigned cw_shm_cool(struct cw_alarm *alarm)
     struct shm_iface *iface = cw_container_of(alarm, struct shm_iface, cool);
     unsigned i;
 
-    for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* one that goes is replaced by one that was seen */
+    for (i = iface->num_hot; iface->num_open > FEW && i > 0; i--) { /* a connection that leaves is replaced by one that
+                                                                     * was handled already */
         cool(iface, iface->open[i - 1]);
     }
     if (iface->num_open > FEW && iface->num_hot > 0 && !cw_alarm_is_set(alarm)) {

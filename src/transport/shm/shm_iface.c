@@ -37,8 +37,8 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
-/* The byte area holds eight packets of the greatest size: a quarter of it is told at once (cw_cell_should_tell), and
- * one packet may have to skip nearly its own length at the end of the area. */
+/* The byte area holds eight packets of the greatest size: its reader tells only after a quarter of it
+ * (cw_cell_should_tell), and one packet may have to skip nearly its own length at the end of the area. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
 {
     size_t segment = config->posix_seg_size;
@@ -59,7 +59,7 @@ static void shm_close(struct cw_iface *super)
     struct shm_conn *conn, *next;
 
     cw_list_for_each_safe(conn, next, &iface->others, struct shm_conn, link) {
-        cw_shm_dispose(conn); /* greetings that never came */
+        cw_shm_dispose(conn); /* connections whose greeting never came */
     }
     if (iface->listener.fd >= 0) {
         if (!iface->paused) {
@@ -127,7 +127,7 @@ static ucs_status_t shm_open(const struct cw_iface_params *params, struct cw_ifa
     }
     status = cw_poller_add(params->poller, &iface->listener, CW_POLL_READ);
     if (status != UCS_OK) {
-        iface->paused = 1; /* not registered */
+        iface->paused = 1; /* the listener is not registered */
         goto fail;
     }
     *iface_p = &iface->super;

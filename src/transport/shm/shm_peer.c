@@ -2,13 +2,13 @@
 /*
  * Memory of the peer's process: copies by the system between two processes, and the boards.
  *
- * Whether the system copies (name spaces, seccomp, ptrace restrictions) is found out by doing it, at the first
- * question: the peer's probe word is read and compared with what the greeting said, its target word is written. Its
- * process id comes from the socket. Anything but success means "never again"; messages then go through the rings.
+ * The first question whether the system copies (name spaces, seccomp, ptrace restrictions) is answered by a trial: the
+ * peer's probe word is read and compared with the greeting's value, and its target word is written. The id of its
+ * process comes from the socket. After any error there are no more copies; messages then go through the rings.
  *
- * A process id can pass to somebody else. The probe word holds a random number for as long as the connection lives, and
- * each copy looks at it (os/peer_memory.h). That is stronger than a look at the socket, which a child of the peer can
- * keep open when the peer itself is gone. How long each takes is looked at as well (shm_held.c).
+ * A process id can pass to another process. The probe word holds a random number as long as the connection lives, and
+ * each copy reads it (os/peer_memory.h). The socket would prove less: a child of the peer can keep it open after the
+ * peer's end. The time of each copy is checked as well (shm_held.c).
  */
 #include "transport/shm/shm.h"
 
@@ -20,8 +20,8 @@
 #include "os/unix_socket.h"
 #include "transport/shm/shm_held.h"
 
-/* What peers write to prove that they can. Of the process, so that a proof which comes too late hits no memory that
- * belongs to somebody else by then. Nobody reads it. */
+/* The word that peers write to prove that they can. There is one for the whole process, which is never freed: so a
+ * proof that comes too late cannot hit memory with another use. Its value is not read. */
 static uint64_t target;
 
 void cw_shm_peer_offer(struct shm_conn *conn, struct shm_greeting *greeting)
@@ -50,10 +50,11 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
 
 void cw_shm_peer_end(struct shm_conn *conn)
 {
-    __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that it is done although the memory is freed */
+    __atomic_store_n(&conn->probe, 0, __ATOMIC_RELEASE); /* atomic, so that the compiler keeps the store although the
+                                                          * memory is freed next */
 }
 
-/* Both ways of copying, once. */
+/* Tries both directions of copying, once. */
 static CW_COLD int copies_work(struct shm_conn *conn)
 {
     uint64_t word    = 0;
@@ -111,7 +112,7 @@ static ucs_status_t copy(const struct cw_peer_process *peer, int writes, const s
     return writes ? cw_peer_memory_write(peer, iov, count, there) : cw_peer_memory_read(peer, iov, count, there);
 }
 
-/* Is it this memory, or are copies over? */
+/* Whether only this memory cannot be copied, or copies have ended for the connection. */
 static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
 {
     uint64_t word   = 0;
@@ -121,7 +122,7 @@ static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
            UCS_ERR_IO_ERROR;
 }
 
-/* A beacon takes the place of the probe: the right value is proof of the right process, too. */
+/* Copies with a beacon in place of the probe: its right value also proves that the process is the right one. */
 static ucs_status_t copy_with_beacon(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
                                      uint64_t there, const struct cw_beacon *beacon)
 {
@@ -131,7 +132,7 @@ static ucs_status_t copy_with_beacon(struct shm_conn *conn, int writes, const st
     return (copy(&owner, writes, iov, count, there) == UCS_OK) ? UCS_OK : why_not(conn);
 }
 
-/* What failed once is not tried again. */
+/* After a failed trial no copy is tried again. */
 static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct iovec *iov, unsigned count,
                               uint64_t there, const struct cw_beacon *beacon)
 {

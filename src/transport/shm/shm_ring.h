@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A ring in memory shared by one producer and one consumer process. Two parts: cells of one cache line, with a control
- * word and small packets, so that one costs one line transfer; and a byte area for larger ones, in the order of the
- * cells. What concerns the cells alone is in base/cell.h.
+ * word and small packets, so that such a packet costs one line transfer; and a byte area for larger ones, in the order
+ * of the cells. The functions for cells alone are in base/cell.h.
  *
- * The consumer trusts nothing of what it reads: positions are its own counters, only length and id come from the peer
- * and are checked. Each side keeps its counters to itself; what it tells the other lies in struct shm_ring_control.
+ * The consumer trusts nothing that it reads: positions are its own counters; only length and id come from the peer,
+ * and they are checked. Each side has private counters; struct shm_ring_control has the values that it tells the other.
  */
 #ifndef CW_TRANSPORT_SHM_RING_H
 #define CW_TRANSPORT_SHM_RING_H
@@ -19,18 +19,21 @@
 #include "base/compiler.h"
 
 struct shm_ring_control {
-    /* written by the consumer, read by the producer when it runs out of room; if it may sleep, at each send */
+    /* written by the consumer; the producer reads it when it has no more room, or at each send if the consumer may
+     * sleep */
     _Alignas(CW_CACHE_LINE) uint64_t cells_done;
     uint64_t bytes_done;
-    uint32_t consumer_sleeps;       /* set before it sleeps, exchanged for 0 by the producer that wakes it */
-    /* written by the producer, read by the consumer when it gives room */
+    uint32_t consumer_sleeps;       /* the consumer sets it before it sleeps; the producer that wakes it exchanges it
+                                     * for 0 */
+    /* written by the producer, read by the consumer when it frees room */
     _Alignas(CW_CACHE_LINE) uint32_t producer_waits;
-    /* SHM_ATTENTION_*: written seldom, by the consumer; read after each packet, hence in a line of its own */
+    /* SHM_ATTENTION_*: seldom written by the consumer, read after each packet, hence in a line of its own */
     _Alignas(CW_CACHE_LINE) uint32_t attention;
 };
 
-#define SHM_ATTENTION_SLEEPS 1u     /* may sleep: look at consumer_sleeps */
-#define SHM_ATTENTION_COLD   2u     /* does not look at this ring: cleared by the producer, which sends a byte */
+#define SHM_ATTENTION_SLEEPS 1u     /* the consumer may sleep: see consumer_sleeps */
+#define SHM_ATTENTION_COLD   2u     /* the consumer does not look at this ring: the producer clears the bit and sends a
+                                     * byte */
 
 _Static_assert(sizeof(struct shm_ring_control) == 3 * CW_CACHE_LINE, "layout shared with the peer");
 
@@ -46,7 +49,7 @@ static inline struct cw_cell *shm_cell_at(struct cw_cell *cells, uint64_t cell_c
     return &cells[cell_count & ((UINT64_C(1) << cell_shift) - 1)];
 }
 
-/* At the beginning, or as if so many cells and bytes had gone through. */
+/* Starts at the beginning, or as if these numbers of cells and bytes had gone through. */
 static inline void shm_producer_init(struct cw_producer *producer, struct cw_cell *cells, uint32_t cell_shift,
                                      char *bytes, uint32_t num_bytes, struct shm_ring_control *control,
                                      uint64_t cell_count, uint64_t byte_count)
@@ -82,10 +85,10 @@ static inline void shm_consumer_init(struct cw_consumer *consumer, struct cw_cel
 }
 
 /*
- * A ring that moves a good deal goes on in its wide byte area (shm_trim.c). Bytes are counted on through both, and a
- * packet says in which it lies, so the producer may change at any packet.
+ * A ring that moves many bytes uses its wide byte area instead (shm_trim.c). The count of bytes goes on through both
+ * areas, and each packet tells in which one it lies, so the producer may change at any packet.
  */
-/* From the next packet on. */
+/* Changes the area, from the next packet on. */
 static inline void shm_producer_use(struct cw_producer *producer, char *bytes, uint32_t num_bytes, uint64_t wide)
 {
     producer->bytes     = bytes;
@@ -104,8 +107,8 @@ static inline void shm_consumer_use(struct cw_consumer *consumer, char *bytes, u
     consumer->ahead_end = NULL;
 }
 
-/* What the consumer told since we last looked. A peer that tells nonsense only harms itself: at worst its own unread
- * packets are overwritten. */
+/* Reads the position that the consumer has told. A peer that tells a wrong one only harms itself: at worst its own
+ * unread packets are overwritten. */
 static inline void shm_look(struct cw_producer *producer)
 {
     const uint64_t num_cells = UINT64_C(1) << producer->cell_shift;
@@ -118,13 +121,13 @@ static inline void shm_look(struct cw_producer *producer)
     cw_cell_set_limit(producer, (sent - done <= num_cells) ? done + num_cells : sent);
 }
 
-/* Whether a packet of this length has room, as far as we know. */
+/* Whether a packet of this length has room, by the last known position of the consumer. */
 static inline int shm_has_room_known(struct cw_producer *producer, uint64_t length)
 {
     return cw_cell_is_free(producer) && (length <= CW_CELL_DATA || cw_byte_ring_free(producer, length));
 }
 
-/* Whether a packet of this length has room; looks at what the consumer told last only if need be. */
+/* Whether a packet of this length has room; reads the consumer's position only if the last known one leaves no room. */
 static inline int shm_has_room(struct cw_producer *producer, uint64_t length)
 {
     if (cw_likely(shm_has_room_known(producer, length))) {
@@ -134,13 +137,13 @@ static inline int shm_has_room(struct cw_producer *producer, uint64_t length)
     return shm_has_room_known(producer, length);
 }
 
-/* The memory for a packet that has room; at most `length` bytes of it. */
+/* The memory for a packet of at most `length` bytes, for which there is room. */
 static inline void *shm_reserve(struct cw_producer *producer, uint64_t length)
 {
     if (length <= CW_CELL_DATA) {
         return producer->cell->data;
     }
-    producer->claim_end = producer->claim; /* what is written from now on stays */
+    producer->claim_end = producer->claim; /* bytes that are written from now on stay valid */
     return producer->bytes + cw_byte_ring_place(producer->byte_count, length, producer->num_bytes);
 }
 
@@ -153,7 +156,7 @@ static inline void shm_publish(struct cw_producer *producer, uint64_t length, ui
     cw_cell_publish(producer, length, id);
 }
 
-/* The bytes of the packet under the consumer's position. */
+/* The bytes of the packet at the consumer's position. */
 static inline const void *shm_data(const struct cw_consumer *consumer, uint32_t length)
 {
     if (length <= CW_CELL_DATA) {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gives pages of rings that rest back to the system (docs/why/scale.md). A ring that took more than a little has
- * walked through all of its pages; a worker with thousands of peers would keep them all.
+ * Gives pages of unused rings back to the system (docs/why/scale.md). A ring through which more than a little has gone
+ * has touched all of its pages, and a worker with thousands of peers would keep them all.
  *
- * Nothing of this is on the way of a packet: both ends notice on their rare ways (the producer when it looks how far
- * the consumer is, the consumer when it tells that) that a ring is in use, and set an alarm. The producer, the only one
- * that writes to a ring, lets go of its pages when nothing went through for a while and the consumer has read all. A
- * cell that became zeros is no packet for the consumer, whatever lap it waits for.
+ * A packet pays nothing for this. Both ends notice on their rare paths that a ring is in use and set an alarm: the
+ * producer when it reads the consumer's position, the consumer when it tells it. Only the producer writes to a ring. It
+ * gives the ring's pages back when nothing went through for a while and the consumer has read everything. A cell that
+ * became zeros is no packet for the consumer in any lap.
  *
- * A ring that moved a good deal goes on in a wide byte area until it rests, and what was announced counts as well; then
- * long messages go through it, too (docs/why/shared-memory.md).
+ * A ring that moved many bytes uses its wide byte area until it is unused again; bytes of announced messages count as
+ * well. While it does, long messages also go through it (docs/why/shared-memory.md).
  */
 #include "transport/shm/shm.h"
 
@@ -17,29 +17,29 @@
 #include "os/shm.h"
 
 #define REST_NS   UINT64_C(500000000)
-#define MOST_LOOKS 4u /* a consumer that does not come round in that time may keep its pages until the next packets */
+#define MOST_LOOKS 4u /* if the consumer has not told in that time, its pages stay until the next packets */
 
-#define WIDEN_BYTES (1u << 20) /* so many have been sent before */
-#define WIDE_PIECE  ((16u << 10) + CW_CACHE_LINE) /* with its header: two copies overlap, a packet costs 50 ns */
-#define MAX_WIDE    16u        /* connections of a worker at a time: what they may keep of the machine's memory */
+#define WIDEN_BYTES (1u << 20) /* bytes that must have been sent before */
+#define WIDE_PIECE  ((16u << 10) + CW_CACHE_LINE) /* with its header */
+#define MAX_WIDE    16u        /* connections of a worker at a time, which limits their part of the machine's memory */
 
-/* Through a wide area go messages that are shorter. */
+/* Messages shorter than this go through a wide area. */
 #define EAGER_END (UINT64_C(8) << 20)
 
-/* Whoever waits for room so long has a peer without a processor, or one that computes, or did so itself. Where that
- * comes again before the ring has moved what rendezvous would have moved meanwhile, rendezvous is better; packets are
- * tried again after that many times the wait. Once in a while it happens to everybody whose processor is shared, and
- * to who begins while its peer is still getting ready. */
+/* After so long a wait for room the peer has no processor, or computes, or this process did. If such waits come again
+ * before the ring has moved the bytes that rendezvous would have moved meanwhile, rendezvous is better. Packets are
+ * then tried again after that many times the wait. A single such wait is no reason: it also happens when processors are
+ * shared, and at the beginning, while the peer is not ready yet. */
 #define STALL_NS      UINT64_C(1000000)
 #define STALL_BYTES   16u       /* per nanosecond of the wait */
 #define PAUSE         64u
 #define MOST_PAUSE_NS UINT64_C(1000000000)
 
-/* What a ring takes before it is taken for one in use: half a page of cells, a page of bytes. */
+/* A ring counts as in use when more than this went through: half a page of cells, or a page of bytes. */
 #define SMALL_CELLS 32u
 #define SMALL_BYTES 4096u
 
-/* Lets the producer look at what the consumer told when it has sent little from now on: it knows less than it might. */
+/* Has the producer read the consumer's position after a few more packets, earlier than it needs to. */
 static void look_early(struct cw_producer *producer)
 {
     if (producer->cell_limit - cw_cell_num_sent(producer) > SMALL_CELLS) {
@@ -50,7 +50,7 @@ static void look_early(struct cw_producer *producer)
     }
 }
 
-/* Likewise the consumer tells when it has read little from now on. */
+/* Has the consumer tell its position after a few more packets, earlier than it needs to. */
 static void tell_early(struct cw_consumer *consumer)
 {
     if (consumer->tell_at - cw_cell_num_read(consumer) > SMALL_CELLS) {
@@ -61,7 +61,7 @@ static void tell_early(struct cw_consumer *consumer)
     }
 }
 
-/* The consumer has told that it read all. Its word is looked at. */
+/* Whether the consumer has told that it read everything. Its number is checked. */
 static int is_drained(struct cw_producer *producer)
 {
     shm_look(producer);
@@ -80,12 +80,13 @@ void cw_shm_trim_later(struct shm_conn *conn)
     struct shm_iface *iface = shm_iface_of(&conn->super);
 
     conn->trim_looks = MOST_LOOKS;
-    if (!cw_alarm_is_set(&iface->trim)) { /* who sleeps is not woken by it, and looks when something else did */
+    if (!cw_alarm_is_set(&iface->trim)) { /* the alarm does not wake a sleeping program, which looks when another event
+                                           * wakes it */
         cw_poller_alarm_set_lazy(iface->poller, &iface->trim, cw_clock_ns() + REST_NS);
     }
 }
 
-/* All but the page of the next cell. */
+/* Gives all pages back but that of the next cell. */
 static void give_back(struct cw_producer *ring)
 {
     char *const cells = (char *)ring->cells, *const end = (char *)ring->cells_end;
@@ -169,7 +170,7 @@ static void narrow(struct shm_conn *conn)
         shm_iface_of(&conn->super)->num_wide--;
         use_area(conn, 0);
         conn->super.eager_end = 0;
-        conn->wanted = 0; /* it is empty: there is room for whatever comes next */
+        conn->wanted = 0; /* the ring is empty, so there is room for any packet */
     }
 }
 
@@ -179,7 +180,7 @@ void cw_shm_trim_end(struct shm_conn *conn)
     conn->is_wide = 0;
 }
 
-/* Whether to look again. */
+/* Whether another look is needed. */
 static int trim(struct shm_conn *conn)
 {
     const uint64_t sent = cw_cell_sent_mark(&conn->tx), received = cw_cell_read_mark(&conn->rx);
