@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The API level of a program, as it told ucp_init_version, and what it changes: numbers whose meaning depends on the
- * header that the program was compiled with. This is the only place that knows of levels; it is asked where such a
- * number comes in, so operations that name none pay nothing. Numbers that go out are those of this library, for a kind
- * that an older header does not know cannot occur unless such hardware is there (N22-21).
+ * The API level of a program, as ucp_init_version was told it, and its effect: numbers whose meaning depends on the
+ * header that the program was compiled with. Only this file knows of levels. It is called where the program gives such
+ * a number, so operations without one pay nothing. Numbers that the library returns are its own: a kind that an older
+ * header lacks can only occur where such hardware is there (N22-21).
  */
 #ifndef CW_CORE_API_LEVEL_H
 #define CW_CORE_API_LEVEL_H
@@ -13,17 +13,17 @@
 #include "ucs/memory/memory_type.h"
 
 struct cw_api_level {
-    uint8_t unknown;        /* the number by which it says that a memory type is not known */
-    uint8_t has_remote;     /* it knows the members of ucp_request_param_t that describe the remote side */
-    uint8_t is_vague;       /* the level says nothing of the header: it is a constant in the program (N22-15) */
+    uint8_t unknown;        /* the number by which the program says that a memory type is unknown */
+    uint8_t has_remote;     /* the program knows the members of ucp_request_param_t that describe the remote side */
+    uint8_t is_vague;       /* the level does not tell the header: the program has it as a constant (N22-15) */
 };
 
-/* Any numbers, also such as no release had. */
+/* Takes any numbers, also those that no release had. */
 struct cw_api_level cw_api_level_of(unsigned major, unsigned minor);
 
 /*
- * The memory type that the program means by a number (N22-23); `present`: CW_MEMORY_BIT of those that some domain
- * copies. A number above those of this library comes back as it is, to be refused.
+ * The memory type that the program means by a number (N22-23); `present`: CW_MEMORY_BIT of the types that some domain
+ * copies. A number above those of this library is returned unchanged; the caller refuses it.
  */
 ucs_memory_type_t cw_api_memory_type(const struct cw_api_level *level, unsigned number, uint64_t present);
 

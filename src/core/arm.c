@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Before a program sleeps (docs/why/wakeup.md). To sleep and to be woken takes ten microseconds and more, several
- * times that where the processor has to leave a halt. A program whose last sleeps were all short waits for answers that
- * come sooner than that: looking at the descriptor for as long finds them. Once that was in vain, the next sleeps begin
- * without a look, the more of them the oftener it was. Who sleeps long never looks.
+ * The step before a program sleeps (docs/why/wakeup.md). To sleep and to be woken takes ten microseconds and more, and
+ * several times that where the processor has to leave a halt. If the last sleeps of a program were all short, the
+ * worker first looks at the descriptor for as long as such a sleep takes, and often finds the answer without a sleep.
+ * After a look that found nothing, the next sleeps begin without one; their number grows with each such look. A worker
+ * whose program sleeps long never looks.
  */
 #include "core/worker.h"
 
 #include "base/cell_take.h"
 #include "core/lane.h"
 
-#define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with that of a peer which sleeps as well */
+#define SHORT_NS     UINT64_C(200000) /* from one sleep to the next, with the sleep of a peer in between */
 #define SPIN_MOST_NS UINT64_C(1000000)
 
-/* So many short sleeps in a row are a habit. */
+/* From this many short sleeps in a row on the worker looks before it sleeps. */
 #define HABIT 4u
 
-/* Sleeps without a look after one that was in vain. */
+/* Sleeps without a look after a look that found nothing. */
 #define REST_LEAST 16u
 #define REST_MOST  4096u
 
-/* Looks at memory between two at descriptors and clock, which are system calls. */
+/* Looks at memory between two looks at descriptors and clock, which are system calls. */
 #define LOOKS 32u
 
-/* `except`: an interface that is not armed, or NULL. */
+/* `except`: an interface that is not to be armed, or NULL. */
 static ucs_status_t prepare(struct ucp_worker *worker, const struct cw_iface *except)
 {
     struct cw_iface *iface;
@@ -52,7 +53,7 @@ static int look_pays(const struct cw_sleeps *sleeps, uint64_t now_ns)
     return sleeps->num_short == HABIT && sleeps->rest == 0 && is_short(sleeps, now_ns);
 }
 
-/* The program is about to sleep, or finds that it need not. */
+/* Counts a sleep: the program is about to sleep, or finds that it need not. */
 static void note(struct cw_sleeps *sleeps, uint64_t now_ns)
 {
     sleeps->num_short = !is_short(sleeps, now_ns) ? 0 : (sleeps->num_short < HABIT) ? sleeps->num_short + 1 : HABIT;
@@ -89,8 +90,8 @@ static int look(const struct cw_poller *poller, struct cw_consumer *inbox, uint6
     return 0;
 }
 
-/* Looks, then arms. A peer whose packets the core sees by itself need not ring meanwhile, so its interface is armed
- * afterwards. With a lock, other threads get in. */
+/* Looks, then arms. The core itself sees packets that come into its inbox, so their sender need not wake the program
+ * meanwhile, and that interface is armed after the look. A worker with a lock leaves it while it looks. */
 static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
 {
     const uint64_t spin_ns    = worker->context->config->wakeup_spin_ns;
@@ -107,7 +108,7 @@ static ucs_status_t look_first(struct ucp_worker *worker, uint64_t now_ns)
     note(&worker->sleeps, now_ns);
     looked(&worker->sleeps, found);
     if (found && ((inbox != NULL && cw_cell_peek(inbox) != 0) || cw_poller_check(worker->poller))) {
-        return UCS_ERR_BUSY; /* a signal is consumed */
+        return UCS_ERR_BUSY; /* cw_poller_check consumed a signal */
     }
     return prepare(worker, NULL);
 }
@@ -132,9 +133,11 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker)
     const ucs_status_t status = arm(worker);
 
     if (status == UCS_OK) {
-        cw_poller_doze(worker->poller); /* what other threads leave to progress from here on has to wake it */
+        cw_poller_doze(worker->poller); /* work that other threads leave to progress from now on must wake the
+                                         * program */
     }
-    /* The program may sleep now, or may not: readers see where things stand until it comes back. */
+    /* The program may sleep now, or may not: the counters are published before, as nobody publishes them during the
+     * sleep. */
     cw_count(worker, (status == UCS_OK) ? CW_COUNT_ARMS : CW_COUNT_ARMS_BUSY, 1);
     cw_counters_publish(worker);
     if (cw_unlikely(worker->trace != NULL)) {

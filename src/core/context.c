@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Creating a context: parameters, configuration, and the list of usable devices with the warnings about names that lead
- * nowhere (CFG-40).
+ * Creating a context: parameters, configuration, and the list of usable devices, with warnings about names that fit no
+ * device (CFG-40).
  */
 #include "core/context.h"
 
@@ -73,7 +73,7 @@ static int device_allowed(const struct cw_config *config, enum cw_device_class c
     return list_has(list, "all") || list_has(list, name);
 }
 
-/* The text behind "please use one or more of:"; ends with NUL whatever the length. */
+/* The names for the text "please use one or more of:"; they end with NUL even if they were cut. */
 struct names_text {
     char text[512];
     size_t length;
@@ -121,7 +121,7 @@ static void warn_devices(const struct cw_config *config, const struct found *fou
     }
 }
 
-/* Whether UCX_TLS so names a memory domain that is built in, be its device here or not. */
+/* Whether this entry of UCX_TLS names a memory domain that is built in; its device may be absent here. */
 static unsigned is_of_a_domain(const char *entry)
 {
     const struct cw_md *md;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The context: what ucp_init was told, the configuration, and the devices that the configuration leaves usable.
- * Read-only after creation, hence free of locks; workers and memory handles point to it. `memory` locks itself.
+ * The context: the parameters of ucp_init, the configuration, and the devices that the configuration leaves usable.
+ * Read-only after creation, hence free of locks; workers and memory handles point to it. `memory` has its own lock.
  */
 #ifndef CW_CORE_CONTEXT_H
 #define CW_CORE_CONTEXT_H
@@ -17,16 +17,16 @@
 struct cw_resource {
     const struct cw_transport *transport;
     struct cw_device device;
-    struct cw_domain *domain;           /* of a device with access; NULL: none */
+    struct cw_domain *domain;           /* of a device that accesses memory; NULL: none */
 };
 
 struct cw_cache;
 struct cw_mem_table;
 
 struct ucp_context {
-    struct cw_api_level api;    /* of the program; until ucp_init_version says more, that of this library */
+    struct cw_api_level api;    /* of the program; that of this library until ucp_init_version tells another */
     uint64_t features;
-    uint64_t memory_types;      /* CW_MEMORY_BIT of those that some domain copies; atomic, as more may come */
+    uint64_t memory_types;      /* CW_MEMORY_BIT of the types that some domain copies; atomic, as more may be added */
     size_t request_size;
     ucp_request_init_callback_t request_init;
     ucp_request_cleanup_callback_t request_cleanup;
@@ -46,27 +46,29 @@ struct ucp_context {
 
 /* params are read under their mask only (GEN-2). config NULL: the default configuration (CTX-1). Errors: CTX-9. */
 ucs_status_t cw_context_new(const ucp_params_t *params, const struct cw_config *config, struct ucp_context **context_p);
-/* The program is through with it. With workers left, which a warning tells, it ends with the last of them. */
+/* The program gives the context up. If workers are left, a warning tells so, and the context ends with the last of
+ * them. */
 void cw_context_end(struct ucp_context *context);
-/* Asks the domains again: the program may have loaded the library of a device since. Some microseconds. */
+/* Asks the domains again, because the program may have loaded the library of a device since. Takes some
+ * microseconds. */
 uint64_t cw_context_memory_types(struct ucp_context *context);
-/* Whether it knew that type then. */
+/* Whether some domain knew that type when the domains were last asked. */
 static inline int cw_context_knows(const struct ucp_context *context, ucs_memory_type_t type)
 {
     return (__atomic_load_n(&context->memory_types, __ATOMIC_RELAXED) >> type & 1) != 0;
 }
 
-/* By workers. */
+/* A worker takes a reference. */
 void cw_context_hold(struct ucp_context *context);
 void cw_context_drop(struct ucp_context *context);
 
-/* Whether UCX_TLS allows what has this name: a transport, or "cma", the system's copies between processes. */
+/* Whether UCX_TLS allows this name: a transport, or "cma", the system's copies between processes. */
 int cw_context_allows(const struct ucp_context *context, const char *transport);
 
 /* The text of ucp_context_print_info (CTX-31). */
 void cw_context_print(const struct ucp_context *context, FILE *stream);
 
-/* A name given by the user, cut to fit, or the textual value of the handle. */
+/* Sets the name given by the user, cut to fit, or the handle as text. */
 void cw_name_set(char name[CW_NAME_MAX], const char *given, const void *handle);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory that others read a worker's counters in (core/counters.h): made with the worker, written when progress
- * looks at descriptors anyway, and gone with the descriptor. A worker works without it.
+ * The memory in which other processes read a worker's counters (core/counters.h): made with the worker, written when
+ * progress looks at descriptors, and freed with its descriptor. A worker works without it, too.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -63,7 +63,7 @@ static unsigned num_transports(const struct ucp_worker *worker)
     return count;
 }
 
-/* The place of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: there is no room. */
+/* The index of a transport, shared by its interfaces; CW_COUNTERS_TRANSPORTS: there is no room. */
 static unsigned place_of(struct ucp_worker *worker, const char *name)
 {
     struct cw_counters_transport *transports = worker->counts.transports;
@@ -90,11 +90,11 @@ void cw_counters_ready(struct ucp_worker *worker)
         page->num_transports = num_transports(worker);
         memcpy(page->transports, worker->counts.transports, sizeof(page->transports));
         cw_counters_publish(worker);
-        __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers believe it */
+        __atomic_store_n(&page->magic, CW_COUNTERS_MAGIC, __ATOMIC_RELEASE); /* from now on readers accept the page */
     }
 }
 
-/* A name that nobody has: the pattern's, or with the first number that is free. */
+/* Creates a file with a new name: the pattern's, or that with the first number that is free. */
 static int create_file(char *path, size_t size, const char *pattern)
 {
     size_t length;
@@ -110,7 +110,7 @@ static int create_file(char *path, size_t size, const char *pattern)
     return fd;
 }
 
-/* The same bytes that others can read while the worker lives. */
+/* Writes a file of the bytes that others can read while the worker lives. */
 static void keep_events(const struct ucp_worker *worker)
 {
     const char *pattern = worker->context->config->trace_file;
@@ -161,7 +161,7 @@ void cw_counters_write(struct ucp_worker *worker)
     unsigned i;
 
     counts->values[CW_COUNT_REQUESTS] = cw_request_pool_in_use(&worker->requests);
-    counts->values[CW_COUNT_BUSY]     = worker->round - 1 - worker->idle_rounds; /* the first is 1 */
+    counts->values[CW_COUNT_BUSY]     = worker->round - 1 - worker->idle_rounds; /* the first round is 1 */
     if (worker->handlers->worker_gauges != NULL) {
         worker->handlers->worker_gauges(worker);
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a worker tells about itself to other processes of its user: the layout of the memory that tools read
- * (docs/reference/observing.md), and the counters in it. Written by the worker alone. Also read by tools/, which take
- * every byte of it for hostile. Needs nothing but words of 64 bits, in the byte order of the machine.
+ * The counters of a worker, and the layout of the memory in which other processes of its user read them
+ * (docs/reference/observing.md). Only the worker writes them. Tools in tools/ read them, and check every byte, because
+ * another process may have written it. Needs nothing but words of 64 bits, in the byte order of the machine.
  *
- * New counters go to the end of the list, and a reader shows what it knows of what is there. Any other change of the
- * layout is a new version.
+ * New counters go to the end of the list, and a reader shows those that it knows. Any other change of the layout is a
+ * new version.
  */
 #ifndef CW_CORE_COUNTERS_H
 #define CW_CORE_COUNTERS_H
@@ -16,12 +16,13 @@
 #define CW_COUNTERS_MAGIC      UINT64_C(0x53544e4357554143) /* "CAUWCNTS" */
 #define CW_COUNTERS_VERSION    1u
 #define CW_COUNTERS_TRANSPORTS 8u
-#define CW_COUNTERS_MAX        256u                         /* a reader believes in no more */
+#define CW_COUNTERS_MAX        256u                         /* a reader refuses more */
 
 /*
- * CW_COUNTER(NAME, name for people, G for a gauge or C for a number that only grows, description). Of each kind of
- * operation there are four in this order: messages sent, messages received, bytes sent, bytes received. Bytes are the
- * program's. What a message adds to lies apart, because compilers make more of two neighbours than two additions.
+ * CW_COUNTER(NAME, name for texts, G for a gauge or C for a number that only grows, description). Each kind of
+ * operation has four in this order: messages sent, messages received, bytes sent, bytes received. Bytes are those of
+ * the program. The two counters to which one message adds are not neighbours, because compilers make slower code of
+ * additions to neighbours.
  */
 #define CW_COUNTERS(CW_COUNTER)                                                                                       \
     CW_COUNTER(TAG_SENT, "tag_sent", C, "tag messages sent")                                                          \
@@ -68,7 +69,7 @@
     CW_COUNTER(ARMS_BUSY, "arms_busy", C, "times that it was not, because something was there already")               \
     CW_COUNTER(BAD_PACKETS, "bad_packets", C, "packets that broke the protocol or found no memory")
 
-/* From the counter of messages to that of their bytes. */
+/* The distance from a counter of messages to that of their bytes. */
 #define CW_COUNT_BYTES 2u
 
 enum cw_counter {
@@ -89,8 +90,9 @@ struct cw_counters_page {
     uint64_t magic;
     uint64_t version;
     uint64_t sequence;                  /* odd while the worker writes */
-    uint64_t pid;                       /* as the process knows itself: a child that inherited this is another */
-    uint64_t uid;                       /* of the worker, as peers name it */
+    uint64_t pid;                       /* the process id when the page was made: a child that inherited the page has
+                                         * another one */
+    uint64_t uid;                       /* of the worker, as its address has it */
     uint64_t started_ns;                /* monotonic clock */
     uint64_t num_transports;
     uint64_t num_values;
@@ -105,7 +107,7 @@ struct cw_counters_page {
 _Static_assert(CW_COUNT_LAST <= CW_COUNTERS_MAX, "readers know all of them");
 _Static_assert(sizeof(struct cw_counters_page) <= 4096, "one page");
 
-/* A worker's own copy, which it counts in: one line of cache for the tag and active messages. */
+/* A worker's own copy, in which it counts; the counters of tag and active messages share one cache line. */
 struct cw_counters {
     _Alignas(64) uint64_t values[CW_COUNT_LAST];
     struct cw_counters_transport transports[CW_COUNTERS_TRANSPORTS];

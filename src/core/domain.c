@@ -10,7 +10,7 @@
 #include "mem/cache.h"
 #include "ucs/type/status.h"
 
-/* Of another transport on that device. */
+/* The open domain of another transport on that device, or NULL. */
 static struct cw_domain *shared(const struct ucp_context *context, const struct cw_resource *resource,
                                 const struct cw_domain_kind *kind)
 {
@@ -97,8 +97,8 @@ void cw_domains_close(struct ucp_context *context)
     }
 }
 
-/* Two executors are not atomic to each other, so devices are one only where no other way to this memory is left, or
- * where the program says so. */
+/* Operations of two executors are not atomic to each other. So the devices carry them out only where the processor has
+ * no way to this memory, or where the program asks for it. */
 int cw_domains_do_atomics(const struct ucp_context *context)
 {
     unsigned i;

@@ -8,9 +8,9 @@
 
 #include "core/context.h"
 
-/* Opens those of all resources; a resource whose domain cannot be opened is taken out. */
+/* Opens the domains of all resources; a resource whose domain cannot be opened is removed. */
 void cw_domains_open(struct ucp_context *context);
-/* All that was registered is given back. */
+/* All registrations of the domains must have ended. */
 void cw_domains_close(struct ucp_context *context);
 
 /* Whether what was registered with it is kept from one message to the next, for people. */

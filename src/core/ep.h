@@ -8,8 +8,8 @@
  *        |                         | peer's own dial wins: WAITING for it --hello--> OPEN
  *        +--peer's hello--------------------------------------------------------> OPEN
  *
- * A peer whose own dial won may still fail to come through, or die: who waits for it dials again from time to time, and
- * fails when nobody answers or the peer has given up.
+ * A peer whose own dial won may still fail to connect, or die: the endpoint that waits for it dials again from time to
+ * time, and fails when no peer answers or the peer has given up.
  *
  * Independent of that state: `handle` tells whether the program holds a handle. Without one the endpoint was made by a
  * peer's hello and waits to be adopted (EP-8), or was closed while the peer may still send (CLS-14).
@@ -24,16 +24,16 @@
 #include "core/worker.h"
 #include "os/net.h"
 
-/* Whether the program knows the endpoint. */
+/* How the program knows the endpoint. */
 enum cw_ep_handle {
-    CW_HANDLE_NONE,    /* no: the peer opened it */
+    CW_HANDLE_NONE,    /* not at all: the peer opened it */
     CW_HANDLE_LENT,    /* as the reply_ep of a handler only (AMR-22) */
     CW_HANDLE_HELD,    /* it holds the handle */
-    CW_HANDLE_CLOSED,  /* it did, and gave it up */
-    CW_HANDLE_RETIRED  /* it was lent, and is over: on worker->retired */
+    CW_HANDLE_CLOSED,  /* the program held the handle and closed it */
+    CW_HANDLE_RETIRED  /* it was LENT and has ended: on worker->retired */
 };
 
-/* The two halves of closing: our side closed its end and said so, the other side did. */
+/* The two halves of closing: our side closed its end and told the peer; the peer closed its end. */
 #define CW_CLOSE_SENT 1u
 #define CW_CLOSE_CAME 2u
 
@@ -44,15 +44,15 @@ struct cw_peer {
     struct cw_hash_link link;           /* worker->peers, key: uid */
     uint32_t references;                /* endpoints */
     uint32_t next_number;               /* of the next endpoint that our program creates to it */
-    uint16_t address_length;            /* 0: known from its hello only */
+    uint16_t address_length;            /* 0: the worker is known from its hello only */
     uint8_t direct;                     /* the program has a key of its memory by which loads and stores reach it */
     uint8_t address[];
 };
 
-/* Of an endpoint that came about at a listener (docs/change/client-server.md). */
+/* State of an endpoint that was made at a listener (docs/change/client-server.md). */
 struct cw_meeting {
-    uint64_t server_uid;                /* the client's: the worker that accepted */
-    uint8_t *server_address;            /* the client's: where further lanes may be dialled; NULL: not told */
+    uint64_t server_uid;                /* at the client: the worker that accepted */
+    uint8_t *server_address;            /* at the client: the address for further lanes; NULL: unknown */
     struct cw_net_address local;
     struct cw_net_address remote;
     uint8_t is_server;
@@ -63,33 +63,33 @@ struct cw_meeting {
 struct ucp_ep {
     struct ucp_worker *worker;
     struct cw_conn *conn;               /* the message lane; NULL unless DIALING or OPEN */
-    struct cw_lanes *lanes;             /* further ones (core/lanes.h); NULL: none were wanted yet */
-    struct cw_producer *cells;          /* takes short packets while OPEN, if that of the transport does */
+    struct cw_lanes *lanes;             /* further lanes (core/lanes.h); NULL: none were wanted yet */
+    struct cw_producer *cells;          /* takes short packets while OPEN, if the transport has cells */
     struct cw_list pending;             /* requests that wait for the connection or for room, in order */
     struct cw_list inflight;            /* requests taken by the transport or waiting for the peer's answer */
     struct cw_list held;                /* requests that wait for the peer's credit, and what must not overtake these;
                                          * all of them are older than those on pending */
     uint8_t state;
     uint8_t handle;                     /* enum cw_ep_handle */
-    uint8_t unread;                     /* op/ keeps what only a program with a handle can read */
+    uint8_t unread;                     /* op/ keeps data that only a program with a handle can read */
     uint8_t err_mode;
     uint8_t closes;                     /* CW_CLOSE_* */
-    uint8_t peer_ended;                 /* the other worker is being destroyed in good order */
+    uint8_t peer_ended;                 /* the peer's worker is being destroyed by its program */
     uint8_t error_reported;
-    uint8_t busy;                       /* operations that are on no list here are under way, or may be */
-    uint8_t tries_held;                 /* the next progress tries what is on `held` */
+    uint8_t busy;                       /* operations that are on no list here are in progress, or may be */
+    uint8_t tries_held;                 /* the next progress tries the requests on `held` */
     uint8_t has_user_data;              /* `user_data` is the program's USER_DATA (N22-50) */
     ucs_status_t status;                /* why FAILED */
     uint32_t number;                    /* sequence number among the endpoints of this pair of workers */
     uint32_t flags;                     /* UCP_EP_PARAMS_FLAGS_* */
     uint32_t tried_path;                /* the last path that was dialled (connect/path.h); 0: none */
-    uint32_t turn;                      /* bytes of user memory that were sent since the queue was last drained */
+    uint32_t turn;                      /* bytes of user memory that were sent since the queue was last empty */
     uint32_t spent;                     /* cw_ep_spend, in the round of progress that is ... */
     uint64_t spent_round;
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
-                                         * moves, the connection by which it met the server */
+                                         * changes its transport, the connection by which it met the server */
     struct cw_meeting *meeting;         /* NULL: made by worker address */
-    struct cw_conn *old_conns;          /* dials that failed or lost against the peer's; closed by the next reap */
+    struct cw_conn *old_conns;          /* dials that failed or gave way to the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;
     void *user_data;                    /* USER_DATA or err_handler.arg (EP-6) */
@@ -97,8 +97,8 @@ struct ucp_ep {
     struct cw_list reap_link;           /* worker->reap */
     struct cw_list owing_link;          /* worker->owing */
     struct cw_hash_link index_link;     /* worker->ep_index */
-    uint64_t kept;                      /* core/ep_kept.h: bytes that the peer makes us keep */
-    char *end;                          /* how its last connection ended, for the log; NULL: not known */
+    uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of the peer */
+    char *end;                          /* how the last connection ended, for the log; NULL: not known */
     /* the state of op/ follows (struct cw_worker_handlers) */
 };
 
@@ -135,8 +135,8 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
-/* The mode by which an endpoint with these parameters acts; `otherwise`: that of parameters that name none. With one
- * lane there is nothing to fail over to, so FAILOVER acts as PEER, on the wire as well (N22-72, N22-84). */
+/* The mode of an endpoint with these parameters; `otherwise`: the mode if they name none. With one lane there is no
+ * other lane to change to, so FAILOVER acts as PEER, on the wire as well (N22-72, N22-84). */
 static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwise)
 {
     if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE)) {
@@ -146,20 +146,20 @@ static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwis
            (uint8_t)params->err_mode;
 }
 
-/* The program gets the handle: flags, error callback and user data, of those that the mask names. */
+/* The program gets the handle. Sets flags, error callback and user data, as far as the mask names them. */
 void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params);
-/* Error callback and user data, of those that the mask names (EP-6, EP-37). */
+/* Sets error callback and user data, as far as the mask names them (EP-6, EP-37). */
 void cw_ep_set_handlers(struct ucp_ep *ep, const ucp_ep_params_t *params);
 
-/* An attempt of a queued request answers this when it has sent a good deal and others may go before it. */
+/* Result of an attempt of a queued request that has sent many bytes, so that others may go before it. */
 #define CW_LATER UCS_ERR_BUSY
 
-/* An attempt of a request answers this when the peer's credit is used up, or when an older one waits for it: the
- * request goes to ep->held and lets others pass. */
+/* Result of an attempt when the peer's credit is used up, or when an older request waits for credit: the request goes
+ * to ep->held and lets others pass. */
 #define CW_HOLD UCS_ERR_NO_PROGRESS
 
-/* A flush of the worker has to look at the endpoint: something waits, or a peer has to answer. It forgets those that it
- * finds idle. */
+/* Notes that a flush of the worker has to look at the endpoint, because a request waits or the peer has to answer. The
+ * flush removes endpoints that it finds idle. */
 static inline void cw_ep_owes(struct ucp_ep *ep)
 {
     if (cw_list_empty(&ep->owing_link)) {
@@ -167,14 +167,14 @@ static inline void cw_ep_owes(struct ucp_ep *ep)
     }
 }
 
-/* The same for one-sided operations. */
+/* As cw_ep_owes, for one-sided operations. */
 static inline void cw_ep_owes_rma(struct ucp_ep *ep)
 {
     ep->busy = 1;
     cw_ep_owes(ep);
 }
 
-/* Puts a request where it waits: on ep->pending or ep->held. It was nowhere before. */
+/* Puts a request on the list where it waits: ep->pending or ep->held. It must be on no list before. */
 static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw_request *request)
 {
     cw_list_add_tail(list, &request->link);
@@ -184,7 +184,7 @@ static inline void cw_ep_wait(struct ucp_ep *ep, struct cw_list *list, struct cw
     cw_count(ep->worker, CW_COUNT_WAITED, 1);
 }
 
-/* A request leaves these lists, or was on neither. */
+/* Removes a request from these lists; it may be on neither. */
 static inline void cw_ep_waited(struct cw_request *request)
 {
     if (request->flags & CW_REQUEST_WAITING) {
@@ -193,11 +193,11 @@ static inline void cw_ep_waited(struct cw_request *request)
     }
 }
 
-/* Starts to connect an idle endpoint, which fails if that cannot be. */
+/* Starts to connect an idle endpoint. The endpoint fails if that is impossible. */
 void cw_ep_dial(struct ucp_ep *ep);
-/* Somebody accepts the connection that is dialled: flushes that wait for that end (ep_close.c). */
+/* The peer's system accepts the connection that is dialled: ends the flushes that wait for this (ep_close.c). */
 void cw_ep_reached(struct ucp_ep *ep);
-/* Puts a request behind everything that was posted before and starts to connect if need be. */
+/* Puts a request behind all that were posted before, and starts to connect if that is needed. */
 void cw_ep_queue(struct ucp_ep *ep, struct cw_request *request);
 
 /* True when a send may go to the transport at once. */
@@ -206,7 +206,7 @@ static inline int cw_ep_ready(const struct ucp_ep *ep)
     return ep->state == CW_EP_OPEN && cw_list_empty(&ep->pending);
 }
 
-/* Puts the endpoint on the worker's list of those to be looked after by progress. */
+/* Puts the endpoint on the worker's list of endpoints that progress has to reap. */
 void cw_ep_reap_later(struct ucp_ep *ep);
 
 /* Whether a packet of this length, beside its header of 8 bytes, may be given to cw_cell_put now. */
@@ -215,61 +215,67 @@ static CW_INLINE int cw_ep_can_put(const struct ucp_ep *ep, size_t length)
     return length <= CW_CELL_SHORT && cw_cell_can_put(ep->cells, length) && cw_list_empty(&ep->pending);
 }
 
-/* Whether there is a byte area beside the cells, for longer ones. */
+/* Whether the transport has a byte area beside the cells, for longer packets. */
 static CW_INLINE int cw_ep_has_area(const struct ucp_ep *ep, size_t length)
 {
     return length > CW_CELL_SHORT && cw_cell_is_next(ep->cells);
 }
 
-/* So many bytes may be sent before what comes from the peer gets its turn. */
+/* Bytes that may be sent before packets from the peer get their turn. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep);
 
-/* Runs pending requests as far as the transport takes them, or for their turn: then progress goes on with them. */
+/* Sends pending requests as far as the transport takes them, or until the turn ends: then progress goes on with
+ * them. */
 void cw_ep_drain(struct ucp_ep *ep);
-/* As far as the transport takes them. */
+/* Sends pending requests as far as the transport takes them. */
 void cw_ep_drain_all(struct ucp_ep *ep);
-/* What held requests wait for may have come: they are tried again, before all others. */
+/* Tries held requests again, before all others, because the peer's credit may have come. */
 void cw_ep_release_held(struct ucp_ep *ep);
-/* Likewise, by progress, once for however many of them. */
+/* Has progress call cw_ep_release_held once, however often this is called. */
 void cw_ep_release_held_later(struct ucp_ep *ep);
-/* The one place where the state changes, so that the worker knows how many are on their way. */
+/* The only function that changes the state, so that the worker can count the endpoints that connect. */
 void cw_ep_set_state(struct ucp_ep *ep, enum cw_ep_state state);
-/* Dials again for those who wait for their peer's dial: `fire` of worker->redial. */
+/* Dials again for endpoints that wait for their peer's dial: `fire` of worker->redial. */
 unsigned cw_ep_redial_waiting(struct cw_alarm *alarm);
-/* Whether a request, or something that has begun to come, waits for the peer. */
+/* Whether a request, or a message that has begun to come, waits for the peer. */
 int cw_ep_awaits(const struct ucp_ep *ep);
 /* Has the transport watch whether the peer lives, if the endpoint has error handling. */
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn);
 
-/* The connection is there. Queued requests go out in the reap round of this progress, behind the transport's reply. */
+/* The connection is established. Queued requests are sent in the reap of this progress, behind the transport's
+ * reply. */
 void cw_ep_opened(struct ucp_ep *ep, struct cw_conn *conn);
 /* Ends all requests of the endpoint from the next progress on and reports once (ERR-4). Safe in upcalls. */
 void cw_ep_fail(struct ucp_ep *ep, ucs_status_t status);
 
-/* The current connection attempt is over: its connection is closed by the next reap. Safe in upcalls. */
+/* Ends the current connection attempt: its connection is closed by the next reap. Safe in upcalls. */
 void cw_ep_drop_conn(struct ucp_ep *ep);
 
-/* What was put off until no transport is on the stack: see cw_ep_reap_later. Called by progress. Returns work done. */
+/* Does the work of cw_ep_reap_later when no transport is on the stack. Called by progress. Returns the number of things
+ * done. */
 unsigned cw_ep_reap_all(struct ucp_worker *worker);
 /* At worker destroy: ends everything with UCS_ERR_CANCELED and frees. */
 void cw_ep_destroy(struct ucp_ep *ep);
 
 #define CW_CONTROL_MAX 64u
 
-/* Sends an answer of 8 to CW_CONTROL_MAX bytes that the protocol owes, in its turn; the endpoint fails if it cannot. */
+/* Sends an answer of 8 to CW_CONTROL_MAX bytes that the protocol demands, behind queued requests; the endpoint fails if
+ * it cannot. */
 void cw_ep_send_control(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
-/* Its two halves. Whether it was sent (or the connection broke, and `closed` follows) ... */
+/* The first half of cw_ep_send_control. Whether the packet was sent (or the connection broke, and `closed` follows)
+ * ... */
 int cw_ep_control_now(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
-/* The same, before what is queued. */
+/* As cw_ep_control_now, but before queued requests. */
 int cw_ep_control_passing(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length);
-/* ... and into the queue; `release` (may be NULL) is called when it has left that. UCS_ERR_NO_MEMORY. */
+/* ... and the second half: puts the packet into the queue; `release` (may be NULL) is called when it has left the
+ * queue. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_ep_control_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length,
                                  void (*release)(struct cw_request *request));
 
 /* The peer closed its end, or its worker is being destroyed; ep_close.c. */
 void cw_ep_peer_closed(struct ucp_ep *ep);
 void cw_ep_peer_ended(struct ucp_ep *ep);
-/* Something that kept an endpoint without handle alive is gone. */
+/* A thing that kept an endpoint without handle alive has ended. */
 static inline void cw_ep_unused(struct ucp_ep *ep)
 {
     if (!cw_ep_has_user(ep)) {
@@ -280,7 +286,8 @@ static inline void cw_ep_unused(struct ucp_ep *ep)
 /* Flush and close, core/ep_close.c. NULL, request handle or error pointer. */
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force);
-/* How closing a FAILED endpoint ends: the orderly end of a peer in mode NONE is not reported, hence no error (R23). */
+/* The status with which closing a FAILED endpoint ends: the orderly end of a peer in mode NONE is not reported, hence
+ * no error (R23). */
 ucs_status_t cw_ep_close_status(const struct ucp_ep *ep);
 int cw_ep_is_close(const struct cw_request *request);
 ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param);

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sends that leave together: which ones wait for the next one or for progress (docs/why/tcp-rate.md). What is
- * noted for that belongs to the lane.
+ * Sends that leave together: which ones wait for the next one or for progress (docs/why/tcp-rate.md). The state of a
+ * batch belongs to the lane.
  */
 #ifndef CW_CORE_EP_BATCH_H
 #define CW_CORE_EP_BATCH_H
 
 #include "core/ep.h"
 
-/* Small sends after the first one since the last progress wait for the next one, which hands them all to the system in
- * one call (docs/why/tcp-rate.md). Of open endpoints. */
+/* Small sends after the first one since the last progress are collected; a later send or progress gives them all to the
+ * system in one call (docs/why/tcp-rate.md). For open endpoints. */
 static inline int cw_ep_collects(const struct ucp_ep *ep)
 {
     return ep->conn->sent_round == ep->worker->round;
 }
 
-/* Longer ones are given to the system at once, but for the end of the last: it leaves with the next one, or with the
- * next progress, which completes them all. Whether one more may be. */
+/* Longer sends are given to the system at once, except for the end of the last one: it leaves with the next send, or
+ * with the next progress, which completes them all. Whether one more send may be gathered so. */
 static inline int cw_ep_gathers(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_OPEN && ep->conn->gathers && !cw_list_empty(&ep->pending) &&
            (cw_container_of(ep->pending.prev, struct cw_request, link)->flags & CW_REQUEST_HANDED_OVER);
 }
 
-/* From here on until progress, or until it is ended. */
+/* Gathers sends from now on until progress, or until cw_ep_gather_end. */
 void cw_ep_gather(struct ucp_ep *ep);
 void cw_ep_gather_end(struct ucp_ep *ep);
-/* Sends what follows another one without progress between. CW_AGAIN: it goes to the queue, sent or not. */
+/* Sends a request that follows another one without progress in between. CW_AGAIN: the request goes to the queue,
+ * whether it was sent or not. */
 ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request);
 
-/* A send went out alone. */
+/* Notes that a send was given to the system alone. */
 static inline void cw_ep_sent_alone(struct ucp_ep *ep)
 {
     if (cw_lane_batches(ep->conn)) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Small packets that the library sends on its own account. They keep their place in the endpoint's
- * queue.
+ * Small packets that the library sends by itself. They keep their place in the endpoint's queue.
  */
 #include "core/ep_kept.h"
 
@@ -86,7 +85,7 @@ static void let_go(struct cw_request *request)
     cw_ep_let_go(request->ep, CW_KEPT_ONE);
 }
 
-/* Not at once: the peer does not read, or does not get to it. */
+/* Queues the packet, because the transport does not take it now. */
 static void send_later(struct ucp_ep *ep, uint8_t id, const void *packet, size_t length)
 {
     static struct cw_log_limit limit;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may keep how much. Invariant: worker->kept is the sum of ep->kept. Beyond the worker's bound only shares are
- * filled, which are that bound all together, so it holds twice that at most, or CW_KEPT_LEAST for each endpoint.
+ * The bounds of core/ep_kept.h. Invariant: worker->kept is the sum of ep->kept. Beyond the worker's bound an endpoint
+ * may only fill its equal share. All shares together are as large as the bound, so a worker keeps at most twice the
+ * bound, or CW_KEPT_LEAST for each endpoint.
  */
 #include "core/ep_kept.h"
 
-/* An equal share for each endpoint of the worker; what it is now is what counts. */
+/* The equal share of each endpoint of the worker, by the present number of endpoints. */
 static uint64_t share_of(const struct ucp_worker *worker, uint64_t limit)
 {
     const uint64_t num_eps = worker->counts.values[CW_COUNT_EPS];

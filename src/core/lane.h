@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one door from the library to its transports. A lane is one channel of an endpoint to its peer: a connection of an
- * interface (struct cw_conn). Every slot of a transport is called by a function of this page, which also answers for
- * the groups and slots that a transport lacks; test/checks/layers.py holds the rest of the library to that.
+ * The interface of the library to its transports. A lane is one channel of an endpoint to its peer: a connection of an
+ * interface (struct cw_conn). Each slot of a transport is called only by a function of this file, which also gives the
+ * answer for groups and slots that a transport lacks; test/checks/layers.py checks that the rest of the library calls
+ * no slot.
  *
  * Accesses of devices are in core/lane_access.h.
  *
- * Contracts of the slots, and what their answers mean, stand in transport/transport.h.
+ * The contracts of the slots, and the meaning of their results, are in transport/transport.h.
  */
 #ifndef CW_CORE_LANE_H
 #define CW_CORE_LANE_H
@@ -44,13 +45,13 @@ static inline ucs_status_t cw_lane_send_placed(struct cw_conn *lane, uint8_t id,
     return lane->iface->packets->send_placed(lane, id, header, iov, iov_count, completion);
 }
 
-/* Whether further lanes of such an interface can carry bulk: payloads that go to their place, in order. */
+/* Whether further lanes of this interface can carry placed packets, in order with other packets. */
 static inline int cw_iface_carries_bulk(const struct cw_iface *iface)
 {
     return iface->packets->send_in_place != NULL && iface->limits.max_placed > 0;
 }
 
-/* Whether a payload can go to its place at the peer in order with other packets. */
+/* Whether the lane can place a payload in the peer's memory, in order with other packets. */
 static inline int cw_lane_sends_in_place(const struct cw_conn *lane)
 {
     return lane->iface->packets->send_in_place != NULL && cw_conn_places(lane);
@@ -63,7 +64,7 @@ static inline ucs_status_t cw_lane_send_in_place(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_in_place(lane, id, header, iov, iov_count, completion);
 }
 
-/* Whether `eager_end` of a lane may rise when messages are about to be announced. */
+/* Whether `eager_end` of a lane may rise when messages are announced. */
 static inline int cw_iface_grows(const struct cw_iface *iface)
 {
     return iface->packets->grow != NULL;
@@ -74,13 +75,13 @@ static inline void cw_lane_grow(struct cw_conn *lane, size_t length)
     lane->iface->packets->grow(lane, length);
 }
 
-/* Whether packets may leave together. */
+/* Whether the lane can send several packets together. */
 static CW_INLINE int cw_lane_batches(const struct cw_conn *lane)
 {
     return lane->iface->packets->batch != NULL;
 }
 
-/* Only where the lane batches. */
+/* Only where cw_lane_batches. */
 static inline void cw_lane_batch(struct cw_conn *lane, enum cw_batch what)
 {
     lane->iface->packets->batch(lane, what);
@@ -91,7 +92,7 @@ static inline ucs_status_t cw_lane_flush(struct cw_conn *lane, struct cw_complet
     return (lane->iface->packets->flush == NULL) ? UCS_OK : lane->iface->packets->flush(lane, completion);
 }
 
-/* Whether some lane of the interface may have something in hand. */
+/* Whether a lane of the interface may still have bytes to send or operations to complete. */
 static inline int cw_iface_owes(const struct cw_iface *iface)
 {
     return iface->packets->flush != NULL && (iface->packets->owes == NULL || iface->packets->owes(iface));
@@ -123,7 +124,7 @@ static inline ucs_status_t cw_lane_dial_way(struct cw_iface *iface, const void *
                : connect->dial_way(iface, address, address_length, way, hello, hello_length, user, lane_p);
 }
 
-/* Whether the peer cannot have seen the hello of a dialled lane yet. */
+/* Whether the peer cannot have received the hello of a dialled lane yet. */
 static inline int cw_lane_is_unseen(const struct cw_conn *lane)
 {
     const struct cw_transport_connect *connect = lane->iface->transport->connect;
@@ -162,7 +163,7 @@ static inline int cw_lane_has_copies(const struct cw_conn *lane)
     return cw_iface_copies(lane->iface);
 }
 
-/* Whether the memory of the peer can be read and written at this moment. */
+/* Whether the peer's memory can be read and written now. */
 static inline int cw_lane_can_copy(struct cw_conn *lane)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
@@ -170,7 +171,7 @@ static inline int cw_lane_can_copy(struct cw_conn *lane)
     return copies != NULL && copies->ready(lane);
 }
 
-/* The next ones only where the lane has copies. */
+/* The functions from here on only where the lane has copies. */
 static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
                                              uint64_t from, const struct cw_beacon *beacon)
 {
@@ -209,7 +210,7 @@ static inline int cw_iface_has_cells(const struct cw_iface *iface)
     return iface->transport->fastpath != NULL;
 }
 
-/* NULL: this lane has none. Only where the interface has cells. */
+/* NULL: this lane has no cells. Only where the interface has cells. */
 static inline struct cw_producer *cw_lane_cells(struct cw_conn *lane)
 {
     return lane->iface->transport->fastpath->cells(lane);
@@ -222,7 +223,7 @@ static inline const char *cw_iface_name(const struct cw_iface *iface)
     return iface->transport->name;
 }
 
-/* The first device of an interface, for texts. */
+/* The name of the first device of an interface, for texts. */
 static inline const char *cw_iface_device(const struct cw_iface *iface)
 {
     return iface->device->name;

@@ -7,7 +7,7 @@
 
 #include "core/lane.h"
 
-/* The group of an interface; NULL: it has none. It is constant and outlives the interface. */
+/* The group of an interface, constant, which outlives the interface; NULL: the interface has none. */
 static inline const struct cw_transport_cm *cw_iface_cm(const struct cw_iface *iface)
 {
     return iface->transport->cm;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life of the further lanes of an endpoint (core/lanes.h): how both sides agree about them, flush, the end of the
- * endpoint, and lanes that fell silent. A lane on which nothing is confirmed for a while is asked about on the message
- * lane: a peer that answers twice, and has got nothing more there meanwhile, shows that the lane is cut.
+ * The life of the further lanes of an endpoint (core/lanes.h): the agreement of both sides, flush, the end of the
+ * endpoint, and silent lanes. If nothing is confirmed on a lane for a while, this side asks about it on the message
+ * lane. A peer that answers twice, and has received nothing more on the lane in between, shows that the lane is cut.
  */
 #include "core/lanes.h"
 
@@ -18,11 +18,11 @@
 #define MAX_PROBES 2u
 #define RETRY_NS   UINT64_C(10000000000)
 
-/* Waits for what was kept when it was asked for, then for the message lane. */
+/* A flush that waits for the packets that were kept when it began, then for the message lane. */
 struct cw_lanes_flush {
     struct cw_list link;
     struct cw_completion *completion;
-    uint64_t before; /* number of the first packet that it does not wait for */
+    uint64_t before; /* it waits for the packets with smaller numbers */
     uint64_t left;
 };
 
@@ -79,20 +79,20 @@ static void send_packet(struct ucp_ep *ep, enum cw_wire_lane_kind kind, unsigned
     cw_ep_send_control(ep, CW_PACKET_LANE, &packet, sizeof(packet));
 }
 
-/* The acceptor of the message lane makes the token. */
+/* Sends the offer, as the acceptor of the message lane, which makes the token. */
 static void offer(struct ucp_ep *ep)
 {
     struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted(ep->worker));
     const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
 
     if (lanes == NULL) {
-        return; /* everything stays on the message lane */
+        return; /* all packets then go by the message lane */
     }
     memcpy(lanes->token, random, sizeof(random));
     send_packet(ep, CW_WIRE_LANE_OFFER, lanes->max, lanes->token);
 }
 
-/* Whether bulk of the endpoint may go over more than its message lane at all. */
+/* Whether the endpoint may use further lanes for long messages at all. */
 static int may_have_lanes(const struct ucp_ep *ep)
 {
     const int is_own =
@@ -141,7 +141,7 @@ void cw_lanes_dial_failed(struct ucp_ep *ep, struct cw_further_lane *lane)
     cw_ep_reap_later(ep);
 }
 
-/* What waits for the lane that was the best one may find another one better now. */
+/* Sends that waited for the lane that was best may choose again, because another lane may be better now. */
 static void choose_again(struct ucp_ep *ep)
 {
     if (!cw_list_empty(&ep->held)) {
@@ -182,7 +182,7 @@ static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packe
     return UCS_OK;
 }
 
-/* Nothing was confirmed since the question, which the peer has answered. */
+/* Ends a lane on which nothing was confirmed since the question, although the peer has answered it. */
 static void is_silent(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     if (lane->state == CW_FURTHER_OPEN && !cw_list_empty(&lane->kept) && lane->probes > 0 &&
@@ -227,7 +227,7 @@ ucs_status_t cw_lanes_on_packet(struct ucp_ep *ep, const void *data, size_t leng
     lane  = &ep->lanes->further[packet.lane - 1];
     taken = le64toh(packet.taken);
     if (le16toh(packet.generation) != lane->generation) {
-        return UCS_OK; /* of one that both have closed */
+        return UCS_OK; /* the packet is about a lane that both sides have closed */
     }
     switch ((enum cw_wire_lane_kind)packet.kind) {
     case CW_WIRE_LANE_TAKEN:
@@ -266,7 +266,7 @@ static void probe(struct cw_lanes *lanes, struct cw_further_lane *lane, uint64_t
         now_ns - lane->moved_ns < SILENT_NS || (lane->probes & 1)) {
         return;
     }
-    lane->probes++; /* odd: an answer is to come */
+    lane->probes++; /* odd: an answer is missing */
     cw_ep_send_control(lanes->ep, CW_PACKET_LANE, &packet, sizeof(packet));
 }
 
@@ -289,7 +289,7 @@ static unsigned look(struct cw_alarm *alarm)
 
 /* ---- flush ---- */
 
-/* 1: it is over. */
+/* 1: the flush of the message lane is complete. */
 static int flush_message_lane(struct ucp_ep *ep, struct cw_completion *completion)
 {
     const ucs_status_t status = cw_lane_flush(ep->conn, completion);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which lane carries the next piece, and sending it there (core/lanes.h). A piece goes where it is through first, by
- * what is under way on each lane and by how fast that lane was so far; a lane that has no room is waited for as long as
- * it still is the best one. A lane that does not move counts as slower the longer that takes.
+ * The choice of the lane that carries the next piece, and sending the piece on it (core/lanes.h). The piece goes to the
+ * lane on which it would arrive first, by the unconfirmed bytes and the measured bandwidth of each lane. If that lane
+ * has no room, the sender waits for it as long as it stays the best one. A lane without confirmations counts as slower
+ * the longer they are missing.
  */
 #include "core/lanes.h"
 
@@ -13,12 +14,12 @@
 #include "os/clock.h"
 
 #define LEAST_PIECE  (64u << 10)
-#define WINDOW_BYTES (UINT64_C(8) << 20) /* of which the bandwidth is measured; then the older half counts half */
+#define WINDOW_BYTES (UINT64_C(8) << 20) /* after this many bytes the older ones count half */
 #define WINDOW_NS    UINT64_C(200000000)
-#define SURE_BYTES   (UINT64_C(1) << 20) /* from here on it is believed, */
+#define SURE_BYTES   (UINT64_C(1) << 20) /* from this many bytes on the measured bandwidth is used ... */
 #define LEAST_BYTES  (UINT64_C(256) << 10)
-#define SURE_NS      UINT64_C(5000000) /* or when so much took so long */
-#define STUCK_NS     UINT64_C(1000000) /* that long nothing is read into silence */
+#define SURE_NS      UINT64_C(5000000) /* ... or from LEAST_BYTES on, if they took this long */
+#define STUCK_NS     UINT64_C(1000000) /* a shorter time without confirmations does not change the bandwidth */
 #define LOOK_NS      UINT64_C(100000000)
 
 void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
@@ -36,7 +37,7 @@ void cw_lanes_measure(struct cw_further_lane *lane, uint64_t bytes)
     }
 }
 
-/* Bytes for each nanosecond; 0: not known yet. */
+/* Bytes per nanosecond; 0: not known yet. */
 static double measured(const struct cw_further_lane *lane)
 {
     const int is_sure =
@@ -45,7 +46,7 @@ static double measured(const struct cw_further_lane *lane)
     return (is_sure && lane->window_ns > 0) ? (double)lane->window_bytes / (double)lane->window_ns : 0;
 }
 
-/* What it can be at most, as its oldest packet has not come yet. */
+/* The most that the bandwidth can be, as the oldest packet is not confirmed yet. */
 static double limited(const struct cw_further_lane *lane, double rate, uint64_t now_ns)
 {
     const struct cw_kept *head;
@@ -120,7 +121,7 @@ static int has_open(const struct cw_lanes *lanes)
     return 0;
 }
 
-/* Lanes that could not be had, or that ended, may be had now. */
+/* Dials lanes again that could not be opened, or that ended, if it is time. */
 static void look_for_lanes(struct cw_lanes *lanes)
 {
     if (lanes->next_dial_ns != 0 && lanes->ep->conn->dialled && cw_clock_ns() >= lanes->next_dial_ns) {
@@ -145,7 +146,7 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
     }
     look_for_lanes(ep->lanes);
     if (!has_open(ep->lanes)) {
-        *piece_p = (max < CW_LANES_PIECE) ? max : CW_LANES_PIECE; /* the next one may go elsewhere */
+        *piece_p = (max < CW_LANES_PIECE) ? max : CW_LANES_PIECE; /* the next piece may find another lane */
         return ep->conn;
     }
     return choose(ep->lanes, left, (rails == 0) ? 1 : rails, piece_p);
@@ -182,7 +183,7 @@ static struct cw_kept *kept_new(struct cw_lanes *lanes, uint8_t id, const void *
     return kept;
 }
 
-/* UCS_OK, or what the transport answers. */
+/* UCS_OK, or the transport's error. */
 static ucs_status_t send_kept(struct cw_further_lane *lane, struct cw_kept *kept)
 {
     const ucs_status_t status =
@@ -224,7 +225,7 @@ ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, 
     return UCS_INPROGRESS;
 }
 
-/* On the message lane, which keeps nothing. 0: later. */
+/* Sends a lost packet on the message lane, whose packets are not kept. 0: to be tried later. */
 static int resend_there(struct cw_lanes *lanes, struct cw_kept *kept)
 {
     const ucs_status_t status =
@@ -242,7 +243,7 @@ static int resend_there(struct cw_lanes *lanes, struct cw_kept *kept)
     return 1;
 }
 
-/* The lane has room. 0: it had none after all. */
+/* Sends a lost packet on a lane that seems to have room. 0: it has none. */
 static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_kept *kept)
 {
     if (conn == lanes->ep->conn) {
@@ -255,7 +256,8 @@ static int resend_on(struct cw_lanes *lanes, struct cw_conn *conn, struct cw_kep
     return 1;
 }
 
-/* A packet whose lane was given up waits for that to be closed: its completion is called then. */
+/* A packet that the transport of an ended lane still holds is not sent again before that lane is closed, which calls
+ * its completion. */
 void cw_lanes_resend(struct cw_lanes *lanes)
 {
     struct ucp_ep *ep = lanes->ep;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counting on further lanes, and their end (core/lanes.h). Both sides count the bytes of placed packets that they sent
- * on a lane and of those that came whole, which they tell at once (TAKEN). Who sees a lane end closes it and tells both
- * numbers on the message lane (END); the other side closes its end and answers with its own. What did not come whole is
- * sent again, and the place of a packet that was cut in the middle is given back. Numbers that cannot be end the
- * endpoint.
+ * on a lane, and those that came whole, which they tell at once (TAKEN). The side on which a lane ends closes it and
+ * tells both numbers on the message lane (END); the other side closes its end and answers with its own numbers. Packets
+ * that did not come whole are sent again, and the place of a packet that came in part is given back. Impossible numbers
+ * end the endpoint.
  */
 #include "core/lanes.h"
 
@@ -17,7 +17,7 @@
 #define RETRY_NS UINT64_C(10000000000)
 
 struct cw_lane_place {
-    struct cw_list link; /* at the beginning: core/lanes.c frees them by it */
+    struct cw_list link; /* first: core/lanes.c frees places by it */
     size_t length;
     uint8_t id;
     uint8_t header[CW_PLACE_HEADER];
@@ -41,7 +41,7 @@ int cw_lanes_placing(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, 
 
 /* ---- telling ---- */
 
-/* 0: there is no room. It passes what is queued, for it belongs to no operation. */
+/* 0: there is no room. The packet is sent before queued requests, because it belongs to none of them. */
 static int tell(struct cw_lanes *lanes, struct cw_further_lane *lane, enum cw_wire_lane_kind kind)
 {
     const struct cw_wire_lane packet = {.kind       = (uint8_t)kind,
@@ -67,13 +67,13 @@ static void tell_end(struct cw_lanes *lanes, struct cw_further_lane *lane)
 
 /* ---- the end of a lane ---- */
 
-/* Sent there, and not in its place at the peer. */
+/* Has the packets sent again that were sent on the lane and are not in their places at the peer. */
 static void lose(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     cw_list_splice_tail(&lanes->lost, &lane->kept);
 }
 
-/* Both sides have closed it. */
+/* Ends the lane once both sides have closed it. 0: the peer's numbers are impossible. */
 static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     struct ucp_ep *ep = lanes->ep;
@@ -99,11 +99,11 @@ static int settle(struct cw_lanes *lanes, struct cw_further_lane *lane)
     lane->retry_ns                                               = cw_clock_ns() + RETRY_NS;
     lanes->next_dial_ns                                          = lane->retry_ns;
     lane->generation++;
-    cw_ep_release_held_later(ep); /* the reap behind it sends again what is lost */
+    cw_ep_release_held_later(ep); /* the reap after that sends the lost packets again */
     return 1;
 }
 
-/* Its connection is left alone from now on, and closed by the next reap. */
+/* Stops using the connection of the lane; the next reap closes it. */
 static void drop(struct cw_lanes *lanes, struct cw_further_lane *lane)
 {
     const struct cw_upcalls *upcalls = lanes->ep->worker->handlers->upcalls;
@@ -170,7 +170,7 @@ int cw_lanes_heard_end(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     lane->heard_end  = 1;
     lane->peer_sent  = sent;
     lane->peer_taken = taken;
-    if (lane->state != CW_FURTHER_ENDED) { /* also one that is being opened: the peer has given it up */
+    if (lane->state != CW_FURTHER_ENDED) { /* also a lane that is being opened: the peer has given it up */
         drop(lanes, lane);
     }
     tell_end(lanes, lane);
@@ -195,7 +195,7 @@ int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     while (ep->lanes == lanes && lane->confirmed < taken && !cw_list_empty(&lane->kept)) {
         kept = cw_list_head(&lane->kept, struct cw_kept, link);
         if (kept->length > taken - lane->confirmed) {
-            return 0; /* in the middle of a packet */
+            return 0; /* the number ends in the middle of a packet */
         }
         lane->confirmed += kept->length;
         cw_list_remove(&kept->link);
@@ -208,7 +208,8 @@ int cw_lanes_confirmed(struct cw_lanes *lanes, struct cw_further_lane *lane, uin
     return 1;
 }
 
-/* Told at once, and so before everything that follows from it: who asks for more has told that it has the last. */
+/* The packet is told at once, and so before all packets that follow from it: a peer that asks for more has thereby been
+ * told of the last one. */
 void cw_lanes_placed(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
 {
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);

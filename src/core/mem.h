@@ -21,7 +21,8 @@ ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p);
 void cw_mem_table_free(struct cw_mem_table *table);
 
 /*
- * ucp_mem_map and what belongs to it; parameters are read under their mask only. MEM-1..18, 30..33. What peers may do:
+ * The functions of ucp_mem_map and its relatives; parameters are read under their mask only. MEM-1..18, 30..33. The
+ * rights of peers:
  *     no PROT given                                    read and write
  *     PROT with REMOTE_READ, REMOTE_WRITE or both      that
  *     PROT with neither                                nothing, the key serves empty accesses only
@@ -37,15 +38,16 @@ int cw_mem_covers(const struct ucp_mem *mem, const void *buffer, size_t length);
 ucs_memory_type_t cw_mem_type(const struct ucp_mem *mem);
 /* Whether it is the memory of another process, or context, by an exported handle. */
 int cw_mem_is_imported(const struct ucp_mem *mem);
-/* What the core knows of the key of a region. */
+/* The key of a region, without the parts of devices. */
 void cw_mem_key(const struct ucp_mem *mem, struct cw_key *key);
 /* The packed key with the parts of all domains; equal at each call (KEY-2). Returns its length. */
 size_t cw_mem_pack(const struct ucp_mem *mem, uint8_t bytes[CW_KEY_MAX]);
-/* What a device needs of the region; NULL: its domain does not have it. Constant while the region is mapped. */
+/* The handle of the region in a device's domain; NULL: the domain did not take it. Constant while the region is
+ * mapped. */
 const struct cw_memh *cw_mem_handle(const struct ucp_mem *mem, const struct cw_domain *domain);
 
-/* What ucp_memh_pack delivers with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not memory
- * that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature (CTX-11, CTX-13). Logs. */
+/* The bytes that ucp_memh_pack gives with EXPORT, for cw_mem_map in another process (MEM-30). UCS_ERR_UNSUPPORTED: not
+ * memory that was allocated to be shared; UCS_ERR_INVALID_PARAM: without the feature (CTX-11, CTX-13). Logs. */
 #define CW_MEM_EXPORT_MAX (4u + CW_KEY_MAX)
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files of core/mem*.c share: the regions of a context and what it mapped of others. Everything in a table is
- * guarded by its lock; a region's own members are constant from ucp_mem_map to ucp_mem_unmap, but for its pins.
+ * Shared by the files core/mem*.c: the regions of a context and its mappings of other processes' regions. The lock of a
+ * table guards everything in it; a region's own members are constant from ucp_mem_map to ucp_mem_unmap, but for its
+ * pins.
  * Lock order: a worker before the table.
  */
 #ifndef CW_CORE_MEM_TABLE_H

@@ -11,7 +11,7 @@
 #include "mem/cache.h"
 #include "mem/domain.h"
 
-/* Zero: no memory. */
+/* All zero: no memory. */
 struct cw_mem_use {
     const struct cw_memh *memh;   /* NULL: none */
     struct cw_memh *own;          /* made for this use; NULL: none was */
@@ -19,8 +19,8 @@ struct cw_mem_use {
     struct cw_domain_range range; /* what was registered, which the memory lies in */
 };
 
-/* Rights of enum cw_domain_rights, all of which the registration has. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or
- * UCS_ERR_UNSUPPORTED as `reg` of the domain; the use is zero then. */
+/* `rights` are of enum cw_domain_rights; the registration has all of them. UCS_ERR_NO_MEMORY, UCS_ERR_INVALID_ADDR or
+ * UCS_ERR_UNSUPPORTED as `reg` of the domain; the use is then zero. */
 ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                               unsigned rights, struct cw_mem_use *use);
 /* By one for this request alone, so that the rights end with the use. */
@@ -31,7 +31,8 @@ int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, c
 /* By the region that the program mapped, or not at all: 0. */
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use);
-/* The device does not use it any more, and a peer that has its key is refused. Of zero nothing happens. */
+/* The device does not use the memory any more, and a peer with its key is refused. Does nothing for a use that is
+ * zero. */
 void cw_mem_use_end(struct cw_mem_use *use);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Prints which way the operations of an endpoint take: one table for each operation, kind of data and, if it is
- * one-sided, way to reach the memory; one row for each range of lengths.
+ * Prints the ways that the operations of an endpoint take: one table for each operation, kind of data and, for
+ * one-sided operations, way to reach the memory; one row for each range of lengths.
  */
 #include "core/proto_info.h"
 
@@ -37,7 +37,7 @@ static void print_range(char *text, size_t size, const struct cw_protocol_row *r
 
 static const struct {
     const char *name;
-    uint64_t features; /* one of them is needed */
+    uint64_t features; /* the tables are printed if the context has one of these */
     size_t header;     /* of a single packet */
 } operations[CW_PROTO_OPERATIONS] = {
     [CW_PROTO_TAG]       = {"tag send", UCP_FEATURE_TAG, sizeof(struct cw_wire_tag)},
@@ -51,13 +51,13 @@ static const struct {
     [CW_PROTO_RNDV]      = {.name = "announced message", .features = UCP_FEATURE_TAG | UCP_FEATURE_AM},
 };
 
-/* Data of which tables are printed; one packet names all entries of the list. */
+/* Kinds of data for which tables are printed; one packet names all entries of the list. */
 static const struct {
     enum cw_protocol_data data;
     const char *name;
 } kinds[] = {{CW_DATA_CONTIG, ""}, {CW_DATA_LIST, " of a list"}, {CW_DATA_PACKED, " of a generic datatype"}};
 
-/* Memory of which tables of one-sided operations are printed. */
+/* Ways to memory for which tables of one-sided operations are printed. */
 static const struct {
     unsigned remote;
     const char *name;
@@ -92,7 +92,7 @@ unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *i
     return cw_protocol_rows(worker->handlers->protocols[table->operation], &ask, rows);
 }
 
-/* Whether memory of that kind may be met there. */
+/* Whether that way to memory may occur on this interface or connection. */
 static int is_reached(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                       unsigned remote)
 {

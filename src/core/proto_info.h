@@ -9,7 +9,7 @@
 
 #include "core/ep.h"
 
-/* Which table is meant. */
+/* Names one table. */
 struct cw_proto_table {
     enum cw_proto_operation operation;
     enum cw_protocol_data data;
@@ -18,15 +18,15 @@ struct cw_proto_table {
 
 /* The name of an operation in texts. */
 const char *cw_proto_name(enum cw_proto_operation operation);
-/* The rows of a table over a connection as it is now, or over one that is new (NULL); returns how many. */
+/* Fills the rows of a table over a connection in its present state, or over a new one (NULL); returns how many. */
 unsigned cw_proto_rows(const struct ucp_worker *worker, const struct cw_iface *iface, const struct cw_conn *conn,
                        const struct cw_proto_table *table, struct cw_protocol_row rows[CW_PROTOCOL_MAX_ROWS]);
 
-/* The tables of all operations that the features allow, for ucp_ep_print_info (EP-35); `conn` as above. */
+/* Writes the tables of all operations that the features allow, for ucp_ep_print_info (EP-35); `conn` as above. */
 void cw_proto_info_write(const struct ucp_worker *worker, const struct cw_iface *iface, struct cw_conn *conn,
                          FILE *stream);
 
-/* Called when an endpoint is connected; prints once for each interface of a worker. */
+/* Called when an endpoint is connected; prints the tables once for each interface of a worker. */
 void cw_proto_info_print(const struct ucp_ep *ep);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The request pool and the one place where operations complete.
+ * The request pool, and the only function by which operations complete.
  */
 #include "core/request.h"
 
@@ -13,7 +13,7 @@
 
 #define FIRST_CHUNK_OBJECTS 8u
 #define MAX_CHUNK_OBJECTS   256u
-#define MAX_USER_SIZE       (SIZE_MAX / 2) /* nothing that large is ever granted: the first request fails */
+#define MAX_USER_SIZE       (SIZE_MAX / 2) /* no more is ever granted: the first request fails */
 
 _Static_assert(CW_REQUEST_SIZE <= 256, "programs reserve 256 bytes for a request (R7)");
 _Static_assert(CW_REQUEST_SIZE % 8 == 0, "a user's request is aligned to 8 bytes only (CTX-22)");
@@ -53,7 +53,7 @@ void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_cont
     pool->num_objects = 0;
 }
 
-/* Room in the array for so many objects, none of which is free. */
+/* Makes room in the array for this many objects, none of which is free. */
 static int make_room(struct cw_request_pool *pool, size_t num_objects)
 {
     struct cw_request **bottom = (num_objects > SIZE_MAX / sizeof(*bottom)) ? NULL :
@@ -100,7 +100,7 @@ static CW_COLD int pool_grow(struct ucp_worker *worker)
     return 1;
 }
 
-/* As it is in the pool. */
+/* Brings a request into the state that the pool demands. */
 static inline void make_clean(struct cw_request *request)
 {
     cw_list_init(&request->link);
@@ -130,7 +130,7 @@ struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_p
     return cw_request_get_inline(worker, param, kind);
 }
 
-/* One of the pool; its flags as far as they stay. */
+/* Returns a request to the pool; `flags`: those that stay. */
 static inline void put_back(struct cw_request *request, unsigned flags)
 {
     make_clean(request);
@@ -186,7 +186,7 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
         request->release(request);
     }
     if (request->ep != NULL) {
-        cw_ep_unused(request->ep); /* it may have been the last thing that a closed endpoint waited for */
+        cw_ep_unused(request->ep); /* a closed endpoint may have waited for this request only */
     }
     flags = request->flags | CW_REQUEST_COMPLETED;
     if (cw_likely((flags & (CW_REQUEST_CALLBACK | CW_REQUEST_USER_MEMORY)) == CW_REQUEST_CALLBACK)) {
@@ -199,7 +199,7 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
     request->flags = (uint16_t)flags;
     cw_request_set_status(request, status);
     if (flags & CW_REQUEST_CALLBACK) {
-        run_callback(request, status); /* which may reuse or free the memory: not to be touched afterwards */
+        run_callback(request, status); /* the callback may reuse or free the memory, which is not touched afterwards */
     } else if (flags & CW_REQUEST_RELEASED) {
         put_back(request, flags);
     }
@@ -208,7 +208,7 @@ void cw_request_complete(struct cw_request *request, ucs_status_t status)
 void cw_request_release(struct cw_request *request, int keep_callback)
 {
     if (request->flags & (CW_REQUEST_USER_MEMORY | CW_REQUEST_RELEASED | CW_REQUEST_IN_POOL)) {
-        return; /* not ours to free (ABU-20), or given back already (R5) */
+        return; /* the memory is the user's (ABU-20), or the request was released before (R5) */
     }
     request->flags |= CW_REQUEST_RELEASED;
     if (!(request->flags & CW_REQUEST_COMPLETED)) {

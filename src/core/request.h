@@ -25,18 +25,18 @@
 
 enum cw_request_flags {
     CW_REQUEST_COMPLETED   = 1 << 0,
-    CW_REQUEST_CALLBACK    = 1 << 1, /* to be called at completion; the bit of FIELD_CALLBACK */
-    CW_REQUEST_RELEASED    = 1 << 2, /* the user gave it back */
+    CW_REQUEST_CALLBACK    = 1 << 1, /* the callback is to be called at completion; the bit of FIELD_CALLBACK */
+    CW_REQUEST_RELEASED    = 1 << 2, /* the user released it */
     CW_REQUEST_IN_CALLBACK = 1 << 3,
     CW_REQUEST_USER_MEMORY = 1 << 4,
     CW_REQUEST_IN_POOL     = 1 << 5,
     CW_REQUEST_WAITING     = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
-    CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory, of which nothing is noted */
+    CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory that is not traced */
     CW_REQUEST_SHARED      = 1 << 8, /* with PLAIN: of a worker with a lock */
-    CW_REQUEST_HANDED_OVER = 1 << 9  /* waits for nothing but the next progress; core/ep.h */
+    CW_REQUEST_HANDED_OVER = 1 << 9  /* waits only for the next progress; core/ep.h */
 };
 
-/* What a plain receive goes through whose callback frees it. */
+/* The flags of a plain receive whose callback frees it. */
 #define CW_REQUEST_PLAIN_CALLED \
     (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_COMPLETED | CW_REQUEST_IN_CALLBACK)
 #define CW_REQUEST_PLAIN_RELEASED (CW_REQUEST_PLAIN_CALLED | CW_REQUEST_RELEASED)
@@ -46,7 +46,7 @@ enum cw_request_kind {
     CW_REQUEST_SEND,     /* callback of the send type: sends, flush, close */
     CW_REQUEST_TAG_RECV, /* callback with struct ucp_tag_recv_info */
     CW_REQUEST_STREAM_RECV, /* callback with the length, info.length */
-    CW_REQUEST_AM_RECV   /* likewise */
+    CW_REQUEST_AM_RECV   /* callback with the length, info.length */
 };
 
 struct cw_request {
@@ -61,16 +61,18 @@ struct cw_request {
         ucp_am_recv_data_nbx_callback_t am_recv;
     } cb;
     void *user_data;
-    /* One attempt of a queued operation: UCS_OK done, UCS_INPROGRESS taken and completing by itself,
-     * UCS_ERR_NO_RESOURCE later again, CW_LATER at the end of the queue, other errors end the request. Never completes
-     * the request itself. */
+    /* One attempt of a queued operation. UCS_OK: done; UCS_INPROGRESS: the transport has taken it and will complete it;
+     * UCS_ERR_NO_RESOURCE: to be tried again; CW_LATER: to be queued at the end; other errors end the request. Never
+     * completes the request itself. */
     ucs_status_t (*send)(struct cw_request *request);
-    /* Lets go of what the operation holds outside of the request; called once, before completion, when not NULL. */
+    /* Releases the resources that the operation holds outside of the request; called once, before completion, when not
+     * NULL. */
     void (*release)(struct cw_request *request);
     uint16_t flags;
     ucs_status_t status;
     uint8_t kind;
-    uint32_t outstanding;          /* zcopy sends that the transport has not given back: not to be completed yet */
+    uint32_t outstanding;          /* zcopy sends that the transport has not completed; while there are any, the request
+                                    * is not completed */
     ucp_tag_recv_info_t info;      /* of receives; valid once completed */
 };
 
@@ -78,10 +80,11 @@ struct cw_request {
 
 struct cw_request_chunk;
 
-/* The free ones stand in an array, for who takes them from a list waits for each to tell the next. */
+/* Free requests stand in an array and not in a list, because a list would have to be read in order: each request tells
+ * the next one. */
 struct cw_request_pool {
-    struct cw_request **top;             /* behind the one that is next; of each free one link is initialised, ep, send
-                                          * and release are NULL, outstanding 0 */
+    struct cw_request **top;             /* behind the next free one. For each free one link is initialised, ep, send
+                                          * and release are NULL, outstanding is 0 */
     struct cw_request **bottom;          /* room for all objects */
     struct cw_request_chunk *chunks;
     size_t object_size;
@@ -94,7 +97,7 @@ static inline int cw_request_pool_is_empty(const struct cw_request_pool *pool)
     return pool->top == pool->bottom;
 }
 
-/* Handed out and not returned. */
+/* The number of requests that were taken and not returned. */
 static inline size_t cw_request_pool_in_use(const struct cw_request_pool *pool)
 {
     return pool->num_objects - (size_t)(pool->top - pool->bottom);
@@ -119,20 +122,21 @@ void cw_request_pool_init(struct cw_request_pool *pool, size_t user_size);
 /* Runs request_cleanup for every object and frees the memory (CTX-24). */
 void cw_request_pool_cleanup(struct cw_request_pool *pool, const struct ucp_context *context);
 
-/* A request for `param` (NULL: all defaults): the user's memory or one of the pool, head filled from the attributes.
- * NULL: no memory. */
+/* A request for `param` (NULL: all defaults): the user's memory, or a request of the pool; its head is filled from the
+ * attributes. NULL: no memory. */
 struct cw_request *cw_request_get(struct ucp_worker *worker, const ucp_request_param_t *param,
                                   enum cw_request_kind kind);
-/* For cw_request_get_inline of core/worker.h: memory of the user, or a pool that is empty. */
+/* The other cases of cw_request_get_inline of core/worker.h: the user's memory, or an empty pool. */
 struct cw_request *cw_request_get_other(struct ucp_worker *worker, const ucp_request_param_t *param);
 
-/* Takes back a request of which the user was never told. */
+/* Takes back a request whose handle the user did not get. */
 void cw_request_put(struct cw_request *request);
 
-/* Ends an operation: status first, then the callback, then what the user released meanwhile (R3). */
+/* Ends an operation: sets the status, runs the callback, then returns the request to the pool if the user released it
+ * (R3). */
 void cw_request_complete(struct cw_request *request, ucs_status_t status);
 
-/* Back into the pool, with these flags: one that is as the pool wants it. */
+/* Returns a request in the state that the pool demands, with these flags. */
 static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_request *request, unsigned flags)
 {
     assert(!(request->flags & (CW_REQUEST_IN_POOL | CW_REQUEST_USER_MEMORY)));
@@ -143,17 +147,18 @@ static inline void cw_request_pool_put(struct cw_request_pool *pool, struct cw_r
     *pool->top++   = request;
 }
 
-/* Another thread may poll the status without the lock (ucp_request_check_status): results first. */
+/* Stores the results before the status, because another thread may poll the status without the lock
+ * (ucp_request_check_status). */
 static inline void cw_request_set_status(struct cw_request *request, ucs_status_t status)
 {
     __atomic_store_n(&request->status, status, __ATOMIC_RELEASE);
 }
 
-/* The callback has returned; not of one in the user's memory. */
+/* To be called after the callback; not for a request in the user's memory. */
 void cw_request_called(struct cw_request *request);
 
-/* The user gives up a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). Harmless when
- * repeated (R5). */
+/* The user releases a handle. keep_callback tells ucp_request_release from ucp_request_free (R4). A repeated call does
+ * nothing (R5). */
 void cw_request_release(struct cw_request *request, int keep_callback);
 
 #endif

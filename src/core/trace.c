@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ring of events (core/trace.h), and the tables of functions that see packets on their way: between a transport and
- * the core, with the transport's own behind them.
+ * The ring of events (core/trace.h), and the tables of functions that see packets between a transport and the core:
+ * each calls the transport's own function or upcall.
  */
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "core/ep.h"
 #include "core/worker.h"
 
-/* The groups of a transport that notes what passes, and behind it those of the interface itself. */
+/* The groups of functions of a traced transport, and pointers to those of the interface itself. */
 struct traced {
     struct traced *next;
     struct cw_transport transport;
@@ -23,7 +23,7 @@ struct cw_trace {
     struct cw_trace_ring *ring;
     struct cw_upcalls upcalls;
     int sleeps;
-    struct traced *ifaces;  /* list */
+    struct traced *ifaces;  /* a list */
 };
 
 static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
@@ -33,7 +33,8 @@ static void note(struct ucp_worker *worker, const struct cw_trace_event *event)
     struct cw_trace_event *to  = &ring->events[next & (ring->num_events - 1)];
 
     __atomic_store_n(&to->number, 0, __ATOMIC_RELAXED);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the reader's, which looks at the number before and after */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* pairs with the fence of the reader, which reads the number before and
+                                              * after */
     *to         = *event;
     to->time_ns = cw_clock_ns();
     __atomic_store_n(&to->number, next + 1, __ATOMIC_RELEASE);

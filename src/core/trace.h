@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A worker's last events (docs/reference/observing.md): the layout of the ring, which lies behind its counters, and how
- * they are noted. Off, it costs one predictable branch where an event is noted, and nothing at all for packets: those
- * are seen by tables of functions that stand before those of the transports only while the ring is on.
+ * A worker's last events (docs/reference/observing.md): the layout of the ring, which lies behind the worker's
+ * counters, and the functions that write it. When it is off, it costs one predictable branch where an event could be
+ * written, and nothing for packets: tables of functions that see packets stand before those of the transports only
+ * while the ring is on.
  */
 #ifndef CW_CORE_TRACE_H
 #define CW_CORE_TRACE_H
@@ -14,14 +15,16 @@
 
 enum cw_trace_kind {
     CW_TRACE_BEGIN = 1,     /* an operation that has a request: id enum cw_counter of its messages */
-    CW_TRACE_END,           /* the request is complete, or was not needed any more: status */
-    CW_TRACE_WAY,           /* the way that an operation takes: id enum cw_trace_way; a later one is used instead */
-    CW_TRACE_OUT,           /* a packet was given to the transport: id of the packet; status, when it was not taken */
+    CW_TRACE_END,           /* the request is complete, or was not needed: status */
+    CW_TRACE_WAY,           /* the way that an operation takes: id enum cw_trace_way; only the last one of an operation
+                             * counts */
+    CW_TRACE_OUT,           /* a packet was given to the transport: id of the packet; the status if the transport did
+                             * not take it */
     CW_TRACE_IN,            /* a packet came */
     CW_TRACE_ANSWER,        /* the peer's packet about a request came: id of the packet */
     CW_TRACE_STATE,         /* an endpoint changes its state: id enum cw_ep_state */
     CW_TRACE_FAILED,        /* an endpoint failed: status */
-    CW_TRACE_SLEEP,         /* the program may sleep, or not: status */
+    CW_TRACE_SLEEP,         /* the program is about to sleep, or must not: status */
     CW_TRACE_WAKE,          /* the first progress after that */
     CW_TRACE_KINDS
 };
@@ -31,7 +34,7 @@ enum cw_trace_way {
     CW_TRACE_WITHOUT_COPY,  /* one packet, out of the program's memory */
     CW_TRACE_PIECES,        /* several packets */
     CW_TRACE_ANNOUNCED,     /* by rendezvous */
-    CW_TRACE_MAPPED,        /* one-sided, from here on: by loads and stores, because the memory is mapped here */
+    CW_TRACE_MAPPED,        /* one-sided, as the ways below: by loads and stores, because the memory is mapped here */
     CW_TRACE_SYSTEM,        /* copied between the processes at once */
     CW_TRACE_SHARES,        /* copied between the processes in shares, during progress */
     CW_TRACE_COUNTED,       /* a put by counted packets, where it could be copied between the processes */
@@ -45,11 +48,11 @@ enum cw_trace_way {
 struct cw_trace_event {
     uint64_t number;        /* from 1 on; written last, 0 while the rest is written */
     uint64_t time_ns;       /* monotonic clock */
-    uint64_t request;       /* its name while it lives; 0: none */
+    uint64_t request;       /* the number of the request while it lives; 0: none */
     uint64_t peer;          /* uid of the worker at the other end; 0: none */
     uint64_t tag;
     uint64_t length;
-    uint32_t endpoint;      /* its number among those to this peer */
+    uint32_t endpoint;      /* number of the endpoint among those to this peer */
     int32_t status;
     uint16_t kind;
     uint16_t id;
@@ -61,7 +64,7 @@ _Static_assert(sizeof(struct cw_trace_event) == 64, "layout shared with tools");
 struct cw_trace_ring {
     uint64_t magic;
     uint64_t num_events;    /* a power of two */
-    uint64_t next;          /* number of the next event, less one; it lies at the remainder of that */
+    uint64_t next;          /* number of the next event, less one; its index is the remainder of this by num_events */
     uint64_t reserved[5];
     struct cw_trace_event events[];
 };

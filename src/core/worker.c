@@ -16,22 +16,23 @@
 #include "os/random.h"
 #include "wire/packet.h"
 
-/* Descriptors are looked at when idle for a while, or every so many busy rounds; a system call in each round would cost
- * shared memory its latency (docs/why/progress.md). */
+/* Descriptors are looked at when the worker is idle for a while, and in one of this many busy rounds: a system call in
+ * each round would add to the latency of shared memory (docs/why/progress.md). */
 #define BUSY_ROUNDS_PER_POLL 128u
-/* Packets that come by an inbox, in one round; and how often the other interfaces are asked while it has some. */
+/* Packets taken from an inbox in one round, and the rounds with packets after which the other interfaces are looked
+ * at. */
 #define CELLS_PER_ROUND   15u /* and the first one */
 #define ROUNDS_PER_IFACES 16u
 _Static_assert(BUSY_ROUNDS_PER_POLL % ROUNDS_PER_IFACES == 0, "one of the latter is one of the former");
-/* Of idle rounds, as long as they are short, this one reads the clock. */
+/* While idle rounds are short, one in this many reads the clock. */
 #define ROUNDS_PER_CLOCK  4u
-/* What was counted is shown this often while idle; looks then come after some microseconds each. */
+/* While the worker is idle, one in this many looks at descriptors publishes the counters. */
 #define IDLE_POLLS_PER_PAGE 16u
 
 #define EVENTS_DEFAULT                                                                                               \
     (UCP_WAKEUP_RMA | UCP_WAKEUP_AMO | UCP_WAKEUP_TAG_SEND | UCP_WAKEUP_TAG_RECV | UCP_WAKEUP_TX | UCP_WAKEUP_RX)
 
-/* More than a page is no wish of any processor, and each message that a peer sends would have to be given it. */
+/* A processor needs no alignment beyond a page, and each message of a peer would need memory with it. */
 static int is_alignment(size_t bytes)
 {
     if (bytes == 0 || (bytes & (bytes - 1)) != 0 || bytes > cw_memory_page()) {
@@ -42,7 +43,7 @@ static int is_alignment(size_t bytes)
     return 1;
 }
 
-/* Whoever says that there is one waits there for events, which would never come. */
+/* A program that names its own event descriptor would wait there for events, which never come. */
 static int is_event_fd(uint64_t mask, int fd)
 {
     if ((mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && fd < 0) {
@@ -123,7 +124,7 @@ static ucs_status_t open_iface(struct ucp_worker *worker, const struct cw_resour
     return status;
 }
 
-/* The devices from `first` on that one interface serves. */
+/* The number of devices from `first` on that one interface serves. */
 static unsigned num_served(const struct ucp_context *context, unsigned first)
 {
     const struct cw_transport *transport = context->resources[first].transport;
@@ -136,8 +137,8 @@ static unsigned num_served(const struct ucp_context *context, unsigned first)
     return next - first;
 }
 
-/* An interface that cannot be opened is done without, as long as another one is left; but what the settings demand for
- * safety's sake is had, or there is no worker. */
+/* Opens the interfaces. One that cannot be opened is left out, as long as another one works. But if an interface lacks
+ * a protection that the settings demand, the worker is not made. */
 static ucs_status_t open_ifaces(struct ucp_worker *worker)
 {
     const struct ucp_context *context = worker->context;
@@ -189,7 +190,7 @@ static void free_peers(struct ucp_worker *worker)
     }
 }
 
-/* Lets go of what creation took, in reverse order; also of a half-made worker. */
+/* Releases everything that creation has taken, in reverse order; also for a worker that is made in part. */
 static void release(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
@@ -217,7 +218,7 @@ static void release(struct ucp_worker *worker)
     cw_context_drop(context);
 }
 
-/* Packets that are noted come by the transport. */
+/* Chooses the inbox. Traced packets come by the transport instead. */
 static void find_inbox(struct ucp_worker *worker)
 {
     unsigned i;
@@ -295,7 +296,8 @@ ucs_status_t cw_worker_new(struct ucp_context *context, const ucp_worker_params_
     return UCS_OK;
 }
 
-/* Small sends that were collected leave. One-sided operations that did not end may have lost their keys by now. */
+/* Sends the small sends that were collected, unless operations are still in progress: the keys of one-sided ones may be
+ * invalid by now. */
 static void say_goodbye(struct ucp_ep *ep)
 {
     if (!ep->busy) {
@@ -310,7 +312,7 @@ void cw_worker_free(struct ucp_worker *worker)
 {
     size_t leaked;
 
-    worker->progress_depth++; /* callbacks that call progress must not find a half-destroyed worker */
+    worker->progress_depth++; /* callbacks that call progress must not find a worker that is destroyed in part */
     while (!cw_list_empty(&worker->eps)) {
         say_goodbye(cw_list_head(&worker->eps, struct ucp_ep, link));
         cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
@@ -327,7 +329,7 @@ void cw_worker_free(struct ucp_worker *worker)
 
 void cw_worker_stir(const struct ucp_worker *worker)
 {
-    if (worker->progress_depth == 0) { /* else whoever progresses is awake */
+    if (worker->progress_depth == 0) { /* otherwise the thread in progress is awake */
         cw_poller_stir(worker->poller);
     }
 }
@@ -353,7 +355,7 @@ static unsigned poll_descriptors(struct ucp_worker *worker, unsigned count)
     return count + cw_poller_dispatch(worker->poller);
 }
 
-/* At the end of this round. */
+/* Has the paced jobs run at the end of this round. */
 static inline void wake_paced(struct ucp_worker *worker)
 {
     if (cw_unlikely(!cw_list_empty(&worker->paced))) {
@@ -362,7 +364,7 @@ static inline void wake_paced(struct ucp_worker *worker)
     }
 }
 
-/* In an idle round that reads the clock. */
+/* Looks whether another thread wants this processor; called in an idle round that reads the clock. */
 static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
 {
     const uint64_t busy = worker->round - worker->idle_rounds;
@@ -378,8 +380,8 @@ static CW_INLINE void look_for_others(struct ucp_worker *worker, uint64_t ticks)
     }
 }
 
-/* After a round without packets. Reading the clock costs more than the rest of such a round: as long as rounds are
- * short, only some do it. */
+/* Ends a round without packets. Reading the clock takes longer than the rest of such a round, so while rounds are short
+ * only some of them do it. */
 static CW_INLINE unsigned poll_idle(struct ucp_worker *worker)
 {
     uint64_t now;
@@ -420,7 +422,7 @@ static unsigned run_jobs(struct ucp_worker *worker)
     return count;
 }
 
-/* What was put off until no transport is on the stack. */
+/* Does the work that must wait until no transport is on the stack. */
 static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
 {
     worker->todo = 0;
@@ -434,7 +436,7 @@ static CW_APART unsigned end_round(struct ucp_worker *worker, unsigned count)
     return count;
 }
 
-/* Now and then in rounds with packets. */
+/* Called in some of the rounds with packets. */
 static CW_APART unsigned busy(struct ucp_worker *worker, unsigned count)
 {
     wake_paced(worker);
@@ -473,7 +475,7 @@ unsigned cw_worker_progress(struct ucp_worker *worker)
     return count;
 }
 
-/* Hands up one packet. Its cell stays as it is until the producer is told. cw_cell_look_next is to follow. */
+/* Hands up one packet. Its cell stays unchanged until the producer is told. To be followed by cw_cell_look_next. */
 static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     const void *data = cw_cell_pass(inbox, seen);
@@ -481,7 +483,7 @@ static CW_INLINE void take_packet(const struct ucp_worker *worker, struct cw_con
     worker->packet(inbox->conn, cw_cell_id(seen), data, seen >> 16);
 }
 
-/* The packets behind the first one. */
+/* Takes the packets behind the first one. */
 static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen)
 {
     unsigned count = 0;
@@ -493,7 +495,7 @@ static CW_APART unsigned take_more(const struct ucp_worker *worker, struct cw_co
     return count;
 }
 
-/* Now and then while the inbox has packets. */
+/* Called in some rounds while the inbox has packets: looks at the other interfaces. */
 static CW_APART unsigned look_around(struct ucp_worker *worker, unsigned count)
 {
     unsigned i;
@@ -534,7 +536,7 @@ unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, ui
     return taken(worker, count);
 }
 
-/* The transport takes it, and those behind it. */
+/* The transport takes this packet and those behind it. */
 unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox)
 {
     struct cw_iface *iface = inbox->conn->iface;
@@ -589,7 +591,8 @@ void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t addre
     for (i = 0; i < worker->num_ifaces; i++) {
         fprintf(stream, "#               transport: %s\n", cw_iface_name(worker->ifaces[i]));
     }
-    if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the owner's CPU */
+    if (cw_worker_has(worker, UCP_FEATURE_AMO32) || cw_worker_has(worker, UCP_FEATURE_AMO64)) { /* the owner's processor
+                                                                                                 * makes these */
         fprintf(stream, "#                 atomics: all of them\n");
     }
     fprintf(stream, "#\n");

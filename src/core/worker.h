@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The worker: everything that progresses together. Calls come in through the door (src/abi), which enters the worker;
- * functions here and in op/ and connect/ expect it entered. The layers above reach the core through a table of handlers
- * given at creation, so that the core depends on none of them.
+ * The worker: interfaces, endpoints and requests that make progress together. Calls of the program come through
+ * src/abi, which enters the worker; functions here and in op/ and connect/ expect it entered. The core calls the layers
+ * above through a table of handlers that is given at creation, so it does not depend on them.
  */
 #ifndef CW_CORE_WORKER_H
 #define CW_CORE_WORKER_H
@@ -24,81 +24,83 @@
 #include "plan/protocol.h"
 #include "transport/transport.h"
 
-/* What a flush waits for above the core; embedded in its request. */
+/* The wait of a flush for the layers above the core; embedded in its request. */
 struct cw_flush_wait {
-    struct cw_list link;            /* initialised; removing it is the end of the wait */
+    struct cw_list link;            /* initialised; removing it ends the wait */
     uint32_t generation;            /* op/rma.h */
     uint32_t count;
     void (*done)(struct cw_flush_wait *wait, ucs_status_t status);
 };
 
-/* What the layers above do for the core. */
+/* Functions of the layers above that the core calls. */
 struct cw_worker_handlers {
     const struct cw_upcalls *upcalls;
-    /* State of op/ that hangs on the worker; create may fail with UCS_ERR_NO_MEMORY. */
+    /* Makes and frees the state of op/ of a worker; UCS_ERR_NO_MEMORY. */
     ucs_status_t (*worker_init)(struct ucp_worker *worker);
     void (*worker_cleanup)(struct ucp_worker *worker);
-    /* Starts to connect an idle endpoint; later outcomes come by upcalls. */
+    /* Starts to connect an idle endpoint; upcalls tell the result. */
     ucs_status_t (*ep_connect)(struct ucp_ep *ep);
-    /* How many further lanes the endpoint can have, by our settings; `dial`: dials those of its table that are missing.
-     * Only of the side that dialled the message lane. */
+    /* The number of further lanes that the endpoint can have by our settings; `dial`: dials those of its table that are
+     * missing. Only on the side that dialled the message lane. */
     unsigned (*lanes_dial)(struct ucp_ep *ep, int dial);
-    /* State of op/ that lies behind each endpoint: its bytes, and how it is when the endpoint was made. */
+    /* The state of op/ that lies behind each endpoint: its length, and the function that initialises it. */
     size_t ep_state_size;
     void (*ep_init)(struct ucp_ep *ep);
-    /* Whether op/ still expects something from the peer. */
+    /* Whether op/ still waits for the peer. */
     int (*ep_expects)(const struct ucp_ep *ep);
-    /* The endpoint is about to lose its connection `ep->conn`: what a peer does by itself with memory of ours has ended
-     * when this returns. */
+    /* The endpoint is about to lose its connection `ep->conn`: before this returns, the peer's own accesses to our
+     * memory must have ended. */
     void (*ep_quiesce)(struct ucp_ep *ep);
-    /* The endpoint failed or goes away: whatever op/ still waits for from it ends with this status. Requests on the
-     * endpoint's own lists are the core's business. */
+    /* The endpoint failed or is freed: all that op/ waits for from it ends with this status. The core ends the requests
+     * on the endpoint's own lists. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
-    /* A flush begins. UCS_INPROGRESS: `done` follows from progress, when the one-sided operations posted before are
-     * through; with `confirm` at the peer, too, which may have to make progress for that. UCS_OK: nothing to wait for.
-     * An error: of one that the peer refused, or UCS_ERR_NO_MEMORY. */
+    /* A flush begins. UCS_INPROGRESS: `done` is called from progress, when the one-sided operations posted before are
+     * complete; with `confirm` they must be complete at the peer, too, which may have to make progress for that.
+     * UCS_OK: there is nothing to wait for. An error: that of an operation which the peer refused, or
+     * UCS_ERR_NO_MEMORY. */
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
-    /* The program got the handle of an endpoint that the peer had opened, or gave up a handle: cw_ep_has_user tells. */
+    /* The program got the handle of an endpoint that the peer had opened, or closed a handle: see cw_ep_has_user. */
     void (*ep_user_changed)(struct ucp_ep *ep);
-    /* Of each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
+    /* For each enum cw_proto_operation the table of its protocols, which ends with NULL (src/proto). */
     const struct cw_protocol *const *const *protocols;
     /* Sets the gauges of op/ in worker->counts. */
     void (*worker_gauges)(struct ucp_worker *worker);
 };
 
-/* Work that progress does bit by bit. Owned by whoever adds it; taken off the list while it runs. */
+/* Work that progress does in steps. Owned by the caller that adds it; on no list while it runs. */
 struct cw_job {
     struct cw_list link;
-    /* Does a bit; adds itself again if there is more to do. */
+    /* Makes one step; adds the job again if there is more to do. */
     void (*run)(struct cw_job *job);
 };
 
-/* What is known of past sleeps (core/arm.c). */
+/* The record of past sleeps (core/arm.c). */
 struct cw_sleeps {
     uint64_t armed_ns;              /* when the program was last about to sleep */
-    unsigned num_short;             /* short sleeps in a row, as far as that matters */
-    unsigned rest;                  /* so many are to come without a look ... */
-    unsigned next_rest;             /* ... and so many after the next look that is in vain */
+    unsigned num_short;             /* short sleeps in a row, at most as many as matter */
+    unsigned rest;                  /* sleeps that are still to begin without a look ... */
+    unsigned next_rest;             /* ... and their number after the next look that finds nothing */
 };
 
 struct ucp_worker {
     struct ucp_context *context;
     uint64_t features;                  /* of the context */
-    uint64_t quick;                     /* the same, or 0 if calls take a lock, are noted, or may bring memory of
-                                         * devices: then none is a plain one */
+    uint64_t quick;                     /* `features`, or 0 if calls take a lock, are traced, or may name memory of
+                                         * devices: then no call is a plain one */
     struct cw_iface **ifaces;           /* one for each transport and device, or for all devices (spans_devices) */
     struct cw_protocol_plan *plans;     /* of each interface */
     unsigned num_ifaces;
-    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`: also where
-                                         * packets are noted */
-    struct cw_consumer **door_inbox;    /* the same for who did not enter: `no_inbox` where calls take a lock */
+    struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
+                                         * `no_inbox` where packets are traced */
+    struct cw_consumer **door_inbox;    /* for a caller that has not entered the worker: as `inbox`, but `no_inbox`
+                                         * where calls take a lock */
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
     uint64_t round;                     /* of progress */
     uint64_t last_poll_ticks;
-    uint64_t last_ticks;                /* when the clock was read in an idle round ... */
-    unsigned rounds_to_clock;           /* ... and how many of them follow that do not read it */
+    uint64_t last_ticks;                /* the ticks when an idle round last read the clock ... */
+    unsigned rounds_to_clock;           /* ... and how many of the next idle rounds do not read it */
     uint64_t idle_rounds;
     unsigned num_connecting;            /* endpoints DIALING or WAITING: descriptors are looked at in each idle round */
     unsigned num_waiting;               /* endpoints WAITING: `redial` is set */
@@ -108,26 +110,26 @@ struct ucp_worker {
     struct cw_request_pool requests;
     struct cw_list reap;                /* endpoints whose connections are to be closed or that are to be freed, from
                                          * progress */
-    struct cw_list retired;             /* failed endpoints that the program may still know, the oldest first */
+    struct cw_list retired;             /* failed endpoints that the program may still use, the oldest first */
     unsigned num_retired;
     struct cw_list jobs;
-    struct cw_list paced;               /* those that need not be run in each round: now and then they go to `jobs` */
-    unsigned todo;                      /* not 0 while any of these lists has something for progress */
-    uint64_t quick_locked;              /* features of which calls are plain once they took the lock; 0: none */
-    int mt;                             /* the door takes the lock */
-    uint32_t looks;                     /* attributes that the door takes as given with each call: 0, or that of the
-                                         * memory type where memory of devices may come */
-    _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* apart from what its owner writes, for others look at it */
+    struct cw_list paced;               /* jobs that need not run in each round: now and then they go to `jobs` */
+    unsigned todo;                      /* not 0 while any of these lists has work for progress */
+    uint64_t quick_locked;              /* features whose calls are plain once they have taken the lock; 0: none */
+    int mt;                             /* calls of the API take the lock */
+    uint32_t looks;                     /* attributes that calls of the API take as given with each call: 0, or the
+                                         * memory type's where memory of devices may come */
+    _Alignas(CW_CACHE_LINE) struct cw_lock lock; /* in a line of its own, because other threads read it */
 
     _Alignas(CW_CACHE_LINE) const struct cw_worker_handlers *handlers;
     void *op_state;                     /* owned by op/ through worker_init and worker_cleanup */
     uint64_t uid;                       /* random: names the worker in addresses and hellos */
     struct cw_list eps;                 /* all endpoints, also those without a handle */
-    uint64_t kept;                      /* core/ep_kept.h: what all their peers make us keep */
-    struct cw_list owing;               /* those of which a flush may have to wait for something; core/ep.h */
+    uint64_t kept;                      /* core/ep_kept.h: bytes that this process keeps because of all peers */
+    struct cw_list owing;               /* endpoints for which a flush may have to wait; core/ep.h */
     struct cw_hash peers;               /* struct cw_peer by uid */
     struct cw_hash ep_index;            /* struct ucp_ep by cw_ep_key(uid, number) */
-    struct cw_idmap ids;                /* requests that a peer will name back */
+    struct cw_idmap ids;                /* requests that a peer will name in an answer */
     ucs_thread_mode_t thread_mode;
     unsigned flags;
     unsigned events;
@@ -135,7 +137,7 @@ struct ucp_worker {
     uint64_t client_id;
     int user_epoll_fd;                  /* -1: none */
     char name[CW_NAME_MAX];
-    struct cw_counters_page *page;      /* what others read of `counts`; NULL: nothing */
+    struct cw_counters_page *page;      /* the memory in which other processes read `counts`; NULL: none */
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
@@ -152,35 +154,36 @@ void cw_worker_free(struct ucp_worker *worker);
 /* Never blocks; returns the number of events handled, 0 when idle (WRK-20, R9). */
 unsigned cw_worker_progress(struct ucp_worker *worker);
 
-/* core/yield_policy.c. An idle round that something may point others out to that want this processor: gives it away, or
- * leaves that to the door, if it pays. */
+/* core/yield_policy.c. Called in an idle round when another thread may want this processor: yields if that pays, or has
+ * the caller of progress yield. */
 void cw_worker_try_yield(struct ucp_worker *worker, uint64_t ticks);
-/* For the door, because worker->yield_policy.due; the worker is not entered. */
+/* For the caller of progress, when worker->yield_policy.due is set; the worker is not entered. */
 void cw_worker_yield(struct ucp_worker *worker);
 
-/* A round of progress for that packet, of which cw_cell_is_short, and those behind it. */
+/* A round of progress for this packet, which is short (cw_cell_is_short), and those behind it. */
 unsigned cw_worker_take(struct ucp_worker *worker, struct cw_consumer *inbox, uint64_t seen);
-/* The same when it does not lie in its cell. */
+/* As cw_worker_take, for a packet that does not lie in its cell. */
 unsigned cw_worker_take_longer(struct ucp_worker *worker, struct cw_consumer *inbox);
 
-/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Lets go of the lock while it
- * looks for what may come at once (core/arm.c). */
+/* Prepares for sleep on the poller's descriptor. UCS_ERR_BUSY: call progress (WAK-4). Leaves the lock while it looks
+ * for packets before the sleep (core/arm.c). */
 ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
-/* What the plan of an interface is made from. */
+/* The input from which the plan of an interface is made. */
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
-/* What protocols are asked with: a lane over that interface, its connection as it is now, or a new one (NULL). */
+/* The input of protocols: a lane over that interface, with its connection in its present state, or with a new one
+ * (NULL). */
 struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
                                                 const struct cw_conn *conn);
 
 void cw_worker_print(const struct ucp_worker *worker, FILE *stream, size_t address_length);
 
-/* Something was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_doze`). */
+/* Work was left to progress: wakes the program if it sleeps, or is about to (`cw_poller_doze`). */
 void cw_worker_stir(const struct ucp_worker *worker);
 
 void cw_worker_add_job(struct ucp_worker *worker, struct cw_job *job);
-/* A job that is run in some of the idle rounds, as often as the clock is read there, and now and then in others: who
- * waits in a loop for something else is not held up by it. */
+/* Adds a job that is run in the idle rounds that read the clock, and in some of the others, so that it does not slow
+ * down a program that waits for something else. */
 void cw_worker_add_paced(struct ucp_worker *worker, struct cw_job *job);
 
 static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t feature)
@@ -188,7 +191,7 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* Counts a message of one kind and its bytes: two additions to memory, on the shortest ways. */
+/* Counts a message of one kind and its bytes, by two additions to memory, because this is on the shortest paths. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)
 {
     worker->counts.values[messages]++;
@@ -214,14 +217,15 @@ void cw_trace_request(const struct cw_request *request, enum cw_trace_kind kind,
                       uint64_t length, ucs_status_t status);
 void cw_trace_ep(const struct ucp_ep *ep, enum cw_trace_kind kind, unsigned id, ucs_status_t status);
 void cw_trace_sleep(struct ucp_worker *worker, ucs_status_t status);
-/* The worker is being made: `memory` for as many events; its upcalls; and each of its interfaces. */
+/* Used when a worker is made: the number of events for which it needs `memory`; then its upcalls, and each of its
+ * interfaces, are traced. */
 uint64_t cw_trace_num_events(const struct ucp_worker *worker);
 void cw_trace_open(struct ucp_worker *worker, void *memory, uint64_t num_events);
 void cw_trace_close(struct ucp_worker *worker);
 const struct cw_upcalls *cw_trace_upcalls(const struct ucp_worker *worker);
 void cw_trace_iface(struct ucp_worker *worker, struct cw_iface *iface);
 
-/* Notes an event of a request, if events are kept. */
+/* Writes an event of a request, if the worker has a trace. */
 static inline void cw_trace_note(const struct cw_request *request, enum cw_trace_kind kind, unsigned id, uint64_t tag,
                                  uint64_t length)
 {
@@ -238,14 +242,14 @@ static inline void cw_counters_publish(struct ucp_worker *worker)
     }
 }
 
-/* The next one of a pool that is not empty. */
+/* Takes the next request of a pool that is not empty. */
 static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
 {
     assert(!cw_request_pool_is_empty(&worker->requests));
     return *--worker->requests.top;
 }
 
-/* Fills the head of one that is as the pool has it; `flags`: beside those that the mask asks for. */
+/* Fills the head of a request in the state that the pool demands; `flags`: beside those that the mask asks for. */
 static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_request_param_t *param, uint32_t mask,
                                        enum cw_request_kind kind, unsigned flags)
 {
@@ -255,11 +259,11 @@ static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_req
     request->flags     = (uint16_t)(flags | (mask & UCP_OP_ATTR_FIELD_CALLBACK));
     request->status    = UCS_INPROGRESS;
     request->kind      = (uint8_t)kind;
-    request->cb.send   = param->cb.send; /* not looked at without CALLBACK */
+    request->cb.send   = param->cb.send; /* not read without CALLBACK */
     request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? user_data : NULL;
 }
 
-/* cw_request_get where it is worth its place. */
+/* cw_request_get inline, for the shortest paths. */
 static CW_INLINE struct cw_request *cw_request_get_inline(struct ucp_worker *worker, const ucp_request_param_t *param,
                                                           enum cw_request_kind kind)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Whether somebody else wants this processor cannot be asked, but tried: a yield with nobody there returns at once. One
- * that takes a little while let a thread run that gave way in its turn, as one that fills a ring or empties it does:
- * that is worth more of them. One that takes long met a thread that only computes, and whoever gave way to that each
- * time would hardly run at all.
+ * No call tells whether another thread wants this processor, so a yield finds it out: it returns at once if there is
+ * none. A yield that takes a little while let a thread run that yielded in its turn, as a thread does that fills or
+ * empties a ring: then more yields pay. A yield that takes long let a thread run that only computes; a thread that
+ * yielded to it each time would hardly run at all.
  */
 #include "core/yield_policy.h"
 
 #include "core/worker.h"
 #include "os/thread.h"
 
-#define NOBODY_NS 1500u    /* a yield alone takes less */
-#define LONG_NS   1000000u /* short of a time slice */
+#define NOBODY_NS 1500u    /* a yield without another thread takes less */
+#define LONG_NS   1000000u /* less than a time slice */
 
 #define HABIT 64u
 
@@ -61,8 +61,8 @@ void cw_worker_yield(struct ucp_worker *worker)
     cw_worker_leave(worker);
 }
 
-/* Unless told, only where threads share a worker: processes that outnumber processors have their own way of waiting
- * (docs/why/threads.md). */
+/* Whether this worker yields. Without a setting only a worker that threads share does: processes that outnumber
+ * processors wait in another way (docs/why/threads.md). */
 static int gives_way(const struct ucp_worker *worker)
 {
     const int setting = worker->context->config->progress_yield;

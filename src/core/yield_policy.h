@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * More threads than processors: when one that looks for work in vain gives its processor away, so that the one it waits
- * for can run (docs/why/threads.md). Pure: ticks and times come from the caller.
+ * More threads than processors: decides when a thread that looks for work and finds none yields its processor, so that
+ * the thread it waits for can run (docs/why/threads.md). Pure: ticks and times come from the caller.
  */
 #ifndef CW_CORE_YIELD_POLICY_H
 #define CW_CORE_YIELD_POLICY_H
 
 #include <stdint.h>
 
-/* Yields to find out; one may meet a thread that has yet to learn of us. */
+/* Yields of a trial; one of them may let a thread run that does not yield yet. */
 #define CW_YIELD_TRIES 2u
 
 struct cw_yield_policy {
-    unsigned yields;      /* so many are left */
-    unsigned due;         /* the door gives the processor away when it has left the lock */
-    uint64_t rest_until;  /* ticks: none is begun before ... */
-    uint64_t rest;        /* ... and the next rest is twice that */
+    unsigned yields;      /* yields that are left */
+    unsigned due;         /* the caller of progress is to yield once it has left the lock */
+    uint64_t rest_until;  /* ticks: no trial begins before this ... */
+    uint64_t rest;        /* ... and the next pause is twice this one */
     uint64_t busy_rounds; /* of progress, when the clock was read last */
-    uint64_t idle_since;  /* ticks: nothing came since */
-    uint64_t switches;    /* of the thread, when they were looked up last */
+    uint64_t idle_since;  /* ticks: no packet has come since */
+    uint64_t switches;    /* of the thread, when they were last read */
 };
 
-/* Progress came to nothing before and after a while in which it was not called, or its thread did not run. */
+/* Two rounds of progress found nothing, and in between it was not called for a while, or its thread did not run. */
 void cw_yield_lost(struct cw_yield_policy *policy, uint64_t ticks);
 
-/* The processor was given away and came back so much later; `switches`: of the thread, 0 if they need not be known. */
+/* The thread yielded and ran again after took_ns; `switches`: of the thread, 0 if they need not be known. */
 void cw_yield_ended(struct cw_yield_policy *policy, uint64_t ticks, uint64_t took_ns, uint64_t switches);
 
-/* Whether `switches` matter after that long. */
+/* Whether `switches` matter after a yield that took this long. */
 int cw_yield_asks_for_switches(uint64_t took_ns);
 
-/* It was worth it lately, so that it need not be thought over for long. */
+/* Whether yields paid lately, so that the next one needs little consideration. */
 static inline int cw_yield_is_habit(const struct cw_yield_policy *policy)
 {
     return policy->yields > CW_YIELD_TRIES;
