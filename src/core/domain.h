@@ -10,7 +10,7 @@
 
 /* Opens the domains of all resources; a resource whose domain cannot be opened is removed. */
 void cw_domains_open(struct ucp_context *context);
-/* All registrations of the domains must have ended. */
+/* Ends the registrations that caches keep, and closes the domains. All other registrations must have ended. */
 void cw_domains_close(struct ucp_context *context);
 
 /* Whether what was registered with it is kept from one message to the next, for people. */

@@ -55,9 +55,8 @@ struct cw_worker_handlers {
      * on the endpoint's own lists. */
     void (*ep_lost)(struct ucp_ep *ep, ucs_status_t status);
     /* A flush begins. UCS_INPROGRESS: `done` is called from progress, when the one-sided operations posted before are
-     * complete; with `confirm` they must be complete at the peer, too, which may have to make progress for that.
-     * UCS_OK: there is nothing to wait for. An error: that of an operation which the peer refused, or
-     * UCS_ERR_NO_MEMORY. */
+     * complete; with `confirm` also at the peer, which may have to make progress for that. UCS_OK: there is nothing to
+     * wait for. An error: of an operation that the peer refused, or UCS_ERR_NO_MEMORY. */
     ucs_status_t (*ep_flush)(struct ucp_ep *ep, struct cw_flush_wait *wait, int confirm);
     /* The program got the handle of an endpoint that the peer had opened, or closed a handle: see cw_ep_has_user. */
     void (*ep_user_changed)(struct ucp_ep *ep);
@@ -92,8 +91,7 @@ struct ucp_worker {
     unsigned num_ifaces;
     struct cw_consumer **inbox;         /* of the interface that may have one (transport.h), or `no_inbox`; also
                                          * `no_inbox` where packets are traced */
-    struct cw_consumer **door_inbox;    /* for a caller that has not entered the worker: as `inbox`, but `no_inbox`
-                                         * where calls take a lock */
+    struct cw_consumer **door_inbox;    /* `inbox`, for a caller outside the worker; `no_inbox` if calls take a lock */
     struct cw_consumer *no_inbox;
     void (*packet)(struct cw_conn *conn, uint8_t id, const void *data, size_t length); /* the upcall */
     unsigned progress_depth;            /* > 0 inside ucp_worker_progress: recursion answers 0 (ABU-21) */
@@ -171,8 +169,7 @@ ucs_status_t cw_worker_arm(struct ucp_worker *worker);
 
 /* The input from which the plan of an interface is made. */
 struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worker, const struct cw_iface *iface);
-/* The input of protocols: a lane over that interface, with its connection in its present state, or with a new one
- * (NULL). */
+/* The input of protocols: a lane over that interface, with the connection in its present state, or a new one (NULL). */
 struct cw_protocol_lane cw_worker_protocol_lane(const struct ucp_worker *worker, const struct cw_iface *iface,
                                                 const struct cw_conn *conn);
 
@@ -191,7 +188,7 @@ static inline int cw_worker_has(const struct ucp_worker *worker, uint64_t featur
     return (worker->features & feature) != 0;
 }
 
-/* Counts a message of one kind and its bytes, by two additions to memory, because this is on the shortest paths. */
+/* Counts a message of one kind and its bytes. Two additions to memory, because this is on the shortest paths. */
 static inline void cw_count_message(struct ucp_worker *worker, enum cw_counter messages, uint64_t length)
 {
     worker->counts.values[messages]++;

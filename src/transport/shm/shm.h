@@ -39,9 +39,8 @@ enum shm_conn_state {
     SHM_CONN_BROKEN     /* `closed` or a failed `opened` was handed up */
 };
 
-/* The longest packet that always finds room in the end: it may have to skip nearly its own length at the end of the
- * area, and up to a quarter of the area may have been read without being told. In a wide area it is half of that,
- * because its reader waits for all of it. */
+/* The longest packet that always finds room in the end: it may have to skip nearly its own length at the end, and up to
+ * a quarter of the area may be read, but not told. In a wide area half of that: its reader waits for all of it. */
 static inline size_t shm_max_whole(uint32_t num_bytes)
 {
     return (num_bytes == SHM_WIDE_BYTES) ? SHM_WIDE_BYTES / 16 * 3 : num_bytes / 8 * 3;
@@ -99,16 +98,14 @@ struct shm_conn {
     struct cw_list link;            /* iface->others unless OPEN */
     void *memory;                   /* begins with struct shm_shared */
     size_t memory_size;
-    uint32_t asked_of;              /* shm_held.c: the number of distrusted processes for which it is known that the
-                                     * peer's is not among them */
+    uint32_t asked_of;              /* shm_held.c: the first so many distrusted processes are others than the peer's */
     struct cw_peer_process peer;    /* pid 0 until it is proved */
     uint64_t peer_target;           /* the word in the peer's process that this side may write */
     uint64_t deadline_ns;           /* of a GREETING */
     uint64_t cool_seen;             /* cw_cell_read_mark when shm_idle.c looked last */
     uint64_t seen[2];               /* shm_trim.c: marks of what was sent and received when it looked last */
     uint64_t rested;                /* bytes sent when there was nothing to give back ... */
-    uint64_t announced;             /* ... and bytes of messages announced since then that the wide area would have
-                                     * taken */
+    uint64_t announced;             /* ... and bytes announced since then that the wide area would have taken */
     uint64_t blocked_ns;            /* the time when `blocked` was set */
     uint64_t stalled;               /* bytes sent when `blocked` had been set for long, 0: never; and ... */
     uint64_t eager_ns;              /* ... the time from which long messages may go through the ring again */
@@ -282,8 +279,7 @@ void cw_shm_wake(struct shm_conn *conn);
 /* `fire` of iface->cool. */
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 
-/* Sets the inbox anew, because iface->open changed, or the work to be done there: the core may take packets itself only
- * while all of it allows that. */
+/* Sets the inbox anew after a change in iface->open: the core takes packets itself only while all of it allows that. */
 /* The core may take packets by itself, or may not any more: something of iface->open changed, or of what is to be done
  * there. */
 void cw_shm_inbox(struct shm_iface *iface);
