@@ -7,7 +7,7 @@
 #include <endian.h>
 #include <string.h>
 
-#define VERSION 3u
+#define VERSION 4u
 
 struct wire_hello {
     char magic[4];

@@ -5,7 +5,7 @@
  *
  *   hello: OFFSET SIZE MEANING (little endian)      reply: OFFSET SIZE MEANING
  *               0    4 magic "CWY1"                             0    4 magic "CWR1"
- *               4    2 version 3                                4    1 enum cw_hello_answer
+ *               4    2 version 4                                4    1 enum cw_hello_answer
  *               6    1 error handling mode                      5    3 zero
  *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a meeting
  *               8    8 uid of the dialling worker

@@ -101,7 +101,7 @@ static int reply_accepts(const uint8_t *bytes, size_t length)
 static void the_bytes_are_as_the_tables_say(void **state)
 {
     static const uint8_t expected[CW_HELLO_LENGTH] = {
-        'C', 'W', 'Y', '1', 3, 0, 1, 1, 8, 7, 6, 5, 4, 3, 2, 1, /* the uids */ 18, 17, 16, 15, 14, 13, 12, 11,
+        'C', 'W', 'Y', '1', 4, 0, 1, 1, 8, 7, 6, 5, 4, 3, 2, 1, /* the uids */ 18, 17, 16, 15, 14, 13, 12, 11,
         24, 23, 22, 21, 0, 0, 0, 0
     };
     static const uint8_t expected_reply[CW_HELLO_REPLY_LENGTH] = {'C', 'W', 'R', '1', 2, 0, 0, 0};
