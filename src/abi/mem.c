@@ -115,6 +115,9 @@ ucs_status_t ucp_ep_rkey_unpack(ucp_ep_h ep, const void *rkey_buffer, ucp_rkey_h
     } else if ((*rkey_p)->local != NULL) {
         note_direct(ep);
     }
+    if (status == UCS_OK) {
+        (*rkey_p)->ep = ep;
+    }
     return status;
 }
 

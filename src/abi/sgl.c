@@ -125,14 +125,15 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
 
 /* Number of elements from the first on that are plain and correct: one block in host memory, without a handle.
  * check_elements reports the error of the element behind them. */
-static size_t count_plain(const struct cw_sgl *sgl, const size_t *remote_lengths, uint8_t right)
+static size_t count_plain(const struct ucp_ep *ep, const struct cw_sgl *sgl, const size_t *remote_lengths,
+                          uint8_t right)
 {
     const struct ucp_rkey *rkey;
     size_t i;
 
     for (i = 0; i < sgl->count; i++) {
         rkey = sgl->rkeys[i];
-        if (rkey == NULL || sgl->lengths[i] != remote_lengths[i] || sgl->buffers[i] == NULL ||
+        if (rkey == NULL || rkey->ep != ep || sgl->lengths[i] != remote_lengths[i] || sgl->buffers[i] == NULL ||
             sgl->lengths[i] > UINTPTR_MAX - (uintptr_t)sgl->buffers[i] ||
             !cw_rkey_holds(rkey, sgl->addresses[i], sgl->lengths[i]) || !(rkey->key.rights & right)) {
             break;
@@ -141,10 +142,11 @@ static size_t count_plain(const struct cw_sgl *sgl, const size_t *remote_lengths
     return i;
 }
 
-static ucs_status_t check_elements(ucp_worker_h worker, const ucp_request_param_t *param, struct cw_sgl *sgl,
+static ucs_status_t check_elements(const struct ucp_ep *ep, const ucp_request_param_t *param, struct cw_sgl *sgl,
                                    const size_t *remote_lengths, const ucp_mem_h *memhs, int is_get, const char *call)
 {
     const uint8_t right = is_get ? CW_KEY_READ : CW_KEY_WRITE;
+    ucp_worker_h worker = ep->worker;
     const int is_plain  = memhs == NULL && !((param->op_attr_mask & UCP_OP_ATTR_FIELD_MEMORY_TYPE) |
                                             (worker->looks & CW_DOOR_CHECKED)); /* nothing to check of local memory */
     ucs_status_t status = UCS_OK;
@@ -152,10 +154,13 @@ static ucs_status_t check_elements(ucp_worker_h worker, const ucp_request_param_
     size_t i, total = 0, span = 0;
 
     sgl->memory_type = UCS_MEMORY_TYPE_HOST;
-    i                = (is_plain && sgl->blocks == NULL) ? count_plain(sgl, remote_lengths, right) : 0;
+    i                = (is_plain && sgl->blocks == NULL) ? count_plain(ep, sgl, remote_lengths, right) : 0;
     for (; i < sgl->count && status == UCS_OK; i++) {
         if (sgl->rkeys[i] == NULL) {
             return refuse_element(call, i, "its key is NULL");
+        }
+        if (sgl->rkeys[i]->ep != ep) {
+            return refuse_element(call, i, "its key was unpacked for another endpoint");
         }
         if (memhs != NULL && memhs[i] == NULL) {
             return refuse_element(call, i, "its memory handle is NULL");
@@ -182,7 +187,7 @@ static ucs_status_t check_elements(ucp_worker_h worker, const ucp_request_param_
     return status;
 }
 
-static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count, uint64_t address,
+static ucs_status_t check(const struct ucp_ep *ep, const void *buffer, size_t count, uint64_t address,
                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, int is_get, const char *call,
                           struct cw_sgl *sgl)
 {
@@ -202,7 +207,7 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
         return status;
     }
     sgl->count = count;
-    return check_elements(worker, param, sgl, remote_lengths, memhs, is_get, call);
+    return check_elements(ep, param, sgl, remote_lengths, memhs, is_get, call);
 }
 
 ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
@@ -218,7 +223,7 @@ ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint
     if (status != UCS_OK || count == 0) {
         return UCS_STATUS_PTR(status);
     }
-    status = check(ep->worker, buffer, count, address, rkey, param, is_get, call, &sgl);
+    status = check(ep, buffer, count, address, rkey, param, is_get, call, &sgl);
     if (status != UCS_OK) {
         return UCS_STATUS_PTR(status);
     }

@@ -500,6 +500,9 @@ ucs_status_t cw_config_validate(const struct cw_config *config)
     if (config->keepalive_num_eps == 0) {
         return refuse(config, CW_SETTING_keepalive_num_eps, "a number above 0");
     }
+    if (config->recovery_retries == 0) {
+        return refuse(config, CW_SETTING_recovery_retries, "a number above 0, or inf");
+    }
     if (config->min_rndv_chunk_size == 0) {
         return refuse(config, CW_SETTING_min_rndv_chunk_size, "a size above 0");
     }

@@ -200,7 +200,7 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
     struct ucp_ep *ep;
 
     if (request == NULL || cw_meet_decode(hello, length, &request->meet) != UCS_OK ||
-        request->meet.err_mode > UCP_ERR_HANDLING_MODE_PEER) {
+        request->meet.err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
         cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a client of a listener: %s",
                            (request == NULL) ? "no memory" : "its hello is of another protocol or version");
         free(request);

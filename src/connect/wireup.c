@@ -145,9 +145,14 @@ static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *co
 static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn *conn, const struct cw_hello *hello,
                                        uint32_t number)
 {
-    struct cw_peer *peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
-    struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, number);
+    struct cw_peer *peer;
+    struct ucp_ep *ep;
 
+    if (hello->err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
+        return CW_HELLO_REFUSED;
+    }
+    peer = cw_peer_get(worker, hello->source_uid, NULL, 0);
+    ep   = (peer == NULL) ? NULL : cw_ep_new(worker, peer, number);
     if (ep == NULL) {
         cw_error("no memory for the endpoint that worker %016llx wants to connect to",
                  (unsigned long long)hello->source_uid);

@@ -214,7 +214,7 @@ static ucs_status_t find_resources(struct ucp_context *context)
                  "them alone");
         return UCS_ERR_NO_ELEM;
     }
-    found = malloc(cw_num_transports * sizeof(*found));
+    found = calloc(cw_num_transports, sizeof(*found));
     if (found == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -232,6 +232,11 @@ static ucs_status_t find_resources(struct ucp_context *context)
                     (struct cw_resource){.transport = found[i].transport, .device = found[i].devices[j]};
             }
         }
+    }
+    if (config->single_net_device) {
+        cw_resources_keep_single(context->resources, &context->num_resources,
+                                 (config->node_local_id < CW_ULUNITS_AUTO) ? config->node_local_id
+                                                                           : context->node_local_id);
     }
     cw_domains_open(context);
     if (context->num_resources == 0) {
@@ -274,6 +279,7 @@ static void set_params(struct ucp_context *context, const ucp_params_t *params)
     context->request_init      = (mask & UCP_PARAM_FIELD_REQUEST_INIT) ? params->request_init : NULL;
     context->request_cleanup   = (mask & UCP_PARAM_FIELD_REQUEST_CLEANUP) ? params->request_cleanup : NULL;
     context->tag_sender_mask   = (mask & UCP_PARAM_FIELD_TAG_SENDER_MASK) ? params->tag_sender_mask : 0;
+    context->node_local_id     = (mask & UCP_PARAM_FIELD_NODE_LOCAL_ID) ? params->node_local_id : 0;
     context->mt_workers_shared = (mask & UCP_PARAM_FIELD_MT_WORKERS_SHARED) ? params->mt_workers_shared : 0;
     name_set(context->name, (mask & UCP_PARAM_FIELD_NAME) ? params->name : NULL);
     if (context->features == 0) {

@@ -20,6 +20,11 @@ struct cw_resource {
     struct cw_domain *domain;           /* of a device that accesses memory; NULL: none */
 };
 
+/* single_device.c, N22-62: of the network devices of each transport, which follow each other in the list, one stays:
+ * that whose index is the remainder of `id` by their number. What leads to this machine only stays as well, for nothing
+ * may become unreachable by a hint. */
+void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint64_t id);
+
 struct cw_cache;
 struct cw_mem_table;
 
@@ -31,6 +36,7 @@ struct ucp_context {
     ucp_request_init_callback_t request_init;
     ucp_request_cleanup_callback_t request_cleanup;
     uint64_t tag_sender_mask;
+    size_t node_local_id;               /* 0: not given either */
     int mt_workers_shared;
     char name[CW_NAME_MAX];
     struct cw_config *config;           /* owned copy */

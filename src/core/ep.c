@@ -112,12 +112,13 @@ void cw_ep_give(struct ucp_ep *ep, const ucp_ep_params_t *params)
 
 static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint8_t err_mode)
 {
-    if (ep->err_mode != err_mode) {
+    if (cw_ep_mode_watches(ep->err_mode) != cw_ep_mode_watches(err_mode)) {
         cw_error("cannot create endpoint %u to worker %016llx with error handling mode %u: the peer opened it with "
                  "mode %u; use the same mode on both sides", ep->number, (unsigned long long)cw_ep_peer_uid(ep),
                  err_mode, ep->err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
+    ep->err_mode = err_mode; /* by worker address each side chooses PEER or FAILOVER alone (N22-73) */
     cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
@@ -154,7 +155,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
         }
         ep->err_mode = err_mode;
         cw_ep_give(ep, params);
-        if (err_mode == UCP_ERR_HANDLING_MODE_PEER) {
+        if (cw_ep_mode_watches(err_mode)) {
             cw_ep_reap_later(ep);
         }
     }
@@ -398,7 +399,7 @@ unsigned cw_ep_redial_waiting(struct cw_alarm *alarm)
 
 void cw_ep_watch(struct ucp_ep *ep, struct cw_conn *conn)
 {
-    if (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) {
+    if (cw_ep_mode_watches(ep->err_mode)) {
         cw_lane_watch(conn);
     }
 }
@@ -520,7 +521,7 @@ static const char *advice(ucs_status_t status)
 /* Nobody else tells of it. In mode NONE the program cannot know, so a person has to. */
 static void log_failure(const struct ucp_ep *ep)
 {
-    enum cw_log_level level = (ep->err_mode == UCP_ERR_HANDLING_MODE_PEER) ? CW_LOG_ERROR : CW_LOG_WARN;
+    enum cw_log_level level = cw_ep_mode_watches(ep->err_mode) ? CW_LOG_ERROR : CW_LOG_WARN;
 
     level = (ep->closes & CW_CLOSE_CAME) ? CW_LOG_DIAG : level;
     cw_log(level,
@@ -639,7 +640,7 @@ static void reap(struct ucp_ep *ep)
  * yet. One whose peer has dialled meanwhile has it. */
 static int should_dial(const struct ucp_ep *ep)
 {
-    return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && ep->err_mode == UCP_ERR_HANDLING_MODE_PEER;
+    return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode);
 }
 
 /* The rest comes first in the next round: dials cost system calls, and meanwhile peers may dial by themselves. */

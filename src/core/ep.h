@@ -135,15 +135,17 @@ struct ucp_ep *cw_ep_new(struct ucp_worker *worker, struct cw_peer *peer, uint32
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
-/* The mode of an endpoint with these parameters; `otherwise`: the mode if they name none. With one lane there is no
- * other lane to change to, so FAILOVER acts as PEER, on the wire as well (N22-72, N22-84). */
+/* The mode that these parameters name; `otherwise`: that of parameters that name none. */
 static inline uint8_t cw_ep_mode(const ucp_ep_params_t *params, uint8_t otherwise)
 {
-    if (!(params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE)) {
-        return otherwise;
-    }
-    return (params->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER) ? (uint8_t)UCP_ERR_HANDLING_MODE_PEER :
-           (uint8_t)params->err_mode;
+    return (params->field_mask & UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE) ? (uint8_t)params->err_mode : otherwise;
+}
+
+/* Whether an endpoint of that mode watches its peer and tells of its end. FAILOVER does all that PEER does: the end of
+ * the message lane ends the endpoint, and that of a further lane ends none, whatever the mode (N22-70, N22-84). */
+static inline int cw_ep_mode_watches(uint8_t err_mode)
+{
+    return err_mode != UCP_ERR_HANDLING_MODE_NONE;
 }
 
 /* The program gets the handle. Sets flags, error callback and user data, as far as the mask names them. */

@@ -258,7 +258,7 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     struct cw_request *request;
     struct cw_list *link;
 
-    if (ep->err_mode != UCP_ERR_HANDLING_MODE_PEER) {
+    if (!cw_ep_mode_watches(ep->err_mode)) {
         /* The status tells it. Programs try this first for any endpoint, and then close with a flush. */
         cw_diag("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with "
                 "a flush", (void *)ep);

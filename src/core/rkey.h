@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An unpacked key: what the origin knows of a region, and how it reaches it. Read-only until destroyed. Not bound to
- * the endpoint that unpacked it (KEY-3).
+ * An unpacked key: what the origin knows of a region, and how it reaches it. Read-only until destroyed. Operations of
+ * one piece take it with other endpoints to the same peer, too (KEY-3); those of many pieces do not (N22-94).
  */
 #ifndef CW_CORE_RKEY_H
 #define CW_CORE_RKEY_H
@@ -11,6 +11,7 @@
 
 struct ucp_rkey {
     struct ucp_context *context;
+    const struct ucp_ep *ep;    /* that unpacked it; it may be gone */
     struct cw_key key;
     struct cw_key_parts parts;  /* of the owner's devices; behind this structure */
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */

@@ -32,6 +32,7 @@ struct cw_text;
 /* One usable device of a transport on this machine, as listed by ucp_context_print_info. */
 struct cw_device {
     char name[CW_DEVICE_NAME_MAX];
+    uint8_t is_local; /* of a network: leads to this machine only */
 };
 
 enum cw_device_class { CW_DEVICE_NET, CW_DEVICE_SHM, CW_DEVICE_SELF };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes over connections that were made at a listener: CS-20..22, CS-30, CS-33, EP-30, ERR-21, and which transport
- * carries it. How connections fail and end is in test_client_server_end.c.
+ * What goes over connections that were made at a listener: CS-15, CS-20..22, CS-30, CS-33, EP-30, ERR-21, N22-72, N22-73,
+ * and which transport carries it. How connections fail and end is in test_client_server_end.c.
  */
 #define _GNU_SOURCE
 #include "test_cs_common.h"
@@ -410,9 +410,95 @@ static void test_threads_multi(void **state)
     free(listener);
 }
 
+/* CS-15, and N22-73: the mode travels as the program named it. `modes`: of one client, and of the next. */
+static void check_modes_differ(const int modes[2])
+{
+    struct cs_listener listener;
+    struct cs_errors errors;
+    ucp_ep_h client, server;
+    ucs_status_ptr_t send;
+
+    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    for (int i = 0; i < 2; i++) {
+        errors = (struct cs_errors){0};
+        server = (ucp_ep_h)&server;
+        client = cs_connect(cs_workers[1], &listener.name, modes[i], &errors);
+        send = cs_send(client, "12345678", 8, 3);
+        cs_until(&listener.num_requests, 1, "connection request");
+        assert_int_equal(cs_try_accept(cs_workers[0], listener.requests[--listener.num_requests], modes[!i], NULL,
+                                       &server), UCS_ERR_UNSUPPORTED);
+        assert_ptr_equal(server, &server);
+        cs_until(&errors.count, 1, "failure");
+        assert_int_equal(errors.status, UCS_ERR_NOT_CONNECTED);
+        assert_int_equal(cs_wait(send, "send"), UCS_ERR_NOT_CONNECTED);
+        cs_wait(cs_close(client, false), "close");
+
+        errors = (struct cs_errors){0}; /* the same mode, given */
+        client = cs_connect(cs_workers[1], &listener.name, modes[i], &errors);
+        cs_until(&listener.num_requests, 1, "connection request");
+        assert_int_equal(cs_try_accept(cs_workers[0], listener.requests[--listener.num_requests], modes[i], NULL,
+                                       &server), UCS_OK);
+        cs_talk(client, cs_workers[0], 8);
+        cs_wait(cs_close(client, false), "close");
+        cs_settle();
+        cs_wait(cs_close(server, false), "close");
+    }
+    ucp_listener_destroy(listener.handle);
+}
+
+static void test_cs15_modes_differ(void **state)
+{
+    const int modes[2] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE};
+
+    (void)state;
+    check_modes_differ(modes);
+}
+
+#if UCP_API_VERSION >= UCP_VERSION(1, 21)
+static void test_n22_73_failover_differs(void **state)
+{
+    static const int modes[][2] = {{UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_FAILOVER},
+                                   {UCP_ERR_HANDLING_MODE_NONE, UCP_ERR_HANDLING_MODE_FAILOVER}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+        check_modes_differ(modes[i]);
+    }
+}
+
+/* N22-72: by socket address the mode is accepted and acts as PEER, at a server that names none as well. */
+static void test_n22_72_failover_acts_as_peer(void **state)
+{
+    struct cs_errors errors = {0}, server_errors = {0};
+    ucp_ep_h client, server;
+    struct cs_listener listener;
+
+    (void)state;
+    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_FAILOVER, &errors);
+    cs_until(&listener.num_requests, 1, "connection request");
+    assert_int_equal(cs_try_accept(cs_workers[0], listener.requests[--listener.num_requests], CS_NO_MODE,
+                                   &server_errors, &server), UCS_OK);
+    cs_talk(client, cs_workers[0], 8);
+    cs_wait(cs_close(server, true), "close");
+    cs_until(&errors.count, 1, "failure");
+    cs_settle();
+    assert_int_equal(errors.count, 1);
+    assert_int_equal(errors.status, UCS_ERR_CONNECTION_RESET);
+    cs_wait(cs_close(client, true), "close");
+    assert_int_equal(server_errors.count, 0);
+    ucp_listener_destroy(listener.handle);
+}
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_cs15_modes_differ, cs_setup, cs_teardown),
+#if UCP_API_VERSION >= UCP_VERSION(1, 21)
+        cmocka_unit_test_setup_teardown(test_n22_73_failover_differs, cs_setup, cs_teardown),
+        cmocka_unit_test_setup_teardown(test_n22_72_failover_acts_as_peer, cs_setup, cs_teardown),
+#endif
         cmocka_unit_test_setup_teardown(test_cs20_wrong_parameters, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs20_cs33_nothing_sent_before_is_lost_peer_mode, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs20_cs33_nothing_sent_before_is_lost_none_mode, cs_setup, cs_teardown),

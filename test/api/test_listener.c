@@ -649,43 +649,6 @@ static void test_cs14_a_sleeping_server_is_woken(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-static void test_cs15_modes_differ(void **state)
-{
-    const int modes[2] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE};
-    struct cs_listener listener;
-    struct cs_errors errors;
-    ucp_ep_h client, server;
-    ucs_status_ptr_t send;
-
-    (void)state;
-    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-    for (int i = 0; i < 2; i++) {
-        errors = (struct cs_errors){0};
-        server = (ucp_ep_h)&server;
-        client = cs_connect(cs_workers[1], &listener.name, modes[i], &errors);
-        send = cs_send(client, "12345678", 8, 3);
-        cs_until(&listener.num_requests, 1, "connection request");
-        assert_int_equal(cs_try_accept(cs_workers[0], listener.requests[--listener.num_requests], modes[!i], NULL,
-                                       &server), UCS_ERR_UNSUPPORTED);
-        assert_ptr_equal(server, &server);
-        cs_until(&errors.count, 1, "failure");
-        assert_int_equal(errors.status, UCS_ERR_NOT_CONNECTED);
-        assert_int_equal(cs_wait(send, "send"), UCS_ERR_NOT_CONNECTED);
-        cs_wait(cs_close(client, false), "close");
-
-        errors = (struct cs_errors){0}; /* the same mode, given */
-        client = cs_connect(cs_workers[1], &listener.name, modes[i], &errors);
-        cs_until(&listener.num_requests, 1, "connection request");
-        assert_int_equal(cs_try_accept(cs_workers[0], listener.requests[--listener.num_requests], modes[i], NULL,
-                                       &server), UCS_OK);
-        cs_talk(client, cs_workers[0], 8);
-        cs_wait(cs_close(client, false), "close");
-        cs_settle();
-        cs_wait(cs_close(server, false), "close");
-    }
-    ucp_listener_destroy(listener.handle);
-}
-
 /* ---- what handlers may do ---- */
 
 struct busy_handler {
@@ -771,7 +734,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cs12_destroyed_with_requests, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs13_hundreds_at_once, cs_setup, cs_teardown),
         cmocka_unit_test_setup_teardown(test_cs14_a_sleeping_server_is_woken, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs15_modes_differ, cs_setup, cs_teardown),
     };
 
     return cmocka_run_group_tests_name("api.listener", tests, NULL, NULL);

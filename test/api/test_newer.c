@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What levels after 1.16 added, but for puts and gets of many pieces (test_sgl.c) and configuration: N22-40..52,
- * N22-60, N22-70..74, N22-110, N22-120..127.
+ * N22-60..62, N22-70..74, N22-82, N22-110, N22-120..127.
  */
 #define _GNU_SOURCE
 #include "test_rma_common.h"
@@ -162,6 +162,59 @@ static void test_n22_60_n22_120_hints_of_a_context(void **state)
         ucp_worker_destroy(side.worker);
         ucp_cleanup(side.context);
     }
+}
+
+/* Opens a pair under settings, given as NAME, VALUE, ..., NULL, and puts, fences and reads back. */
+static void works_with(struct cw_pair *pair, const char *const *settings)
+{
+    static const struct cw_pair_config config = {.features = CW_RMA_FEATURES};
+    struct cw_target target;
+
+    for (size_t i = 0; settings[i] != NULL; i += 2) {
+        assert_int_equal(setenv(settings[i], settings[i + 1], 1), 0);
+    }
+    cw_pair_open(pair, &config);
+    for (size_t i = 0; settings[i] != NULL; i += 2) {
+        assert_int_equal(unsetenv(settings[i]), 0);
+    }
+    cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, CW_PAGE);
+    cw_target_try(&target, 0);
+    assert_int_equal(ucp_worker_fence(pair->tx->worker), UCS_OK);
+    cw_target_try(&target, 64);
+    cw_target_close(&target);
+    cw_pair_close(pair);
+}
+
+/* N22-60 to N22-62: whatever device that chooses, or none, peers stay reachable (unit.single_device has the choice). */
+static void test_n22_61_n22_62_node_local_id(void **state)
+{
+    static const char *const ids[] = {"0", "1", "77", "auto"};
+
+    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
+        works_with(*state, (const char *const[]){"UCX_SINGLE_NET_DEVICE", "y", "UCX_NODE_LOCAL_ID", ids[i], NULL});
+        works_with(*state, (const char *const[]){"UCX_NODE_LOCAL_ID", ids[i], NULL});
+    }
+}
+
+/* N22-82: no round of recovery is not a number of rounds. */
+static void test_n22_82_recovery_retries(void **state)
+{
+    static const char *const values[] = {"0", "1", "inf"};
+    ucp_params_t params;
+    ucp_context_h context;
+
+    (void)state;
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_PARAM_FIELD_FEATURES;
+    params.features = UCP_FEATURE_TAG;
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
+        setenv("UCX_RECOVERY_RETRIES", values[i], 1);
+        assert_int_equal(ucp_init(&params, NULL, &context), (i == 0) ? UCS_ERR_INVALID_PARAM : UCS_OK);
+        if (i > 0) {
+            ucp_cleanup(context);
+        }
+    }
+    unsetenv("UCX_RECOVERY_RETRIES");
 }
 
 /* Whether the first and the last page are there. */
@@ -442,6 +495,8 @@ int main(void)
         T(test_n22_50_user_data),
         T(test_n22_50_user_data_after_what_fails),
         T(test_n22_52_n22_53_context_attributes),
+        T(test_n22_61_n22_62_node_local_id),
+        T(test_n22_82_recovery_retries),
         T(test_n22_60_n22_120_hints_of_a_context),
         T(test_n22_40_locked_pages_are_there),
         T(test_n22_41_locked_and_nonblocking),

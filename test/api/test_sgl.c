@@ -394,6 +394,27 @@ static void refused_elements(char *from)
     lists = fresh(from), lists->addresses[0] = UINT64_MAX - 3, refused(UCS_ERR_INVALID_ADDR);
 }
 
+/* A further one to the same peer, of which no key is. */
+static ucp_ep_h another_ep(struct cw_pair *pair)
+{
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
+    size_t length;
+    void *address = cw_worker_address(pair->rx->worker, &length);
+    ucp_ep_h ep;
+
+    params.address = address;
+    assert_int_equal(ucp_ep_create(pair->tx->worker, &params, &ep), UCS_OK);
+    free(address);
+    return ep;
+}
+
+static void close_ep(struct cw_pair *pair, ucp_ep_h ep)
+{
+    ucp_request_param_t param = cw_param_none();
+
+    assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &param), "close"), UCS_OK);
+}
+
 /* N22-93, N22-94, N22-95: nothing is written by what is refused. */
 static void test_n22_94_refusals(void **state)
 {
@@ -402,6 +423,7 @@ static void test_n22_94_refusals(void **state)
     struct lists *lists;
     char from[64];
     ucp_mem_h memh;
+    ucp_ep_h other;
 
     cw_pair_open(pair, &plain);
     cw_target_open(&target, pair, NULL, CW_MEMORY_HEAP, sizeof(from));
@@ -410,6 +432,13 @@ static void test_n22_94_refusals(void **state)
     judged = &target;
     refused_lists(from);
     refused_elements(from);
+    other = another_ep(pair);
+    lists = fresh(from);
+    assert_int_equal(UCS_PTR_STATUS(ucp_put_nbx(other, &lists->local, 4, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID,
+                                                &lists->param)), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(UCS_PTR_STATUS(ucp_get_nbx(other, &lists->local, 4, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID,
+                                                &lists->param)), UCS_ERR_INVALID_PARAM);
+    close_ep(pair, other);
     lists = fresh(from), lists->local.counts = lists->counts, lists->local.strides = lists->strides;
     lists->local.field_mask |= UCP_DT_LOCAL_SGL_FIELD_COUNTS | UCP_DT_LOCAL_SGL_FIELD_STRIDES;
     for (size_t i = 0; i < 4; i++) { /* counts that make too much of it */

@@ -74,7 +74,7 @@ static void test_cfg16_globals_are_set_at_once(void **state)
 static void body_n22_130(void)
 {
     static const char *const known[] = {"MAX_HCA_PER_GPU", "RC_GDA_NUM_CHANNELS", "RNDV_PIPELINE_ERROR_HANDLING",
-                                        "MAX_COMPONENT_MDS", "SINGLE_NET_DEVICE", "NODE_LOCAL_ID",
+                                        "MAX_COMPONENT_MDS",
                                         "EXTRA_OP_ATTR_FLAGS", "REG_NONBLOCK_FALLBACK", "GVA_ENABLE",
                                         "TCP_EP_BIND_SRC_ADDR", "PLUGIN_PATH", "MM_SEND_OVERHEAD",
                                         "IB_SEND_OVERHEAD", "RMA_PPLN_ENABLE"};

@@ -90,6 +90,7 @@ unsigned cw_tcp_query_devices(const struct cw_config *config, struct cw_device *
             }
             if (count < max) {
                 cw_string_copy(devices[count].name, sizeof(devices[count].name), list[i].name);
+                devices[count].is_local = list[i].loopback;
             }
             count++;
         }
