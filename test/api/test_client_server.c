@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What goes over connections that were made at a listener: CS-15, CS-20..22, CS-30, CS-33, EP-30, ERR-21, N22-72, N22-73,
- * and which transport carries it. How connections fail and end is in test_client_server_end.c.
+ * What goes over connections that were made at a listener: CS-15, CS-20..22, CS-30, CS-33, EP-30, ERR-21, N22-72,
+ * N22-73, and which transport carries it. How connections fail and end is in test_client_server_end.c.
  */
 #define _GNU_SOURCE
 #include "test_cs_common.h"

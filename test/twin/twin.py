@@ -3,6 +3,10 @@
 """Runs the program `twin` on the system's libucp and on ours and compares what it told.
 
     twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE] [--tls LIST] [--only WORD] [--print]
+            [--under COMMAND]
+
+COMMAND, with its arguments, runs the program: "sh bench/with_libc.sh FOLDER" for a library that wants a newer C
+library.
 
 A difference is a line `CASE: WHAT: THE OTHER'S => OURS`, and a failure unless an entry of the list of known differences
 is found in it: REGEX, two blanks or more, and the reason.
@@ -13,6 +17,7 @@ Status: 0, 1 for a difference that the list does not know.
 import argparse
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -24,7 +29,8 @@ def told(options, directory):
     env = {name: value for name, value in os.environ.items() if not name.startswith(("UCX_", "LD_"))}
     env.update({"LD_LIBRARY_PATH": directory, "UCX_TLS": options.tls, "UCX_LOG_LEVEL": "fatal",
                 "UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_HANDLE_ERRORS": "none"})
-    result = subprocess.run([options.program] + ([options.only] if options.only else []), env=env, text=True,
+    command = shlex.split(options.under) + [options.program] + ([options.only] if options.only else [])
+    result = subprocess.run(command, env=env, text=True,
                             errors="replace", stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                             stdin=subprocess.DEVNULL, check=False)
     lines = result.stdout.splitlines()
@@ -79,6 +85,7 @@ def main():
     for name in ("--known", "--only"):
         parser.add_argument(name)
     parser.add_argument("--tls", default="all")
+    parser.add_argument("--under", default="", metavar="COMMAND")
     parser.add_argument("--print", action="store_true", dest="show")
     options = parser.parse_args()
     ours, theirs = told(options, options.lib), told(options, options.other)
