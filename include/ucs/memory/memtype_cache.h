@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The cache of memory kinds by address, for programs that look things up in it (NB-30 .. NB-32). The library keeps no
- * such cache: it knows host memory only, and a program states another kind in ucp_request_param_t::memory_type. So
- * every look-up finds nothing. Any thread may call these at any time.
+ * The cache of memory kinds by address, for programs that look addresses up in it (NB-30 .. NB-32). libucs has no such
+ * cache, so every look-up finds nothing; libucp finds the kind of a buffer by itself unless the program states it in
+ * ucp_request_param_t::memory_type. Any thread may call these at any time.
  */
 #ifndef UCS_MEMTYPE_CACHE_H
 #define UCS_MEMTYPE_CACHE_H
