@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of the program that a device uses for one request: by the region that the program mapped, by a registration
- * that is kept (mem/cache.h), or by one for that request. What a peer may write ends with the request, and what it may
- * read where the registration is not kept.
+ * that is kept (mem/cache.h), or by one for that request. A peer's right to write ends with the request; so does its
+ * right to read, unless the registration is kept.
  */
 #ifndef CW_CORE_MEM_USE_H
 #define CW_CORE_MEM_USE_H
