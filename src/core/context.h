@@ -21,8 +21,8 @@ struct cw_resource {
 };
 
 /* single_device.c, N22-62: of the network devices of each transport, which follow each other in the list, one stays:
- * that whose index is the remainder of `id` by their number. What leads to this machine only stays as well, for nothing
- * may become unreachable by a hint. */
+ * that whose index is the remainder of `id` by their number. Devices that lead to this machine alone stay as well, as a
+ * hint may not make a peer unreachable. */
 void cw_resources_keep_single(struct cw_resource *list, unsigned *count_p, uint64_t id);
 
 struct cw_cache;
