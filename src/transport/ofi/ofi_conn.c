@@ -124,12 +124,11 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
     return UCS_OK;
 }
 
-static void call(struct ofi_conn *conn)
+static void call(struct ofi_conn *conn, const struct ofi_call *call)
 {
-    struct ofi_iface *iface     = cw_ofi_iface_of(&conn->super);
-    const struct ofi_call *call = conn->call;
-    struct cw_ofi_told told     = {.kind = CW_OFI_HELLO, .with_entry = 1, .length = call->hello_length};
-    ucs_status_t status         = cw_ofi_peer_get(iface, call->bytes, call->address_length, &conn->peer);
+    struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
+    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .length = call->hello_length};
+    ucs_status_t status     = cw_ofi_peer_get(iface, call->bytes, call->address_length, &conn->peer);
 
     told.bytes = call->bytes + call->address_length;
     conn->last = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
@@ -138,17 +137,23 @@ static void call(struct ofi_conn *conn)
     } else if (conn->last == NULL || cw_ofi_tell(iface, conn->peer, conn, &told, NULL) == NULL) {
         cw_ofi_end(conn, UCS_ERR_NO_MEMORY, "no memory for the dial");
     }
-    free(conn->call);
-    conn->call = NULL;
 }
 
 unsigned cw_ofi_call(struct ofi_iface *iface)
 {
+    struct ofi_conn *conn;
+    struct ofi_call *made;
     struct cw_list *link;
     unsigned count = 0;
 
     while ((link = cw_list_pop_head(&iface->calling)) != NULL) {
-        call(cw_container_of(link, struct ofi_conn, calling));
+        conn       = cw_container_of(link, struct ofi_conn, calling);
+        made       = conn->call;
+        conn->call = NULL;
+        if (made != NULL) {
+            call(conn, made);
+            free(made);
+        }
         count++;
     }
     return count;
