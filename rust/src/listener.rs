@@ -20,7 +20,8 @@ struct Shared {
 /// Listens at a socket address until it is dropped.
 pub struct Listener(Rc<Shared>);
 
-/// Somebody who came to a listener. Dropping it refuses the connection.
+/// Somebody who came to a listener. Dropping it refuses the connection; once the listener was dropped, the connection is
+/// accepted and closed at once.
 pub struct ConnectionRequest {
     handle: sys::ucp_conn_request_h,
     listener: Rc<Shared>,
@@ -95,10 +96,19 @@ impl ConnectionRequest {
 impl Drop for ConnectionRequest {
     fn drop(&mut self) {
         let listener = *self.listener.handle.borrow();
-        // A listener that ended has refused it already.
-        if !self.handle.is_null() && !listener.is_null() {
-            // SAFETY: the request was neither accepted nor refused.
-            unsafe { sys::ucp_listener_reject(listener, self.handle) };
+        let handle = std::mem::replace(&mut self.handle, ptr::null_mut());
+        if handle.is_null() {
+            return;
         }
+        if !listener.is_null() {
+            // SAFETY: the request was neither accepted nor refused.
+            unsafe { sys::ucp_listener_reject(listener, handle) };
+            return;
+        }
+        // Without its listener a request can only be accepted (CS-12): the endpoint is closed at once.
+        drop(Endpoint::make(&self.listener.worker, |params| {
+            params.field_mask |= sys::UCP_EP_PARAM_FIELD_CONN_REQUEST as u64;
+            params.conn_request = handle;
+        }));
     }
 }

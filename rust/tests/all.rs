@@ -376,6 +376,38 @@ fn listeners_hand_over_who_comes() {
 }
 
 #[test]
+fn a_request_that_outlives_its_listener_ends() {
+    let server = all().worker().unwrap();
+    let came = Rc::new(RefCell::new(Vec::new()));
+    let place = Rc::clone(&came);
+    let listener = match server.listen("127.0.0.1:0".parse().unwrap(), move |request| place.borrow_mut().push(request)) {
+        Ok(listener) => listener,
+        Err(error) => {
+            println!("skipped: no listeners over these transports ({error})");
+            return;
+        }
+    };
+    let address = listener.address().unwrap();
+    let client = thread::spawn(move || {
+        let worker = all().worker().unwrap();
+        let endpoint = worker.connect_to(address).unwrap();
+        while endpoint.error().is_none() {
+            let _ = worker.block_on(endpoint.tag_send(1, "x"));
+            worker.progress();
+        }
+    });
+    while came.borrow().is_empty() {
+        server.progress();
+    }
+    drop(listener);
+    drop(came.borrow_mut().pop());
+    while !client.is_finished() {
+        server.progress();
+    }
+    client.join().unwrap();
+}
+
+#[test]
 fn a_worker_that_sleeps_is_woken() {
     let worker = all().worker().unwrap();
     assert!(worker.as_raw_fd() >= 0);
