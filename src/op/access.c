@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/access.h.
+ * Implementation of op/access.h.
  */
 #include "op/access.h"
 
@@ -10,7 +10,7 @@
 #include "core/ep.h"
 #include "plan/protocol.h"
 
-/* A get through memory of the transport: each needs a place of its own. */
+/* A get through memory of the transport; each such get has its own completion and its own destination. */
 struct piece {
     struct cw_completion completion;
     struct cw_access *access;
@@ -57,7 +57,7 @@ void cw_access_free(struct cw_access *access)
     free(access);
 }
 
-/* Bytes that are copied in less time than their memory is registered. */
+/* Whether the registration of this many bytes takes less time than a copy of them. */
 static int is_worth_it(const struct cw_domain_attr *attr, size_t length)
 {
     return (CW_COST_COPY_BYTE_NS - attr->register_byte_ns) * (double)length > attr->register_ns;

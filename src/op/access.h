@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the protocols share by which the device of a lane carries out puts, gets and atomic operations (src/proto/rma,
- * transport/access.h): memory of ours that the device knows, and one completion for all accesses of a request.
- * Invariant: `outstanding` of a request counts its accesses, and an access holds nothing of the request but that.
+ * Shared part of the protocols in which the device of a lane carries out puts, gets and atomic operations
+ * (src/proto/rma, transport/access.h): local memory that the device knows, and one completion for all accesses of a
+ * request. Invariant: the field `outstanding` of a request counts its accesses under way, and an access keeps its
+ * request only by that count.
  */
 #ifndef CW_OP_ACCESS_H
 #define CW_OP_ACCESS_H
@@ -12,49 +13,53 @@
 #include "core/rkey.h"
 #include "core/request.h"
 
-/* Of a request, from its first access until its release. */
+/* The accesses of one request. It exists from the first access until the release of the request. */
 struct cw_access {
     struct cw_completion completion;
     struct cw_request *request;
     void (*ended)(struct cw_request *request, ucs_status_t status);
-    struct cw_mem_use use;      /* of the memory; without a handle: through memory of the transport */
-    ucs_status_t status;        /* of the first that failed */
+    struct cw_mem_use use;      /* the local memory; without a handle, the transport copies the data */
+    ucs_status_t status;        /* of the first access that failed */
     uint8_t all_begun;          /* no further access follows */
-    unsigned flags;             /* of all accesses of a put */
-    uint64_t result;            /* of an atomic operation */
-    uint64_t receive_id;        /* of a message that is written: the receiver's name for it, */
-    uint64_t address;           /* and its memory */
+    unsigned flags;             /* of every access of a put */
+    uint64_t result;            /* the answer to an atomic operation */
+    uint64_t receive_id;        /* of a message that the device writes: the receiver's id of it */
+    uint64_t address;           /* and its place in the receiver's memory */
     struct cw_remote_key key;
 };
 
-/* Whether the device of the endpoint's lane reaches the memory of that key. Only on an open endpoint. */
+/* Returns whether the device of the endpoint's lane reaches the memory of the key. The endpoint must be open. */
 int cw_access_reaches(const struct ucp_ep *ep, const struct ucp_rkey *rkey);
 static inline int cw_access_is_possible(const struct ucp_ep *ep, const struct ucp_rkey *rkey)
 {
     return cw_unlikely(rkey->parts.length > 0) && cw_access_reaches(ep, rkey);
 }
 
-/* `ended` is called when no access is under way and none follows, never from inside a call. NULL: no memory. */
+/* `ended` is called when no access of the request is under way and none follows; a call that begins an access never
+ * calls it. Returns NULL if there is no memory. */
 struct cw_access *cw_access_new(struct cw_request *request, void (*ended)(struct cw_request *, ucs_status_t));
-/* No access is under way. NULL: nothing happens. */
+/* The caller makes sure that no access is under way. NULL is allowed and does nothing. */
 void cw_access_free(struct cw_access *access);
-/* Sets `use` for contiguous memory of the host, where that is worth it: by the region that the program mapped, or by a
- * registration for this request alone. */
+/* Sets `use` for contiguous host memory if a registration costs less than a copy: by the region that the program
+ * mapped, or by a registration for this request alone. */
 void cw_access_use(struct cw_access *access, const void *memory, size_t length, unsigned rights);
 
-/* How many of the `left` bytes between `memory` and `remote` the next access moves, and whether out of or to the memory
- * itself: as far as the handle, and what the device wants of addresses and lengths, allow it. 0: the device does not
- * reach it. */
+/* Returns how many of the `left` bytes between `memory` and `remote` the next access moves. *in_place_p tells whether
+ * the device accesses `memory` itself, which the handle and the device's limits for addresses and lengths must allow.
+ * 0: the device does not reach the memory. */
 size_t cw_access_next_put(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
                           int *in_place_p);
 size_t cw_access_next_get(const struct cw_access *access, const void *memory, uint64_t remote, size_t left,
                           int *in_place_p);
-/* What a slot answered: an access that was taken is counted. Returns UCS_OK for it. */
+/* Counts an access if `status`, the answer of the transport's function, says that the transport took it. Returns UCS_OK
+ * then, else `status`. */
 ucs_status_t cw_access_taken(struct cw_access *access, ucs_status_t status);
-/* A get through memory of the transport, to `to`. Answers as a slot, or UCS_ERR_NO_MEMORY. */
+/* Begins a get whose data comes through memory of the transport and is copied to `to`. Returns the answer of the
+ * transport's function, or UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_access_get_bcopy(struct cw_access *access, struct cw_conn *lane, size_t length, void *to,
                                  const struct cw_access_target *from);
-/* All were taken. UCS_INPROGRESS, or how they ended. */
+/* The caller has begun all accesses. Returns UCS_INPROGRESS, or the status of the accesses if all of them have
+ * ended. */
 ucs_status_t cw_access_begun(struct cw_access *access);
 
 #endif

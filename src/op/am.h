@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages: the operations behind ucp_am_* and the handlers of their packets. Called by the door and by the
- * packet dispatch, worker entered. docs/why/active-messages.md has the reasons.
+ * Active messages: the operations behind ucp_am_* and the handlers of their packets. src/abi and the packet dispatch
+ * call these functions after they have entered the worker. docs/why/active-messages.md has the reasons.
  */
 #ifndef CW_OP_AM_H
 #define CW_OP_AM_H
@@ -9,21 +9,21 @@
 #include "base/hash.h"
 #include "core/ep.h"
 
-/* The longest header of a program's own that is granted; less where packets are small (WRK-9). */
+/* The longest user header that a program may send; the limit is lower where packets are small (WRK-9). */
 #define CW_AM_MAX_HEADER 4096u
 
 struct cw_am_handler {
     union {
         ucp_am_recv_callback_t recv;
-        ucp_am_callback_t old;       /* of the deprecated interface: knows neither headers nor rendezvous */
+        ucp_am_callback_t old;       /* of the deprecated interface, which has neither headers nor rendezvous */
     };
     void *arg;
     uint8_t persistent;
     uint8_t is_old;
     uint8_t is_set;
-    /* made from the others and from the worker's am_alignment: */
-    uint8_t has_wishes;              /* of data that lies in a packet; persistent, or aligned */
-    uint8_t is_plain;                /* set, of the current interface, and without wishes */
+    /* computed from the fields above and from the worker's am_alignment: */
+    uint8_t has_wishes;              /* the handler wants persistent or aligned data, so it may need a copy */
+    uint8_t is_plain;                /* is set, is of the current interface, and has no wishes */
 };
 
 /* A message whose data lies in the transport's buffer while its handler runs. */
@@ -34,28 +34,29 @@ struct cw_am_current {
     uint8_t taken;
 };
 
-/* Of a worker. Ids below the size of the array are found with one compare, others in the table. */
+/* State of a worker. One compare finds a handler whose id is below the size of the array; the hash table has the
+ * others. */
 struct cw_am_state {
     struct cw_am_handler *dense;
     uint32_t num_dense;
     struct cw_hash sparse;
     size_t max_header;               /* 0: not computed yet */
     struct cw_am_current *current;   /* NULL: none */
-    struct cw_list kept;             /* struct cw_am_desc that the program holds and that no endpoint knows of */
-    struct cw_list through;          /* receives that progress is to complete, the oldest first: am_recv.c */
-    struct cw_job tell;              /* which does it */
+    struct cw_list kept;             /* each struct cw_am_desc that the program holds and no endpoint lists */
+    struct cw_list through;          /* receives that progress completes later, the oldest first: am_recv.c */
+    struct cw_job tell;              /* the job that completes them */
 };
 
 void cw_am_init(struct cw_am_state *state, uint64_t seed);
-/* Also frees what the program kept. */
+/* Also frees the data that the program kept. */
 void cw_am_cleanup(struct cw_am_state *state);
 
-/* am_handler.c. UCS_ERR_NO_MEMORY. A handler that is not set removes what was there. */
+/* In am_handler.c. A handler that is not set removes the handler of this id. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_am_set_handler(struct ucp_worker *worker, uint16_t id, const struct cw_am_handler *handler);
 void cw_am_handlers_free(struct cw_am_state *state);
 const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, uint16_t id);
 
-/* NULL: none. Valid until a handler is set. */
+/* Returns NULL if no handler has this id. The pointer is valid until a handler is set. */
 static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_state *state, uint16_t id)
 {
     if (cw_likely(id < state->num_dense)) {
@@ -64,27 +65,29 @@ static inline const struct cw_am_handler *cw_am_find_handler(const struct cw_am_
     return cw_am_find_sparse(state, id);
 }
 
-/* am_send.c. Results as the *_nbx calls define them (REQ-1). All refuse ids that the wire has no room for: where the id
- * is cut to that the look costs least. */
+/* In am_send.c. The results are those that the *_nbx calls define (REQ-1). Each of these functions refuses an id that
+ * does not fit the packet: the check costs least where the id is cut to 16 bits. */
 ucs_status_ptr_t cw_am_send(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                             const void *buffer, size_t count, const ucp_request_param_t *param);
-/* The same of `length` plain bytes without header and flags, for which there is a cell. */
+/* Sends `length` plain bytes without header and flags in a cell. The caller has made sure that a cell is free for
+ * them. */
 ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *header, size_t header_length,
                                  const void *buffer, size_t length);
-/* The same of more than a cell takes, where there are cells. */
+/* Sends plain bytes, without header and flags, that do not fit a cell. The endpoint's lane must have cells. */
 ucs_status_ptr_t cw_am_send_longer(struct ucp_ep *ep, unsigned id, const void *buffer, size_t length,
                                    const ucp_request_param_t *param);
-/* What every packet of the worker's interfaces can carry; does not change. */
+/* The longest user header that fits the packets of all interfaces of the worker; the value does not change. */
 size_t cw_am_max_header(struct ucp_worker *worker);
 
-/* am_recv.c: what a handler got as data. */
+/* In am_recv.c. `data` is the pointer that a handler got. */
 ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *buffer, size_t count,
                                  const ucp_request_param_t *param);
 void cw_am_data_release(struct ucp_worker *worker, void *data);
 
-/* am_arrive.c: handlers of packets. A status other than UCS_OK costs the connection. */
+/* In am_arrive.c: the handlers of packets. The connection ends if a handler returns another status than UCS_OK. */
 ucs_status_t cw_am_on_eager(struct ucp_ep *ep, const void *data, size_t length);
-/* The same for an open endpoint, quicker for a handler that keeps nothing, and without REPLY. */
+/* Handles an eager packet of an open endpoint. It is quicker than cw_am_on_eager if the message has no flags and its
+ * handler needs no copy of the data. */
 void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_am_on_rts(struct ucp_ep *ep, const void *data, size_t length);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages arriving, and the call of their handlers. A message of one packet is handed over where it lies in the
- * transport's buffer, or copied once if its handler wants to keep data; one of several is assembled where it is handed
- * over. Handlers may do everything but progress: afterwards nothing is used but the descriptor, which stays until its
- * handler has returned, and the endpoint, which only progress frees.
+ * Arrival of active messages, and the calls of their handlers. A handler gets the data of a message in one packet where
+ * it lies in the transport's buffer, or a copy if it wants to keep or to align the data. A message in several packets
+ * is assembled in the memory that the handler gets. A handler may call everything except progress. So after the call
+ * this file uses only the descriptor, which lives until its handler has returned, and the endpoint, which only progress
+ * frees.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -66,7 +67,7 @@ static CW_COLD const struct cw_am_handler *find_unusual(const struct message *me
     return NULL;
 }
 
-/* The handler that can take the message, or NULL and a warning (AMR-6, AMD-4). */
+/* Returns the handler that can take the message. If there is none, writes a warning and returns NULL (AMR-6, AMD-4). */
 static CW_INLINE const struct cw_am_handler *find_handler(const struct message *message)
 {
     const struct cw_am_handler *handler = cw_am_find_handler(&cw_op_state(message->ep->worker)->am, message->id);
@@ -74,7 +75,7 @@ static CW_INLINE const struct cw_am_handler *find_handler(const struct message *
     return cw_likely(handler != NULL && !handler->is_old) ? handler : find_unusual(message, handler);
 }
 
-/* AMR-23: what came for an endpoint that the program has closed here. */
+/* AMR-23: whether the message asks for a reply endpoint that the program has closed here. */
 static int is_unwanted(const struct message *message)
 {
     return cw_ep_was_closed(message->ep) && (message->flags & CW_WIRE_AM_REPLY);
@@ -86,14 +87,14 @@ static CW_COLD void complain(unsigned id)
              "UCP_AM_RECV_ATTR_FLAG_DATA can be, which UCP_AM_FLAG_PERSISTENT_DATA asks for", id);
 }
 
-/* Data in the transport's buffer. */
+/* Calls the handler with data that lies in the transport's buffer. */
 static void deliver_borrowed(const struct cw_am_handler *handler, const struct message *message)
 {
     struct cw_am_state *state    = &cw_op_state(message->ep->worker)->am;
     struct cw_am_current current = {.data = message->data, .length = message->length};
     ucs_status_t status;
 
-    state->current = &current; /* there is no earlier one: handlers are called from progress alone */
+    state->current = &current; /* no other message is current, as only progress calls handlers */
     status         = call(handler, message);
     state->current = NULL;
     if (cw_unlikely(status == UCS_INPROGRESS && !current.taken)) {
@@ -101,13 +102,13 @@ static void deliver_borrowed(const struct cw_am_handler *handler, const struct m
     }
 }
 
-/* Whether data may be handed over where it lies in a packet (AMR-19, WRK-7). */
+/* Whether the handler may get the data where it lies in the packet (AMR-19, WRK-7). */
 static int is_as_wished(const struct cw_am_handler *handler, const struct message *message)
 {
     return !handler->persistent && ((uintptr_t)message->data & (message->ep->worker->am_alignment - 1)) == 0;
 }
 
-/* Data that the library can lend. */
+/* Calls the handler with data in the descriptor, which the handler may keep. */
 static void deliver_desc(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
 {
     struct ucp_worker *worker = message->ep->worker;
@@ -191,7 +192,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
         header  = word >> 32;
         data    = (const char *)data + sizeof(word);
         length -= sizeof(word);
-        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* flags would make it larger */
+        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* a flag makes it larger */
             handler = state->dense + (uint32_t)word;
             if (cw_likely(handler->is_plain)) {
                 current.data   = (const char *)data + header;
@@ -222,7 +223,7 @@ static char *place(struct cw_incoming *incoming, size_t length)
     return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(incoming->ep->worker, desc, length) : NULL;
 }
 
-/* Bytes of a message in PIECES, whose memory grows with them. */
+/* Adds bytes to a message in state PIECES, and counts for the endpoint the memory that grows with them. */
 static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const void *data, size_t length)
 {
     ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);
@@ -269,7 +270,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 {
     struct cw_am_desc *desc = cw_container_of(incoming, struct cw_am_desc, in);
 
-    if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds it */
+    if (desc->state == CW_AM_DESC_ANNOUNCED) { /* the program holds the descriptor */
         desc->state  = CW_AM_DESC_LOST;
         desc->status = status;
         cw_list_add_tail(&cw_op_state(ep->worker)->am.kept, &incoming->link);
@@ -278,7 +279,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     }
 }
 
-/* Nobody sends so much without asking; what is more is not even tried to be kept. */
+/* No honest sender sends more than this without an announcement, so the receiver refuses a longer message. */
 #define MAX_EAGER (UINT64_C(1) << 38)
 
 static const struct cw_incoming_kind am_kind = {.piece = piece, .place = place, .complete = complete, .lost = lost};
@@ -324,7 +325,7 @@ ucs_status_t cw_am_on_first(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* Calls the handler, and does what it said with what it left. */
+/* Calls the handler of an announced message. If the handler neither received nor kept the message, refuses it. */
 static void deliver_offer(const struct cw_am_handler *handler, struct message *message, struct cw_am_desc *desc)
 {
     struct cw_offer offer = cw_am_desc_offer(desc);

@@ -37,7 +37,7 @@ const struct cw_am_handler *cw_am_find_sparse(const struct cw_am_state *state, u
     return (sparse == NULL) ? NULL : &sparse->handler;
 }
 
-/* Slots that were not there before are empty. */
+/* Enlarges the array for this id; the new slots are empty. */
 static ucs_status_t grow_dense(struct cw_am_state *state, uint16_t id)
 {
     uint32_t size = (state->num_dense == 0) ? 8 : state->num_dense;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of active messages that come in pieces. A handler gets its data in one piece of memory, right behind the
- * descriptor, but the length of the whole is a peer's word. So a short message gets its memory at once; a long one
- * begins in a buffer beside its descriptor, which grows to twice what came, and the descriptor moves in front of the
- * data at the end. The buffer grows where it is, or the system moves its pages, so what came is not copied again.
+ * Memory of active messages in several packets. A handler gets its data in one piece of memory behind the descriptor,
+ * but the length of the message comes from a peer and may be false. So a short message gets its memory at once. A long
+ * message begins in a buffer of its own, which grows to twice the bytes that came; at the end the descriptor is copied
+ * to the place before the data. The buffer grows in place, or the system moves its pages, so the bytes in it are not
+ * copied again.
  */
 #include <stddef.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static size_t alignment(const struct ucp_worker *worker)
     return (worker->am_alignment > alignof(struct cw_am_desc)) ? worker->am_alignment : alignof(struct cw_am_desc);
 }
 
-/* Where the data lie in what was allocated: aligned, with room for the descriptor before them. */
+/* Returns where the data lies in the allocation: aligned, with room for the descriptor before it. */
 static char *data_of(char *memory, size_t align)
 {
     const uintptr_t least = (uintptr_t)memory + sizeof(struct cw_am_desc);
@@ -39,7 +40,7 @@ struct cw_am_desc *cw_am_pieces_new(const struct ucp_worker *worker, uint64_t to
     return desc;
 }
 
-/* 0: no memory. */
+/* Enlarges the buffer to at least `least` bytes of data. Returns 0 if there is no memory. */
 static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64_t least)
 {
     const size_t align = alignment(worker);
@@ -57,7 +58,7 @@ static int grow(const struct ucp_worker *worker, struct cw_am_desc *desc, uint64
     }
     data = data_of(memory, align);
     if (desc->growing != NULL && data != memory + at) {
-        cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* came to lie differently within a page */
+        cw_bytes_move(data, memory + at, (size_t)desc->in.received); /* the aligned place in the buffer has moved */
     }
     desc->growing = memory;
     desc->room    = room;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a program does with the data of a message: receive it into its own memory, or give it back. Both may happen in
- * the handler or any time later. Every call that passes the door takes the descriptor over, whatever its result
- * (AMR-31); one that the door refuses changes nothing (ABU-2).
+ * Receive and release of active message data by the program. Both may happen in the handler or at any later time. A
+ * call whose arguments src/abi accepts takes the descriptor over, whatever its result (AMR-31); a call that src/abi
+ * refuses changes nothing (ABU-2).
  */
 #include <assert.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ void cw_am_desc_use(struct cw_am_desc *desc)
     }
 }
 
-/* One of state->through. */
+/* Completes a receive that is on state->through. */
 static void tell(struct cw_list *link)
 {
     struct cw_request *request           = cw_container_of(link, struct cw_request, link);
@@ -65,7 +65,7 @@ static void tell(struct cw_list *link)
     cw_request_complete(request, state->status);
 }
 
-/* Those of earlier rounds. */
+/* Completes the receives of earlier rounds of progress. Receives of this round wait for a later one. */
 static void tell_all(struct cw_job *job)
 {
     struct cw_am_state *am = cw_container_of(job, struct cw_am_state, tell);
@@ -76,7 +76,7 @@ static void tell_all(struct cw_job *job)
         request = cw_list_head(&am->through, struct cw_request, link);
         state   = cw_request_state(request);
         if (state->round == request->worker->round) {
-            if (cw_list_empty(&job->link)) { /* else a callback has added it */
+            if (cw_list_empty(&job->link)) { /* else a callback has added the job */
                 cw_worker_add_job(request->worker, job);
             }
             return;
@@ -98,7 +98,7 @@ void cw_am_cleanup(struct cw_am_state *state)
     cw_am_handlers_free(state);
 }
 
-/* The descriptor of what a program hands in, if it may still be used. */
+/* Returns the descriptor of data that the program passes, or NULL if this data must not be used any more. */
 static struct cw_am_desc *desc_of(void *data)
 {
     struct cw_am_desc *desc;
@@ -118,7 +118,7 @@ static struct cw_am_desc *desc_of(void *data)
     return NULL;
 }
 
-/* The program wants nothing of it: its sender is told this status. */
+/* The program does not receive this data. The sender of an announced message is told `status`. */
 static void drop(struct cw_am_desc *desc, ucs_status_t status)
 {
     const struct cw_offer offer = cw_am_desc_offer(desc);
@@ -188,8 +188,8 @@ static ucs_status_t new_receive(struct ucp_worker *worker, void *buffer, size_t 
     return UCS_OK;
 }
 
-/* Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is marked complete as well,
- * because programs look there and drop what the call returns (R7). */
+/* Without NO_IMM_CMPL the call itself returns the result. The function also marks a request in the user's memory as
+ * complete, because some programs read the request and ignore the result of the call (R7). */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param, ucs_status_t status)
 {
     if (param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL) {
@@ -206,9 +206,9 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
     return UCS_STATUS_PTR(status);
 }
 
-/* The call has the result of announced data. Where it may not return it, progress tells it: programs store what they
- * need for the callback of such a receive after the call, as the reference lets them. It does so in a round that comes
- * after, when a sender of ours has had its answer. */
+/* The call already has the result of announced data. If it may not return the result, a later round of progress
+ * completes the request: programs store after the call the values that the callback of such a receive needs, as the
+ * reference allows. By that round a sender in this process has its answer. */
 static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp_request_param_t *param,
                                            ucs_status_t status)
 {
@@ -274,7 +274,7 @@ ucs_status_ptr_t cw_am_recv_data(struct ucp_worker *worker, void *data, void *bu
     ucs_status_t status;
 
     if (current != NULL && current->data == data) {
-        if (current->taken) { /* AMR-35, as for what has a descriptor */
+        if (current->taken) { /* AMR-35, as for data with a descriptor */
             cw_error("active message data %p was received already", data);
             return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
         }

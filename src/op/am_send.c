@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending active messages. As with tags the shortest way is the transport's short send without a request; a small
- * header of the program's own is put together with the data on the stack for that. Everything else goes the ways of
- * op/send.h.
+ * Sends of active messages. As with tags, the quickest way is the transport's short send without a request; for it, a
+ * small user header and the data are joined on the stack. All other messages go through op/send.h.
  */
 #include <stdlib.h>
 
@@ -13,7 +12,7 @@
 #include "op/op.h"
 #include "op/send.h"
 
-#define SHORT_BYTES 256u /* header and data that are put together on the stack */
+#define SHORT_BYTES 256u /* header and data that are joined on the stack */
 
 static CW_INLINE struct cw_wire_am wire_header(uint16_t id, uint32_t flags, size_t header_length)
 {
@@ -119,7 +118,7 @@ static ucs_status_ptr_t send_request(struct ucp_ep *ep, uint16_t id, const void 
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* With a header of the program's own. */
+/* Sends a short message with a user header. */
 static CW_APART ucs_status_t send_gathered(struct cw_conn *conn, uint64_t first, const void *header,
                                            size_t header_length, const void *buffer, size_t length)
 {
@@ -136,7 +135,7 @@ static CW_APART ucs_status_t send_gathered(struct cw_conn *conn, uint64_t first,
     return cw_lane_send_short(conn, CW_PACKET_AM_EAGER, first, bytes, header_length + length);
 }
 
-/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
+/* Returns UCS_OK if the message was sent, CW_AGAIN if it cannot go this way or cannot go now. */
 static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const void *header, size_t header_length,
                                          const void *buffer, size_t length, uint32_t flags)
 {
@@ -152,7 +151,7 @@ static CW_INLINE ucs_status_t send_short(struct ucp_ep *ep, uint16_t id, const v
                                                    : CW_AGAIN;
 }
 
-/* The same of a list. */
+/* Sends a short message from a list of buffers. Returns as send_short does. */
 static CW_APART ucs_status_t send_list(struct ucp_ep *ep, uint16_t id, const ucp_dt_iov_t *iov, size_t count,
                                        uint32_t flags)
 {
@@ -222,7 +221,7 @@ ucs_status_ptr_t cw_am_send_cell(struct ucp_ep *ep, unsigned id, const void *hea
     uint64_t first;
 
     (void)header;
-    (void)header_length; /* as in ucp_am_send_nbx, so that nothing is moved in between */
+    (void)header_length; /* parameters as in ucp_am_send_nbx, so that no register is moved between the calls */
     if (!is_id(id)) {
         return refuse(id);
     }
@@ -253,7 +252,7 @@ size_t cw_am_max_header(struct ucp_worker *worker)
     size_t most               = CW_AM_MAX_HEADER, packet;
     unsigned i;
 
-    if (cw_unlikely(state->max_header == 0)) { /* the interfaces were opened after the state was made */
+    if (cw_unlikely(state->max_header == 0)) { /* the interfaces are opened after the state is made */
         for (i = 0; i < worker->num_ifaces; i++) {
             packet = worker->ifaces[i]->limits.max_bcopy - sizeof(struct cw_wire_am_rts);
             most   = (packet < most) ? packet : most;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations (op/rma.h, docs/change/one-sided.md): in the call by our CPU where the memory is mapped here, else
- * by a packet that the owner's CPU carries out with the same instructions. A posting atomic is over when its packet was
- * taken; a fetching one waits on ep->inflight for AMO_REPLY. Operands are captured in the call. A posting atomic that
- * has to wait lives on in a request of the library's own, which goes by packets only: the program was told that it is
- * complete and may destroy the key (AMO-11, KEY-6).
+ * Atomic operations (op/rma.h, docs/change/one-sided.md). Where the memory is mapped here, the CPU of the origin
+ * carries out the operation in the call; else the origin sends a packet, and the CPU of the owner uses the same
+ * instructions. A posting atomic ends when the transport takes its packet; a fetching one waits on ep->inflight for
+ * AMO_REPLY. The call copies the operands. A posting atomic that has to wait continues in a request of the library,
+ * which uses packets only: the program was told that it is complete, and may destroy the key (AMO-11, KEY-6).
  */
 #include "op/amo.h"
 
@@ -25,7 +25,7 @@ _Static_assert(UCP_ATOMIC_OP_ADD == (int)CW_WIRE_AMO_ADD && UCP_ATOMIC_OP_SWAP =
 
 /* ---- the CPU's part, at the origin and at the owner ---- */
 
-/* Returns the value before. */
+/* Returns the value that the word had before. */
 static inline uint64_t apply(void *word, enum cw_wire_amo_op op, unsigned size, uint64_t operand, uint64_t swap)
 {
     if (size == sizeof(uint32_t)) {
@@ -101,7 +101,7 @@ ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo)
 
     if (status == UCS_OK) {
         cw_op_ep(ep)->rma->sent_mark++;
-        cw_ep_owes_rma(ep); /* a flush has to ask */
+        cw_ep_owes_rma(ep); /* a flush has to ask the owner */
     }
     return status;
 }
@@ -115,7 +115,7 @@ void cw_amo_carry_out(const struct cw_amo *amo, void *word)
     }
 }
 
-/* Chosen at each attempt, because a queued one meets its connection only later. */
+/* Each attempt chooses the protocol, because a queued operation may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
     const struct cw_amo *amo                = cw_request_state(request);
@@ -157,10 +157,10 @@ static void amo_release(struct cw_request *request)
     if (amo->device != NULL) {
         release_device(request->ep, amo->device);
     }
-    cw_rma_end(request->ep, amo->generation); /* looks at the queue */
+    cw_rma_end(request->ep, amo->generation); /* also looks at the queue */
 }
 
-/* A posting atomic without a request. CW_AGAIN, CW_HOLD: not now. */
+/* Sends a posting atomic without a request. CW_AGAIN or CW_HOLD: it cannot be sent now. */
 static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
@@ -177,7 +177,7 @@ static ucs_status_t post_now(struct ucp_ep *ep, const struct cw_amo *amo)
     return status;
 }
 
-/* `param` NULL: the program is not to know of the request. */
+/* `param` is NULL if the program must not see the request. */
 static ucs_status_ptr_t post_request(struct ucp_ep *ep, const struct cw_amo *amo, const ucp_request_param_t *param)
 {
     struct cw_request *request = cw_request_get(ep->worker, param, CW_REQUEST_SEND);
@@ -229,13 +229,13 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_amo *amo, const ucp_r
     return NULL;
 }
 
-/* A device carries it out. UCS_ERR_NO_MEMORY. */
+/* Copies from the key what the owner's device needs to carry out the operation. Returns UCS_OK or UCS_ERR_NO_MEMORY. */
 static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rkey *rkey)
 {
     size_t length       = 0;
     const uint8_t *part = cw_key_find_part(&rkey->parts, rkey->key.executor, &length);
 
-    assert(part != NULL && length <= sizeof(amo->device->part)); /* cw_key_decode */
+    assert(part != NULL && length <= sizeof(amo->device->part)); /* by cw_key_decode */
     amo->device = malloc(sizeof(*amo->device));
     if (amo->device == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -255,7 +255,8 @@ static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *a
     return (status == UCS_OK) ? start(ep, amo, param) : UCS_STATUS_PTR(status);
 }
 
-/* Not in the call, or not without a request; apart so that the way of the others stays short. */
+/* Starts an operation that this CPU cannot carry out in the call. It is apart, so that the code of the others stays
+ * short. */
 static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                            const ucp_request_param_t *param)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What atomic operations share with their protocols (src/proto/rma).
+ * Shared part of atomic operations and their protocols (src/proto/rma).
  */
 #ifndef CW_OP_AMO_H
 #define CW_OP_AMO_H
@@ -8,31 +8,31 @@
 #include "op/rma.h"
 #include "plan/protocol.h"
 
-/* Of an operation that a device of the owner carries out: what the key says of it, for the program may destroy the key,
- * and how far it is. On the heap. */
+/* State of an operation that a device of the owner carries out: a copy of what the key says, because the program may
+ * destroy the key, and how far the operation is. On the heap. */
 struct cw_amo_device {
-    struct cw_access *access;       /* NULL: not begun */
-    uint64_t expected;              /* of a loop: what the word has, as far as is known */
+    struct cw_access *access;       /* NULL: the access has not begun */
+    uint64_t expected;              /* of a loop: the value that the word had when it was last read */
     struct cw_domain_range region;
     uint8_t part[CW_DOMAIN_PART_MAX];
     uint8_t part_length;
-    uint8_t number;                 /* of its domain */
-    uint8_t loops;                  /* made of compare and swap */
+    uint8_t number;                 /* of the device's memory domain */
+    uint8_t loops;                  /* the operation is a loop of compare and swap */
 };
 
-/* The state of the request. Numbers in host order. */
+/* The state of the request. Numbers are in host order. */
 struct cw_amo {
     struct cw_wire_amo packet;
     const struct ucp_rkey *rkey; /* NULL: by packets only */
     void *reply;                 /* NULL: the posting form */
-    struct cw_amo_device *device; /* that carries it out; NULL: a processor does */
+    struct cw_amo_device *device; /* the device that carries it out; NULL: a processor */
     uint32_t generation;
 };
 
 _Static_assert(sizeof(struct cw_amo) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
-/* Where the word lies here; NULL: the owner is needed. Where a mapping begins follows from what a peer wrote into its
- * key, so the address here is looked at, too. */
+/* Returns where the word lies in this process; NULL: only the owner can reach it. A key from a peer decides where the
+ * mapping begins, so this function checks the alignment of the local address, too. */
 static inline char *cw_amo_word(const struct ucp_rkey *rkey, uint64_t address, unsigned size)
 {
     char *word = cw_rkey_direct(rkey, address, CW_KEY_READ | CW_KEY_WRITE);
@@ -40,9 +40,10 @@ static inline char *cw_amo_word(const struct ucp_rkey *rkey, uint64_t address, u
     return cw_likely(((uintptr_t)word & (size - 1)) == 0) ? word : NULL;
 }
 
-/* By this processor, on a word that lies here; the reply is written. */
+/* Carries out the operation by this CPU, on a word in this process, and writes the reply. */
 void cw_amo_carry_out(const struct cw_amo *amo, void *word);
-/* Asks the owner; `reply_id` 0: for no answer. Both return what the transport answers. */
+/* Sends the operation to the owner; if `reply_id` is 0, the owner sends no answer. Both functions return the status of
+ * the transport. */
 ucs_status_t cw_amo_send(struct cw_conn *conn, const struct cw_amo *amo, uint64_t reply_id);
 ucs_status_t cw_amo_send_posted(struct ucp_ep *ep, const struct cw_amo *amo);
 

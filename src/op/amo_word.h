@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Atomic operations on one word by this CPU: at the origin where the memory is mapped, else at the owner. The same
- * instructions in both places make them atomic with each other (AMO-14). Each returns the value before.
+ * Atomic operations on one word by this CPU: at the origin where the memory is mapped, else at the owner. Both places
+ * use the same instructions, which makes their operations atomic with each other (AMO-14). Each function returns the
+ * value that the word had before.
  */
 #ifndef CW_OP_AMO_WORD_H
 #define CW_OP_AMO_WORD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Boards of an endpoint for transfers of ours: which are in use, and the number of the transfer.
+ * Boards of an endpoint for transfers that this side begins: which boards are in use, and the number of the transfer.
  */
 #include "op/board.h"
 #include "op/op_ep.h"

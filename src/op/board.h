@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shares of a copy that two processes make together: who takes which, and how many are done. The words may lie in
- * memory that the peer can write, so nothing read from them is trusted further than as a number below a bound.
+ * Shares of a copy that two processes make together: which shares are taken, and how many are done. The words may lie
+ * in memory that the peer can write, so a value from them is used only as a number that is checked against a bound.
  *
- *   claim: generation of the transfer 32 bits, 0 for none | number of the next share 32 bits
+ *   claim: upper 32 bits: generation of the transfer, 0 for none; lower 32 bits: number of the next share
  */
 #ifndef CW_OP_BOARD_H
 #define CW_OP_BOARD_H
@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #define CW_BOARD_MIN_SHARE      4096u
-#define CW_BOARD_MAX_SHARE      (1u << 20) /* copied at one go: 128 KiB are asked for */
+#define CW_BOARD_MAX_SHARE      (1u << 20) /* copied in one call; this library asks for 128 KiB */
 #define CW_BOARD_MAX_SHARES     UINT32_MAX
 #define CW_BOARD_MAX_GENERATION 0xffffffu
 
@@ -26,7 +26,7 @@ static inline void cw_board_begin(uint64_t *claim, uint64_t *done, uint32_t gene
     __atomic_store_n(claim, (uint64_t)generation << 32, __ATOMIC_RELEASE);
 }
 
-/* Nobody gets another share. Returns how many were taken in this generation. */
+/* After this no process gets another share. Returns how many shares of this generation were taken. */
 static inline uint64_t cw_board_end(uint64_t *claim, uint32_t generation)
 {
     uint64_t word = __atomic_exchange_n(claim, 0, __ATOMIC_ACQ_REL);
@@ -34,7 +34,7 @@ static inline uint64_t cw_board_end(uint64_t *claim, uint32_t generation)
     return ((word >> 32) == generation) ? (uint32_t)word : 0;
 }
 
-/* Takes the next share; 0 when none is left or the transfer is over. */
+/* Takes the next share. Returns 0 if no share is left or the transfer is over. */
 static inline int cw_board_claim(uint64_t *claim, uint32_t generation, uint64_t shares, uint32_t *share_p)
 {
     uint64_t word = __atomic_load_n(claim, __ATOMIC_ACQUIRE);
@@ -61,7 +61,7 @@ static inline uint64_t cw_board_num_done(const uint64_t *done)
 
 struct ucp_ep;
 
-/* The words of one transfer: a board that the peer sees, or words of our own. */
+/* The words of one transfer: those of a board that the peer sees, or those in this structure. */
 struct cw_shares {
     uint64_t *claim;
     uint64_t *done;
@@ -70,9 +70,10 @@ struct cw_shares {
     uint8_t board;              /* CW_BOARDS: none */
 };
 
-/* Begins a transfer with a free board, if `shared` and there is one. The structure stays where it is until released. */
+/* Begins a transfer, with a board if `shared` is set and a board is free. The structure must not move until it is
+ * released. */
 void cw_shares_begin(struct ucp_ep *ep, struct cw_shares *shares, int shared);
-/* Gives the board back; nothing happens the second time. */
+/* Gives the board back; a second call does nothing. */
 void cw_shares_release(struct ucp_ep *ep, struct cw_shares *shares);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The choices that were made last by a worker (op/choice.h). A choice depends on what the key says and on nothing else;
- * one that another key displaces is made anew.
+ * The latest choices of a worker (op/choice.h). A choice depends on its key and on nothing else. If a choice with
+ * another key has taken its slot, the worker chooses again.
  */
 #include "op/choice.h"
 
@@ -10,12 +10,12 @@
 #include "op/op.h"
 #include "op/stage.h"
 
-#define SLOTS 8u /* place among the operations, state and transport of the connection tell them apart */
+#define SLOTS 8u /* one for each combination of used_in_place, eager_end and counted */
 
 struct key {
     const struct cw_iface *iface;
     const struct cw_send_kind *kind; /* NULL: stream data */
-    size_t max_piece;                /* the tuning of the connection */
+    size_t max_piece;                /* tuning of the connection, like the next two */
     size_t max_whole;
     size_t eager_end;
     uint32_t extra;
@@ -33,7 +33,7 @@ struct choice {
     struct rows rows;
 };
 
-/* Of a one-sided operation. */
+/* The choice for a one-sided operation. */
 struct choice_rma {
     const struct cw_iface *iface;
     size_t max_piece;
@@ -49,7 +49,8 @@ struct cw_choices_rma {
     struct choice_rma slots[CW_CHOICE_TABLES];
 };
 
-/* Below the least length of zero copy it does not matter how many entries a list has. */
+/* Returns the kind of the data. A list that is shorter than the least length of zero copy is copied, so the number of
+ * its entries does not matter. */
 static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct cw_dt_cursor *cursor)
 {
     if (cw_likely(cursor->class_id == UCP_DATATYPE_CONTIG)) {
@@ -63,8 +64,8 @@ static enum cw_protocol_data data_of(const struct cw_iface *iface, const struct 
                : CW_DATA_SCATTERED;
 }
 
-/* Data and force of a message. A long one of a device is announced, if nobody says otherwise: both ends then copy while
- * pieces travel. */
+/* Returns data and force of a message. A long message in device memory is announced unless the program or the
+ * configuration forces another way: both ends then copy while pieces travel. */
 static inline uint32_t bits_of(const struct ucp_ep *ep, const struct cw_send *send, const struct cw_dt_cursor *cursor,
                                unsigned force)
 {
@@ -127,7 +128,7 @@ static inline int is_of(const struct key *a, const struct key *b)
            a->eager_end == b->eager_end && a->extra == b->extra && a->bits == b->bits;
 }
 
-/* `slot` NULL: there is no memory to keep it in. */
+/* `slot` is NULL if there is no memory to keep the choice in. */
 static CW_COLD const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct key *key, struct choice *slot, size_t length)
 {
@@ -150,7 +151,7 @@ static inline struct choice *slots_of(struct cw_op_state *state)
     return cw_likely(state->choices != NULL) ? state->choices->slots : make_slots(state);
 }
 
-/* `send` NULL: stream data. */
+/* `send` is NULL for stream data. */
 static inline const struct cw_protocol *look_up(const struct ucp_ep *ep, const struct cw_send *send,
                                                 const struct cw_dt_cursor *cursor, unsigned force)
 {

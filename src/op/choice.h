@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which protocol carries a send: the table of its operation (src/proto), asked once for messages that are alike and
- * connections in one state, and looked up for the others.
+ * The choice of the protocol that carries a send. The table of the operation (src/proto) is asked once for messages
+ * that are alike and for connections in the same state; the worker keeps the answer for later messages.
  */
 #ifndef CW_OP_CHOICE_H
 #define CW_OP_CHOICE_H
@@ -11,13 +11,13 @@
 struct cw_choices;
 struct cw_choices_rma;
 
-/* On a connected endpoint. `force`: enum cw_protocol_force. */
+/* Returns the protocol of a send. The endpoint must be connected; `force` is of enum cw_protocol_force. */
 const struct cw_protocol *cw_choice(const struct ucp_ep *ep, const struct cw_send *send, unsigned force);
-/* As above, for stream data. */
+/* Returns the protocol of stream data. The endpoint must be connected. */
 const struct cw_protocol *cw_choice_stream(const struct ucp_ep *ep, const struct cw_dt_cursor *cursor);
 
-/* One-sided operations, and how announced messages come: the table is that of the operation for memory that is
- * reached in that way. `bits` 0: an atomic operation, which has no datatype. */
+/* Protocols of one-sided operations and of the transfer of announced messages. A table stands for one operation and one
+ * way to reach the remote memory. `bits` is 0 for an atomic operation, which has no datatype. */
 #define CW_CHOICE_TABLES ((CW_PROTO_OPERATIONS - CW_PROTO_PUT) * CW_REMOTE_ALL)
 
 static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsigned remote)
@@ -25,7 +25,7 @@ static inline unsigned cw_choice_table(enum cw_proto_operation operation, unsign
     return (unsigned)(operation - CW_PROTO_PUT) * CW_REMOTE_ALL + remote;
 }
 
-/* An announced message, as `bits`: the device knows our memory. */
+/* Bit of `bits`, for an announced message: the device knows the receiver's memory. */
 #define CW_CHOICE_REGISTERED (1u << 5)
 
 const struct cw_protocol *cw_choice_rma(const struct ucp_ep *ep, unsigned table, uint32_t bits, size_t length);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The origin's part of op/cma.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares
- * are done, or when one failed and nobody has one any more; a board is in use until then.
+ * The origin's part of op/cma.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares are
+ * done, or when one share failed and no process copies another one; the board is in use until the copy ends.
  */
 #include "op/cma.h"
 
@@ -13,11 +13,11 @@
 #include "op/op.h"
 
 #define SHARE_BYTES (128u << 10)
-#define ALONE_BYTES (256u << 10) /* up to here the owner's help does not pay */
+#define ALONE_BYTES (256u << 10) /* up to this length the owner's help costs more than it saves */
 #define QUIESCE_NS  UINT64_C(20000000)
 
 struct cw_cma {
-    struct cw_incoming in; /* on incoming.receiving, for the end of the connection */
+    struct cw_incoming in; /* on incoming.receiving, so that the end of the connection finds it */
     struct cw_job job;
     struct cw_request *request;
     struct cw_dt_cursor *cursor;
@@ -29,9 +29,9 @@ struct cw_cma {
     uint64_t id; /* in op_state->copies; 0: none */
     uint8_t way;
     uint8_t asked;   /* HELP was sent, and no HELPED came */
-    uint8_t failed;  /* a share of ours, or one of the owner's */
-    uint8_t settled; /* nothing is left for us to do */
-    uint8_t quiet;   /* the owner has no share any more, or was waited for in vain */
+    uint8_t failed;  /* a share failed, at the origin or at the owner */
+    uint8_t settled; /* the origin has nothing left to do */
+    uint8_t quiet;   /* the owner copies no share any more, or the wait for it took too long */
 };
 
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
@@ -39,7 +39,7 @@ int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
     return ep->state == CW_EP_OPEN && key->beacon != 0 && cw_lane_can_copy(ep->conn);
 }
 
-/* The next `length` bytes of the cursor, to or from an address that is `cursor->offset` behind `address`. */
+/* Copies the next `length` bytes of the cursor, to or from the remote address `address` + `cursor->offset`. */
 static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon, uint64_t address, uint64_t length,
                                struct cw_dt_cursor *cursor, enum cw_cma_way way)
 {
@@ -112,7 +112,7 @@ static void finish(struct cw_cma *copy, ucs_status_t status)
     done(request, status);
 }
 
-/* Nothing is left to be claimed. */
+/* No share is left to be claimed. Ends the copy, unless the owner still has to answer. */
 static void settle(struct cw_cma *copy)
 {
     copy->settled = 1;
@@ -123,7 +123,7 @@ static void settle(struct cw_cma *copy)
     }
 }
 
-/* Takes one share. An iov has all of them to itself, one after the other. */
+/* Takes one share and copies it. The origin takes all shares of an iov, one after the other. */
 static void run(struct cw_job *job)
 {
     struct cw_cma *copy = cw_container_of(job, struct cw_cma, job);
@@ -132,7 +132,7 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
+        return; /* the copy is about to be ended */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
@@ -163,7 +163,8 @@ static void run(struct cw_job *job)
     }
 }
 
-/* The request, on the endpoint's lists, has been ended by then, and has cancelled its copy. */
+/* The request is on the endpoint's lists: the endpoint has ended it before this call, and the request has cancelled its
+ * copy. */
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
     (void)ep;
@@ -224,7 +225,8 @@ ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, 
     return UCS_OK;
 }
 
-/* Waits for a share that the owner copies just now. Not twice: it can write to the board that it took another one. */
+/* Waits until the owner has copied the shares that it took. The origin waits only once: otherwise the owner could make
+ * it wait again by a write to the board. */
 static void quiesce(struct cw_cma *copy, struct cw_conn *conn, uint64_t give_up_ns)
 {
     uint64_t claimed = cw_board_end(copy->shares.claim, copy->shares.generation);
@@ -272,7 +274,7 @@ ucs_status_t cw_cma_on_helped(struct ucp_ep *ep, const void *data, size_t length
     status = (int32_t)le32toh((uint32_t)packet.status);
     copy   = cw_idmap_get(&cw_op_state(ep->worker)->copies, le64toh(packet.help_id));
     if (copy == NULL) {
-        return UCS_OK; /* everything was copied before the owner noticed */
+        return UCS_OK; /* all shares were copied before the owner noticed */
     }
     if (copy->in.ep != ep || !copy->asked) {
         return UCS_ERR_IO_ERROR;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's part of op/cma.h: shares of a copy that a peer makes to or from registered memory of ours. One helper
- * per board of the peer at most, so a peer cannot make us keep more; a newer HELP for a board replaces the older. Each
- * share is checked against the table of regions, and the peer's addresses are only used by the system for the peer's
- * process.
+ * The owner's part of op/cma.h: the owner copies shares of a peer's copy, to or from registered memory of this process.
+ * Each board of the peer has at most one helper, so a peer cannot make the owner keep more; a newer HELP for a board
+ * replaces the older one. The owner checks each share against the table of regions. Only the system uses the peer's
+ * addresses, and only in the peer's process.
  */
 #include <stdlib.h>
 
@@ -58,7 +58,7 @@ static ucs_status_t copy_share(struct ucp_ep *ep, const struct cw_wire_help *hel
     return status;
 }
 
-/* Takes one share. */
+/* Takes one share and copies it. */
 static void run(struct cw_job *job)
 {
     struct helper *helper           = cw_container_of(job, struct helper, job);
@@ -70,7 +70,7 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
+        return; /* the helper is about to be ended */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
@@ -142,7 +142,7 @@ ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length)
     }
     helper = find(ep, help.board);
     if (helper != NULL) {
-        helper->help = help; /* whoever asked before is through; its job goes on with this */
+        helper->help = help; /* the copy that asked before is over; the job goes on with this one */
         return UCS_OK;
     }
     helper = malloc(sizeof(*helper));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/counted.h. Invariants: `done` changes under the claim only, and never falls; packet n is carried out by who holds
- * the claim while `done` is n, so exactly once; the log has the packets from rma->carried to rma->counted, which lie
- * where the transport keeps them until the owner has passed them. What the peer writes to the board can only end our
- * waiting too early or make us pass over its own packets, and keep us waiting as long as the transport excuses it; then
- * the owner shuts the counting: it takes the claim when it is free, and keeps it.
+ * Implementation of op/counted.h. Invariants: only the side that holds the claim changes `done`, and `done` never
+ * falls; this side carries out packet n while `done` is n, so each packet is carried out exactly once; the log has the
+ * packets from rma->carried to rma->counted, which the transport keeps in place until the owner has passed them. If the
+ * peer writes false values to the board, it can end a wait of this side too early, make this side skip the peer's own
+ * packets, or make it wait as long as the transport excuses the peer. After that the owner shuts the counting: it takes
+ * the claim when the claim is free, and keeps it.
  */
 #include "op/counted.h"
 
@@ -16,22 +17,22 @@
 #include "os/lock.h"
 
 #define REFUSED_ONE      (UINT64_C(1) << 32)
-#define RESCUE_PACKETS   16u                   /* at one go: the owner may be waiting for the claim */
+#define RESCUE_PACKETS   16u                   /* in one turn: the owner may be waiting for the claim */
 #define SPINS            2000u
 #define OWNER_WAIT_NS    UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
-#define TOLD_NS          1000000u              /* waits that the transport is told of together */
+#define TOLD_NS          1000000u              /* the transport is told of waits that are longer in all */
 
 struct log_entry {
     const char *packet;         /* struct cw_wire_put, then the bytes */
-    struct cw_wire_put header;  /* the same, as long as the packet is there */
+    struct cw_wire_put header;  /* copy of the packet's header, equal to it while the packet is there */
     uint64_t beacon;
     size_t length;
 };
 
 struct cw_counted {
     struct cw_board *board;
-    uint32_t refused;           /* of `done`, as last seen */
-    uint8_t away;               /* the origin carried out, and the owner was not seen since */
+    uint32_t refused;           /* the refused packets in `done`, as last seen */
+    uint8_t away;               /* the origin carried packets out, and the owner has not looked since */
     struct log_entry log[CW_COUNTED_PACKETS];
 };
 
@@ -125,7 +126,8 @@ ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uin
     return UCS_OK;
 }
 
-/* A peer that tells nonsense has all of them, for all we care. */
+/* Takes over the count of packets that were carried out. If the peer writes a count that is too large, all packets
+ * count as carried out. */
 static void take_count(struct cw_rma *rma, uint64_t done)
 {
     const uint32_t ahead = (uint32_t)done - rma->carried;
@@ -141,7 +143,7 @@ static void take_count(struct cw_rma *rma, uint64_t done)
 void cw_counted_look(struct cw_rma *rma)
 {
     if (!cw_counted_is_settled(rma)) {
-        /* pairs with on_put's release */
+        /* pairs with the release in carry */
         take_count(rma, __atomic_load_n(&rma->packets->board->done, __ATOMIC_ACQUIRE));
     }
 }
@@ -153,7 +155,8 @@ void cw_counted_confirmed(struct cw_rma *rma, uint32_t number)
     }
 }
 
-/* An owner that gave the endpoint up may let a packet go without carrying it out: then something else lies there. */
+/* Lets the system write the bytes of one packet. An owner that has given the endpoint up may free a packet without
+ * carrying it out; its place then holds other bytes. */
 static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entry)
 {
     const struct cw_beacon beacon = {.address = entry->beacon, .value = le64toh(entry->header.token)};
@@ -179,8 +182,8 @@ static int claim(struct cw_board *board, enum cw_counted_state who)
                                                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-/* Nothing may be on its way to the owner that these puts must not pass. Gets may: a put that writes what one of them
- * reads was not sent. */
+/* Returns whether the origin may carry out its puts: no operation may be under way that these puts must not overtake.
+ * Gets may be under way, because no put was sent that writes the bytes of such a get. */
 static int may_rescue(const struct cw_rma *rma)
 {
     return rma->ep->state == CW_EP_OPEN && rma->sent_mark == rma->acked_mark &&
@@ -235,10 +238,11 @@ static ucs_status_t give_up(const struct ucp_ep *ep)
 
     cw_log_ratelimited(&limit, CW_LOG_ERROR, "worker %016llx began to write to memory of this process and did not end "
                        "in time; its connection is closed", (unsigned long long)cw_ep_peer_uid(ep));
-    return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: it stands still */
+    return UCS_ERR_ENDPOINT_TIMEOUT; /* ERR-3: the peer stands still */
 }
 
-/* The origin writes just now, in system calls. Packets behind this one must not be seen before it is through. */
+/* Waits while the origin holds the claim and lets the system write. The owner must not handle later packets before the
+ * origin has finished. */
 static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, uint64_t begin_ns)
 {
     unsigned spins;
@@ -249,7 +253,7 @@ static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, ui
             continue;
         }
         if (origin_is_gone(ep)) {
-            return UCS_ERR_CONNECTION_RESET; /* it died in the middle of it (ERR-1) */
+            return UCS_ERR_CONNECTION_RESET; /* the origin died while it held the claim (ERR-1) */
         }
         if (cw_clock_ns() - begin_ns > OWNER_WAIT_NS || (spins == SPINS && !cw_lane_is_excused(ep->conn, 0))) {
             return give_up(ep);
@@ -259,7 +263,7 @@ static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, ui
     return UCS_OK;
 }
 
-/* One packet, whose turn it is; nobody else carries out. */
+/* Carries out packet `number`, unless the origin has done so. The caller holds the claim. */
 static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t number, const void *data,
                             size_t length)
 {
@@ -274,7 +278,7 @@ static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t 
     }
 }
 
-/* Somebody else has the claim, or we have it for good. */
+/* The owner did not get the claim at once: the origin holds it, or the owner has shut the counting. */
 static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
 {
     const uint64_t begin_ns = cw_clock_ns();
@@ -308,7 +312,8 @@ static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const v
     return UCS_OK;
 }
 
-/* An endpoint to its own worker is both ends, and its packets come in at the other one. */
+/* Returns the board of the peer. An endpoint to its own worker is both ends, and its packets arrive on its loop
+ * connection. */
 static struct cw_board *peer_board(const struct ucp_ep *ep)
 {
     struct cw_conn *conn = (cw_ep_peer_uid(ep) == ep->worker->uid && ep->loop_conn != NULL) ? ep->loop_conn : ep->conn;
@@ -316,7 +321,8 @@ static struct cw_board *peer_board(const struct ucp_ep *ep)
     return cw_lane_board(conn, 0, CW_COUNTED);
 }
 
-/* One that kept us waiting before, on another connection, gets no claim. */
+/* Finds the board. If this peer kept the owner waiting before, on another connection, the owner shuts the counting at
+ * once. */
 static CW_COLD void begin_as_owner(struct ucp_ep *ep, struct cw_rma *rma)
 {
     struct cw_board *board = peer_board(ep);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The packet of op/credit.h.
+ * The CREDIT packet of op/credit.h, at the receiver and at the sender.
  */
 #include "op/credit.h"
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Credits: how much eager tag messages a peer may send before the program received the earlier ones
- * (docs/change/long-messages.md). Both sides count the same charge for each message, in numbers that only grow.
+ * Credits limit how many bytes of eager tag messages a peer may send before the program has received the earlier ones
+ * (docs/change/long-messages.md). Both sides count the same charge for each message, and the counts that they exchange
+ * only grow.
  */
 #ifndef CW_OP_CREDIT_H
 #define CW_OP_CREDIT_H
@@ -9,7 +10,7 @@
 #include "op/op_ep.h"
 
 #define CW_CREDIT_WINDOW  (UINT64_C(16) << 20)
-#define CW_CREDIT_MESSAGE 128u /* what a message costs beside its bytes */
+#define CW_CREDIT_MESSAGE 128u /* charge of a message in addition to its bytes */
 
 /* Sender: whether a message of this length may go eagerly. */
 static inline int cw_credit_has(const struct ucp_ep *ep, size_t length)
@@ -22,7 +23,7 @@ static inline void cw_credit_sent(struct ucp_ep *ep, size_t length)
     cw_op_ep(ep)->credit.flying += length + CW_CREDIT_MESSAGE;
 }
 
-/* Receiver: a message came; false when the peer exceeds its window. */
+/* Receiver: counts a message that came. Returns 0 if the peer exceeds its window. */
 static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 {
     const uint64_t unread = cw_op_ep(ep)->credit.unread + length + CW_CREDIT_MESSAGE;
@@ -36,8 +37,8 @@ static inline int cw_credit_arrived(struct ucp_ep *ep, uint64_t length)
 
 void cw_credit_tell(struct ucp_ep *ep);
 
-/* Receiver: a message came and is let go of at once. It takes no room, so nobody exceeds a window by it. 0, and without
- * effect, if the peer must be told. */
+/* Receiver: counts a message that came and is released at once. Such a message takes no room, so no peer exceeds its
+ * window by it. Returns 0, and counts nothing, if the peer must be told. */
 static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
 {
     const uint64_t untold = cw_op_ep(ep)->credit.untold + length + CW_CREDIT_MESSAGE;
@@ -49,7 +50,7 @@ static inline int cw_credit_passes(struct ucp_ep *ep, uint64_t length)
     return 1;
 }
 
-/* Receiver: a message that came was let go of. */
+/* Receiver: counts the release of a message that cw_credit_arrived has counted. */
 static inline void cw_credit_consumed(struct ucp_ep *ep, uint64_t length)
 {
     cw_op_ep(ep)->credit.unread -= length + CW_CREDIT_MESSAGE;

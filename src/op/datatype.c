@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The datatype cursors of op/datatype.h. A handle keeps its class in the low three bits; those of generic types point
- * to struct cw_dt_generic, which malloc aligns well enough to leave these bits free. Those of memory of devices point
- * to struct cw_dt_device in the same way. Reading a device that failed gives zeros: the error is in the log.
+ * The datatype cursors of op/datatype.h. A datatype handle has its class in the low three bits. The handle of a generic
+ * type is the address of a struct cw_dt_generic, which malloc aligns well enough to leave these bits free; the handle
+ * of device memory is the address of a struct cw_dt_device in the same way. If a read of device memory fails, the
+ * cursor gives zeros, and the error is in the log.
  */
 #include "op/datatype.h"
 
@@ -14,10 +15,10 @@
 #include "op/stage.h"
 
 #define CLASS_DONE        0xff /* finished cursor */
-#define CLASS_DONE_DEVICE 0xfe /* of memory of a device */
+#define CLASS_DONE_DEVICE 0xfe /* finished cursor of device memory */
 
-/* Generic messages up to this are packed and unpacked in one call even when they travel in pieces: packers of some MPI
- * libraries cannot stop inside of a structure. */
+/* Generic messages up to this length are packed and unpacked in one call even when they travel in pieces: the packers
+ * of some MPI libraries cannot stop inside a structure. */
 #define MAX_COLLECTED ((size_t)64 << 20)
 
 static const struct cw_dt_generic *generic_of(ucp_datatype_t datatype)
@@ -156,7 +157,7 @@ void cw_dt_finish(struct cw_dt_cursor *cursor)
     cursor->owns_iov = 0;
 }
 
-/* Moves within the array. */
+/* Moves the cursor's place in the iov array. */
 static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
 {
     size_t part;
@@ -173,7 +174,7 @@ static void skip_entries(struct cw_dt_cursor *cursor, size_t length)
     } while (length > 0);
 }
 
-/* Copies between the iov and flat memory, whichever way; moves the cursor. */
+/* Copies from the iov to flat memory, or back if `to_iov` is set. Moves the cursor's place in the iov array. */
 static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char *flat, size_t length, int to_iov)
 {
     const ucp_dt_iov_t *iov;
@@ -198,8 +199,8 @@ static void copy_iov(struct cw_dt_cursor *cursor, struct cw_nt_choice *nt, char 
     }
 }
 
-/* Copies between flat memory of the host and the device's, whichever way. Does not move the cursor itself, but its
- * entries. */
+/* Copies from device memory to flat host memory, or back if `to_device` is set. Moves the cursor's place in the iov
+ * array, but not its offset. */
 static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t length, int to_device)
 {
     const ucs_memory_type_t type = (ucs_memory_type_t)cursor->memory_type;
@@ -219,7 +220,7 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
                  to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
                                cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
         if (status != UCS_OK && !to_device) {
-            memset(flat + done, 0, part); /* and not what happened to lie there */
+            memset(flat + done, 0, part); /* the peer must not see old bytes */
         }
         result = (result == UCS_OK) ? status : result;
         if (cursor->layout == UCP_DATATYPE_IOV) {
@@ -229,8 +230,8 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
     return result;
 }
 
-/* DT-7: a short count is not the end of the data. A type that makes no progress at all is cut off instead of looping
- * for ever. */
+/* DT-7: a short count does not mean the end of the data. If a type makes no progress at all, zeros replace the rest, so
+ * that the loop ends. */
 static size_t pack_generic(struct cw_dt_cursor *cursor, char *dest, size_t max)
 {
     size_t done = 0, part;
@@ -284,7 +285,7 @@ void cw_dt_pack_ahead(struct cw_dt_cursor *cursor)
     }
     memory = malloc(cursor->length);
     if (memory == NULL) {
-        return; /* piece by piece, then */
+        return; /* each piece is packed when it is sent */
     }
     pack_generic(cursor, memory, cursor->length);
     cw_dt_finish(cursor);

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fallback timer (docs/change/one-sided.md, "Counted packets"): a job of progress, which runs while something waits
- * for an owner of memory that the system could do as well. Invariant: it is on the worker's list while short gets or
- * flushes of counted puts wait, or operations behind too many of these; not while a FLUSH will tell anyway.
+ * The fallback timer (docs/change/one-sided.md, "Counted packets"): a job of progress, which runs while operations wait
+ * for an owner although the system could copy instead. Invariant: the job is on the worker's list while short gets,
+ * flushes of counted puts, or operations behind too many counted puts wait; it is not on the list while the answer to a
+ * FLUSH will start it again.
  */
 #include "op/cma.h"
 #include "op/counted.h"
 
-#define FALLBACK_NS      UINT64_C(6000) /* some more than the system's copy takes: twice that at worst */
-#define BYTES_PER_NS     8u             /* that is how fast it copies */
+#define FALLBACK_NS      UINT64_C(6000) /* a little more than the system's copy takes: at worst the time doubles */
+#define BYTES_PER_NS     8u             /* the speed of the system's copy */
 #define ROUNDS_PER_CLOCK 4u
 
 enum fallback { RESTS, PACED, HURRIES }; /* rma->falls_back */
 
-/* Callbacks that it runs may have begun it already. */
+/* Puts the job on the list, unless a callback that the job has run did so already. */
 static void stay(struct cw_rma *rma, enum fallback how)
 {
     if (rma->falls_back >= how) {
@@ -37,7 +38,8 @@ void cw_fallback_begin(struct cw_rma *rma, int hurries)
     stay(rma, hurries ? HURRIES : PACED);
 }
 
-/* Each time if few wait: looking takes the line from the owner. */
+/* Reads the board: in each round if few packets wait, else in fewer rounds, because a read takes the cache line from
+ * the owner. */
 static void look(struct cw_rma *rma)
 {
     const uint32_t waiting = rma->counted - rma->carried;
@@ -47,7 +49,8 @@ static void look(struct cw_rma *rma)
     }
 }
 
-/* Whether nothing moved for long enough. Reading the clock is what costs most here. */
+/* Returns whether no operation has moved for long enough. The read of the clock costs most here, so few rounds do
+ * it. */
 static int is_over(struct cw_rma *rma)
 {
     const uint32_t seen = rma->answers + rma->carried;
@@ -64,24 +67,25 @@ static int is_over(struct cw_rma *rma)
     if (now_ns - rma->fallback_since < FALLBACK_NS + rma->quick_bytes / BYTES_PER_NS) {
         return 0;
     }
-    cw_counted_look(rma); /* rounds in which much was sent are long */
+    cw_counted_look(rma); /* a round in which much was sent is long */
     return rma->fallback_seen == rma->answers + rma->carried;
 }
 
-/* One get was given up: so are those that were asked for with it. */
+/* Returns whether the owner is known to be absent: the system copied one get, so it copies those that were asked for
+ * with it. */
 static int is_known(const struct cw_rma *rma)
 {
     return rma->absent > 0 && !cw_list_empty(&rma->quick) && cw_counted_is_settled(rma) && cw_rma_confirmed(rma);
 }
 
-/* Something moved: goes on with what waited for it. */
+/* Counted packets were carried out: continues the operations that wait for them. */
 static void moved(struct cw_rma *rma)
 {
     rma->told_carried = rma->carried;
     cw_rma_end_confirms(rma);
     if (!cw_list_empty(&rma->queue)) {
         cw_rma_kick(rma);
-        cw_ep_reap_later(rma->ep); /* drains pending, where the pump may wait for room that is not needed any more */
+        cw_ep_reap_later(rma->ep); /* drains pending, where the pump may wait for room that it does not need any more */
     }
 }
 
@@ -96,20 +100,21 @@ static void lose(struct cw_rma *rma)
         } else if (status == UCS_OK) {
             moved(rma);
         }
-        return; /* gets come behind the puts before them */
+        return; /* a get comes after the puts before it */
     }
     if (!cw_rma_confirmed(rma)) {
-        cw_rma_ask(rma); /* what comes behind a fence may go by packets only */
+        cw_rma_ask(rma); /* operations after a fence may need packets */
     } else if (!cw_list_empty(&rma->quick)) {
         cw_get_copy_oldest(rma);
     }
 }
 
-/* What waits for the counted packets looks at it in each round; gets that were asked for wait for a packet. */
+/* Returns how often the job must run. Operations that wait for counted packets need a look in each round; gets that
+ * were asked for wait for a packet. */
 static enum fallback what_waits(const struct cw_rma *rma)
 {
     if (rma->asked_mark != rma->acked_mark && !(cw_counted_is_settled(rma) && cw_rma_confirmed(rma))) {
-        return RESTS; /* FLUSHED begins it again */
+        return RESTS; /* the FLUSHED packet starts the job again */
     }
     if (!cw_counted_is_settled(rma) && (!cw_list_empty(&rma->confirms) || !cw_list_empty(&rma->queue))) {
         return HURRIES;
@@ -124,11 +129,11 @@ static void run(struct cw_job *job)
 
     rma->falls_back = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
+        return; /* the job is about to be ended */
     }
     look(rma);
     over = is_over(rma);
-    if (rma->carried != rma->told_carried) { /* seen just now, or by somebody else before */
+    if (rma->carried != rma->told_carried) { /* seen just now, or by another function before */
         moved(rma);
     }
     if (over || is_known(rma)) {

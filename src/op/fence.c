@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucp_worker_fence (docs/change/one-sided.md, "Order"): never blocks. Within one endpoint a fence is a line that what
- * needs no packets has to wait for, and a barrier in the queue while something is under way that later packets could
- * overtake. A program with several endpoints to one peer is rare: there the queue of each waits for what the others did
- * before, by a flush of theirs.
+ * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records the operations
+ * that later operations without packets have to wait for. If operations are under way that later packets could
+ * overtake, the fence is also a barrier in the queue. Few programs have several endpoints to one peer: there the queue
+ * of each endpoint waits for the earlier operations of the others, by a flush of these.
  */
 #include <stdlib.h>
 
 #include "op/op.h"
 #include "op/rma.h"
 
-/* What needs no packets waits for all that came before: for what the peer is still to answer as for packets that only
- * FLUSHED confirms, and whatever it writes for gets that are still to be read. */
+/* Later operations without packets wait for all operations so far: a missing answer of the peer counts like a packet
+ * that only FLUSHED confirms, and later writes to any address wait for the gets whose data is still to be read. */
 static void draw_line(struct cw_rma *rma)
 {
     if (rma->replies > 0) {
@@ -46,7 +46,8 @@ static void barrier_release(struct cw_request *request)
     }
 }
 
-/* What one of several endpoints to a peer did before the fence. Shared by the barriers of the others. */
+/* The earlier operations of one of several endpoints to a peer. The barriers of the other endpoints share this
+ * structure. */
 struct line {
     struct cw_flush_wait wait;
     struct ucp_worker *worker;
@@ -56,7 +57,7 @@ struct line {
     uint8_t is_over;
 };
 
-/* Active messages wait for it, too. `line`: the request's state, or NULL. */
+/* Puts a barrier into the queue; active messages wait for it, too. `line` is the state of its request, or NULL. */
 static ucs_status_t post_barrier(struct cw_rma *rma, ucs_status_t (*send)(struct cw_request *),
                                  void (*release)(struct cw_request *), struct line *line)
 {
@@ -106,7 +107,7 @@ static void line_done(struct cw_flush_wait *wait, ucs_status_t status)
     struct cw_rma *rma;
 
     if (status != UCS_OK && ep != NULL && ep->state == CW_EP_OPEN && cw_op_ep(ep)->rma != NULL) {
-        cw_op_ep(ep)->rma->error = status; /* is for the program's next flush */
+        cw_op_ep(ep)->rma->error = status; /* the program's next flush returns it */
         cw_ep_owes_rma(cw_op_ep(ep)->rma->ep);
     }
     line->is_over = 1;
@@ -135,7 +136,8 @@ static int is_under_way(const struct cw_rma *rma)
            rma->sent_mark != rma->acked_mark || rma->counted != rma->carried;
 }
 
-/* NULL: nothing is under way, or no memory (*status_p). */
+/* Begins a flush of the endpoint. Returns NULL if no operation is under way, or after an error, which is in
+ * *status_p. */
 static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
 {
     struct line *line = is_under_way(rma) ? malloc(sizeof(*line)) : NULL;
@@ -160,7 +162,7 @@ static struct line *line_new(struct cw_rma *rma, ucs_status_t *status_p)
     return NULL;
 }
 
-/* The other endpoints wait for what this one has under way. */
+/* Lets the other endpoints to the peer wait for the operations that this endpoint has under way. */
 static ucs_status_t hold_others(struct cw_rma *rma)
 {
     const struct ucp_ep *own = rma->ep;
@@ -183,14 +185,15 @@ static ucs_status_t hold_others(struct cw_rma *rma)
     return status;
 }
 
-/* Who is to be waited for is found out first: the barriers would make it look as if all had something under way. */
+/* The function first marks the endpoints for which others have to wait: after the barriers are in the queues, all
+ * endpoints look as if they had operations under way. */
 ucs_status_t cw_rma_fence(struct ucp_worker *worker)
 {
     struct cw_op_state *state = cw_op_state(worker);
     ucs_status_t result       = UCS_OK, status;
     struct cw_rma *rma;
 
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; no partner, the peer's CPU just reads */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* orders direct accesses; it pairs with no fence: the peer only reads */
     cw_list_for_each(rma, &state->rma, struct cw_rma, link) {
         if (cw_unlikely(rma->ep->peer->references > 1) && is_under_way(rma)) {
             rma->fencing = 1;

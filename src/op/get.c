@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gets (docs/change/one-sided.md). What can be read directly needs no request; for all others a protocol is chosen at
- * each attempt. Invariant: a get is late from its GET, or the beginning of its copy, to its end.
+ * Gets (docs/change/one-sided.md). A get from memory that is mapped here needs no request; for other gets each attempt
+ * chooses a protocol. Invariant: a get counts as late from its GET packet, or from the beginning of its copy, to its
+ * end.
  */
 #include "op/get.h"
 
@@ -74,7 +75,8 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
 
 /* ---- */
 
-/* How the memory is reached now, as far as it was not tried in vain. An absent owner is asked now and then. */
+/* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. An absent
+ * owner is asked again from time to time. */
 static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep *ep)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
@@ -92,7 +94,7 @@ static const struct cw_protocol *choose(const struct cw_get *get, struct ucp_ep 
                              get->forced ? CW_FORCE_EAGER : CW_FORCE_NONE, 0);
 }
 
-/* Chosen at each attempt, because a queued get meets its connection only later. */
+/* Each attempt chooses the protocol, because a queued get may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
     struct cw_get *get = cw_request_state(request);
@@ -112,7 +114,7 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&get->cursor);
 }
 
-/* OPA-16: now, or not at all. */
+/* OPA-16: the get ends in this call or fails. */
 static ucs_status_ptr_t post_forced(struct cw_request *request)
 {
     struct cw_get *get  = cw_request_state(request);
@@ -164,7 +166,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
                : cw_rma_post(request, param->op_attr_mask, CW_RMA_COLLECTED, keep);
 }
 
-/* By loads, of any datatype; a request only if the program wants to see one. */
+/* Reads mapped memory by loads, into any datatype. Makes a request only if the program wants one. */
 static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count, size_t length, const char *from,
                                    const ucp_request_param_t *param)
 {

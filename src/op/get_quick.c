@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short gets that are asked for although the system could copy (op/get.h). Invariant: a request that was asked for is
- * on ep->inflight until it is answered, copied or lost; it is on rma->quick as long as it may be copied; what is still
- * to come for one that was copied belongs to an orphan, on incoming.receiving.
+ * Short gets for which the owner is asked although the system could copy (op/get.h). Invariants: the request of such a
+ * get is on ep->inflight until it is answered, copied or lost; the get is on rma->quick while the system may copy it;
+ * if the system has copied it, its answer belongs to an orphan on incoming.receiving.
  */
 #include "op/get.h"
 
@@ -12,13 +12,14 @@
 #include "op/cma.h"
 #include "op/incoming.h"
 
-#define PACKETS_UNDER_WAY 64u /* of the greatest: half of what the owner's ring holds once it is in use */
+#define PACKETS_UNDER_WAY 64u /* of the greatest size: half of the owner's ring once it is in use */
 
-/* Gets that are copied before another one is asked for: a program that never waits hears of no answer otherwise. */
+/* Number of gets that the system copies before the owner is asked again. The owner must be asked again because a
+ * program that never waits would not notice otherwise that the owner answers. */
 #define ABSENT_MIN 8u
 #define ABSENT_MAX 128u
 
-/* The answer to a get that was copied. */
+/* The answer to a get that the system has copied. */
 struct orphan {
     struct cw_incoming in;
     struct cw_wanted wanted;
@@ -31,7 +32,7 @@ static struct cw_idmap *gets_of(const struct ucp_ep *ep)
 
 /* ---- asking ---- */
 
-/* It is not to be copied any more. */
+/* The system must not copy this get any more. */
 static inline void leave(struct cw_rma *rma, struct cw_get *get)
 {
     if (!cw_list_empty(&get->quick)) {
@@ -57,7 +58,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, get->generation);
 }
 
-/* Everything but the packet, for one that answers will find. */
+/* Counts and lists a get. Its packet is sent by the caller, and the answer will find it. */
 static inline void enter(struct cw_request *request, struct cw_rma *rma, struct cw_get *get)
 {
     get->asked       = 1;
@@ -129,7 +130,7 @@ ucs_status_t cw_get_ask_quickly(struct cw_request *request)
         return UCS_ERR_UNSUPPORTED;
     }
     if (is_much(ep, get->cursor.length)) {
-        return CW_HOLD; /* answers come */
+        return CW_HOLD; /* answers will make room */
     }
     get->wanted = (struct cw_wanted){.ep = ep, .request = request, .length = get->cursor.length};
     status      = cw_idmap_add(gets_of(ep), &get->wanted, &get->wanted.id);
@@ -150,7 +151,7 @@ ucs_status_t cw_get_ask_quickly(struct cw_request *request)
 
 /* ---- copying what is not answered ---- */
 
-/* The last of it came, or never will. */
+/* Frees the orphan: the last bytes of the answer came, or will never come. */
 static void orphan_end(struct orphan *orphan, struct ucp_ep *ep)
 {
     cw_incoming_detach(&orphan->in);
@@ -158,7 +159,7 @@ static void orphan_end(struct orphan *orphan, struct ucp_ep *ep)
     free(orphan);
 }
 
-/* The peer is in progress again. */
+/* The whole answer came, so the peer is in progress again. */
 static void orphan_answered(struct orphan *orphan)
 {
     struct ucp_ep *ep  = orphan->wanted.ep;
@@ -180,7 +181,7 @@ static void orphan_lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_sta
     orphan_end(cw_container_of(incoming, struct orphan, in), ep);
 }
 
-/* The request needs its id no more. */
+/* Gives the id of the get to an orphan. Returns 0 if there is no memory. */
 static int make_orphan(struct cw_rma *rma, struct cw_get *get)
 {
     static const struct cw_incoming_kind kind = {.lost = orphan_lost};
@@ -199,7 +200,8 @@ static int make_orphan(struct cw_rma *rma, struct cw_get *get)
     return 1;
 }
 
-/* All that were asked for before the first of them was copied are one absence. */
+/* Counts an absence of the owner. All gets that were asked for before the first of them was copied belong to one
+ * absence. */
 static void note_absence(struct cw_rma *rma)
 {
     if (rma->absent == 0) {
@@ -210,7 +212,7 @@ static void note_absence(struct cw_rma *rma)
     }
 }
 
-/* If that fails the answer counts, whenever it comes. */
+/* Lets the system copy the oldest get. If the copy fails, the get waits for its answer. */
 void cw_get_copy_oldest(struct cw_rma *rma)
 {
     struct cw_get *get         = cw_list_head(&rma->quick, struct cw_get, quick);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages in several packets, whatever operation they belong to. Their pieces come in order on the connection;
- * anything else breaks the protocol.
+ * Messages in several packets, of any operation. Their pieces come in order on the connection; a piece out of order
+ * breaks the protocol.
  */
 #include "op/incoming.h"
 
@@ -9,7 +9,8 @@
 
 #include "wire/packet.h"
 
-/* The newest comes first: an honest sender has no other one open. NULL, and how many there are, if it is not known. */
+/* Searches from the newest message, because an honest sender has only that one unfinished. If no message has this
+ * number, returns NULL and how many messages are unfinished. */
 static struct cw_incoming *find(const struct ucp_ep *ep, uint32_t number, unsigned *count_p)
 {
     struct cw_incoming *incoming;
@@ -35,7 +36,7 @@ int cw_incoming_may_begin(const struct ucp_ep *ep, uint32_t number)
     return find(ep, number, &unfinished) == NULL && unfinished < CW_MAX_UNFINISHED;
 }
 
-/* The message to which these bytes belong, if they are the next ones. NULL: they break the protocol. */
+/* Returns the message whose next bytes these are. NULL: the bytes break the protocol. */
 static struct cw_incoming *expecting(const struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_incoming *incoming;
@@ -102,7 +103,7 @@ void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length)
     ucs_status_t status;
 
     if (incoming == NULL || !incoming->placing) {
-        return; /* its endpoint failed meanwhile */
+        return; /* the endpoint failed meanwhile */
     }
     cw_op_ep(ep)->incoming.place         = NULL;
     cw_op_ep(ep)->incoming.place_is_ours = 0;
@@ -133,7 +134,7 @@ void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     lose(ep, &cw_op_ep(ep)->incoming.stored, status);
     lose(ep, &cw_op_ep(ep)->incoming.receiving, status);
     lose(ep, &cw_op_ep(ep)->incoming.partial, status);
-    cw_ep_let_go(ep, ep->kept); /* nothing is kept for it any more; requests that were, ended before */
+    cw_ep_let_go(ep, ep->kept); /* the endpoint keeps nothing any more; its requests ended before */
     if (cw_op_ep(ep)->incoming.place_is_ours) {
         free(cw_op_ep(ep)->incoming.place);
     }

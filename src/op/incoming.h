@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What an endpoint still expects from its peer: messages of which parts are missing, announced ones, transfers under
- * way, answers that are owed. Embedded in the objects of the single operations and kept on the lists of struct
- * cw_op_incoming, so that the end of the endpoint ends them too. `receiving` may be long, so no packet looks through
- * it: those among which packets have to find theirs are on `partial`, CW_MAX_UNFINISHED messages that miss parts and
- * one share of copies per board at most. A message that is complete but was not received by the program waits on
- * `stored`, for which a closed endpoint need not stay.
+ * Objects for which an endpoint still expects packets from its peer: messages whose parts are missing, announced
+ * messages, transfers under way, answers. The object of each operation contains a struct cw_incoming, which is on a
+ * list of struct cw_op_incoming, so that the end of the endpoint ends the operation, too. `receiving` may be long, so
+ * no packet searches it. Objects that packets have to find are on `partial`: at most CW_MAX_UNFINISHED messages whose
+ * parts are missing, and one helper of copies per board. A complete message that the program has not received yet is on
+ * `stored`; a closed endpoint does not stay for it.
  */
 #ifndef CW_OP_INCOMING_H
 #define CW_OP_INCOMING_H
@@ -20,27 +20,28 @@
 struct cw_incoming;
 
 struct cw_incoming_kind {
-    /* The next bytes of a message that came in several packets; `received` does not count them yet. NULL: does not take
-     * any. UCS_ERR_NO_MEMORY costs the connection. */
+    /* Takes the next bytes of a message in several packets; `received` does not count them yet. NULL: the object takes
+     * no bytes. UCS_ERR_NO_MEMORY ends the connection. */
     ucs_status_t (*piece)(struct cw_incoming *incoming, const void *data, size_t length);
-    /* Where the next bytes would go to; `piece` follows when they are there, with that address. NULL: anywhere. */
+    /* Returns where the next bytes belong; when they are there, `piece` is called with that address. NULL: any
+     * place. */
     char *(*place)(struct cw_incoming *incoming, size_t length);
-    /* All of it came. */
+    /* All bytes of the message came. */
     void (*complete)(struct cw_incoming *incoming);
-    /* Its endpoint `ep` is lost; it was taken off the list, incoming->ep is NULL. */
+    /* The endpoint `ep` is lost. The object is on no list any more, and incoming->ep is NULL. */
     void (*lost)(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status);
 };
 
 struct cw_incoming {
-    struct cw_list link; /* on one of those lists while ep != NULL */
+    struct cw_list link; /* on one of these lists while ep != NULL */
     struct ucp_ep *ep;
     const struct cw_incoming_kind *kind;
     uint64_t total;                      /* bytes of the message */
     uint64_t received;
     uint32_t number;                     /* of a message in several packets */
     uint8_t in_pieces;                   /* NEXT packets are expected */
-    uint8_t placing;                     /* one is being received in place */
-    uint8_t kept;                        /* CW_KEPT_ONE is counted for it, until it is detached */
+    uint8_t placing;                     /* the transport writes one in place */
+    uint8_t kept;                        /* CW_KEPT_ONE is counted for the object until it is detached */
 };
 
 static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *ep)
@@ -50,21 +51,21 @@ static inline void cw_incoming_add(struct cw_incoming *incoming, struct ucp_ep *
     cw_list_add_tail(&cw_op_ep(ep)->incoming.receiving, &incoming->link);
 }
 
-/* The same of one that packets are to find, of few. */
+/* Adds an object that packets have to find, to the short list `partial`. */
 static inline void cw_incoming_add_partial(struct cw_incoming *incoming, struct ucp_ep *ep)
 {
     incoming->ep = ep;
     cw_list_add_tail(&cw_op_ep(ep)->incoming.partial, &incoming->link);
 }
 
-/* No packet looks for it any more, but something is still owed. */
+/* No packet has to find the object any more, but the peer still owes an answer. */
 static inline void cw_incoming_await(struct cw_incoming *incoming)
 {
     cw_list_remove(&incoming->link);
     cw_list_add_tail(&cw_op_ep(incoming->ep)->incoming.receiving, &incoming->link);
 }
 
-/* The same of one of which nothing is expected any more: as if it had been stored since. */
+/* Adds an object for which no packet is expected any more to the list `stored`. */
 static inline void cw_incoming_add_stored(struct cw_incoming *incoming, struct ucp_ep *ep)
 {
     incoming->ep = ep;
@@ -72,7 +73,7 @@ static inline void cw_incoming_add_stored(struct cw_incoming *incoming, struct u
     cw_ep_unused(ep);
 }
 
-/* Cuts the tie to the endpoint, if there is one. */
+/* Takes the object off its endpoint, if it has one. */
 static inline void cw_incoming_detach(struct cw_incoming *incoming)
 {
     struct ucp_ep *ep = incoming->ep;
@@ -87,7 +88,8 @@ static inline void cw_incoming_detach(struct cw_incoming *incoming)
     }
 }
 
-/* Nothing is expected from the peer any more, but the endpoint is to be told when the program took it. */
+/* Moves an object to `stored`: no packet is expected for it any more, but the endpoint must know when the program takes
+ * the message. */
 static inline void cw_incoming_store(struct cw_incoming *incoming)
 {
     cw_list_remove(&incoming->link);
@@ -97,9 +99,9 @@ static inline void cw_incoming_store(struct cw_incoming *incoming)
 
 /* Whether a message with this number may begin. */
 int cw_incoming_may_begin(const struct ucp_ep *ep, uint32_t number);
-/* The packet NEXT. */
+/* The handler of NEXT packets. */
 ucs_status_t cw_incoming_on_next(struct ucp_ep *ep, const void *data, size_t length);
-/* The same when it comes in place: the upcalls `place` and `placed` for it. */
+/* The upcalls `place` and `placed` for NEXT packets that the transport writes in place. */
 unsigned cw_incoming_place(struct ucp_ep *ep, const void *header, size_t length, struct iovec *iov);
 void cw_incoming_placed(struct ucp_ep *ep, const void *header, size_t length);
 void cw_incoming_ep_lost(struct ucp_ep *ep, ucs_status_t status);

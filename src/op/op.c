@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Dispatch of arrived packets and the life of op/'s state in a worker.
+ * Dispatch of packets that arrive, and the beginning and the end of the state that op/ keeps in a worker.
  */
 #include "op/op.h"
 
@@ -92,7 +92,7 @@ CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_sta
     static struct cw_log_limit limit;
 
     if (status == UCS_ERR_CONNECTION_RESET || status == UCS_ERR_ENDPOINT_TIMEOUT) {
-        cw_ep_fail(ep, status); /* no fault of the packet: the peer that has begun with it is gone, or stands still */
+        cw_ep_fail(ep, status); /* the packet is correct; the peer is gone or stands still */
         return;
     }
     cw_log_ratelimited(&limit, CW_LOG_ERROR,
@@ -114,7 +114,7 @@ CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size
             return;
         }
         if (ep->meeting != NULL && id != CW_PACKET_STAY) {
-            id = CW_PACKET_INVALID; /* before the client has chosen a connection */
+            id = CW_PACKET_INVALID; /* the client has not chosen a connection yet */
         }
     }
     status = cw_likely(id < CW_PACKET_COUNT && handlers[id] != NULL) ? handlers[id](ep, data, length) :
@@ -129,7 +129,7 @@ static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
     return conn != ep->conn && conn != ep->loop_conn;
 }
 
-/* It carries placed packets only. What comes after it was given up is nobody's. */
+/* A further lane carries placed packets only. Packets on a lane that the endpoint has given up are ignored. */
 static CW_COLD void packet_further(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, size_t length)
 {
     if (ep->state == CW_EP_OPEN && cw_lanes_find(ep, conn) != NULL) {
@@ -137,7 +137,7 @@ static CW_COLD void packet_further(struct ucp_ep *ep, const struct cw_conn *conn
     }
 }
 
-/* What is short and frequent goes without the table. */
+/* Handles short and frequent packets without the table. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
     struct ucp_ep *ep = conn->user;
@@ -164,7 +164,7 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
     cw_op_handle(ep, id, data, length);
 }
 
-/* A further lane carries nothing else. */
+/* A further lane carries RNDV_DATA packets only. */
 static unsigned place_further(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, const void *header,
                               size_t length, struct iovec *iov)
 {
@@ -182,7 +182,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->state == CW_EP_FAILED) { /* given up already: not the peer's fault, and to be closed soon */
+    if (ep->state == CW_EP_FAILED) { /* the endpoint failed, without a fault of this peer, and closes soon */
         cw_lane_abandon(conn);
         return 0;
     }
@@ -197,7 +197,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
            (id == CW_PACKET_PUT_LIST) ? cw_put_list_place(ep, header, length, iov) : 0;
 }
 
-/* What follows from it leaves together, on the message lane. */
+/* Packets that follow from the placed data leave in one batch, on the message lane. */
 static void placed_further(struct ucp_ep *ep, const struct cw_conn *conn, const void *header, size_t length)
 {
     struct cw_conn *message_lane = ep->conn;
@@ -233,7 +233,7 @@ void cw_op_unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t
     if (id == CW_PACKET_RNDV_DATA) {
         cw_rndv_recv_unplaced(conn->user, header, length);
     } else {
-        cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* what is sent in order is not lost */
+        cw_ep_fail(conn->user, UCS_ERR_IO_ERROR); /* a packet that is sent in order is never lost */
     }
 }
 
@@ -275,7 +275,7 @@ void cw_op_worker_cleanup(struct ucp_worker *worker)
 {
     struct cw_op_state *state = cw_op_state(worker);
 
-    cw_am_cleanup(&state->am); /* which may call back */
+    cw_am_cleanup(&state->am); /* this may call callbacks of the program */
     cw_tag_drop_all(worker);
     cw_tag_matcher_cleanup(&state->tags);
     cw_stream_worker_end(worker);

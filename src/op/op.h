@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What op/ keeps per worker, and how it is joined to the core: the packet table and the handlers given to
- * cw_worker_new.
+ * The state that op/ keeps per worker, and how op/ is joined to the core: by the packet table and by the handlers that
+ * are given to cw_worker_new.
  */
 #ifndef CW_OP_OP_H
 #define CW_OP_OP_H
@@ -20,20 +20,20 @@ struct cw_choices_rma;
 
 struct cw_op_state {
     struct cw_tag_matcher tags;
-    struct cw_idmap fetches;            /* struct cw_rndv_recv, as senders name them */
-    struct cw_idmap gets;               /* struct cw_wanted (op/get.h), as owners name them */
-    struct cw_idmap copies;             /* struct cw_cma, as owners name them */
-    struct cw_choices *choices;         /* op/choice.h; NULL: none yet, */
-    struct cw_choices_rma *choices_rma; /* as well */
+    struct cw_idmap fetches;            /* struct cw_rndv_recv, by the ids that senders know */
+    struct cw_idmap gets;               /* struct cw_wanted (op/get.h), by the ids that owners know */
+    struct cw_idmap copies;             /* struct cw_cma, by the ids that owners know */
+    struct cw_choices *choices;         /* op/choice.h; NULL: none yet */
+    struct cw_choices_rma *choices_rma; /* op/choice.h; NULL: none yet */
     struct cw_am_state am;
     struct cw_list streams;     /* endpoints with unread stream data that ucp_stream_worker_poll did not report yet */
     struct cw_stream_slots stream_slots;
     struct cw_list rma;         /* struct cw_rma of all endpoints that have one */
     struct cw_hash revocable;   /* unexpected tag messages that their senders may take back; op/tag_desc.h */
-    struct cw_list dropped;     /* those that the worker sent to itself and took back on their way; op/tag_cancel.c */
-    struct ucp_recv_desc *spare_tags; /* small ones, for the next unexpected messages; op/tag_desc.h */
+    struct cw_list dropped;     /* own tag messages that the worker took back before they arrived; op/tag_cancel.c */
+    struct ucp_recv_desc *spare_tags; /* small descriptors for the next unexpected messages; op/tag_desc.h */
     unsigned num_spare_tags;
-    uint64_t left;              /* bytes that peers that are gone have left to be received; core/ep_kept.h */
+    uint64_t left;              /* bytes of messages that peers left behind when they went; core/ep_kept.h */
 };
 
 static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
@@ -41,7 +41,8 @@ static inline struct cw_op_state *cw_op_state(const struct ucp_worker *worker)
     return worker->op_state;
 }
 
-/* A peer that is gone has left so much. 0: nothing more is kept, and a line in the log tells so. */
+/* Counts bytes that a peer left behind when it went. Returns 0 if the worker may not keep them, and writes a line to
+ * the log. */
 int cw_op_leave(struct ucp_worker *worker, uint64_t bytes);
 
 ucs_status_t cw_op_worker_init(struct ucp_worker *worker);
@@ -51,10 +52,10 @@ void cw_op_ep_quiesce(struct ucp_ep *ep);
 void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status);
 void cw_op_ep_user_changed(struct ucp_ep *ep);
 
-/* The packet upcall: finds the handler of the packet's id. A malformed packet costs its connection, with one log
- * line. */
+/* The packet upcall: finds the handler by the packet's id. A malformed packet ends its connection and makes one line in
+ * the log. */
 void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
-/* A packet by its handler, whatever the state of the endpoint. */
+/* Gives a packet to its handler, whatever the state of the endpoint. */
 void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size_t length);
 /* A packet could not be taken: its endpoint fails. */
 void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The state that op/ keeps for each endpoint. It lies directly behind the endpoint, in one piece of memory with it: the
- * core asks for its size and knows no more of it (struct cw_worker_handlers).
+ * The state that op/ keeps for each endpoint. It lies directly behind the endpoint, in the same allocation: the core
+ * asks for the size of the state and knows nothing else of it (struct cw_worker_handlers).
  */
 #ifndef CW_OP_OP_EP_H
 #define CW_OP_OP_EP_H
@@ -13,21 +13,21 @@ struct cw_stream;
 
 /* Credits of eager messages (op/credit.h). */
 struct cw_op_credit {
-    uint64_t flying;            /* sent, but not let go of by the peer */
-    uint64_t acked;             /* let go of by the peer, in all */
-    uint64_t short_round;       /* worker->round, and one more, in which credit ran out; 0: it came since */
+    uint64_t flying;            /* sent, but not released by the peer */
+    uint64_t acked;             /* released by the peer, in all */
+    uint64_t short_round;       /* worker->round + 1 when credit ran out; 0: credit came since */
     uint64_t unread;            /* arrived and kept */
-    uint64_t told;              /* let go of here, and the peer was told; ... */
+    uint64_t told;              /* released here, and the peer was told; ... */
     uint64_t untold;            /* ... and the peer was not told yet */
 };
 
-/* What is expected from the peer (op/incoming.h). */
+/* Objects that expect packets from the peer (op/incoming.h). */
 struct cw_op_incoming {
     struct cw_list receiving;   /* transfers and answers, of any number */
-    struct cw_list partial;     /* those among which packets look for what they belong to */
+    struct cw_list partial;     /* the objects that packets have to find */
     struct cw_list stored;      /* complete, but not received by the program */
     char *place;                /* where the transport writes the next bytes of a message; NULL: nowhere */
-    uint8_t place_is_ours;      /* and it has to be freed */
+    uint8_t place_is_ours;      /* the library has allocated `place` and has to free it */
 };
 
 struct cw_op_ep {
@@ -35,13 +35,13 @@ struct cw_op_ep {
     struct cw_op_incoming incoming;
     uint64_t announced_round;   /* op/send: worker->round of the last announcement */
     uint32_t next_message_id;   /* op/send: of the next message in several packets */
-    uint32_t fences;            /* op/rma: those that active messages have to wait for */
+    uint32_t fences;            /* op/rma: fences that active messages have to wait for */
     uint32_t board_generation;  /* op/board: of the last transfer with a board */
     uint16_t boards_used;       /* op/board: bit per board */
-    uint16_t num_copying;       /* op/rndv_recv: transfers of which shares are left for us */
-    uint16_t boards_shared;     /* op/send_rndv: bit per board of the peer's of which we take shares */
+    uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */
+    uint16_t boards_shared;     /* op/send_rndv: a bit per board of the peer of which this side takes shares */
     struct cw_stream *stream;   /* NULL until first use */
-    struct cw_rma *rma;         /* likewise */
+    struct cw_rma *rma;         /* NULL until first use */
 };
 
 static CW_INLINE struct cw_op_ep *cw_op_ep(const struct ucp_ep *ep)
@@ -49,7 +49,8 @@ static CW_INLINE struct cw_op_ep *cw_op_ep(const struct ucp_ep *ep)
     return (struct cw_op_ep *)(uintptr_t)(ep + 1);
 }
 
-/* The handlers that the core is given: the state of a new endpoint, and whether something is expected from the peer. */
+/* Handlers for the core: they begin the state of an endpoint, and tell whether the endpoint expects packets from its
+ * peer. */
 void cw_op_ep_init(struct ucp_ep *ep);
 int cw_op_ep_expects(const struct ucp_ep *ep);
 
