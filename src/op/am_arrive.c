@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Arrival of active messages, and the calls of their handlers. A handler gets the data of a message in one packet where
- * it lies in the transport's buffer, or a copy if it wants to keep or to align the data. A message in several packets
- * is assembled in the memory that the handler gets. A handler may call everything except progress. So after the call
- * this file uses only the descriptor, which lives until its handler has returned, and the endpoint, which only progress
- * frees.
+ * Arrival of active messages, and the calls of their handlers. The handler of a message in one packet gets the data
+ * where it lies in the transport's buffer, or a copy if the handler wants to keep or to align the data. A message in
+ * several packets is assembled in the memory that its handler gets. A handler may call everything except progress. So
+ * after the call this file uses only the descriptor, which lives until the handler has returned, and the endpoint,
+ * which only progress frees.
  */
 #include <assert.h>
 #include <stddef.h>
@@ -192,7 +192,7 @@ void cw_am_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t leng
         header  = word >> 32;
         data    = (const char *)data + sizeof(word);
         length -= sizeof(word);
-        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* a flag makes it larger */
+        if (cw_likely((uint32_t)word < state->num_dense && header <= length)) { /* a flag makes the word larger */
             handler = state->dense + (uint32_t)word;
             if (cw_likely(handler->is_plain)) {
                 current.data   = (const char *)data + header;
@@ -223,7 +223,7 @@ static char *place(struct cw_incoming *incoming, size_t length)
     return (desc->state == CW_AM_DESC_PIECES) ? cw_am_pieces_room(incoming->ep->worker, desc, length) : NULL;
 }
 
-/* Adds bytes to a message in state PIECES, and counts for the endpoint the memory that grows with them. */
+/* Adds bytes to a message in state PIECES, and counts the growth of its memory for the endpoint. */
 static ucs_status_t add_piece(struct ucp_ep *ep, struct cw_am_desc *desc, const void *data, size_t length)
 {
     ucs_status_t status = cw_am_pieces_add(ep->worker, desc, data, length);

@@ -33,13 +33,13 @@ enum cw_am_desc_state {
 };
 
 #define CW_AM_DESC_MAGIC 0x416d4463u
-#define CW_AM_AT_ONCE    (UINT64_C(1) << 20) /* memory at once for a length that a peer names */
+#define CW_AM_AT_ONCE    (UINT64_C(1) << 20) /* messages up to this length get their memory at once */
 
 struct cw_am_desc {
     alignas(16) struct cw_incoming in;
-    uint64_t send_id;           /* ANNOUNCED: the sender's id of it */
+    uint64_t send_id;           /* ANNOUNCED: the sender's id of the message */
     union {
-        uint64_t address;       /* ANNOUNCED: where the sender has it */
+        uint64_t address;       /* ANNOUNCED: where the data lies at the sender */
         uint64_t kept;          /* PIECES: bytes of room that are counted for the endpoint */
     };
     void *memory;               /* the allocation to free */

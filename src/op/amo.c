@@ -235,7 +235,7 @@ static CW_COLD ucs_status_t name_device(struct cw_amo *amo, const struct ucp_rke
     size_t length       = 0;
     const uint8_t *part = cw_key_find_part(&rkey->parts, rkey->key.executor, &length);
 
-    assert(part != NULL && length <= sizeof(amo->device->part)); /* by cw_key_decode */
+    assert(part != NULL && length <= sizeof(amo->device->part)); /* cw_key_decode has checked this */
     amo->device = malloc(sizeof(*amo->device));
     if (amo->device == NULL) {
         return UCS_ERR_NO_MEMORY;
@@ -255,8 +255,8 @@ static CW_COLD ucs_status_ptr_t start_device(struct ucp_ep *ep, struct cw_amo *a
     return (status == UCS_OK) ? start(ep, amo, param) : UCS_STATUS_PTR(status);
 }
 
-/* Starts an operation that this CPU cannot carry out in the call. It is apart, so that the code of the others stays
- * short. */
+/* Starts an operation that this CPU cannot carry out in the call. This function is apart, so that the code of frequent
+ * operations stays short. */
 static CW_APART ucs_status_ptr_t amo_start(struct ucp_ep *ep, enum cw_wire_amo_op op, uint64_t value, uint64_t swap,
                                            void *reply, unsigned size, uint64_t address, struct ucp_rkey *rkey,
                                            const ucp_request_param_t *param)

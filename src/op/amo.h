@@ -9,7 +9,7 @@
 #include "plan/protocol.h"
 
 /* State of an operation that a device of the owner carries out: a copy of what the key says, because the program may
- * destroy the key, and how far the operation is. On the heap. */
+ * destroy the key, and how far the operation is. The structure is on the heap. */
 struct cw_amo_device {
     struct cw_access *access;       /* NULL: the access has not begun */
     uint64_t expected;              /* of a loop: the value that the word had when it was last read */

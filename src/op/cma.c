@@ -132,7 +132,7 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* the copy is about to be ended */
+        return; /* the endpoint is about to end the copy */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
@@ -225,8 +225,8 @@ ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, 
     return UCS_OK;
 }
 
-/* Waits until the owner has copied the shares that it took. The origin waits only once: otherwise the owner could make
- * it wait again by a write to the board. */
+/* Waits until `give_up_ns` at most for the shares that the owner took. The origin waits only once: otherwise the owner
+ * could make it wait again by a write to the board. */
 static void quiesce(struct cw_cma *copy, struct cw_conn *conn, uint64_t give_up_ns)
 {
     uint64_t claimed = cw_board_end(copy->shares.claim, copy->shares.generation);

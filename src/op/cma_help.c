@@ -70,7 +70,7 @@ static void run(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* the helper is about to be ended */
+        return; /* the endpoint is about to end the helper */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);

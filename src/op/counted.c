@@ -20,7 +20,7 @@
 #define RESCUE_PACKETS   16u                   /* in one turn: the owner may be waiting for the claim */
 #define SPINS            2000u
 #define OWNER_WAIT_NS    UINT64_C(1000000000)  /* for an origin that holds the claim, which takes microseconds */
-#define TOLD_NS          1000000u              /* the transport is told of waits that are longer in all */
+#define TOLD_NS          1000000u              /* the transport learns of the waits when their sum exceeds this */
 
 struct log_entry {
     const char *packet;         /* struct cw_wire_put, then the bytes */

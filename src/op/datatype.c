@@ -220,7 +220,7 @@ static ucs_status_t copy_device(struct cw_dt_cursor *cursor, char *flat, size_t 
                  to_device   ? cw_mem_copy(place, type, flat + done, UCS_MEMORY_TYPE_HOST, part) :
                                cw_mem_copy(flat + done, UCS_MEMORY_TYPE_HOST, place, type, part);
         if (status != UCS_OK && !to_device) {
-            memset(flat + done, 0, part); /* the peer must not see old bytes */
+            memset(flat + done, 0, part); /* zeros, so that the peer sees no old bytes */
         }
         result = (result == UCS_OK) ? status : result;
         if (cursor->layout == UCP_DATATYPE_IOV) {

@@ -38,8 +38,8 @@ void cw_fallback_begin(struct cw_rma *rma, int hurries)
     stay(rma, hurries ? HURRIES : PACED);
 }
 
-/* Reads the board: in each round if few packets wait, else in fewer rounds, because a read takes the cache line from
- * the owner. */
+/* Reads the board: in each round if few packets wait, else in fewer rounds, because each read takes the cache line away
+ * from the owner. */
 static void look(struct cw_rma *rma)
 {
     const uint32_t waiting = rma->counted - rma->carried;
@@ -49,8 +49,8 @@ static void look(struct cw_rma *rma)
     }
 }
 
-/* Returns whether no operation has moved for long enough. The read of the clock costs most here, so few rounds do
- * it. */
+/* Returns whether no operation has made progress for long enough. The read of the clock costs most here, so few rounds
+ * do it. */
 static int is_over(struct cw_rma *rma)
 {
     const uint32_t seen = rma->answers + rma->carried;
@@ -67,7 +67,7 @@ static int is_over(struct cw_rma *rma)
     if (now_ns - rma->fallback_since < FALLBACK_NS + rma->quick_bytes / BYTES_PER_NS) {
         return 0;
     }
-    cw_counted_look(rma); /* a round in which much was sent is long */
+    cw_counted_look(rma); /* a round that sent much is long: the owner may have gone on */
     return rma->fallback_seen == rma->answers + rma->carried;
 }
 
@@ -129,7 +129,7 @@ static void run(struct cw_job *job)
 
     rma->falls_back = RESTS;
     if (rma->ep->state != CW_EP_OPEN) {
-        return; /* the job is about to be ended */
+        return; /* the endpoint is about to end the job */
     }
     look(rma);
     over = is_over(rma);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records the operations
- * that later operations without packets have to wait for. If operations are under way that later packets could
- * overtake, the fence is also a barrier in the queue. Few programs have several endpoints to one peer: there the queue
- * of each endpoint waits for the earlier operations of the others, by a flush of these.
+ * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records how far the
+ * operations before it are, and later operations that need no packets wait for these. If operations are under way that
+ * later packets could overtake, the fence is also a barrier in the queue. Few programs have several endpoints to one
+ * peer: there the queue of each endpoint waits for the earlier operations of the other endpoints, by flushes of those.
  */
 #include <stdlib.h>
 
 #include "op/op.h"
 #include "op/rma.h"
 
-/* Later operations without packets wait for all operations so far: a missing answer of the peer counts like a packet
- * that only FLUSHED confirms, and later writes to any address wait for the gets whose data is still to be read. */
+/* Later operations that need no packets wait for all operations so far: a missing answer of the peer counts like a
+ * packet that only FLUSHED confirms, and later writes to any address wait for the gets whose data is still to be
+ * read. */
 static void draw_line(struct cw_rma *rma)
 {
     if (rma->replies > 0) {
@@ -185,8 +186,8 @@ static ucs_status_t hold_others(struct cw_rma *rma)
     return status;
 }
 
-/* The function first marks the endpoints for which others have to wait: after the barriers are in the queues, all
- * endpoints look as if they had operations under way. */
+/* The function first marks the endpoints for which others have to wait. With the barriers in the queues, all endpoints
+ * would look as if they had operations under way. */
 ucs_status_t cw_rma_fence(struct ucp_worker *worker)
 {
     struct cw_op_state *state = cw_op_state(worker);

@@ -73,7 +73,7 @@ ucs_status_t cw_get_on_refused(struct ucp_ep *ep, const void *data, size_t lengt
                             : cw_rndv_recv_refused(ep, id, (ucs_status_t)status);
 }
 
-/* ---- */
+/* ---- the attempts of a get ---- */
 
 /* Chooses a protocol for the way in which the memory can be reached now, leaving out ways that failed before. An absent
  * owner is asked again from time to time. */

@@ -58,7 +58,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, get->generation);
 }
 
-/* Counts and lists a get. Its packet is sent by the caller, and the answer will find it. */
+/* Counts and lists a get. The caller has sent its packet, so the answer will find the get. */
 static inline void enter(struct cw_request *request, struct cw_rma *rma, struct cw_get *get)
 {
     get->asked       = 1;

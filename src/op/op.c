@@ -182,7 +182,7 @@ unsigned cw_op_place(struct cw_conn *conn, uint8_t id, const void *header, size_
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->state == CW_EP_FAILED) { /* the endpoint failed, without a fault of this peer, and closes soon */
+    if (ep->state == CW_EP_FAILED) { /* the endpoint failed: the packet is not the peer's fault; the lane closes soon */
         cw_lane_abandon(conn);
         return 0;
     }
