@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records how far the
- * operations before it are, and later operations that need no packets wait for these. If operations are under way that
- * later packets could overtake, the fence is also a barrier in the queue. Few programs have several endpoints to one
- * peer: there the queue of each endpoint waits for the earlier operations of the other endpoints, by flushes of those.
+ * ucp_worker_fence (docs/change/one-sided.md, "Order") never blocks. Within one endpoint a fence records the counts of
+ * the earlier operations, and later operations that need no packets wait until the earlier ones have ended. If
+ * operations are under way that later packets could overtake, the fence is also a barrier in the queue. Few programs
+ * have several endpoints to one peer: there the queue of each endpoint waits for the earlier operations of the other
+ * endpoints, by flushes of those.
  */
 #include <stdlib.h>
 
