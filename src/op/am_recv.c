@@ -208,7 +208,7 @@ static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_reque
 
 /* The call already has the result of announced data. If it may not return the result, a later round of progress
  * completes the request: programs store after the call the values that the callback of such a receive needs, as the
- * reference allows. By that round a sender in this process has its answer. */
+ * reference allows. By that round a sender on this worker has its answer. */
 static ucs_status_ptr_t complete_announced(struct cw_request *request, const ucp_request_param_t *param,
                                            ucs_status_t status)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Objects for which an endpoint still expects packets from its peer: messages whose parts are missing, announced
- * messages, transfers under way, answers. The object of each operation contains a struct cw_incoming, which is on a
+ * Objects that an endpoint and its peer have not finished: messages whose parts are missing, announced messages,
+ * transfers under way, answers that are owed. The object of each operation contains a struct cw_incoming, which is on a
  * list of struct cw_op_incoming, so that the end of the endpoint ends the operation, too. `receiving` may be long, so
  * no packet searches it. Objects that packets have to find are on `partial`: at most CW_MAX_UNFINISHED messages whose
  * parts are missing, and one helper of copies per board. A complete message that the program has not received yet is on
@@ -58,7 +58,7 @@ static inline void cw_incoming_add_partial(struct cw_incoming *incoming, struct 
     cw_list_add_tail(&cw_op_ep(ep)->incoming.partial, &incoming->link);
 }
 
-/* No packet has to find the object any more, but the peer still owes an answer. */
+/* Moves an object to `receiving`: no packet has to find it any more, but an answer is still owed. */
 static inline void cw_incoming_await(struct cw_incoming *incoming)
 {
     cw_list_remove(&incoming->link);

@@ -21,7 +21,7 @@ struct cw_op_credit {
     uint64_t untold;            /* ... and the peer was not told yet */
 };
 
-/* Objects that expect packets from the peer (op/incoming.h). */
+/* Objects that the endpoint and its peer have not finished (op/incoming.h). */
 struct cw_op_incoming {
     struct cw_list receiving;   /* transfers and answers, of any number */
     struct cw_list partial;     /* the objects that packets have to find */
