@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Puts (docs/change/one-sided.md). What can be stored directly, or fits a short packet, or one that is counted, needs
- * no request. Everything else is a send of op/send.h, whose protocol is chosen at each attempt until something was
- * sent. Invariant: a put counts in rma->async_puts while a copy in shares or an announcement is under way, and has its
- * place among the peer's answers while it is announced.
+ * Puts (docs/change/one-sided.md). A put needs no request if its bytes can be stored directly, or fit a short packet or
+ * a counted packet. Every other put is a send of op/send.h, whose protocol is chosen at each attempt until something
+ * was sent. Invariant: rma->async_puts counts a put while it is announced, while the device of the lane writes it, and
+ * while it is copied in shares; rma->replies counts it while it is announced.
  */
 #include "op/put.h"
 
@@ -19,7 +19,7 @@ static size_t write_header(const struct cw_send *send, enum cw_send_part part, v
     struct cw_wire_put_rts header = {.token   = htole64(send->put.rkey->key.token),
                                      .address = htole64(send->put.address)};
 
-    (void)part; /* only announcements go by op/send.h */
+    (void)part; /* op/send.h asks only for headers of announcements */
     if (dest != NULL) {
         header.rts         = cw_send_rts(send);
         header.rts.address = 0;
@@ -44,7 +44,7 @@ const struct cw_send_kind cw_put_announced_kind = {
     .release      = release_put,
 };
 
-/* What the device of the lane writes. */
+/* Puts that the device of the lane writes. */
 const struct cw_send_kind cw_put_access_kind = {
     .counter = CW_COUNT_PUT_SENT,
     .header  = write_header,
@@ -80,7 +80,7 @@ size_t cw_put_pack(void *dest, size_t max, void *arg)
            cw_dt_pack_nt(&send->cursor, cw_send_nt(send), (char *)dest + sizeof(header), max - sizeof(header));
 }
 
-/* How the memory is reached now, as far as it was not tried in vain. */
+/* Chooses how the bytes reach the owner's memory; ways that this put has tried in vain are left out. */
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
     const struct ucp_rkey *rkey = send->put.rkey;
@@ -114,7 +114,7 @@ static ucs_status_t keep(struct cw_request *request)
     return cw_dt_keep(&send->cursor);
 }
 
-/* OPA-16: now, or not at all. */
+/* OPA-16: the put is sent in this call, or fails. */
 static ucs_status_ptr_t post_forced(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -130,7 +130,7 @@ static ucs_status_ptr_t post_forced(struct cw_request *request)
     return UCS_STATUS_PTR((status == CW_HOLD || status == CW_LATER) ? CW_AGAIN : status);
 }
 
-/* What only asks may wait for progress behind other sends, if they collect. */
+/* A put whose first packet carries no bytes may wait for progress behind other sends, if the endpoint collects them. */
 static enum cw_rma_haste haste_of(struct ucp_ep *ep, const struct cw_send *send)
 {
     return (ep->state == CW_EP_OPEN && cw_ep_collects(ep) && choose(send, ep)->announces) ? CW_RMA_COLLECTED
@@ -166,7 +166,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
                : cw_rma_post(request, param->op_attr_mask, haste_of(ep, send), keep);
 }
 
-/* Whether packets may go now, if there is a way for them that needs no request. */
+/* Whether a packet may be sent now without a request. Whether a packet fits is asked below. */
 static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
     const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;
@@ -174,19 +174,20 @@ static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
     return rma != NULL && !rma->running && cw_list_empty(&rma->queue) && !cw_rma_is_late(rma, address, length);
 }
 
-/* Whether one counted packet is the way. */
+/* Whether one counted packet carries the put. */
 static int fits_counted(struct ucp_ep *ep, size_t length, const struct ucp_rkey *rkey)
 {
     return length <= CW_RMA_QUICK_PUT && cw_counted_is_open(ep, rkey) && length <= cw_counted_max(ep);
 }
 
-/* Whether a short send is. */
+/* Whether one short send carries the put. */
 static int fits_short(const struct ucp_ep *ep, size_t length)
 {
     return length <= CW_PUT_SHORT && sizeof(uint64_t) + length <= ep->conn->iface->limits.max_short;
 }
 
-/* By stores, of any datatype; a request only if the program wants to see one. */
+/* Stores the bytes of any datatype in the owner's mapped memory. The put has a request only if the program wants to see
+ * one. */
 static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t count, size_t length, char *to,
                                    const ucp_request_param_t *param)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/put_list.h, the origin's side. Invariant: `offered` elements from `next` on are those that the last PUT_LIST told
- * of, whose bytes were not sent; nothing else of the endpoint's puts is sent between the two, for the request is at the
- * head of the queue.
+ * The origin's side of op/put_list.h. Invariant: the last PUT_LIST named `offered` elements, the first of which is
+ * `next`, and their bytes were not sent yet. The endpoint sends no other put between PUT_LIST and these bytes, because
+ * this request stays at the head of the queue.
  */
 #include "op/put_list.h"
 
 #include "core/ep_round.h"
 
-#define TURN_BYTES (512u << 10) /* sent before others get their turn */
+#define TURN_BYTES (512u << 10) /* bytes sent before other requests get their turn */
 
 struct put_list {
-    struct cw_completion completion; /* of all placed packets; they are counted in the request */
+    struct cw_completion completion; /* of all placed packets; request->outstanding counts them */
     void *const *buffers;
     const size_t *lengths;
     const uint64_t *addresses;
@@ -92,7 +92,7 @@ static ucs_status_t offer(struct put_list *list, struct cw_conn *conn)
     return status;
 }
 
-/* The bytes of what was offered. */
+/* Sends the bytes of the elements that the last PUT_LIST named. */
 static ucs_status_t send_bytes(struct cw_request *request)
 {
     struct put_list *list                     = cw_request_state(request);
@@ -142,7 +142,7 @@ static ucs_status_t send_some(struct cw_request *request)
     return (request->outstanding == 0) ? UCS_OK : UCS_INPROGRESS;
 }
 
-/* A list leaves with its bytes. */
+/* PUT_LIST and the bytes of its elements leave in one batch. */
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_conn *conn = request->ep->conn;
@@ -190,7 +190,7 @@ static void release(struct cw_request *request)
     cw_rma_end(request->ep, list->generation);
 }
 
-/* Where the first byte lies at the owner, and how many there are to the last. */
+/* Computes the range of the owner's memory that holds all pieces. */
 static void measure(struct put_list *list)
 {
     uint64_t first = UINT64_MAX, end = 0;

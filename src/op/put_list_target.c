@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/put_list.h, the owner's side. Invariant: `count` elements of a list wait for their bytes while it is not 0, and
- * while `placing`, the transport writes to the pinned memory, or to `scratch`, which takes what is refused and what is
- * to go on to a device.
+ * The owner's side of op/put_list.h. Invariant: while `count` is not 0, that many elements of a list wait for their
+ * bytes. While `placing` is set, the transport writes either to the pinned memory or to `scratch`, which takes the
+ * bytes of a refused list and those that are to be copied to a device.
  */
 #include <stdlib.h>
 
@@ -12,13 +12,13 @@
 struct cw_put_places {
     uint64_t token;
     uint64_t first_byte, span; /* the range that holds all pieces */
-    size_t length;             /* their bytes */
+    size_t length;             /* bytes of all pieces together */
     unsigned count;
     int placing;
     int refused;
     struct cw_mem_pin pin;
-    char *memory;                                                   /* where first_byte lies */
-    char *scratch;                                                  /* NULL: bytes go to their places */
+    char *memory;                                                   /* address of first_byte in this process */
+    char *scratch;                                                  /* NULL: bytes are written to their places */
     struct cw_wire_put_list_element elements[CW_WIRE_PUT_LIST_MAX]; /* in host order */
 };
 
@@ -32,7 +32,7 @@ static struct cw_put_places *places_of(struct ucp_ep *ep)
     return (rma != NULL) ? rma->places : NULL;
 }
 
-/* 0: the list breaks the protocol. */
+/* Returns 0 if the list breaks the protocol. */
 static int read_elements(struct cw_put_places *places, const char *data, unsigned count)
 {
     uint64_t first = UINT64_MAX, last = 0, end;
@@ -114,10 +114,10 @@ unsigned cw_put_list_place(struct ucp_ep *ep, const void *header, size_t length,
         iov[i] = (struct iovec){places->memory + (places->elements[i].address - places->first_byte),
                                 places->elements[i].length};
     }
-    return places->count | CW_PLACE_SHOWN; /* the program may look at that memory */
+    return places->count | CW_PLACE_SHOWN; /* the program may read that memory meanwhile */
 }
 
-/* From scratch to memory that the processor may not touch. */
+/* Copies the pieces from `scratch` to memory of a device, which the processor may not access. */
 static ucs_status_t pass_on(const struct cw_put_places *places)
 {
     const char *from    = places->scratch;
@@ -147,7 +147,7 @@ void cw_put_list_placed(struct ucp_ep *ep, const void *header, size_t length)
 
     (void)header;
     if (places == NULL || !places->placing) {
-        return; /* its endpoint failed meanwhile */
+        return; /* the endpoint failed meanwhile */
     }
     if (places->scratch != NULL && !places->refused) {
         status = pass_on(places);

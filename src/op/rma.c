@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/rma.h: the queue, the counts, waits, the owner's answers. Invariants: an operation is counted from cw_rma_begin to
- * cw_rma_end under one generation; a wait closes a generation and ends when it is the oldest and its count is 0; the
- * queue is looked at whenever something ended that its head may wait for. Waits end and the queue moves in a job of
- * progress, so that no callback of a flush runs before that of the operation which it waited for.
+ * The queue, the counts, the waits and the owner's answers of op/rma.h. Invariants: an operation is counted in one
+ * generation from cw_rma_begin to cw_rma_end. A wait closes a generation; it ends when it is the oldest wait and its
+ * count is 0. The queue is looked at whenever an operation ends that the request at its head may wait for. A job of
+ * progress ends waits and goes on with the queue, so that the callback of a flush never runs before those of the
+ * operations that it waited for.
  */
 #include "op/rma.h"
 
@@ -15,7 +16,7 @@
 #include "op/op.h"
 #include "op/put_list.h"
 
-/* Operations started before others of the worker get their turn. */
+/* Operations that one endpoint starts before other endpoints get their turn. */
 #define TURN 64
 
 void cw_rma_update(struct cw_rma *rma)
@@ -65,7 +66,7 @@ static void put_inflight(struct cw_request *request)
     cw_list_add_tail(&request->ep->inflight, &request->link);
 }
 
-/* UCS_OK: the queue is empty or waits for what kicks it; CW_AGAIN, CW_LATER: it waits for its turn. */
+/* UCS_OK: the queue is empty, or cw_rma_kick will be called for it. CW_AGAIN, CW_LATER: it waits for its turn. */
 static ucs_status_t run_some(struct cw_rma *rma)
 {
     ucs_status_t result = UCS_OK, status;
@@ -82,7 +83,8 @@ static ucs_status_t run_some(struct cw_rma *rma)
             if (status == CW_HOLD) {
                 break;
             }
-            /* Those behind the pump get their turn, or it would stand before them as long as new operations come. */
+            /* Requests behind the pump in ep->pending get their turn; otherwise they would wait as long as new
+             * operations come. */
             result = (turn > 0) ? CW_LATER : status;
         } else if (status == UCS_INPROGRESS || (status != CW_RMA_OWNED && request->outstanding > 0)) {
             put_inflight(request);
@@ -97,7 +99,7 @@ static ucs_status_t run_some(struct cw_rma *rma)
     return result;
 }
 
-/* As run_some; what several of them send leaves together. */
+/* As run_some; packets of several operations leave in one batch. */
 static ucs_status_t run_queue(struct cw_rma *rma)
 {
     struct cw_conn *conn = rma->ep->conn;
@@ -126,7 +128,7 @@ static void pump_release(struct cw_request *request)
     }
 }
 
-/* The queue goes on when the endpoint is open and has room. */
+/* Adds a request to ep->pending that goes on with the queue when the endpoint is open and has room. */
 static ucs_status_t start_pump(struct cw_rma *rma)
 {
     struct cw_request *request;
@@ -161,7 +163,7 @@ static void go_on(struct cw_rma *rma)
     if (status != UCS_OK && start_pump(rma) != UCS_OK) {
         cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
     } else if (status == CW_LATER) {
-        cw_ep_reap_later(ep); /* which drains pending */
+        cw_ep_reap_later(ep); /* which sends from ep->pending */
     }
 }
 
@@ -196,7 +198,7 @@ static void run_job(struct cw_job *job)
     if (cw_op_ep(ep)->rma != rma) {
         return;
     }
-    if (rma->passed > 0) { /* active messages that were held go before new ones */
+    if (rma->passed > 0) { /* held active messages are sent before new ones */
         cw_op_ep(ep)->fences -= rma->passed;
         rma->passed = 0;
         if (ep->state == CW_EP_OPEN) {
@@ -215,7 +217,7 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
     return UCS_STATUS_PTR(status);
 }
 
-/* `why`: what its attempt answered; CW_HOLD: somebody else sees to the queue. */
+/* `why`: the answer of the attempt. CW_HOLD: the queue will be looked at without a pump. */
 static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, ucs_status_t (*keep)(struct cw_request *))
 {
     struct cw_rma *rma  = cw_op_ep(request->ep)->rma;
@@ -234,8 +236,9 @@ static ucs_status_ptr_t enqueue(struct cw_request *request, ucs_status_t why, uc
     return cw_request_handle(request);
 }
 
-/* What follows another send without progress between leaves with it (docs/why/tcp-rate.md), if it may complete in
- * progress: what carries bytes is given to the transport at once, and what only asks waits in the queue. */
+/* An operation that follows another send without progress in between leaves with it (docs/why/tcp-rate.md), if it may
+ * complete in progress: the transport gets an operation with bytes at once; an operation that only asks the owner waits
+ * in the queue. */
 static ucs_status_t first_attempt(struct cw_request *request, enum cw_rma_haste haste)
 {
     struct ucp_ep *ep = request->ep;
@@ -384,7 +387,7 @@ struct cw_rma *cw_rma_get(struct ucp_ep *ep)
     return rma;
 }
 
-/* The core has ended the requests on its own lists, among them those of flushes. */
+/* The core has ended the requests on its own lists; requests of flushes are among them. */
 void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_rma *rma = cw_op_ep(ep)->rma;
@@ -397,7 +400,7 @@ void cw_rma_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     while ((link = cw_list_pop_head(&rma->queue)) != NULL) {
         cw_request_complete(cw_container_of(link, struct cw_request, link), status);
     }
-    while ((link = cw_list_pop_head(&rma->waits)) != NULL) { /* of fences */
+    while ((link = cw_list_pop_head(&rma->waits)) != NULL) { /* they belong to fences */
         wait = cw_container_of(link, struct cw_flush_wait, link);
         wait->done(wait, status);
     }

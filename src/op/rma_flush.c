@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flush of one-sided operations, and what may only start when earlier ones are confirmed (op/rma.h). A flush has a wait
- * for what is counted in generations, and an operation of its own for packets that nobody has confirmed: it asks the
- * owner (FLUSH), or waits for the counted packets, which needs no packet.
+ * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
+ * (op/rma.h). A flush has a wait for the operations that are counted in generations. If packets are not confirmed yet,
+ * it has an operation of its own besides: this one asks the owner (FLUSH), or waits for the counted packets, for which
+ * it sends nothing.
  */
 #include "op/rma.h"
 
@@ -17,7 +18,7 @@ struct flush_op {
     uint32_t generation;
     uint32_t mark;
     uint32_t count;
-    int local; /* asks the peer nothing: of a close */
+    int local; /* belongs to a close: it does not ask the peer */
 };
 
 _Static_assert(sizeof(struct flush_op) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -36,7 +37,7 @@ static void flush_op_release(struct cw_request *request)
     cw_rma_end(request->ep, op->generation);
 }
 
-/* Counted puts need no packet. */
+/* Waits for counted puts; the board confirms them, so no packet is sent. */
 static ucs_status_t wait_for_counted(struct cw_rma *rma, struct flush_op *op)
 {
     if (cw_counted_is_settled(rma)) {
@@ -99,7 +100,7 @@ static struct cw_request *flush_op_new(struct cw_rma *rma)
     return request;
 }
 
-/* It did not start. */
+/* Ends a request that did not start. */
 static void drop(struct cw_request *request)
 {
     flush_op_release(request);
@@ -111,7 +112,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     struct cw_wire_flushed packet;
     struct cw_request *request;
     ucs_status_t status;
-    int32_t told; /* ucs_status_t has one byte only */
+    int32_t told; /* ucs_status_t has only one byte */
 
     if (length != sizeof(packet)) {
         return UCS_ERR_IO_ERROR;
@@ -142,7 +143,7 @@ ucs_status_t cw_rma_on_flushed(struct ucp_ep *ep, const void *data, size_t lengt
     return UCS_OK;
 }
 
-/* Asks the peer to confirm all packets sent so far, now. UCS_OK: asked, or asked before. */
+/* Asks the peer at once to confirm all packets sent so far. UCS_OK: it is asked now, or was asked before. */
 static ucs_status_t confirm(struct cw_rma *rma)
 {
     struct cw_request *request;
@@ -217,18 +218,19 @@ void cw_rma_end_confirms(struct cw_rma *rma)
         request = (struct cw_request *)(void *)op - 1;
         cw_list_remove(&op->link);
         cw_list_remove(&request->link);
-        if (rma->must_ask) { /* there is more to be told */
+        if (rma->must_ask) { /* the owner is still to say what it refused */
             cw_list_add_head(&rma->queue, &request->link);
             cw_rma_kick(rma);
             break;
         }
-        cw_request_complete(request, UCS_OK); /* has no callback */
+        cw_request_complete(request, UCS_OK); /* the request has no callback */
     }
     cw_rma_update(rma);
 }
 
-/* A close asks the peer nothing, for it may make no progress any more (CLS-19). But counted puts can be carried out
- * without it, and are: behind a close the program may tell the peer by other ways that they are there (CLS-4). */
+/* A close does not ask the peer, for the peer may make no progress any more (CLS-19). But counted puts can be carried
+ * out without the peer, and a close does this: after it the program may tell the peer by other ways that the bytes are
+ * there (CLS-4). */
 static int needs_flush_op(const struct cw_rma *rma, int confirm_packets)
 {
     return rma->counted != rma->carried || (!cw_list_empty(&rma->queue) && (confirm_packets || rma->packets != NULL)) ||
@@ -271,33 +273,33 @@ ucs_status_t cw_rma_flush(struct ucp_ep *ep, struct cw_flush_wait *wait, int con
     rma->open        = 0;
     cw_list_add_tail(&rma->waits, &wait->link);
     if (wait->count == 0) {
-        cw_rma_kick(rma); /* an older one may be about to end */
+        cw_rma_kick(rma); /* an older wait may be about to end */
     }
     return UCS_INPROGRESS;
 }
 
-/* What waits for the counted packets waits for FLUSHED then, too. */
+/* From then on the flushes that wait for counted packets wait for FLUSHED, too. */
 void cw_rma_ask(struct cw_rma *rma)
 {
     struct cw_request *request;
 
     if (rma->asked_mark != rma->acked_mark) {
-        return; /* it will be told */
+        return; /* an earlier FLUSH will be answered */
     }
     request = flush_op_new(rma);
     if (request == NULL) {
-        return; /* the next time */
+        return; /* tried again the next time */
     }
     rma->sent_mark += rma->asked_mark == rma->sent_mark;
     if (flush_op_send(request) == UCS_INPROGRESS) {
         cw_list_add_tail(&request->ep->inflight, &request->link);
         cw_request_release(request, 0);
     } else {
-        drop(request); /* no room: the next time, or everything is carried out meanwhile */
+        drop(request); /* no room: tried again, unless the owner carries out all before that */
     }
 }
 
-/* The owner is asked. */
+/* Handler of FLUSH, at the owner. */
 ucs_status_t cw_rma_on_flush(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_flush flush;

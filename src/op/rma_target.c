@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The owner's side of puts and gets (docs/change/one-sided.md). Whatever takes one packet is done in its handler, under
- * the lock of the memory; what takes several holds a pin, and counts among the answers that are owed until it is over.
+ * The owner's side of puts and gets (docs/change/one-sided.md). The handler of a packet does all work that one packet
+ * needs, under the lock of the memory. An operation that takes several packets pins the memory, and counts as an answer
+ * that the owner owes until it has ended.
  */
 #include <stdlib.h>
 
@@ -11,9 +12,9 @@
 #include "op/rma.h"
 #include "op/send.h"
 
-#define SHORT_BYTES 256u /* of a short send */
+#define SHORT_BYTES 256u /* largest answer that goes by a short send */
 
-/* Of contiguous memory, whatever its type. */
+/* The datatype of contiguous memory of any type. */
 static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
 {
     return (device->memory_type == UCS_MEMORY_TYPE_HOST) ? device->datatype : cw_dt_make_device(device);
@@ -21,7 +22,7 @@ static ucp_datatype_t datatype_of(const struct cw_dt_device *device)
 
 /* ---- put ---- */
 
-/* The bytes of a put go to memory that the processor may not touch. */
+/* Copies the bytes of a put to memory that the processor may not access. */
 static CW_COLD ucs_status_t put_to_device(struct ucp_ep *ep, const struct cw_wire_put *header, const void *bytes,
                                           size_t length)
 {
@@ -101,7 +102,7 @@ static void put_release(struct cw_request *request)
     cw_rma_serve_end(request->ep);
 }
 
-/* All bytes are there, or the endpoint was lost. */
+/* Callback of the receive: all bytes of the put arrived, or the endpoint was lost. */
 static void put_ended(void *handle, ucs_status_t status, void *user_data)
 {
     struct cw_request *request = cw_request_of(handle);
@@ -116,7 +117,7 @@ static void put_ended(void *handle, ucs_status_t status, void *user_data)
     }
 }
 
-/* Once cw_rma_serve_begin has counted it. */
+/* Called after cw_rma_serve_begin has counted the answer. */
 static ucs_status_t receive_put(struct ucp_ep *ep, uint64_t token, uint64_t address, const struct cw_offer *offer)
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK, .cb.send = put_ended};
@@ -206,7 +207,7 @@ static size_t pack_part(void *dest, size_t max, void *arg)
     return sizeof(part->header) + part->length;
 }
 
-/* The only one. */
+/* Packs the only packet of an answer. */
 static size_t pack_whole(void *dest, size_t max, void *arg)
 {
     const struct cw_wire_get_data header = {.receive_id = ((const struct part *)arg)->header.receive_id};
@@ -230,7 +231,7 @@ static ucs_status_t send_part(struct cw_conn *conn, struct part *part, int whole
                               part);
 }
 
-/* Whether copied packets, sent now, are the answer: one, or a few. */
+/* Whether the answer can be sent now, in one or a few packets that are copied. */
 static int fits_now(const struct ucp_ep *ep, const struct get *get)
 {
     const uint64_t max = ep->conn->iface->limits.max_bcopy - sizeof(struct cw_wire_rndv_data);
@@ -239,7 +240,7 @@ static int fits_now(const struct ucp_ep *ep, const struct get *get)
            get->length <= (max > CW_RMA_QUICK ? max : CW_RMA_QUICK);
 }
 
-/* As answer_now, for what fits a cell: the answer is written where it goes. */
+/* As answer_now, for an answer that fits a cell: it is written directly into the cell. */
 static ucs_status_t answer_by_cell(struct ucp_ep *ep, const struct get *get)
 {
     struct cw_wire_get_data *header = (void *)ep->cells->cell->data;
@@ -263,7 +264,7 @@ static inline int fits_cell(const struct ucp_ep *ep, const struct get *get)
     return get->length <= get->piece && cw_ep_can_put(ep, get->length) && cw_cell_is_next(ep->cells);
 }
 
-/* CW_AGAIN: no more than *sent_p bytes. Other errors: refused. */
+/* CW_AGAIN: the transport took only *sent_p bytes. Other errors: the get is refused. */
 static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t *sent_p)
 {
     const size_t max    = cw_conn_max_piece(ep->conn) - sizeof(struct cw_wire_rndv_data);
@@ -286,7 +287,7 @@ static ucs_status_t answer_now(struct ucp_ep *ep, const struct get *get, size_t 
     if (status == UCS_OK) {
         cw_count_message(ep->worker, CW_COUNT_GET_SENT, get->length);
     }
-    return (status == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent, or the connection broke and `closed` follows */
+    return (status == CW_AGAIN) ? CW_AGAIN : UCS_OK; /* sent; or the connection broke: `closed` follows */
 }
 
 static size_t no_header(const struct cw_send *send, enum cw_send_part part, void *dest)
@@ -306,7 +307,7 @@ static void release_get(struct cw_send *send)
     cw_rma_serve_end(request->ep);
 }
 
-/* The later half of a rendezvous: it is never announced, and no packet names it. */
+/* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it. */
 static const struct cw_send_kind get_kind = {
     .counter = CW_COUNT_GET_SENT,
     .header  = no_header,
@@ -329,10 +330,10 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->piece      = get->piece;
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);
-    cw_ep_reap_later(ep); /* which drains the queue, outside of upcalls */
+    cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
 }
 
-/* What a short answer is to hold, from memory of any type. */
+/* Reads the bytes of a short answer from memory of any type. */
 static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *to)
 {
     struct ucp_context *context = ep->worker->context;
@@ -348,7 +349,7 @@ static ucs_status_t read_short(struct ucp_ep *ep, const struct get *get, void *t
     return status;
 }
 
-/* Once cw_rma_serve_begin has counted it. */
+/* Called after cw_rma_serve_begin has counted the answer. */
 static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size_t sent)
 {
     const size_t kept          = (get->length <= CW_RMA_QUICK) ? (size_t)get->length : 0;
@@ -359,7 +360,7 @@ static ucs_status_t answer_pieces(struct ucp_ep *ep, const struct get *get, size
 
     if (request != NULL && kept > 0) {
         status = read_short(ep, get, pin + 1);
-        from   = pin + 1; /* and pin->memory_type is the host's */
+        from   = pin + 1; /* pin->memory_type stays 0, which is the host's */
     } else if (request != NULL) {
         status = cw_mem_pin(ep->worker->context, get->token, get->address, get->length, CW_KEY_READ, ep, pin, &from);
     }

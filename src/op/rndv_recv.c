@@ -20,8 +20,8 @@
 #include "op/stage.h"
 
 #define SHARE_BYTES (128u << 10)
-#define ALONE_BYTES (256u << 10) /* up to here one side is as fast as two, if there is nothing else to copy */
-#define CALL_BYTES  (16u << 10)  /* in progress, longer ones are copied behind the packets that are there already */
+#define ALONE_BYTES (256u << 10) /* up to this length one side copies as fast as two, if it has nothing else to copy */
+#define CALL_BYTES  (16u << 10)  /* in progress, longer messages are copied after the packets that have arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
 enum phase { WAITING, COPYING, RECEIVING, MOVING };
@@ -35,14 +35,14 @@ struct cw_rndv_recv {
     uint64_t id;       /* in op_state->fetches */
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
-    struct cw_request *moving; /* MOVING: by a device; it ends before this does */
+    struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
     uint8_t phase;
     uint8_t asked; /* READY COPY was sent, and no COPIED came */
     uint8_t copy_failed;
-    uint8_t unannounced;   /* asked for by cw_rndv_recv_expect */
-    uint8_t is_flat;       /* the cursor is */
-    uint8_t is_short_list; /* of so few entries that each part can be named to the transport */
-    uint8_t shown;         /* goes to memory that the program may look at: CW_PLACE_SHOWN */
+    uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
+    uint8_t is_flat;       /* cw_dt_flat of the cursor is not NULL */
+    uint8_t is_short_list; /* an iov with few entries: the transport can be told any part of it */
+    uint8_t shown;         /* the program may read the memory meanwhile: CW_PLACE_SHOWN */
     ucs_status_t status;   /* of unpacking */
 };
 
@@ -66,7 +66,7 @@ static void set_phase(struct cw_rndv_recv *fetch, enum phase phase)
     fetch->phase = (uint8_t)phase;
 }
 
-/* `ep`: its endpoint, also when that is lost. */
+/* `ep`: the endpoint of the transfer, even if it is lost. */
 static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
@@ -82,7 +82,8 @@ static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t s
     cw_request_complete(request, status);
 }
 
-/* Nothing is missing of a message that is only on its way into the device. */
+/* If all bytes arrived and are only being copied to the device, the message is complete although the endpoint is lost.
+ */
 static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_rndv_recv *fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
@@ -120,7 +121,7 @@ static int is_placeable(const struct cw_rndv_recv *fetch)
     return fetch->is_flat || fetch->is_short_list;
 }
 
-/* What cannot be placed: ordinary packets only. */
+/* The longest piece for the sender. Bytes that the transport cannot place come in packets of ordinary length. */
 static uint32_t piece_of(const struct cw_rndv_recv *fetch)
 {
     return is_placeable(fetch) ? UINT32_MAX : (uint32_t)fetch->in.ep->conn->iface->limits.max_bcopy;
@@ -152,7 +153,7 @@ static void copied(struct cw_rndv_recv *fetch)
     finish(fetch, fetch->in.ep, UCS_OK);
 }
 
-/* Nothing is left to be claimed. */
+/* All shares are claimed: decides how the transfer goes on. */
 static void settle(struct cw_rndv_recv *fetch)
 {
     if (!fetch->copy_failed && all_copied(fetch)) {
@@ -173,7 +174,7 @@ static ucs_status_t read_part(struct ucp_ep *ep, const struct cw_offer *offer, c
     return cw_lane_copy_from(ep->conn, &iov, 1, offer->address + offset, NULL);
 }
 
-/* Takes one share of the copying. */
+/* Copies one share. */
 static void copy(struct cw_job *job)
 {
     struct cw_rndv_recv *fetch = cw_container_of(job, struct cw_rndv_recv, job);
@@ -182,7 +183,7 @@ static void copy(struct cw_job *job)
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
+        return; /* the transfer is about to end */
     }
     if (cw_ep_is_spent(ep)) {
         cw_worker_add_job(ep->worker, job);
@@ -211,7 +212,7 @@ static void copy(struct cw_job *job)
     }
 }
 
-/* The sender may copy, too. */
+/* Tells the sender that it may copy shares, too. */
 static void ask_for_copies(struct cw_rndv_recv *fetch)
 {
     fetch->asked = 1;
@@ -233,7 +234,7 @@ static void begin_copy(struct cw_rndv_recv *fetch)
     cw_worker_add_job(ep->worker, &fetch->job);
 }
 
-/* We cannot or may not copy: the sender may be able to, or sends pieces. */
+/* The receiver cannot or may not copy: the sender copies if it can, or sends pieces. */
 static void begin_passive(struct cw_rndv_recv *fetch)
 {
     const struct ucp_ep *ep = fetch->in.ep;
@@ -251,7 +252,7 @@ static void begin_passive(struct cw_rndv_recv *fetch)
     ask_for_data(fetch);
 }
 
-/* Nothing writes to the memory any more. */
+/* The device's transfer has ended, and nothing writes to the memory any more. */
 static void moved(struct cw_rndv_recv *fetch, ucs_status_t status)
 {
     fetch->moving = NULL;
@@ -264,7 +265,7 @@ static void moved(struct cw_rndv_recv *fetch, ucs_status_t status)
     }
 }
 
-/* 0: no device moves it. */
+/* Returns 0 if no device moves the message. */
 static int begin_moving(struct cw_rndv_recv *fetch)
 {
     struct ucp_ep *ep                     = fetch->in.ep;
@@ -360,7 +361,7 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
     return UCS_INPROGRESS;
 }
 
-/* A transfer of this endpoint, or NULL. */
+/* Returns the transfer of this endpoint with that id, or NULL. */
 static struct cw_rndv_recv *find(const struct ucp_ep *ep, uint64_t id)
 {
     struct cw_rndv_recv *fetch = cw_idmap_get(&cw_op_state(ep->worker)->fetches, id);
@@ -417,7 +418,8 @@ ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t s
     return UCS_OK;
 }
 
-/* Whether these bytes may come now: pieces that can be placed in any order, others one after the other. */
+/* Whether these bytes may come now. Pieces that can be placed may come in any order, others only one after the other.
+ */
 static int expects(const struct cw_rndv_recv *fetch, uint64_t offset, uint64_t length)
 {
     return fetch != NULL && fetch->phase == RECEIVING &&
@@ -425,7 +427,7 @@ static int expects(const struct cw_rndv_recv *fetch, uint64_t offset, uint64_t l
            length <= fetch->offer.length - offset && (is_placeable(fetch) || offset == fetch->in.received);
 }
 
-/* All of it came; the device has it, too, or will. */
+/* All bytes arrived: ends the transfer once the copies to the device have ended. */
 static void drain(void *arg)
 {
     struct cw_rndv_recv *fetch = arg;
@@ -454,7 +456,7 @@ static void received(struct cw_rndv_recv *fetch, uint64_t length)
     }
 }
 
-/* A piece that was not placed. */
+/* Stores a piece that the transport did not place. */
 static void store(struct cw_rndv_recv *fetch, uint64_t offset, const char *payload, size_t length)
 {
     struct iovec iov[CW_PLACE_MAX_IOV];
@@ -538,7 +540,7 @@ void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length)
 
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
-    if (fetch != NULL && fetch->reserved >= length) { /* else its endpoint failed meanwhile */
+    if (fetch != NULL && fetch->reserved >= length) { /* otherwise the endpoint failed meanwhile */
         fetch->reserved -= length;
         received(fetch, length);
     }
@@ -551,7 +553,7 @@ void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
 
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
-    if (fetch != NULL && fetch->reserved >= length) { /* likewise */
+    if (fetch != NULL && fetch->reserved >= length) { /* otherwise the endpoint failed meanwhile */
         fetch->reserved -= length;
     }
 }

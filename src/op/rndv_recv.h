@@ -26,7 +26,7 @@ struct cw_offer {
     uint64_t length;
     uint64_t send_id;
     uint64_t address;
-    struct cw_remote_key key; /* where the sender's memory was announced for the device of the lane: */
+    struct cw_remote_key key; /* key of the sender's memory for the device of the lane */
     uint8_t has_key;
 };
 
@@ -37,10 +37,10 @@ static inline struct cw_offer cw_offer_decode(const struct cw_wire_rts *rts)
 }
 
 /*
- * Begins to receive what was announced on this endpoint; `cursor` belongs to the request and was started for receiving.
- * UCS_INPROGRESS: the request completes later, with `cw_request_complete`. Otherwise everything is over and the result
- * is the request's: UCS_OK, UCS_ERR_MESSAGE_TRUNCATED (nothing was moved), or an error. The sender is answered in all
- * cases.
+ * Begins to receive a message that was announced on this endpoint. `cursor` belongs to the request and was started for
+ * receiving. UCS_INPROGRESS: the request completes later, with `cw_request_complete`. Otherwise the receive is over,
+ * and the result is the status of the request: UCS_OK, UCS_ERR_MESSAGE_TRUNCATED (nothing was moved), or an error. The
+ * sender gets an answer in all cases.
  */
 ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                 struct cw_dt_cursor *cursor);
@@ -49,25 +49,25 @@ ucs_status_t cw_rndv_recv_start(struct ucp_ep *ep, const struct cw_offer *offer,
 void cw_rndv_recv_refuse(struct ucp_ep *ep, const struct cw_offer *offer, ucs_status_t status);
 
 /*
- * Receives in packets only, never by copies. cw_rndv_recv_receive: what was announced, as above, into memory that the
- * program may look at meanwhile. cw_rndv_recv_expect: what the
- * peer is to be asked for by `*id_p`, in pieces of at most `*piece_p`. The request completes later; UCS_ERR_NO_MEMORY:
- * nothing happened. Until then the bytes are not expected any more after cw_rndv_recv_forget, if it was not asked.
+ * Receive in packets only, never by copies between processes. cw_rndv_recv_receive: an announced message, as above,
+ * into memory that the program may read meanwhile. cw_rndv_recv_expect: data that the caller asks the peer for, with
+ * `*id_p`, in pieces of at most `*piece_p`. The request completes later. UCS_ERR_NO_MEMORY: nothing happened. If the
+ * peer was not asked after all, cw_rndv_recv_forget ends the expectation without completing the request.
  */
 ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offer, struct cw_request *request,
                                   struct cw_dt_cursor *cursor);
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
                                  uint64_t *id_p, uint32_t *piece_p);
 void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id);
-/* The peer does not send what was asked for: the request completes with this status. UCS_ERR_IO_ERROR: nothing was
- * asked for by that id, or something came. */
+/* The peer refuses to send the data that it was asked for: the request completes with this status. UCS_ERR_IO_ERROR: no
+ * data was asked for with this id, or some of it arrived. */
 ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);
 
-/* The endpoint is about to lose its connection: no peer writes into memory of its receives when this returns. Waits for
- * a share that the peer is writing just now, some microseconds. */
+/* Called before the endpoint loses its connection: when this returns, no peer writes into memory of its receives. It
+ * waits while the peer writes a share, for some microseconds. */
 void cw_rndv_recv_quiesce(struct ucp_ep *ep);
 
-/* Packets and upcalls. */
+/* Handlers of packets, and upcalls of the transport. */
 ucs_status_t cw_rndv_recv_on_data(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rndv_recv_on_whole(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/rndv_recv_device.h.
+ * Implementation of op/rndv_recv_device.h.
  */
 #include "op/rndv_recv_device.h"
 
@@ -27,7 +27,7 @@ ucs_status_t cw_offer_take_memory(const struct ucp_ep *ep, struct cw_offer *offe
     }
     part = cw_key_find_part(&memory.parts, number, &part_length);
     if (part == NULL) {
-        return UCS_OK; /* for other devices than that of this lane */
+        return UCS_OK; /* the memory is named for other devices only */
     }
     range          = (struct cw_domain_range){.address = memory.address, .length = memory.length};
     offer->has_key = 1;
@@ -63,14 +63,14 @@ static void release(struct cw_request *request)
     cw_access_free(fetch->access);
 }
 
-/* The callback of the request: the registration is gone. */
+/* Callback of the transfer's request: the registration has ended. */
 static void over(void *handle, ucs_status_t status, void *user_data)
 {
     struct cw_request *request              = cw_request_of(handle);
     const struct cw_rndv_recv_device *fetch = cw_request_state(request);
 
     (void)user_data;
-    if (request->ep->state == CW_EP_OPEN) { /* else the receive ends with the endpoint */
+    if (request->ep->state == CW_EP_OPEN) { /* otherwise the receive ends with the endpoint */
         fetch->ended(fetch->fetch, status);
     }
 }
@@ -103,7 +103,7 @@ struct cw_request *cw_rndv_recv_device_begin(struct ucp_ep *ep, const struct cw_
     request->send    = protocol->start;
     cw_request_release(request, 1);
     cw_ep_queue(ep, request);
-    cw_ep_reap_later(ep); /* which drains the queue, outside of upcalls */
+    cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
     return request;
 }
 

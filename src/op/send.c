@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eager sends and the life of a send's request. A request is given back at once when the first attempt takes it all.
+ * Eager sends, and the life of a send's request. If the first attempt sends the whole message, the request is given
+ * back at once.
  */
 #include "op/send.h"
 
@@ -10,7 +11,7 @@
 #include "op/credit.h"
 #include "op/tag.h"
 
-/* Asks the receiver for an unmatched message, unless it was matched already. */
+/* Asks the receiver to give back an unmatched message, unless it has matched it. */
 static void ask_back(struct cw_request *request)
 {
     struct cw_send *send                   = cw_request_state(request);
@@ -22,7 +23,7 @@ static void ask_back(struct cw_request *request)
     }
 }
 
-/* Everything was handed to the transport: what remains to wait for? */
+/* Everything was handed to the transport. Returns whether the request still has to wait. */
 ucs_status_t cw_send_left(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -101,7 +102,8 @@ ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *h
     return cw_send_memory(request, id, header, header_length, max, CW_SEND_ZCOPY);
 }
 
-/* NULL: an eager one would be, but the receiver, as far as we know, has not let go of enough. */
+/* The protocol of the message. NULL: an eager protocol is the choice, but the receiver has not given enough credit back
+ * yet. */
 static const struct cw_protocol *chosen(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol = cw_choice(ep, send, send->force);
@@ -116,8 +118,8 @@ static int is_announced(const struct ucp_ep *ep, const struct cw_send *send)
     return protocol == NULL || protocol->announces;
 }
 
-/* Whoever fills a ring in use looks at nothing that comes meanwhile, such as credit: that is worth a round of progress
- * before the next message is announced. 1: wait for it. */
+/* A sender that only fills a ring does not see the credit that arrives meanwhile. So the next message waits for one
+ * round of progress before it is announced. 1: it has to wait. */
 static CW_COLD int waits_for_credit(struct ucp_ep *ep)
 {
     const uint64_t round = ep->worker->round + 1;
@@ -127,7 +129,7 @@ static CW_COLD int waits_for_credit(struct ucp_ep *ep)
         return 0;
     }
     cw_op_ep(ep)->credit.short_round = round;
-    cw_ep_reap_later(ep); /* where the queue is drained */
+    cw_ep_reap_later(ep); /* progress sends from the queue */
     return 1;
 }
 
@@ -142,7 +144,7 @@ ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_way wa
     return cw_send_left(request);
 }
 
-/* Chosen at each attempt, because a queued message meets its connection only later. */
+/* The protocol is chosen at each attempt, because a queued message gets its connection only later. */
 ucs_status_t cw_send_attempt(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -225,7 +227,7 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
     return UCS_STATUS_PTR(status);
 }
 
-/* OPA-16: whether all of it can go now. */
+/* OPA-16: whether the whole message can be sent now. */
 static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
 {
     const struct cw_protocol *protocol;
@@ -249,7 +251,7 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     }
     if (status != UCS_OK) {
         if (send->phase != CW_SEND_QUEUED) {
-            cw_ep_fail(ep, status); /* the peer has half a message */
+            cw_ep_fail(ep, status); /* the peer has only a part of the message */
         }
         return give_up(request, status);
     }
@@ -261,25 +263,26 @@ static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
     return cw_request_handle(request);
 }
 
-/* Whether it may leave with others (cw_ep_collects), and complete in progress. */
+/* Whether the message may leave together with others (cw_ep_collects) and complete in progress. */
 static int may_wait(const struct cw_send *send, uint32_t attr_mask)
 {
     return !send->kind->acknowledged && !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
 }
 
-/* Gives one to the system that follows another one without progress between. CW_AGAIN: to the queue with it. */
+/* Gives a message that follows another one without progress in between to the system. CW_AGAIN: the request goes to the
+ * queue. */
 static ucs_status_t follow(struct ucp_ep *ep, struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
 
     if (send->extra + send->cursor.length < ep->conn->iface->plan->short_end || ep->turn >= cw_ep_turn(ep)) {
-        cw_ep_reap_later(ep); /* where the queue is drained: nothing is gained by giving each to the system */
+        cw_ep_reap_later(ep); /* progress sends from the queue, in one call of the system for all */
         return CW_AGAIN;
     }
     return cw_ep_follow(ep, request);
 }
 
-/* The first one leaves at once, so that the receiver can begin; further ones before progress wait for it. */
+/* The first announcement leaves at once, so that the receiver can begin. Further ones wait for progress. */
 static ucs_status_t announce_first(struct ucp_ep *ep, struct cw_request *request)
 {
     ucs_status_t status;
@@ -350,12 +353,12 @@ ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask)
         if (request->outstanding == 0) {
             return give_up(request, status);
         }
-        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke in the middle: ends with it */
+        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke; the request ends with it */
         return cw_request_handle(request);
     }
 }
 
-/* Whatever goes on with it: puts only once they are announced. */
+/* Whether the request is a send, in any phase. A put is one only once it is announced. */
 static int is_send(const struct cw_request *request)
 {
     const struct cw_send *send = (const void *)(request + 1);
@@ -381,8 +384,9 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
     return (request != NULL && request->ep == ep && is_send(request)) ? request : NULL;
 }
 
-/* A message to the worker itself: where it lies is known, so its fate is settled in the call. Programs look at it at
- * once and receive what was not taken back. 0: not all of it has left, or it was matched. */
+/* Cancels a message to the worker itself. The worker knows where the message lies, so the call decides at once:
+ * programs read the status at once, and receive a message that was not taken back. 0: the message has not left
+ * completely, or was matched. */
 static int cancel_own(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -412,6 +416,6 @@ void cw_send_cancel(struct cw_request *request)
     } else if (send->phase == CW_SEND_ANNOUNCED || (send->phase == CW_SEND_SENT && send->kind->acknowledged)) {
         ask_back(request);
     } else if (send->phase == CW_SEND_PIECES && send->kind->acknowledged) {
-        send->cancelling = 1; /* asked for behind the last piece */
+        send->cancelling = 1; /* asked back after the last piece */
     }
 }

@@ -28,10 +28,10 @@ enum cw_send_part { CW_SEND_WHOLE, CW_SEND_FIRST, CW_SEND_RTS, CW_SEND_PARTS };
 enum cw_send_phase {
     CW_SEND_QUEUED,
     CW_SEND_PIECES,
-    CW_SEND_COUNTED,    /* a put, counted: some of it was sent */
+    CW_SEND_COUNTED,    /* a put in counted packets: some of them were sent */
     CW_SEND_ANNOUNCED,
     CW_SEND_COPYING,
-    CW_SEND_WRITING,    /* by the device */
+    CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
     CW_SEND_DATA,
     CW_SEND_SENT
@@ -44,28 +44,29 @@ struct ucp_rkey;
 
 struct cw_send_kind {
     uint8_t ids[CW_SEND_PARTS];
-    uint8_t counter;            /* enum cw_counter of its messages */
-    uint8_t operation;          /* enum cw_proto_operation: which table has its protocols */
-    uint8_t credited;           /* counts against the window of the receiver */
-    uint8_t acknowledged;       /* complete when the receiver says so; has an id from the start */
-    uint8_t after_fence;        /* waits for the puts before a fence */
-    uint8_t used_in_place;      /* the receiver needs no copy of a single packet, so it may be a long one */
-    uint8_t names_memory;       /* announced with what the receiver's device needs to read it */
-    uint8_t confirmed;          /* with `acknowledged`: also when announced, the receiver says when it has all bytes */
-    /* Writes the header of such a packet and returns its length; only that when dest is NULL. */
+    uint8_t counter;            /* enum cw_counter that counts the messages */
+    uint8_t operation;          /* enum cw_proto_operation: selects the table of protocols */
+    uint8_t credited;           /* messages need credit of the receiver */
+    uint8_t acknowledged;       /* completes when the receiver confirms; has an id from the start */
+    uint8_t after_fence;        /* waits until the puts before a fence are carried out */
+    uint8_t used_in_place;      /* the receiver does not copy a single packet, which may be long */
+    uint8_t names_memory;       /* the announcement names the memory for the receiver's device */
+    uint8_t confirmed;          /* with `acknowledged`: the receiver confirms an announced message, too */
+    /* Writes the header of this part and returns its length. If dest is NULL, only returns the length. */
     size_t (*header)(const struct cw_send *send, enum cw_send_part part, void *dest);
-    /* The request outlives the call before anything was sent: keeps what the program may reuse. NULL: nothing. */
+    /* Called when the request outlives the call and nothing was sent: copies data that the program may reuse. NULL:
+     * nothing. */
     ucs_status_t (*keep)(struct cw_send *send);
-    /* Lets go of what the operation itself holds. NULL: nothing. */
+    /* Releases resources of the operation itself. NULL: nothing. */
     void (*release)(struct cw_send *send);
 };
 
 /* The state of the request. */
 struct cw_send {
-    struct cw_completion completion; /* of all pieces without copy; they are counted in the request */
+    struct cw_completion completion; /* of all pieces without copy; request->outstanding counts them */
     struct cw_dt_cursor cursor;
     const struct cw_send_kind *kind;
-    uint64_t id;                     /* in worker->ids: when the peer is to answer; 0: none */
+    uint64_t id;                     /* in worker->ids, if the peer is to answer; 0: none */
     union {
         uint64_t tag;
         struct {
@@ -83,27 +84,27 @@ struct cw_send {
         struct cw_mem_pin *pin;      /* of the memory that a get reads */
     };
     uint32_t message;                /* number of a message in several packets; generation of a put (op/rma.h) */
-    uint32_t extra;                  /* the program's own header: counts for the threshold of rendezvous */
+    uint32_t extra;                  /* length of the program's header; counts for the rendezvous threshold */
     uint8_t phase;
     uint8_t force;                   /* enum cw_protocol_force */
     uint8_t fast;                    /* FAST_CMPL */
-    uint8_t acknowledged;            /* the receiver matched it */
-    uint8_t no_copies;               /* put: they were tried */
-    uint8_t overtaken;               /* put: its owner stayed away once, the system writes it */
-    uint8_t on_device;               /* registered for its device, which reads or writes it */
-    uint8_t landed;                  /* to the worker itself: its first packet arrived */
+    uint8_t acknowledged;            /* the receiver has matched the message */
+    uint8_t no_copies;               /* put: copies between processes were tried */
+    uint8_t overtaken;               /* put: the owner made no progress, the system writes the bytes */
+    uint8_t on_device;               /* memory is registered: a device reads or writes the bytes */
+    uint8_t landed;                  /* message to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {
-        uint64_t receive_id;         /* rendezvous: what READY said */
+        uint64_t receive_id;         /* rendezvous: id from READY */
         struct cw_cma *copy;         /* put in shares */
-        struct cw_access *access;    /* put by the device; on_device: a message */
+        struct cw_access *access;    /* put by the device; message with on_device */
     };
     uint64_t address;
     uint32_t piece;
     uint32_t generation : 24;
     uint32_t board      : 6;
-    uint32_t cancelling : 1;         /* the receiver was, or is to be, asked to give it back ... */
-    uint32_t cancelled  : 1;         /* ... and did */
+    uint32_t cancelling : 1;         /* the receiver is, or will be, asked to give it back */
+    uint32_t cancelled  : 1;         /* the receiver gave it back */
 };
 
 _Static_assert(sizeof(struct cw_send) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -113,42 +114,43 @@ static inline struct cw_request *cw_send_request(struct cw_send *send)
     return (struct cw_request *)(void *)send - 1;
 }
 
-/* How its packets are copied. */
+/* How bytes are copied into the packets of this send. */
 static inline struct cw_nt_choice *cw_send_nt(const struct cw_send *send)
 {
     return ((const struct cw_request *)(const void *)send - 1)->ep->conn->nt;
 }
 
-/* Prepares a request from cw_request_get: the fields of the kind itself are the caller's. The datatype is started. On
+/* Prepares a request from cw_request_get and starts its datatype. The caller sets the fields of the kind itself. On
  * failure the request was put back. */
 ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const struct cw_send_kind *kind,
                           const void *buffer, size_t count, const ucp_request_param_t *param);
-/* The first attempt, or the place in the queue; the result as *_nbx calls define it (REQ-1). */
+/* Makes the first attempt, or puts the request into the queue. The result is as *_nbx calls define it (REQ-1). */
 ucs_status_ptr_t cw_send_start(struct cw_request *request, uint32_t attr_mask);
-/* request->send of these requests until a protocol has begun: chooses one (op/choice.h) and begins. */
+/* The attempt of these requests (request->send) until a protocol has begun: it chooses a protocol (op/choice.h) and
+ * begins it. */
 ucs_status_t cw_send_attempt(struct cw_request *request);
-/* For protocols: all of the message left in one packet; all of it was handed to the transport. Both return what an
- * attempt answers. */
+/* For protocols. cw_send_left_whole: the whole message left in one packet. cw_send_left: all of it was handed to the
+ * transport. Both return the answer of the attempt. */
 ucs_status_t cw_send_left_whole(struct cw_request *request, enum cw_trace_way way);
 ucs_status_t cw_send_left(struct cw_request *request);
-/* The next bytes straight out of the user's memory, at most `max`, by that slot of the transport; the completion is
- * counted and the cursor moves. UCS_OK: taken. */
+/* Sends the next bytes, at most `max`, directly from the user's memory by that slot of the transport. The completion is
+ * counted, and the cursor moves. UCS_OK: taken. */
 enum cw_send_slot { CW_SEND_ZCOPY, CW_SEND_PLACED, CW_SEND_IN_PLACE };
 ucs_status_t cw_send_memory(struct cw_request *request, uint8_t id, const void *header, size_t header_length,
                             size_t max, enum cw_send_slot slot);
-/* The same on another lane than that of messages. */
+/* As cw_send_memory, on a lane that the caller chooses. */
 ucs_status_t cw_send_memory_on(struct cw_request *request, struct cw_conn *conn, uint8_t id, const void *header,
                                size_t header_length, size_t max, enum cw_send_slot slot);
-/* As much as one packet takes, without a copy. */
+/* As cw_send_memory, as many bytes as one packet takes. */
 ucs_status_t cw_send_zcopy(struct cw_request *request, uint8_t id, const void *header, size_t header_length);
-/* The sender's end is over, with the request on any list. */
+/* Completes the request, which is on a list, because the sender's part is over. */
 void cw_send_finish(struct cw_request *request, ucs_status_t status);
-/* The length of the message, 0 for requests of other operations; and the type of its memory, the host's for them. */
+/* The length of the message, and the type of its memory. Requests of other operations answer 0 and the host's type. */
 size_t cw_send_length(const struct cw_request *request);
 ucs_memory_type_t cw_send_memory_type(const struct cw_request *request);
-/* What the packets of the peer name: a send of this endpoint, or NULL. */
+/* Returns the send of this endpoint that a packet of the peer names, or NULL. */
 struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id);
-/* Takes a send back as far as it can (docs/change/long-messages.md); any request. */
+/* Cancels a send as far as this is possible (docs/change/long-messages.md). The request may be of any operation. */
 void cw_send_cancel(struct cw_request *request);
 
 /* send_rndv.c */
@@ -159,23 +161,24 @@ struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length);
 
-/* send_device.c: before it is announced, registers the memory of a message that the receiver's device is to read, and
- * encodes it; returns the length, 0: it is not. The receiver wants it written; the device is through with it. */
+/* send_device.c. cw_send_device_name registers the memory of a message before it is announced, if the receiver's device
+ * is to read it, and encodes its name; it returns the length of the name, or 0: the device does not read it.
+ * cw_send_device_write: the receiver asks the sender's device to write. cw_send_device_end: the device has ended. */
 size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMORY_MAX]);
 ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wire_rndv_ready *ready,
                                   const void *parts, size_t length);
 void cw_send_device_end(struct cw_send *send);
 
-/* Whether one that is longer than a cell may go into the byte area beside the cells, if that has room. */
+/* Whether a message that is longer than a cell may go into the byte area beside the cells, if there is room. */
 static inline int cw_send_takes_longer(const struct ucp_ep *ep, size_t length)
 {
     return length < ep->conn->iface->plan->short_end && cw_list_empty(&ep->pending);
 }
 
-/* send_list.c: of an open endpoint with nothing pending. The bytes of a list that may go into a cell or beside it;
- * SIZE_MAX: not this way. */
+/* send_list.c: for an open endpoint with no pending requests. The length of a list that may go into a cell or the byte
+ * area; SIZE_MAX: the list cannot go this way. */
 size_t cw_send_list_length(const struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count);
-/* Sends one of that length; 0: there is no room. */
+/* Sends a list of that length; 0: there is no room. */
 int cw_send_list(struct ucp_ep *ep, uint8_t id, uint64_t header, const ucp_dt_iov_t *iov, size_t count, size_t length);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sender's part of a rendezvous whose bytes a device moves (docs/change/long-messages.md): either the receiver's
- * device reads the memory that the announcement names, or ours writes into what the receiver names. The registration
- * ends with the request, or when the receiver asks for packets, and with it what the receiver may read.
+ * device reads the memory that the announcement names, or the sender's device writes into the memory that the receiver
+ * names. The registration ends with the request, or when the receiver asks for packets; the receiver's right to read
+ * ends with it.
  */
 #include "core/ep_round.h"
 #include "op/access.h"
@@ -33,7 +34,7 @@ void cw_send_device_end(struct cw_send *send)
     }
 }
 
-/* Whether a receiver that is like us would read it. */
+/* Whether a receiver with the settings of this process would have its device read the message. */
 static int is_to_be_read(const struct cw_request *request, const struct cw_send *send)
 {
     const struct ucp_ep *ep = request->ep;
@@ -52,7 +53,7 @@ size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMO
     struct cw_key_memory memory;
     struct cw_mem_use *use;
 
-    if (!send->on_device) { /* of a first attempt */
+    if (!send->on_device) { /* this is the first attempt */
         if (!is_to_be_read(request, send) || !begin(request)) {
             return 0;
         }
@@ -71,7 +72,8 @@ size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMO
 
 /* ---- writing ---- */
 
-/* The bytes are there, or will not come: the receiver says how it goes on. */
+/* Tells the receiver that the bytes are written, or that they will not be. The receiver decides how the transfer goes
+ * on. */
 static void tell(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send                    = cw_request_state(request);
@@ -83,7 +85,7 @@ static void tell(struct cw_request *request, ucs_status_t status)
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
 
-/* All accesses are over. A request of an endpoint that failed ends with that. */
+/* All accesses have ended. The request of a failed endpoint ends with the endpoint. */
 static void ended(struct cw_request *request, ucs_status_t status)
 {
     if (request->ep->state == CW_EP_OPEN) {
@@ -98,7 +100,7 @@ static size_t pack(void *dest, size_t max, void *arg)
     return cw_dt_pack(&send->cursor, dest, max);
 }
 
-/* One access. UCS_OK: it was taken. */
+/* Begins one access. UCS_OK: the lane took it. */
 static ucs_status_t write_some(struct cw_request *request)
 {
     struct cw_send *send             = cw_request_state(request);
@@ -127,7 +129,7 @@ static ucs_status_t write_some(struct cw_request *request)
     return status;
 }
 
-/* In the endpoint's queue, as packets are. */
+/* The attempt of the request (request->send), in the endpoint's queue. */
 static ucs_status_t go_on(struct cw_request *request)
 {
     struct cw_send *send     = cw_request_state(request);
@@ -153,7 +155,7 @@ static ucs_status_t go_on(struct cw_request *request)
     return UCS_INPROGRESS;
 }
 
-/* The receiver's key, from anybody. */
+/* Decodes the receiver's key, which may be wrong in any way. Returns 0 if it cannot be used. */
 static int take_key(const struct cw_request *request, const struct cw_wire_rndv_ready *ready, const void *bytes,
                     size_t length, struct cw_remote_key *key)
 {
@@ -182,7 +184,7 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     if (send->phase != CW_SEND_ANNOUNCED || !take_key(request, ready, parts, length, &key)) {
         return UCS_ERR_IO_ERROR;
     }
-    cw_send_device_end(send); /* what the receiver does not read */
+    cw_send_device_end(send); /* ends the registration for reading by the receiver */
     if (!begin(request)) {
         return UCS_ERR_NO_MEMORY;
     }
@@ -197,6 +199,6 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     cw_dt_rewind(&send->cursor);
     cw_list_remove(&request->link);
     cw_ep_queue(request->ep, request);
-    cw_ep_reap_later(request->ep); /* which drains the queue, outside of upcalls */
+    cw_ep_reap_later(request->ep); /* which sends from the queue, outside of upcalls */
     return UCS_OK;
 }

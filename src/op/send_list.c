@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Short messages that are a list: straight into a cell or beside the cells, with no request, where a transport has
- * cells (docs/why/short-messages.md). Callers have seen that the endpoint is open with nothing queued.
+ * Short messages that are a list of buffers: they are copied directly into a cell or the byte area, without a request,
+ * where a transport has cells (docs/why/short-messages.md). Callers have seen that the endpoint is open with an empty
+ * queue.
  */
 #include "op/send.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). What the receiver says is
- * checked against the state; the addresses it gives are only used for copies into its own process.
+ * The sender's part of a rendezvous (docs/change/long-messages.md, states in op/send.h). Each packet of the receiver is
+ * checked against the state. Addresses from the receiver are used only for copies into its own process.
  */
 #include "base/bytes.h"
 #include "core/ep_round.h"
@@ -11,7 +11,7 @@
 #include "op/send.h"
 #include "op/stage.h"
 
-/* What is sent before others get their turn. */
+/* Bytes and packets that one send gives to the transport before others get their turn. */
 #define TURN_BYTES   (256u << 10)
 #define TURN_PACKETS (TURN_BYTES / CW_EP_PIECE_BYTES)
 
@@ -44,7 +44,7 @@ static size_t pack_rts(void *dest, size_t max, void *arg)
     return length + announcement->memory_length;
 }
 
-/* What a packet has no room for is left out. */
+/* Names the memory for devices in the announcement, if the packet has room for the name. */
 static void name_memory(struct cw_request *request, size_t header, struct announcement *announcement)
 {
     const struct cw_send *send = announcement->send;
@@ -102,7 +102,7 @@ static size_t smaller(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-/* The next piece, straight out of the user's memory. */
+/* Sends the next piece directly from the user's memory. */
 static ucs_status_t send_piece_zcopy(struct cw_request *request)
 {
     const struct cw_send *send            = cw_request_state(request);
@@ -113,7 +113,8 @@ static ucs_status_t send_piece_zcopy(struct cw_request *request)
                           CW_SEND_ZCOPY);
 }
 
-/* Likewise, to its place at the peer, on the lane that is through with it first. */
+/* Sends the next piece from the user's memory directly to its place at the peer, on the lane that will be free first.
+ */
 static ucs_status_t send_piece_placed(struct cw_request *request)
 {
     const struct cw_send *send            = cw_request_state(request);
@@ -152,7 +153,7 @@ static ucs_status_t send_piece(struct cw_request *request)
     return cw_lane_send_bcopy(conn, CW_PACKET_RNDV_DATA, smaller(left, cw_conn_max_piece(conn)), pack_data, send);
 }
 
-/* More of the message may lie in the stage. */
+/* Called when the stage may hold more bytes of the message. */
 static void go_on(void *arg)
 {
     struct cw_request *request = arg;
@@ -160,11 +161,11 @@ static void go_on(void *arg)
     if (request->ep->state == CW_EP_OPEN) {
         cw_list_remove(&request->link);
         cw_ep_queue(request->ep, request);
-        cw_ep_reap_later(request->ep); /* which drains the queue */
+        cw_ep_reap_later(request->ep); /* which sends from the queue */
     }
 }
 
-/* UCS_OK: there is something to send. A device that fails costs the endpoint, for the peer waits for these bytes. */
+/* UCS_OK: the stage has bytes to send. If the device fails, the endpoint fails, for the peer waits for these bytes. */
 static ucs_status_t look_at_stage(struct cw_request *request)
 {
     struct cw_send *send = cw_request_state(request);
@@ -221,7 +222,7 @@ void cw_send_stop_job(struct cw_send *send)
     cw_list_remove(&send->job.link);
 }
 
-/* The receiver may name the board for another send. */
+/* From now on the receiver may name the board for another send. */
 static void leave_board(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
@@ -242,7 +243,8 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
 
-/* A share lies `offset` behind the beginning. An iov is written front to back, so all shares must be ours. */
+/* Copies the share that begins at `offset` into the receiver's memory. An iov can only be copied from front to back, so
+ * this side must take all shares. */
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);
@@ -268,7 +270,7 @@ static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
     return UCS_OK;
 }
 
-/* Takes one share of the copying. */
+/* Copies one share. */
 static void copy(struct cw_job *job)
 {
     struct cw_send *send       = cw_container_of(job, struct cw_send, job);
@@ -279,7 +281,7 @@ static void copy(struct cw_job *job)
     uint32_t share;
 
     if (request->ep->state != CW_EP_OPEN) {
-        return; /* about to be ended */
+        return; /* the request is about to end */
     }
     if (cw_ep_is_spent(request->ep)) {
         cw_worker_add_job(request->worker, job);
@@ -313,7 +315,7 @@ static void begin_data(struct cw_request *request)
     cw_dt_rewind(&send->cursor);
     cw_list_remove(&request->link);
     cw_ep_queue(request->ep, request);
-    cw_ep_reap_later(request->ep); /* which drains the queue, outside of upcalls */
+    cw_ep_reap_later(request->ep); /* which sends from the queue, outside of upcalls */
 }
 
 static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
@@ -363,7 +365,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     cw_trace_note(request, CW_TRACE_ANSWER, CW_PACKET_RNDV_READY, 0, 0);
     send             = cw_request_state(request);
     if (send->phase != CW_SEND_ANNOUNCED && send->phase != CW_SEND_COPIED) {
-        return UCS_ERR_IO_ERROR; /* what it said before is in use */
+        return UCS_ERR_IO_ERROR; /* the send already does what an earlier READY asked for */
     }
     if (ready.mode == CW_WIRE_RNDV_WRITE) {
         return cw_send_device_write(request, &ready, (const char *)data + sizeof(ready), length - sizeof(ready));
@@ -382,7 +384,8 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     return UCS_OK;
 }
 
-/* All bytes of a put are in the owner's memory, and this may be known before the transport gives back ours. */
+/* All bytes of a put are in the owner's memory. The owner may confirm this before the transport gives back the sender's
+ * memory. */
 static ucs_status_t confirmed(struct cw_request *request, ucs_status_t status)
 {
     struct cw_send *send = cw_request_state(request);
@@ -397,7 +400,7 @@ static ucs_status_t confirmed(struct cw_request *request, ucs_status_t status)
     return UCS_OK;
 }
 
-/* The receiver is through: it has the message, or does not want it, or gave it back. */
+/* The receiver's answer that ends a send: it has the message, does not want it, or gives it back. */
 ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_done done;
@@ -427,7 +430,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
         if (send->kind->confirmed) {
             return confirmed(request, (ucs_status_t)status);
         }
-        /* a synchronous message that was taken back */
+        /* the receiver gives back a synchronous message */
         if (status != UCS_ERR_CANCELED || !send->cancelling || send->acknowledged || send->cancelled) {
             return UCS_ERR_IO_ERROR;
         }
