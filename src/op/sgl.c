@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * op/sgl.h. Invariant: `left` counts the pieces that are not over, and one more as long as they are posted. The
- * program's request is on no list and waits for its pieces alone, which end with the endpoint. What the pieces send
- * leaves together where the transport can do that; a call of the system that copies into the owner's process, and a
- * placed packet, take many.
+ * Implementation of op/sgl.h. Invariant: `left` counts the pieces that have not ended, and one more while pieces are
+ * being posted. The program's request is on no list: it waits only for its pieces, which end with the endpoint. Pieces
+ * leave together where the transport can do that: one call of the system that copies into the owner's process takes
+ * many, and so does a placed packet.
  */
 #include "op/sgl.h"
 
@@ -16,7 +16,7 @@
 
 struct pieces {
     size_t left;
-    ucs_status_t status; /* of the first that failed */
+    ucs_status_t status; /* of the first piece that failed */
 };
 
 static void note(struct pieces *pieces, ucs_status_t status)
@@ -41,12 +41,12 @@ static void piece_done(void *request, ucs_status_t status, void *user_data)
 struct post {
     struct ucp_ep *ep;
     struct cw_request *whole;
-    ucp_request_param_t param; /* of the pieces */
+    ucp_request_param_t param; /* parameters of each piece */
     uint8_t is_get;
     uint8_t may_place; /* placed packets may carry pieces */
 };
 
-/* A piece was posted, or several were at once. */
+/* Notes the result of posting one piece, or several at once. */
 static void posted(const struct post *post, ucs_status_ptr_t result)
 {
     struct pieces *pieces = cw_request_state(post->whole);
@@ -65,7 +65,7 @@ static void post_piece(const struct post *post, char *buffer, size_t length, uin
                               : cw_put(post->ep, buffer, length, length, address, rkey, &post->param));
 }
 
-/* Whether more may be posted: nothing went wrong so far. */
+/* Whether more pieces may be posted: none has failed so far. */
 static int goes_on(const struct post *post)
 {
     struct pieces *pieces = cw_request_state(post->whole);
@@ -76,10 +76,10 @@ static int goes_on(const struct post *post)
     return pieces->status == UCS_OK;
 }
 
-/* Elements that are copied to or from mapped memory before anybody looks whether it is still registered. */
+/* Most elements that are copied to or from mapped memory before the key is checked again. */
 #define MOST_DIRECT 64u
 
-/* As many of the elements from the i-th on as can be copied here by loads and stores; how many. */
+/* Copies elements from the i-th on by loads and stores, as far as this is possible. Returns how many. */
 static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
     const struct ucp_rkey *rkey = sgl->rkeys[i];
@@ -109,13 +109,13 @@ static size_t move_direct(const struct post *post, const struct cw_sgl *sgl, siz
     return k - i;
 }
 
-/* Elements that one system call takes, and the fewest and the shortest that are worth one: shorter ones are faster by
- * packets of their own. */
+/* MOST_TOGETHER: elements that one system call takes. FEW_TOGETHER, SHORT_TOGETHER: number and length from which on
+ * elements are worth a call; fewer or shorter ones are faster in packets of their own. */
 #define MOST_TOGETHER  64u
 #define FEW_TOGETHER   4u
 #define SHORT_TOGETHER 1024u
 
-/* Whether puts to that range may be copied now: nothing waits, and no packet may be overtaken. */
+/* Whether the system may copy puts to that range now: no operation waits, and the copy overtakes no packet. */
 static int is_clear(struct ucp_ep *ep, uint64_t address, uint64_t length)
 {
     struct cw_rma *rma = cw_rma_get(ep);
@@ -127,7 +127,7 @@ static int is_clear(struct ucp_ep *ep, uint64_t address, uint64_t length)
     return cw_counted_is_settled(rma) && cw_rma_admit(rma, address, length, 1) == UCS_OK;
 }
 
-/* The system copies as many of the elements from the i-th on as it can in one call; how many. */
+/* Has the system copy as many of the elements from the i-th on as one call takes. Returns how many. */
 static size_t put_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
     struct ucp_rkey *rkey = sgl->rkeys[i];
@@ -142,7 +142,7 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
             break;
         }
         from[k] = (struct iovec){sgl->buffers[i + k], one};
-        to[k]   = (struct iovec){(void *)(uintptr_t)sgl->addresses[i + k], one}; /* of the other process */
+        to[k]   = (struct iovec){(void *)(uintptr_t)sgl->addresses[i + k], one}; /* an address of the other process */
         first   = (sgl->addresses[i + k] < first) ? sgl->addresses[i + k] : first;
         end     = (sgl->addresses[i + k] + one > end) ? sgl->addresses[i + k] + one : end;
         length += one;
@@ -155,7 +155,7 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
     return k;
 }
 
-/* Puts as many of the elements from the i-th on as placed packets take; how many. */
+/* Posts as many of the elements from the i-th on as placed packets can carry. Returns how many. */
 static size_t put_placed(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
     size_t end, num, length;
@@ -173,7 +173,7 @@ static size_t put_placed(const struct post *post, const struct cw_sgl *sgl, size
     return end - i;
 }
 
-/* Elements from the i-th on that are posted as one; how many. */
+/* Posts elements from the i-th on together, if that is possible. Returns how many. */
 static size_t post_together(const struct post *post, const struct cw_sgl *sgl, size_t i)
 {
     const struct ucp_rkey *rkey = sgl->rkeys[i];

@@ -8,19 +8,19 @@
 
 #include "op/rma.h"
 
-/* Arrays of the program's, which stay until completion. Everything in them was checked. */
+/* Arrays of the program, which stay valid until completion. The caller has checked everything in them. */
 struct cw_sgl {
     size_t count;               /* length of the arrays */
     void *const *buffers;
     const size_t *lengths;
-    const size_t *blocks;       /* so many of each, `strides` apart here and one behind the other there; NULL: one */
-    const size_t *strides;      /* NULL: one behind the other here as well */
+    const size_t *blocks;       /* blocks of each element, `strides` apart here, adjacent at the owner; NULL: one */
+    const size_t *strides;      /* NULL: blocks are adjacent here as well */
     const uint64_t *addresses;
     struct ucp_rkey *const *rkeys;
     ucs_memory_type_t memory_type;
 };
 
-/* Bytes of an element, or of each block of it, that follow each other here; *num_p: how many such blocks it has. */
+/* Length of an element's contiguous blocks in this process; *num_p: their number. Adjacent blocks count as one. */
 static inline size_t cw_sgl_block(const struct cw_sgl *sgl, size_t i, size_t *num_p)
 {
     const size_t num = (sgl->blocks == NULL) ? 1 : sgl->blocks[i];
@@ -33,7 +33,7 @@ static inline size_t cw_sgl_block(const struct cw_sgl *sgl, size_t i, size_t *nu
     return sgl->lengths[i];
 }
 
-/* As cw_put and cw_get. The parameters' datatype, memory handle and memory type are not looked at. */
+/* As cw_put and cw_get. The datatype, the memory handle and the memory type of the parameters are ignored. */
 ucs_status_ptr_t cw_sgl_put(struct ucp_ep *ep, const struct cw_sgl *sgl, const ucp_request_param_t *param);
 ucs_status_ptr_t cw_sgl_get(struct ucp_ep *ep, const struct cw_sgl *sgl, const ucp_request_param_t *param);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of op/stage.h. A slot is FREE; or BUSY with a copy; or FULL: complete and not packed yet, or being filled.
- * Invariants: no two slots that are not FREE have the same chunk; of a message that comes in, one slot at most is FULL.
+ * The chunks of op/stage.h. A slot is FREE; or BUSY with a copy; or FULL: its chunk is complete and not packed yet, or
+ * is being filled. Invariants: two slots that are not FREE never have the same chunk; of a message that comes in, at
+ * most one slot is FULL.
  */
 #include "op/stage.h"
 
@@ -14,18 +15,18 @@
 #include "mem/registry.h"
 #include "os/clock.h"
 
-#define OUT_CHUNKS  4u  /* ahead of what is sent */
-#define IN_CHUNKS   32u /* that wait for a device that is slower than the network */
+#define OUT_CHUNKS  4u  /* chunks copied ahead of the packets */
+#define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */
 #define LEAST_CHUNK ((size_t)16 << 10)
 #define MOST_CHUNK  ((size_t)4 << 20)
-#define LOOK_NS     UINT64_C(20000) /* about what a chunk takes a device */
+#define LOOK_NS     UINT64_C(20000) /* time between two looks at the copies */
 
 enum state { FREE, BUSY, FULL };
 
 struct slot {
-    char *memory;           /* NULL: not needed so far */
-    struct cw_md_copy copy; /* BUSY */
-    size_t number;          /* of its chunk */
+    char *memory;           /* NULL: not allocated yet */
+    struct cw_md_copy copy; /* the copy of a BUSY slot */
+    size_t number;          /* number of its chunk */
     enum state state;
 };
 
@@ -37,9 +38,9 @@ struct cw_stage {
     void *arg;
     char *device;
     size_t length; /* of the message */
-    size_t chunk;  /* bytes of each */
-    size_t begun;  /* out: chunks whose copy began, */
-    size_t there;  /* and that are FULL or packed: all before this one */
+    size_t chunk;  /* bytes of each chunk */
+    size_t begun;  /* out: chunks whose copy has begun */
+    size_t there;  /* out: all chunks before this one are FULL or packed */
     ucs_status_t status;
     struct slot slots[IN_CHUNKS];
 };
@@ -59,7 +60,7 @@ static size_t num_chunks(const struct cw_stage *stage)
     return (stage->length + stage->chunk - 1) / stage->chunk;
 }
 
-/* NULL: none. */
+/* Returns the slot of that chunk, or NULL. */
 static struct slot *slot_of(struct cw_stage *stage, size_t number)
 {
     struct slot *slot;
@@ -72,7 +73,7 @@ static struct slot *slot_of(struct cw_stage *stage, size_t number)
     return NULL;
 }
 
-/* One of the first `count` that is free, with memory; NULL: none. */
+/* Takes a free slot of the first `count` slots for a chunk, with memory. NULL: there is none. */
 static struct slot *take_slot(struct cw_stage *stage, unsigned count, size_t number)
 {
     struct slot *slot;
@@ -117,7 +118,7 @@ static size_t chunk_size(const struct ucp_worker *worker, size_t length)
     size_t chunk = worker->context->config->rndv_frag_size.sizes[UCS_MEMORY_TYPE_HOST];
 
     chunk = (chunk < LEAST_CHUNK) ? LEAST_CHUNK : smaller(chunk, MOST_CHUNK);
-    while (chunk > LEAST_CHUNK && chunk * OUT_CHUNKS > length) { /* so that there is something to overlap */
+    while (chunk > LEAST_CHUNK && chunk * OUT_CHUNKS > length) { /* so that copies and packets can overlap */
         chunk /= 2;
     }
     return chunk;
@@ -138,7 +139,7 @@ void cw_stage_begin(struct cw_dt_cursor *cursor, struct ucp_worker *worker, size
                                .length = length,
                                .chunk  = chunk_size(worker, length),
                                .status = UCS_OK};
-    /* The first one is there from the beginning, so that there is always one to wait for. */
+    /* The first slot has memory from the beginning, so that there is always a copy to wait for. */
     stage->slots[0].memory = md->stage(stage->device, stage->chunk);
     if (stage->slots[0].memory == NULL) {
         free(stage);
@@ -176,7 +177,7 @@ static void ended(struct cw_stage *stage, struct slot *slot, enum state state, u
     }
 }
 
-/* `then`: its state once the copy is over. */
+/* Starts the copy of a slot's chunk; `then`: state of the slot once the copy has ended. */
 static void start(struct cw_stage *stage, struct slot *slot, enum state then, void *to, const void *from)
 {
     ucs_status_t status = stage->md->start(to, from, chunk_length(stage, slot->number), &slot->copy);
@@ -270,7 +271,7 @@ void cw_stage_pack(struct cw_stage *stage, struct cw_nt_choice *nt, size_t offse
 
 /* ---- in ---- */
 
-/* All of them wait for the device: so do we, for one chunk. */
+/* All slots wait for the device: waits until the oldest chunk is copied. */
 static void wait_for_one(struct cw_stage *stage)
 {
     struct slot *slot, *oldest = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of an endpoint's stream, what is unread of it, and the list of endpoints that have something to read.
+ * The life of an endpoint's stream, its unread bytes, and the list of endpoints that have bytes to read.
  */
 #include "op/stream.h"
 
@@ -33,7 +33,7 @@ CW_COLD void cw_stream_tell(struct cw_stream *stream)
     cw_ep_send_control(stream->ep, CW_PACKET_STREAM_CREDIT, &packet, sizeof(packet));
 }
 
-/* Room in front of the data, so that they begin a line. */
+/* Room in front of the data, so that it begins at a cache line. */
 #define LEAD (CW_CACHE_LINE - offsetof(struct cw_stream_segment, data) % CW_CACHE_LINE)
 
 static struct cw_stream_segment *new_long_segment(void)
@@ -58,7 +58,7 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
         *segment = new_long_segment();
     }
     if (*segment == NULL || __atomic_load_n(&(*segment)->state, __ATOMIC_ACQUIRE) != CW_STREAM_SPARE) {
-        return NULL; /* the program has it, or it is unread */
+        return NULL; /* the program holds it, or it is unread */
     }
     __atomic_store_n(&(*segment)->state, CW_STREAM_USED, __ATOMIC_RELAXED);
     (*segment)->taken  = LEAD;
@@ -67,7 +67,7 @@ struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t l
     return *segment;
 }
 
-/* What is spare is freed, and the rest when the program gives it back. */
+/* A spare segment is freed now, any other when the program gives it back. */
 static void orphan(struct cw_stream_segment *segment)
 {
     if (segment != NULL &&
@@ -85,7 +85,8 @@ void cw_stream_worker_end(struct ucp_worker *worker)
     }
 }
 
-/* STR-14: reported once, until new data come. Those without a handle wait for one (STR-15). */
+/* STR-14: an endpoint is reported once, until new data arrives. Endpoints without a handle are reported once they have
+ * one (STR-15). */
 ssize_t cw_stream_poll(struct ucp_worker *worker, ucp_stream_poll_ep_t *eps, size_t max)
 {
     struct cw_list *ready = &cw_op_state(worker)->streams;
@@ -120,7 +121,7 @@ static void drop_unread(struct cw_stream *stream)
     cw_stream_consume(stream, length);
 }
 
-/* Whether somebody can and may read what is unread of a lost endpoint. */
+/* Whether the unread bytes of a lost endpoint may and can still be read. */
 static int is_left(struct cw_stream *stream)
 {
     const struct ucp_ep *ep = stream->ep;
@@ -151,7 +152,7 @@ void cw_stream_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     }
     end_receives(stream, status);
     if (is_left(stream)) {
-        return; /* the peer ended in good order: what it left can be read (CLS-5) */
+        return; /* the peer closed in order: its unread bytes can be read (CLS-5) */
     }
     take_back(stream);
     drop_unread(stream);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Receiving from a stream. A receive ends as soon as it has one element (STR-5), or all of its buffer (STR-8): both are
- * the same with another granule. A part of a granule stays in the buffer of the receive at the head, which nobody can
- * take back (STR-19).
+ * Receiving from a stream. A receive ends as soon as it has one element (STR-5), or when its buffer is full (STR-8): in
+ * both cases once it has one granule of that size. A part of a granule stays in the buffer of the first receive, which
+ * cannot be cancelled (STR-19).
  */
 #include "op/stream.h"
 
@@ -14,7 +14,7 @@
 #include "wire/packet.h"
 
 #define SHARED_SEGMENT 4096u
-#define MAX_SHARED     512u     /* so that little is left at its end */
+#define MAX_SHARED     512u     /* so that little room is lost at the end */
 
 struct recv_state {
     struct cw_dt_cursor cursor;
@@ -43,7 +43,8 @@ static void store(struct recv_state *state, const void *data, size_t length)
     }
 }
 
-/* How much of what is there a receive may take: whole granules within its buffer, or all if that is less than one. */
+/* How many of the available bytes a receive may take: whole granules within its buffer, or all bytes if they are less
+ * than one. */
 static size_t share(size_t granule, size_t done, size_t room, size_t available)
 {
     size_t part = (available < room) ? available : room;
@@ -51,7 +52,7 @@ static size_t share(size_t granule, size_t done, size_t room, size_t available)
     return (part == 0 || granule <= 1 || done + part < granule) ? part : (done + part) / granule * granule - done;
 }
 
-/* Only while the receive is the request's own; it is on no list any more. */
+/* Completes a receive that is on no list any more. */
 static void finish(struct cw_request *request)
 {
     struct recv_state *state = cw_request_state(request);
@@ -60,7 +61,8 @@ static void finish(struct cw_request *request)
     cw_request_complete(request, state->status);
 }
 
-/* Gives the oldest receive its part of arrived data, and ends it if that is enough. Returns how many it took. */
+/* Gives the oldest receive its part of arrived data, and ends the receive if that is enough. Returns the number of
+ * bytes it took. */
 static size_t feed(struct cw_stream *stream, const char *data, size_t length)
 {
     struct cw_request *request = cw_list_head(&stream->receives, struct cw_request, link);
@@ -130,19 +132,20 @@ static CW_APART struct cw_stream_segment *new_short_segment(struct cw_stream *st
     return segment;
 }
 
-/* For a packet of one cell. */
+/* Returns a segment for a packet of one cell; NULL: no memory. */
 static CW_INLINE struct cw_stream_segment *get_short_segment(struct cw_stream *stream)
 {
     struct cw_stream_segment *segment = stream->spare;
 
     if (cw_unlikely(segment == NULL || __atomic_load_n(&segment->state, __ATOMIC_ACQUIRE) != CW_STREAM_SPARE)) {
-        return new_short_segment(stream); /* the program has it, or it is unread */
+        return new_short_segment(stream); /* the program holds it, or it is unread */
     }
     __atomic_store_n(&segment->state, CW_STREAM_USED, __ATOMIC_RELAXED);
     return segment;
 }
 
-/* A sender of single bytes shall not cost an allocation for each of them. NULL: no memory. */
+/* Stores a short packet in the last segment together with others, so that a sender of single bytes costs no allocation
+ * for each. Returns the place of its bytes; NULL: no memory. */
 static char *share_last(struct cw_stream *stream, size_t length)
 {
     struct cw_stream_segment *segment = stream->last;
@@ -166,7 +169,7 @@ static char *share_last(struct cw_stream *stream, size_t length)
     return to + sizeof(piece);
 }
 
-/* The oldest packet leaves those with which it shares memory. NULL: no memory. */
+/* Moves the oldest packet of a shared segment into a segment of its own. NULL: no memory. */
 static CW_APART struct cw_stream_segment *take_apart(struct cw_stream *stream)
 {
     struct cw_stream_segment *shared = stream->first, *segment;
@@ -246,7 +249,7 @@ ucs_status_t cw_stream_on_data(struct ucp_ep *ep, const void *data, size_t lengt
         return UCS_OK;
     }
     if (cw_ep_was_closed(ep) || !cw_worker_has(ep->worker, UCP_FEATURE_STREAM)) {
-        cw_stream_consume(stream, length); /* nobody will read it (CLS-13) */
+        cw_stream_consume(stream, length); /* the program will never read it (CLS-13) */
         return UCS_OK;
     }
     return keep(stream, payload, length);
@@ -286,8 +289,8 @@ void cw_stream_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t 
     cw_op_handle(ep, id, data, length);
 }
 
-/* Of the oldest packet in a segment that several share, at most `most` bytes. What is left of it gets its length in
- * front, in the place of what was read, so nothing needs to be allocated. */
+/* Takes at most `most` bytes of the oldest packet in a shared segment. The length of the rest is written in front of
+ * it, over bytes that were read, so nothing needs to be allocated. */
 static CW_APART size_t take_from_shared(struct cw_stream *stream, struct recv_state *state, size_t most)
 {
     struct cw_stream_segment *shared = stream->first;
@@ -326,7 +329,7 @@ static size_t take_from_first(struct cw_stream *stream, struct recv_state *state
     return part;
 }
 
-/* How long it is. */
+/* The length of the unread bytes of a segment's oldest packet. */
 static size_t first_length(const struct cw_stream_segment *segment)
 {
     uint16_t length = 0;
@@ -337,7 +340,7 @@ static size_t first_length(const struct cw_stream_segment *segment)
     return (segment->size == 0) ? segment->length - segment->taken : length;
 }
 
-/* Moves unread data into a receive: as much as its granule allows, of one packet only if `one` (STR-7). */
+/* Moves unread data into a receive: as much as its granule allows, and if `one`, of one packet only (STR-7). */
 static void take(struct cw_stream *stream, struct recv_state *state, int one)
 {
     const size_t available = (one && stream->unread > 0) ? first_length(stream->first) : stream->unread;
@@ -367,7 +370,7 @@ static void return_length(const ucp_request_param_t *param, size_t *length_p, si
     }
 }
 
-/* What was asked for is here. */
+/* Ends a receive whose bytes are there when the call begins. */
 static ucs_status_ptr_t complete_now(struct cw_request *request, size_t *length, const ucp_request_param_t *param)
 {
     struct recv_state *state = cw_request_state(request);
@@ -393,7 +396,7 @@ static size_t granule_of(ucp_datatype_t datatype, const ucp_request_param_t *par
     return (cw_dt_is_contig(datatype) && length > 0) ? cw_dt_contig_length(datatype, 1) : (length > 0);
 }
 
-/* The general way: any datatype, with a request. */
+/* Receives into any datatype, with a request. */
 static ucs_status_ptr_t recv_request(struct cw_stream *stream, ucp_datatype_t datatype, void *buffer, size_t count,
                                      size_t *length, const ucp_request_param_t *param)
 {
@@ -452,7 +455,7 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
     }
     if (cw_dt_is_contig(datatype) && !(param->op_attr_mask & UCP_OP_ATTR_FLAG_NO_IMM_CMPL)) {
         state.granule = granule_of(datatype, param, cw_dt_contig_length(datatype, count));
-        if (stream->unread >= state.granule) { /* nothing to remember: no request */
+        if (stream->unread >= state.granule) { /* the receive ends in the call: no request */
             state.status = UCS_OK;
             cw_dt_start_contig(&state.cursor, buffer, cw_dt_contig_length(datatype, count));
             take(stream, &state, 0);
@@ -463,7 +466,7 @@ ucs_status_ptr_t cw_stream_recv(struct ucp_ep *ep, void *buffer, size_t count, s
     return recv_request(stream, datatype, buffer, count, length, param);
 }
 
-/* Behind the way of the others, so that this keeps no register for it. */
+/* A function of its own, so that cw_stream_recv_data keeps no register for this rare case. */
 static CW_APART ucs_status_ptr_t recv_shared(struct ucp_ep *ep, size_t *length)
 {
     return (take_apart(cw_op_ep(ep)->stream) == NULL) ? UCS_STATUS_PTR(UCS_ERR_NO_MEMORY)

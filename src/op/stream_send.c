@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending on a stream. The shortest way is a contiguous buffer that fits a cell, or the transport's short send, and the
- * window: no request. Everything else is cut into packets as the transport and the window allow, out of the user's
- * memory where the transport can do that.
+ * Sending on a stream. A contiguous buffer that fits the window and a cell or the transport's short send needs no
+ * request. Any other send is cut into packets as the transport and the window allow, directly from the user's memory
+ * where the transport can do that.
  */
 #include "core/ep_batch.h"
 #include "op/choice.h"
@@ -13,12 +13,12 @@
 #include "wire/packet.h"
 
 struct send_state {
-    struct cw_completion completion; /* of all zcopy pieces; they are counted in the request */
+    struct cw_completion completion; /* of all zcopy pieces; request->outstanding counts them */
     struct cw_dt_cursor cursor;
     uint64_t position;               /* in the stream, of the next piece */
     size_t piece;                    /* its length */
-    uint8_t sent;                    /* all was given to the transport */
-    uint8_t zcopy;                   /* the protocol: out of the program's memory as long as much is left */
+    uint8_t sent;                    /* all bytes were given to the transport */
+    uint8_t zcopy;                   /* the protocol sends from the program's memory while many bytes are left */
 };
 
 _Static_assert(sizeof(struct send_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -71,7 +71,7 @@ static ucs_status_t send_zcopy(struct cw_request *request)
     return status;
 }
 
-/* The first piece was sent. */
+/* Notes the way of the message in the trace, once its first piece was sent. */
 static CW_COLD void note_way(const struct cw_request *request, int zcopy)
 {
     const struct send_state *state = (const void *)(request + 1);
@@ -114,8 +114,8 @@ static ucs_status_t send_piece(struct cw_request *request)
     return status;
 }
 
-/* Credit that came while sends were held is for these first: it counts from the attempt on that progress makes with
- * the oldest of them. A send that the program has just posted would pass them otherwise. */
+/* Credit that arrived while sends were held is for these sends first: it counts from the moment when progress tries the
+ * oldest of them again. Otherwise a send that the program has just posted would overtake them. */
 static void use_credit(const struct cw_request *request)
 {
     struct cw_stream *stream = cw_op_ep(request->ep)->stream;
@@ -155,7 +155,7 @@ ucs_status_t cw_stream_send_begin(struct cw_request *request, int zcopy)
     return status;
 }
 
-/* Chosen at each attempt, because queued data meets its connection only later. */
+/* The protocol is chosen at each attempt, because queued data gets its connection only later. */
 static ucs_status_t stream_send(struct cw_request *request)
 {
     const struct send_state *state = cw_request_state(request);
@@ -183,7 +183,7 @@ static int takes_all_now(const struct ucp_ep *ep, size_t length)
            length + sizeof(struct cw_wire_stream_data) <= ep->conn->iface->limits.max_bcopy;
 }
 
-/* Puts a request where it waits. */
+/* Puts a request into the queue in which it waits. */
 static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, ucs_status_t why)
 {
     struct send_state *state = cw_request_state(request);
@@ -191,7 +191,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
 
     if (status != UCS_OK && request->outstanding == 0) {
         if (state->cursor.offset > 0) {
-            cw_ep_fail(ep, status); /* the stream has a part of it */
+            cw_ep_fail(ep, status); /* the peer has only a part of the bytes */
         }
         return give_up(request, status);
     }
@@ -203,7 +203,7 @@ static ucs_status_ptr_t wait_on(struct ucp_ep *ep, struct cw_request *request, u
     return cw_request_handle(request);
 }
 
-/* Whether it may leave with others (cw_ep_collects), and complete in progress. */
+/* Whether a send may leave together with others (cw_ep_collects) and complete in progress. */
 static int may_wait(uint32_t attr_mask)
 {
     return !(attr_mask & (UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FLAG_FAST_CMPL));
@@ -222,7 +222,7 @@ static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request,
         if (state->cursor.length >= ep->conn->iface->plan->short_end && ep->turn < cw_ep_turn(ep)) {
             return cw_ep_follow(ep, request);
         }
-        cw_ep_reap_later(ep); /* where the queue is drained */
+        cw_ep_reap_later(ep); /* progress sends from the queue */
         return CW_AGAIN;
     }
     if (!ready) {
@@ -233,7 +233,7 @@ static ucs_status_t first_attempt(struct ucp_ep *ep, struct cw_request *request,
     return status;
 }
 
-/* The first attempt, or the place in a queue. */
+/* Makes the first attempt, or puts the request into a queue. */
 static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uint32_t attr_mask)
 {
     struct send_state *state = cw_request_state(request);
@@ -267,7 +267,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, struct cw_request *request, uin
         if (request->outstanding == 0) {
             return give_up(request, status);
         }
-        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke in the middle: ends with it */
+        cw_list_add_tail(&ep->inflight, &request->link); /* the connection broke; the request ends with it */
         return cw_request_handle(request);
     }
 }
@@ -363,7 +363,7 @@ ucs_status_t cw_stream_on_credit(struct ucp_ep *ep, const void *data, size_t len
         stream->credited = consumed;
     } else {
         stream->credit_later = consumed;
-        cw_ep_release_held_later(ep); /* a peer that takes one byte at a time has all of them looked at once only */
+        cw_ep_release_held_later(ep); /* once for several credits */
     }
     return UCS_OK;
 }
