@@ -113,8 +113,7 @@ static inline struct cw_stream_segment *cw_stream_pop(struct cw_stream *stream)
     return segment;
 }
 
-/* Returns a spare segment for `length` bytes, at most CW_STREAM_LONG; the bytes begin at `taken`. NULL: none is spare.
- */
+/* Returns a spare segment for `length` bytes, at most CW_STREAM_LONG, which begin at `taken`. NULL: none is spare. */
 struct cw_stream_segment *cw_stream_get_long(struct ucp_worker *worker, size_t length);
 void cw_stream_worker_end(struct ucp_worker *worker);
 

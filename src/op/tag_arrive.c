@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tag packets arriving. Headers are copied out before they are checked, since the peer may still be able to write where
- * they lie. Pieces of one message come in order on its connection; anything else breaks the protocol.
+ * Handlers of tag packets. A header is copied before it is checked, because the peer may still be able to write to the
+ * packet. Pieces of one message come in order on its connection; anything else breaks the protocol.
  */
 #include "op/tag.h"
 
@@ -42,7 +42,7 @@ void cw_tag_store(struct cw_request *request, const void *data, size_t length)
     }
 }
 
-/* The same for a message that is here as a whole. */
+/* Gives a message that arrived as a whole to its receive: cw_tag_begin and cw_tag_store in one. */
 static inline void take_whole(struct cw_request *request, ucp_tag_t tag, const void *data, size_t length)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -154,7 +154,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
     cw_tag_desc_keep(ep->worker, desc);
     if (!desc->announced) {
         desc->id = 0;
-        if (incoming->received == incoming->total) { /* complete: it can still be received */
+        if (incoming->received == incoming->total) { /* complete: the program can still receive it */
             desc->left = desc->queued && cw_op_leave(ep->worker, incoming->total + CW_KEPT_ONE);
             if (desc->left || !desc->queued) {
                 return;
@@ -165,7 +165,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
         cw_tag_matcher_remove_message(&cw_op_state(ep->worker)->tags, &desc->match);
         cw_tag_dequeued(ep->worker, desc);
     } else if (request == NULL) {
-        desc->lost = 1; /* the program holds it since a probe */
+        desc->lost = 1; /* the program has held the message since a probe */
         return;
     }
     cw_tag_desc_free(ep->worker, desc);
@@ -180,7 +180,7 @@ static const struct cw_incoming_kind message_kind = {
 static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_t id)
 {
     desc->in        = (struct cw_incoming){.kind = &message_kind, .total = total};
-    desc->request   = NULL; /* member by member: all of it at once is cleared by an instruction of 40 ns */
+    desc->request   = NULL; /* each member alone: clearing the whole struct takes a slow instruction */
     desc->id        = id;
     desc->address   = 0;
     desc->announced = 0;
@@ -190,7 +190,8 @@ static inline void fill_desc(struct ucp_recv_desc *desc, uint64_t total, uint64_
     desc->revocable = 0;
 }
 
-/* A message that cannot be finished at once, with room for `room` bytes of it; not on a list of its endpoint. */
+/* Makes the descriptor of a message that cannot be completed at once, with room for `room` bytes; it is on no list of
+ * its endpoint. */
 static inline struct ucp_recv_desc *make_desc(struct ucp_ep *ep, uint64_t total, uint64_t room, uint64_t id)
 {
     struct ucp_recv_desc *desc = cw_tag_desc_alloc(ep->worker, room);
@@ -208,7 +209,7 @@ static inline void enqueue(struct ucp_worker *worker, struct ucp_recv_desc *desc
     cw_tag_matcher_add_unexpected(&cw_op_state(worker)->tags, &desc->match, tag);
 }
 
-/* A message of one packet that nobody waits for, but its sender for that. */
+/* Keeps a synchronous message of one packet that no receive matches; its sender waits for the match. */
 static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t sync_id, const char *data,
                                        size_t length)
 {
@@ -228,7 +229,8 @@ static CW_APART ucs_status_t keep_sync(struct ucp_ep *ep, uint64_t tag, uint64_t
     return UCS_OK;
 }
 
-/* The same where nobody does. Not marked as cold: copies would be made short, but slow. */
+/* Keeps a message of one packet that no receive matches, and whose sender does not wait. Not CW_COLD: the compiler
+ * would make its copies short, but slow. */
 static CW_APART ucs_status_t keep_whole(struct ucp_ep *ep, uint64_t tag, const char *data, size_t length)
 {
     struct ucp_recv_desc *desc = make_desc(ep, length, length, 0);
@@ -282,7 +284,7 @@ ucs_status_t cw_tag_on_eager(struct ucp_ep *ep, const void *data, size_t length)
     return arrive_whole(ep, le64toh(header.tag), 0, (const char *)data + sizeof(header), length - sizeof(header));
 }
 
-/* Any other message. */
+/* Handles a message that the functions below do not handle. */
 static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const ucs_status_t status = cw_tag_on_eager(ep, data, length);
@@ -292,7 +294,8 @@ static CW_APART void on_other(struct ucp_ep *ep, uint8_t id, const void *data, s
     }
 }
 
-/* Any other message of few bytes. While no receive is posted, it goes into memory that was kept for that. */
+/* Handles any other message of few bytes. While no receive is posted, the message goes into a descriptor that was
+ * kept. */
 static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     struct cw_op_state *state = cw_op_state(ep->worker);
@@ -314,7 +317,7 @@ static CW_APART void on_other_short(struct ucp_ep *ep, uint8_t id, const void *d
     enqueue(ep->worker, desc, le64toh(header.tag));
 }
 
-/* As cw_request_complete(request, UCS_OK), of one with the flags PLAIN, CALLBACK and perhaps SHARED. */
+/* As cw_request_complete(request, UCS_OK), for a request with the flags PLAIN, CALLBACK and perhaps SHARED. */
 static CW_INLINE void finish_plain(struct cw_request *request)
 {
     assert((request->flags | CW_REQUEST_SHARED) == (CW_REQUEST_PLAIN | CW_REQUEST_CALLBACK | CW_REQUEST_SHARED));
@@ -322,7 +325,7 @@ static CW_INLINE void finish_plain(struct cw_request *request)
     request->flags |= CW_REQUEST_PLAIN_CALLED;
     cw_request_set_status(request, UCS_OK);
     request->cb.tag_recv(cw_request_handle(request), UCS_OK, &request->info, request->user_data);
-    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* as most do */
+    if (cw_likely((request->flags & ~CW_REQUEST_SHARED) == CW_REQUEST_PLAIN_RELEASED)) { /* the usual case */
         cw_request_pool_put(&request->worker->requests, request,
                             CW_REQUEST_PLAIN_RELEASED & ~(unsigned)CW_REQUEST_IN_CALLBACK);
     } else {
@@ -330,7 +333,7 @@ static CW_INLINE void finish_plain(struct cw_request *request)
     }
 }
 
-/* One that the oldest of few receives waits for, of any length. */
+/* Handles a message of any length that matches the oldest of few receives. */
 static CW_APART void on_longer(struct ucp_ep *ep, uint8_t id, const void *data, size_t length)
 {
     const size_t payload = length - sizeof(struct cw_wire_tag);
@@ -369,22 +372,22 @@ void cw_tag_on_short(struct ucp_ep *ep, uint8_t id, const void *data, size_t len
     struct cw_wire_tag header;
     struct cw_request *request;
 
-    (void)id; /* has its place so that nothing is moved before this function, and is not kept */
-    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also that there is a header */
+    (void)id; /* the parameter keeps the others in their registers; its value is not used */
+    if (cw_likely(payload <= CW_BYTES_FEW)) { /* also false if there is no header */
         memcpy(&header, data, sizeof(header));
         match = cw_tag_matcher_first(matcher, le64toh(header.tag));
         if (cw_likely(match != NULL)) {
             request = cw_tag_request_of(match->recv);
             CW_FORGET(request);
             state   = cw_request_state(request);
-            request->info.sender_tag = le64toh(header.tag); /* here, so that no register keeps it */
+            request->info.sender_tag = le64toh(header.tag); /* written here, so that no register has to hold the tag */
             request->info.length     = payload;
             if (cw_likely((uint8_t)request->flags == PLAIN) && /* with SHARED or without */
                 cw_likely(payload <= state->cursor.length && cw_credit_passes(ep, payload))) {
                 cw_tag_matcher_take_first(matcher);
                 cw_count_message(worker, CW_COUNT_TAG_RECEIVED, payload);
                 cw_bytes_copy_few(state->cursor.contig, (const char *)data + sizeof(header), payload);
-                CW_FORGET(request); /* its flags are in no register */
+                CW_FORGET(request); /* no register holds its flags */
                 finish_plain(request);
                 return;
             }
@@ -462,13 +465,13 @@ ucs_status_t cw_tag_on_first(struct ucp_ep *ep, const void *data, size_t length)
     return UCS_OK;
 }
 
-/* An announcement that nobody waits for. */
+/* Keeps an announcement that no receive matches. */
 static ucs_status_t keep_announced(struct ucp_ep *ep, uint64_t tag, const struct cw_offer *offer)
 {
     struct ucp_recv_desc *desc;
 
     if (cw_unlikely(!cw_ep_keep(ep, CW_KEPT_ONE))) {
-        cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* so that its sender learns why */
+        cw_rndv_recv_refuse(ep, offer, UCS_ERR_EXCEEDS_LIMIT); /* tells the sender the reason */
         return UCS_ERR_EXCEEDS_LIMIT;
     }
     desc = make_desc(ep, offer->length, sizeof(offer->key) + CW_TAG_REVOCABLE, offer->send_id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unexpected messages that go back to their senders (docs/change/long-messages.md, "Taking a send back"). What a worker
- * sent to itself and took back on its way is remembered until it arrives, in order mostly, and dropped then; of one in
- * pieces, those that follow are swallowed.
+ * Unexpected messages that their senders cancel (docs/change/long-messages.md, "Taking a send back"). If a worker
+ * cancels a message to itself before it arrives, the message is remembered, mostly in the order of arrival, and dropped
+ * at its arrival. Pieces of a dropped message that arrive later are discarded.
  */
 #include <stdlib.h>
 
@@ -99,7 +99,7 @@ static void lost(struct cw_incoming *incoming, struct ucp_ep *ep, ucs_status_t s
 static const struct cw_incoming_kind swallow_kind = {
     .piece = swallow_piece, .place = no_place, .complete = swallowed, .lost = lost};
 
-/* NULL: no memory. Nobody knows of it yet. */
+/* Makes an entry that discards pieces; it is on no list yet. NULL: no memory. */
 static struct cw_incoming *swallow_new(uint64_t total, uint64_t received, uint32_t number)
 {
     struct cw_incoming *incoming = malloc(sizeof(*incoming));
@@ -140,7 +140,7 @@ int cw_tag_take_back(struct ucp_ep *ep, uint64_t send_id)
     struct cw_incoming *rest;
 
     if (desc == NULL || desc->in.placing) {
-        return 0; /* matched meanwhile; or the transport is writing the next piece of it */
+        return 0; /* matched meanwhile, or the transport is writing its next piece */
     }
     if (desc->in.in_pieces) {
         rest = swallow_new(desc->in.total, desc->in.received, desc->in.number);

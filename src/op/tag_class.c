@@ -10,7 +10,7 @@ static bool class_is_idle(const struct cw_tag_matcher *matcher, const struct cw_
     return ((matcher->busy | matcher->indexed) & cw_tag_class_bit(class)) == 0;
 }
 
-/* Slots stay dense: the last class moves into the gap. */
+/* Frees an idle class if there are many. Slots have no gaps: the last class moves into the free slot. */
 void cw_tag_class_retire(struct cw_tag_matcher *matcher, struct cw_tag_class *class)
 {
     struct cw_tag_class *last;

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the matcher (tag_match.h): what its parts share. A class is one mask in use: a hash table of the receives
- * posted with it, keyed by tag & mask, and, once scans of the unexpected messages with that mask have cost more than it
- * would, a second table over all unexpected messages (its index).
+ * Internal declarations that the parts of the matcher (tag_match.h) share. A class is one mask in use: a hash table of
+ * the receives posted with it, keyed by tag & mask. Once scans of the unexpected messages with that mask have cost more
+ * than an index would, the class also has an index: a second table of all unexpected messages.
  *
  * Invariants, which test/unit/test_tag_check.h checks: a class is busy iff it has receives; an index has exactly one
- * entry for each unexpected message; receives are few, and all in the array, or each of them is in a class or on the
- * leftover list, as its number says.
+ * entry for each unexpected message; either all receives are in the array of few receives, or each of them is in a
+ * class or on the leftover list, as its sequence number says.
  */
 #ifndef CW_OP_TAG_CLASS_H
 #define CW_OP_TAG_CLASS_H
 
 #include "op/tag_match.h"
 
-/* With more classes than this the idle ones are given back or get a new mask. */
+/* If there are more classes than this, idle ones are freed or get a new mask. */
 #define CW_TAG_KEPT_CLASSES 16
 
 struct cw_tag_chunk {
@@ -62,20 +62,20 @@ static inline uint64_t cw_tag_class_bit(const struct cw_tag_class *class)
 }
 
 /* tag_few.c */
-/* Takes one out. */
+/* Removes an entry. */
 void cw_tag_few_remove(struct cw_tag_matcher *matcher, struct cw_tag_few *few);
-/* Where it stands; NULL: it is none of the few. */
+/* Returns the entry of the receive; NULL: the receive is not in the array. */
 struct cw_tag_few *cw_tag_few_find(const struct cw_tag_matcher *matcher, const struct cw_tag_recv *recv);
 
 /* tag_class.c */
-/* NULL: there is none of that mask. */
+/* Returns the class of that mask, or NULL. */
 struct cw_tag_class *cw_tag_class_find(const struct cw_tag_matcher *matcher, uint64_t mask);
-/* Makes the class of that mask, found or new, the recent one. NULL: too many, or no memory. */
+/* Makes the class of that mask the recent one; the class may be new. NULL: too many classes, or no memory. */
 struct cw_tag_class *cw_tag_class_switch(struct cw_tag_matcher *matcher, uint64_t mask);
-/* Gives back a class that just became idle, if there are many. */
+/* Frees a class that has just become idle, if there are many. */
 void cw_tag_class_retire(struct cw_tag_matcher *matcher, struct cw_tag_class *class);
 
-/* The class of that mask, made if needed; NULL if there are too many or there is no memory. */
+/* Returns the class of that mask, made if needed; NULL if there are too many or there is no memory. */
 static inline struct cw_tag_class *cw_tag_class_get(struct cw_tag_matcher *matcher, uint64_t mask)
 {
     if (cw_likely((matcher->recent != NULL) && (matcher->recent->mask == mask))) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of unexpected messages that their senders may take back. Its keys mix endpoint and id, so they may be alike
- * by chance; an endpoint has one message per id, so a chain cannot be made long.
+ * The table of unexpected messages that their senders may cancel. A key is made of endpoint and id, so two keys can be
+ * equal by chance. An endpoint has one message for each id, so a peer cannot make a chain long.
  */
 #include "op/tag_desc.h"
 
-/* Behind the data of such a message. */
+/* Lies after the data of such a message. */
 struct revocable {
     struct cw_hash_link link;
     struct ucp_recv_desc *desc;

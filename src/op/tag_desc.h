@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of unexpected messages. Small ones that were received are kept for the next ones, a few of them: what arrives
- * before its receive mostly does so again and again. Used by the tag operations only, worker entered.
+ * Memory of unexpected messages. Some descriptors of small messages are kept after their messages were received: a
+ * program in which messages arrive before their receives mostly needs them again. Used by the tag operations only, with
+ * the worker entered.
  *
- * Those that their sender waits for by an id may be taken back by it. They are in a table while they are unexpected, so
- * that TAG_CANCEL looks through no list; what links them there lies behind their data.
+ * A sender that waits with an id for an answer may cancel its message. Such messages are in a table while they are
+ * unexpected, so that TAG_CANCEL searches no list; the table's link lies after the data of the message.
  */
 #ifndef CW_OP_TAG_DESC_H
 #define CW_OP_TAG_DESC_H
@@ -15,10 +16,10 @@
 #include "op/op.h"
 #include "op/tag.h"
 
-#define CW_TAG_SMALL     48u /* bytes of a small message at most: with the head, it fills three lines */
+#define CW_TAG_SMALL     48u /* bytes of the longest small message; with its descriptor it fills three cache lines */
 #define CW_TAG_MAX_SPARE 32u
 
-/* One that is kept, for a message of CW_TAG_SMALL bytes at most; NULL: none is. */
+/* Takes a kept descriptor, for a message of at most CW_TAG_SMALL bytes; NULL: there is none. */
 static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
 {
     struct ucp_recv_desc *desc = state->spare_tags;
@@ -30,15 +31,15 @@ static inline struct ucp_recv_desc *cw_tag_desc_spare(struct cw_op_state *state)
     return desc;
 }
 
-#define CW_TAG_REVOCABLE 32u /* more room for one that can be taken back */
+#define CW_TAG_REVOCABLE 32u /* additional room for a message that can be cancelled */
 
-/* Its sender may take it back from now on; there is that room behind its data. 0: the peer has another one of that id,
- * which no honest one has. */
+/* From now on the sender may cancel the message, which has CW_TAG_REVOCABLE bytes of room after its data. 0: the peer
+ * has used the id for two messages, which breaks the protocol. */
 int cw_tag_desc_revocable(struct ucp_ep *ep, struct ucp_recv_desc *desc);
-/* That message, or NULL. */
+/* Returns the message that the sender of this endpoint may cancel by that id, or NULL. */
 struct ucp_recv_desc *cw_tag_desc_find(const struct ucp_ep *ep, uint64_t id);
 
-/* With room for so many bytes of data; only is_small is set. NULL: no memory. */
+/* Returns a descriptor with `room` bytes for data; only is_small is set. NULL: no memory. */
 static inline struct ucp_recv_desc *cw_tag_desc_alloc(struct ucp_worker *worker, uint64_t room)
 {
     const int is_small         = room <= CW_TAG_SMALL;

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The few receives of the matcher (tag_class.h): an array in the order of posting, which begins anywhere. What posting
- * and matching the oldest need is in tag_match.h.
+ * The few receives of the matcher (tag_class.h): an array in the order of posting, whose first used element can be
+ * anywhere. tag_match.h holds the functions that post a receive and match the oldest.
  */
 #include "op/tag_class.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* As long as there are few receives, all of them stand in the array: the one that is matched is mostly its first, and
- * then hashing costs more than the rest of the match. So many are looked through in a fraction of a microsecond.
- * More are hashed when the array's end is reached. */
+/* While there are few receives, all are in the array: the matched receive is mostly the first, and then hashing would
+ * cost more than the rest of the match. FEW_RECEIVES entries are searched in a fraction of a microsecond. When the end
+ * of the array is reached with more receives, they are hashed. */
 #define FEW_RECEIVES 256u
 
-/* The array has room for so many at first; then twice as many each time, up to twice as many as few are. */
+/* Entries of the first array. Each further array has twice as many, up to twice FEW_RECEIVES. */
 #define FIRST_ROOM 32u
 
-/* To the beginning of the array, or of a new one. Mostly there is none, or one. */
+/* Moves the entries to the beginning of the array, or of a new one. Mostly there is no entry, or one. */
 static inline void few_move(struct cw_tag_matcher *matcher, struct cw_tag_few *to)
 {
     const struct cw_tag_few *few = matcher->first;
@@ -42,8 +42,8 @@ static CW_APART bool few_grow(struct cw_tag_matcher *matcher, size_t size)
     return true;
 }
 
-/* For one more at the end of the array. False: there are many, or there is no memory. At most as many are moved as have
- * gone since they were last, so that this costs each receive little. */
+/* Makes room for one more entry at the end of the array. False: there are many receives, or there is no memory. It
+ * moves at most as many entries as were removed since the last move, so the cost for each receive is small. */
 CW_APART bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
 {
     const size_t size  = (size_t)(matcher->few_end - matcher->few);
@@ -61,7 +61,7 @@ CW_APART bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
     return true;
 }
 
-/* Those on its shorter side move. */
+/* Removes an entry; the entries on its shorter side move. */
 void cw_tag_few_remove(struct cw_tag_matcher *matcher, struct cw_tag_few *few)
 {
     const size_t before = (size_t)(few - matcher->first);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Unexpected messages of the matcher (tag_class.h): scanned in order of arrival, or found by the index of a mask that
- * is asked for often. An index that costs more than it saves is dropped.
+ * Finds unexpected messages of the matcher (tag_class.h): by a scan in order of arrival, or by the index of a mask that
+ * is often asked for. An index that costs more than it saves is dropped.
  */
 #include "op/tag_class.h"
 
@@ -12,7 +12,7 @@
 /* A scan of up to this many messages is as cheap as an index. */
 #define CHEAP_SCAN 8
 
-/* An index smaller than this is not worth giving back. */
+/* An index smaller than this is not dropped to save memory. */
 #define KEPT_ENTRIES 256
 
 static bool index_grow(struct cw_tag_index *index, size_t size)
@@ -68,7 +68,7 @@ static bool index_add(const struct cw_tag_matcher *matcher, struct cw_tag_class 
     return true;
 }
 
-/* Back to scanning for this mask. */
+/* Frees the index; searches with this mask scan the messages again. */
 static void index_drop(struct cw_tag_matcher *matcher, struct cw_tag_class *class)
 {
     struct cw_tag_index   *index = class->index;
@@ -91,7 +91,7 @@ static void index_drop(struct cw_tag_matcher *matcher, struct cw_tag_class *clas
     cw_tag_class_retire(matcher, class);
 }
 
-/* Keeps the number of indexes bounded: the one of the least recently used class goes. */
+/* Keeps the number of indexes bounded: drops the index of the least recently used class. */
 static void index_make_room(struct cw_tag_matcher *matcher)
 {
     struct cw_tag_class *oldest = NULL;
@@ -110,7 +110,8 @@ static void index_make_room(struct cw_tag_matcher *matcher)
     index_drop(matcher, oldest);
 }
 
-/* Without memory nothing changes but for `scanned`, so that the next attempt is as far away as this one was. */
+/* Builds the index of a class. Without memory only `scanned` changes, so that the next attempt is as far away as this
+ * one was. */
 static void index_build(struct cw_tag_matcher *matcher, struct cw_tag_class *class)
 {
     struct cw_tag_index   *index = malloc(sizeof(*index));
@@ -179,14 +180,14 @@ void cw_tag_matcher_index_message(struct cw_tag_matcher *matcher, struct cw_tag_
     for (left = matcher->indexed; left != 0; left &= left - 1) {
         struct cw_tag_class *class = matcher->classes[__builtin_ctzll(left)];
 
-        /* Upkeep that nobody asked for must not cost more than building it again would. */
+        /* Keeping an index that no search uses must not cost more than building it again. */
         class->index->unasked++;
         if ((2 * class->index->unasked > matcher->num_unexpected + KEPT_ENTRIES) ||
             !index_add(matcher, class, message)) {
             dropped[num_dropped++] = class;
         }
     }
-    /* Only now: dropping may move classes to other slots. */
+    /* After the loop, because index_drop may move classes to other slots. */
     while (num_dropped > 0) {
         index_drop(matcher, dropped[--num_dropped]);
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matcher of tag_match.h: posted receives, and the matcher as a whole. Called by the tag operations with the worker
+ * The matcher of tag_match.h: posted receives, and the matcher as a whole. The tag operations call it with the worker
  * entered.
  */
 #include "op/tag_match.h"
@@ -12,10 +12,10 @@
 #include "base/hash.h"
 #include "op/tag_class.h"
 
-/* Looking at so many of the array is cheaper than hashing. */
+/* Comparing so many entries of the array is cheaper than hashing. */
 #define CHEAP_SCAN 4u
 
-/* Hashing a receive of the array costs as much as looking at so many. */
+/* Hashing one receive costs as much as comparing so many entries of the array. */
 #define HASHING 8u
 
 static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
@@ -30,7 +30,8 @@ static bool recv_hash(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
     return true;
 }
 
-/* Gives a receive that is not among the few its number, and with `hashes` its class. False: it has none. */
+/* Gives a receive that leaves or bypasses the array its sequence number, and with `hashes` its class. False: it has no
+ * class. */
 static bool recv_place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, bool hashes)
 {
     recv->sequence = matcher->sequence += 2 * CW_TAG_LISTED;
@@ -42,7 +43,8 @@ static bool recv_place(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv,
     return false;
 }
 
-/* All receives are leftover. False: from one on they stay there, for it cannot have a class. */
+/* Moves the receives of the leftover list into classes. False: one receive cannot have a class; it and all later ones
+ * stay on the list. */
 static bool hash_leftover(struct cw_tag_matcher *matcher)
 {
     bool           done = true;
@@ -56,7 +58,7 @@ static bool hash_leftover(struct cw_tag_matcher *matcher)
     return done;
 }
 
-/* The few go into classes, and the array is given back. False as above. */
+/* Moves the receives of the array into classes, and frees the array. False: as above. */
 static bool hash_few(struct cw_tag_matcher *matcher)
 {
     bool               done = true;
@@ -74,7 +76,7 @@ static bool hash_few(struct cw_tag_matcher *matcher)
     return done;
 }
 
-/* The array has no room, or must not be used. */
+/* Queues a receive if the array has no room, or must not be used. */
 CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv, uint64_t tag,
                                      uint64_t mask)
 {
@@ -87,7 +89,7 @@ CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_t
             return;
         }
         hashes = hash_few(matcher);
-    } else if (matcher->busy == 0) { /* without memory, not again at once */
+    } else if (matcher->busy == 0) { /* classes lacked memory: tried again later only */
         hashes = matcher->num_other >= matcher->retry_at && hash_leftover(matcher);
     }
     recv->node.key = tag & mask;
@@ -99,7 +101,7 @@ CW_APART void cw_tag_matcher_enqueue(struct cw_tag_matcher *matcher, struct cw_t
     cw_tag_matcher_set_stop(matcher);
 }
 
-/* The oldest matching receive of the leftover list, if it is older than `best`; else `best`, which may be NULL. */
+/* The oldest matching receive of the leftover list, if it is older than `best`; otherwise `best`, which may be NULL. */
 static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, uint64_t tag, struct cw_tag_recv *best)
 {
     struct cw_tag_node *node;
@@ -117,7 +119,7 @@ static struct cw_tag_recv *leftover_match(const struct cw_tag_matcher *matcher, 
     return best;
 }
 
-/* It is not among the few, and has left its class or the list. */
+/* Notes that a receive has left its class or the leftover list. */
 static inline void recv_unposted(struct cw_tag_matcher *matcher, struct cw_tag_recv *recv)
 {
     recv->sequence = 0;
@@ -137,7 +139,8 @@ static inline void class_recv_removed(struct cw_tag_matcher *matcher, struct cw_
     }
 }
 
-/* Of an array that is not looked through for long: then its receives are hashed. */
+/* Takes the oldest matching receive out of the array. Once many entries were compared in vain, all receives are
+ * hashed. */
 static struct cw_tag_recv *few_take(struct cw_tag_matcher *matcher, uint64_t tag)
 {
     struct cw_tag_recv *found = NULL;

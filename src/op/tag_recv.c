@@ -39,7 +39,7 @@ static inline uint16_t plain_flags(const struct ucp_worker *worker)
     return cw_likely(!worker->mt) ? CW_REQUEST_PLAIN : CW_REQUEST_PLAIN | CW_REQUEST_SHARED;
 }
 
-/* *status_p tells what failed when the answer is NULL. */
+/* Makes the request of a receive. NULL: *status_p tells the reason. */
 static CW_INLINE struct cw_request *new_receive(struct ucp_worker *worker, void *buffer, size_t count,
                                                 const ucp_request_param_t *param, ucs_status_t *status_p)
 {
@@ -73,8 +73,8 @@ static ucs_status_ptr_t give_up(struct cw_request *request, ucs_status_t status)
     return UCS_STATUS_PTR(status);
 }
 
-/* The whole message is here. Without NO_IMM_CMPL the call itself returns the result; a request in the user's memory is
- * marked complete as well, because programs look there and drop what the call returns (R7). */
+/* The whole message arrived. Without NO_IMM_CMPL the call itself returns the result. A request in the user's memory is
+ * marked complete as well, because programs look there and ignore the result of the call (R7). */
 static ucs_status_ptr_t complete_now(struct cw_request *request, const ucp_request_param_t *param)
 {
     struct cw_tag_recv_state *state = cw_request_state(request);
@@ -133,7 +133,7 @@ static ucs_status_ptr_t take_message(struct cw_request *request, struct ucp_recv
     return cw_request_handle(request);
 }
 
-/* `message`: the one that it gets, still queued; NULL: none is here. */
+/* `message`: the matching message, still queued; NULL: there is none. */
 static CW_INLINE ucs_status_ptr_t receive(struct ucp_worker *worker, void *buffer, size_t count, ucp_tag_t tag,
                                           ucp_tag_t mask, struct cw_tag_message *message,
                                           const ucp_request_param_t *param)
@@ -170,14 +170,14 @@ ucs_status_ptr_t cw_tag_recv(struct ucp_worker *worker, void *buffer, size_t cou
                    cw_tag_matcher_probe(&cw_op_state(worker)->tags, tag, mask, false), param);
 }
 
-/* Whether the call itself can give the message to contiguous memory of that length: all of it is here, and fits. */
+/* Whether the call itself can copy the message to contiguous memory of that length: all of it arrived, and it fits. */
 static inline int is_here(const struct ucp_recv_desc *desc, size_t length, const ucp_request_param_t *param)
 {
     return !(param->op_attr_mask & (UCP_OP_ATTR_FLAG_NO_IMM_CMPL | UCP_OP_ATTR_FIELD_REQUEST)) && !desc->announced &&
            desc->in.received == desc->in.total && desc->in.total <= length;
 }
 
-/* Does so, without a request. The message is in no queue any more. */
+/* Copies such a message without a request. The message is in no queue any more. */
 static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buffer, struct ucp_recv_desc *desc,
                                             const ucp_request_param_t *param)
 {
@@ -194,22 +194,22 @@ static CW_INLINE ucs_status_ptr_t take_here(struct ucp_worker *worker, void *buf
     return UCS_STATUS_PTR(UCS_OK);
 }
 
-/* Members are left alone that nobody reads before the end of such a receive, or that its way to the end writes. */
+/* Posts a plain receive. It sets only those members of the request that are read before they are written again. */
 static CW_INLINE ucs_status_ptr_t post_plain(struct ucp_worker *worker, void *buffer, size_t length, ucp_tag_t tag,
                                              ucp_tag_t mask, const ucp_request_param_t *param, unsigned flags)
 {
     struct cw_request *request      = cw_request_pool_take(worker);
     struct cw_tag_recv_state *state = cw_request_state(request);
 
-    state->cursor.length = length; /* the rest: cw_tag_request_full */
+    state->cursor.length = length; /* cw_tag_request_full sets the other members */
     state->cursor.contig = buffer;
     cw_request_start(request, param, param->op_attr_mask, CW_REQUEST_TAG_RECV, flags);
     cw_tag_matcher_post_few(&cw_op_state(worker)->tags, &state->match, tag, mask);
     return cw_request_handle(request);
 }
 
-/* Beside other receives or messages, or where room for one more is to be made. One that is here as a whole needs no
- * request. */
+/* Posts a plain receive if messages wait, if receives are outside the array, or if the array or the pool of requests
+ * has no room. A message that arrived as a whole needs no request. */
 static CW_APART ucs_status_ptr_t recv_plain_beside(struct ucp_worker *worker, void *buffer, size_t length,
                                                    ucp_tag_t tag, ucp_tag_t mask, const ucp_request_param_t *param)
 {

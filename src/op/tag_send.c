@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Sending tag messages. The shortest way is a contiguous buffer that fits the transport's short send: no request, no
- * copy but the transport's own. Everything else goes the ways of op/send.h.
+ * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
+ * transport's own. All other sends go by op/send.h.
  */
 #include "core/ep_batch.h"
 #include "op/credit.h"
 #include "op/send.h"
 #include "op/tag.h"
 
-/* Also one that is not acknowledged may have an id: it was to be announced, found no room, and then credit came. */
+/* A send without acknowledgement may have an id, too: its announcement found no room, and then credit arrived. */
 static size_t write_first(const struct cw_send *send, void *dest)
 {
     const uint64_t sync_id                = send->kind->acknowledged ? send->id : 0;
@@ -87,7 +87,7 @@ static CW_APART ucs_status_ptr_t send_request(struct ucp_ep *ep, const void *buf
     return cw_send_start(request, param->op_attr_mask);
 }
 
-/* UCS_OK: sent. CW_AGAIN: not this way, or not now. */
+/* UCS_OK: sent. CW_AGAIN: the list cannot go this way, or not now. */
 static CW_APART ucs_status_t send_list(struct ucp_ep *ep, const ucp_dt_iov_t *iov, size_t count, ucp_tag_t tag)
 {
     const size_t length = cw_send_list_length(ep, iov, count);
@@ -136,7 +136,8 @@ ucs_status_ptr_t cw_tag_send(struct ucp_ep *ep, const void *buffer, size_t count
     return send_request(ep, buffer, count, tag, param, sync);
 }
 
-/* What is longer than a cell goes beside the cells, what is longer than a slot into a cell of its own. */
+/* Sends a message that is longer than CW_CELL_FEW: a cell carries it if it fits, otherwise the byte area beside the
+ * cells. */
 static CW_APART ucs_status_ptr_t send_longer(struct ucp_ep *ep, const void *buffer, size_t length, ucp_tag_t tag,
                                              const ucp_request_param_t *param)
 {
@@ -180,13 +181,13 @@ ucs_status_t cw_tag_on_ack(struct ucp_ep *ep, const void *data, size_t length)
     memcpy(&header, data, sizeof(header));
     request = cw_send_find(ep, le64toh(header.sync_id));
     send    = (request == NULL) ? NULL : cw_request_state(request);
-    /* an answer to nothing, to somebody else's request, or to one that was not sent yet */
+    /* TAG_ACK names no send, a send that waits for no answer, or a send that did not leave yet */
     if (send == NULL || !send->kind->acknowledged || send->acknowledged ||
         (send->phase != CW_SEND_PIECES && send->phase != CW_SEND_SENT)) {
         return UCS_ERR_IO_ERROR;
     }
     send->acknowledged = 1;
-    if (send->phase == CW_SEND_SENT && request->outstanding == 0) { /* else it was matched by its first piece */
+    if (send->phase == CW_SEND_SENT && request->outstanding == 0) { /* otherwise its first piece was matched */
         cw_send_finish(request, UCS_OK);
     }
     return UCS_OK;

@@ -12,7 +12,7 @@ static void set_buckets(struct cw_tag_table *table, struct cw_tag_node **buckets
 {
     bool few = (buckets == table->few);
 
-    /* Half full at most: each further key on a chain is a cache miss once a table is large. */
+    /* At most half full, because in a large table each further key on a chain is a cache miss. */
     table->buckets      = buckets;
     table->num_buckets  = num_buckets;
     table->grow_above   = few ? num_buckets : num_buckets / 2;

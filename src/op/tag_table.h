@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The hash table of the matcher: elements with a 64-bit key, several may carry one key and stay in the order in which
- * they were added. Embedded links, no locks. Used by the matcher only, for receives and for unexpected messages.
+ * The hash table of the matcher: its elements have a 64-bit key. Several elements may have one key; they stay in the
+ * order in which they were added. Links are embedded, and there are no locks. Only the matcher uses it, for receives
+ * and for unexpected messages.
  *
  * Elements of one key form a ring, oldest first, and only the oldest is on a bucket chain: the length of a chain
  * depends on the number of different keys, never on how many elements share one. The table grows and shrinks with its
- * keys. Without memory it keeps its size, so that no operation fails. `seed` is the same in all calls on one table.
+ * keys. Without memory it keeps its size, so that no operation fails. All calls on one table pass one `seed`.
  */
 #ifndef CW_OP_TAG_TABLE_H
 #define CW_OP_TAG_TABLE_H
@@ -22,11 +23,11 @@
 
 struct cw_tag_node {
     uint64_t            key;
-    struct cw_tag_node *chain; /* next key of the same bucket; meaningful in the oldest element of a key only */
+    struct cw_tag_node *chain; /* next key of the same bucket; valid in the oldest element of a key only */
     struct cw_list      ring;  /* elements of the same key, oldest first; without a head of its own */
 };
 
-/* `few` is pointed to: a table must not move in memory. */
+/* A table must not move in memory, because `buckets` may point to `few`. */
 struct cw_tag_table {
     struct cw_tag_node **buckets;
     size_t               num_buckets; /* a power of two */
@@ -43,10 +44,10 @@ void cw_tag_table_init(struct cw_tag_table *table);
 /* Frees the buckets, not the elements. */
 void cw_tag_table_cleanup(struct cw_tag_table *table);
 
-/* Makes the table fit `num_keys`. Without memory it stays as it is and the next attempt is put off. */
+/* Makes the table fit `num_keys`. Without memory the table stays as it is, and the next attempt is made later. */
 void cw_tag_table_resize(struct cw_tag_table *table, uint64_t seed, size_t num_keys);
 
-/* Some element, in no particular order, NULL if there is none. Emptying a table with it is linear. */
+/* Returns any element, NULL if there is none. Emptying a table with this function takes linear time. */
 struct cw_tag_node *cw_tag_table_any(struct cw_tag_table *table);
 
 static inline struct cw_tag_node *cw_tag_node_next(const struct cw_tag_node *node)
@@ -59,7 +60,8 @@ static inline size_t cw_tag_table_bucket(uint64_t seed, uint64_t key, size_t num
     return (size_t)cw_hash_mix(key ^ seed) & (num_buckets - 1);
 }
 
-/* Where the oldest element of that key hangs; points to NULL if there is none. Valid until the table changes. */
+/* Returns the link to the oldest element of that key; the link is NULL if there is none. Valid until the table
+ * changes. */
 static inline struct cw_tag_node **cw_tag_table_find(const struct cw_tag_table *table, uint64_t seed, uint64_t key)
 {
     struct cw_tag_node **place = &table->buckets[cw_tag_table_bucket(seed, key, table->num_buckets)];
