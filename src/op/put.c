@@ -166,7 +166,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
                : cw_rma_post(request, param->op_attr_mask, haste_of(ep, send), keep);
 }
 
-/* Whether a packet may be sent now without a request. Whether a packet fits is asked below. */
+/* Whether a packet may be sent now without a request. The two functions below say whether the put fits one. */
 static int may_send(struct ucp_ep *ep, size_t length, uint64_t address)
 {
     const struct cw_rma *rma = cw_ep_ready(ep) ? cw_rma_get(ep) : NULL;

@@ -20,7 +20,7 @@ struct cw_rma {
     struct cw_list link; /* op_state->rma */
     struct ucp_ep *ep;
     struct cw_list queue;    /* requests that have not started, in order */
-    struct cw_request *pump; /* sends the queue from ep->pending; NULL: it is not there */
+    struct cw_request *pump; /* request in ep->pending that sends the queue; NULL: none */
     struct cw_list waits;    /* struct cw_flush_wait, the oldest first */
     struct cw_job job;       /* ends waits and goes on with the queue */
     uint32_t generation;     /* number that operations get that begin now */
@@ -28,39 +28,39 @@ struct cw_rma {
     uint32_t replies;        /* operations that the peer has to answer; at most CW_RMA_WINDOW */
     uint32_t answers;        /* packets that answered gets which the system could copy */
     uint32_t async_puts;     /* puts under way that packets sent later may overtake */
-    uint32_t sent_mark;      /* packets sent that only FLUSHED confirms; */
-    uint32_t asked_mark;     /* its value when the last FLUSH was sent; */
-    uint32_t acked_mark;     /* the packets that are confirmed; */
-    uint32_t fence_mark;     /* and those before the last fence */
-    uint32_t counted;        /* counted puts: packets sent, */
-    uint32_t carried;        /* those known to be carried out, */
-    uint32_t fence_count;    /* and those before the last fence */
-    uint32_t num_late;       /* gets whose data is read after the call; */
+    uint32_t sent_mark;      /* number of packets sent that only FLUSHED confirms */
+    uint32_t asked_mark;     /* sent_mark when the last FLUSH was sent */
+    uint32_t acked_mark;     /* sent_mark up to which packets are confirmed */
+    uint32_t fence_mark;     /* sent_mark at the last fence */
+    uint32_t counted;        /* counted packets sent */
+    uint32_t carried;        /* counted packets known to be carried out */
+    uint32_t fence_count;    /* `counted` at the last fence */
+    uint32_t num_late;       /* gets whose data is read after the call */
     uint32_t num_fetching;   /* those whose accesses the device of the lane has all taken */
     uint64_t late_first;     /* the range that holds the memory of all late gets */
     uint64_t late_end;
     uint32_t serving;             /* as owner: answers not yet sent to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;              /* fences that are passed, but still hold back active messages */
     struct cw_counted *packets;     /* counted.c: its further state; NULL: no packet was counted yet */
-    struct cw_board *owner_board; /* as owner: the board of the peer's counted packets, if used; */
-    uint32_t counted_here;        /* as owner: counted packets that arrived; */
+    struct cw_board *owner_board; /* as owner: the board of the peer's counted packets, if used */
+    uint32_t counted_here;        /* as owner: counted packets that arrived */
     uint64_t claim_waited_ns;     /* as owner: time waited for the origin since the transport was told */
     uint8_t counted_shut;          /* as owner: the wait was too long, the origin gets no claim any more */
     uint32_t num_quick;           /* get.c: gets that the system could copy as well, the oldest first */
     uint32_t num_orphans;         /* gets that the system copied, and whose answer is still to come */
     uint64_t quick_bytes;         /* bytes that the gets in `quick` ask for */
     struct cw_list quick;
-    struct cw_put_places *places; /* as owner: of a put of many pieces; NULL: none came yet */
+    struct cw_put_places *places; /* as owner: places of a put of many pieces; NULL: none came yet */
     struct cw_list confirms; /* flushes that wait for the counted packets */
     struct cw_job fallback;  /* fallback.c: on the worker's list while falls_back is not 0 */
     uint64_t fallback_since;  /* time in ns since which nothing moved; 0: not known yet */
     uint32_t fallback_seen;   /* answers and carried out packets at that time */
     uint32_t fallback_rounds;
-    uint32_t told_carried; /* value of `carried` that the waiting flushes have seen */
+    uint32_t told_carried; /* value of `carried` that waiting operations have seen */
     uint8_t falls_back;    /* enum fallback in fallback.c */
     uint8_t must_ask;      /* the board reports a refusal; FLUSHED will say which */
     uint8_t running;
-    uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late; */
+    uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late */
     uint8_t absent_for;   /* that number the last time; 0: the peer answers in time */
     uint8_t fencing;      /* fence.c: the call is under way */
     ucs_status_t error;   /* as origin: status of a refused operation, for the next flush */
@@ -187,8 +187,8 @@ static inline ucs_status_t cw_rma_admit_packets(const struct cw_rma *rma, uint64
 /* As cw_rma_admit, for a copy by the system: it must not overtake counted puts, which may write to the same bytes. */
 ucs_status_t cw_rma_admit_copy(struct cw_rma *rma, uint64_t address, uint64_t length, int writes);
 
-/* fallback.c: while operations wait that the system could carry out, checks whether the owner answers them. `hurries`:
- * in each round of progress; otherwise in some of the rounds. */
+/* fallback.c: while operations wait that the system could carry out, checks whether the owner makes progress with them;
+ * otherwise the system carries them out. `hurries`: checks in each round of progress, otherwise in some rounds. */
 void cw_fallback_init(struct cw_rma *rma);
 void cw_fallback_begin(struct cw_rma *rma, int hurries);
 void cw_fallback_end(struct cw_rma *rma);

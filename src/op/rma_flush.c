@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flush of one-sided operations, and the admission of operations that may start only after earlier ones are confirmed
- * (op/rma.h). A flush has a wait for the operations that are counted in generations. If packets are not confirmed yet,
- * it has an operation of its own besides: this one asks the owner (FLUSH), or waits for the counted packets, for which
- * it sends nothing.
+ * (op/rma.h). A flush waits for the operations that are counted in generations. For packets that are not confirmed yet
+ * it starts an operation of its own: this operation asks the owner (FLUSH), or waits for the counted packets without
+ * sending a packet.
  */
 #include "op/rma.h"
 

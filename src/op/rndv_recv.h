@@ -5,7 +5,7 @@
  *
  *      COPYING --no share left, some still with the sender--> WAITING --COPIED--> done
  *         |                                                      |  `--not all copied--> RECEIVING
- *         `--our copy fails, the sender copies not--> RECEIVING  |
+ *         `--own copy fails, sender does not copy---> RECEIVING  |
  *      only the sender copies: begins here ----------------------'
  *      nobody copies: begins here --> RECEIVING --last byte--> done
  *      a device moves it: begins here --> MOVING --all is there--> done

@@ -239,7 +239,7 @@ static int is_immediate(const struct ucp_ep *ep, const struct cw_send *send)
     return protocol != NULL && protocol->at_once;
 }
 
-/* `why`: what the attempt answered. */
+/* Queues a request; `why`: the answer of the attempt. */
 static ucs_status_ptr_t queue(struct cw_request *request, ucs_status_t why)
 {
     struct cw_send *send = cw_request_state(request);
@@ -416,6 +416,6 @@ void cw_send_cancel(struct cw_request *request)
     } else if (send->phase == CW_SEND_ANNOUNCED || (send->phase == CW_SEND_SENT && send->kind->acknowledged)) {
         ask_back(request);
     } else if (send->phase == CW_SEND_PIECES && send->kind->acknowledged) {
-        send->cancelling = 1; /* asked back after the last piece */
+        send->cancelling = 1; /* asked for after the last piece was sent */
     }
 }

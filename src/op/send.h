@@ -49,7 +49,7 @@ struct cw_send_kind {
     uint8_t credited;           /* messages need credit of the receiver */
     uint8_t acknowledged;       /* completes when the receiver confirms; has an id from the start */
     uint8_t after_fence;        /* waits until the puts before a fence are carried out */
-    uint8_t used_in_place;      /* the receiver does not copy a single packet, which may be long */
+    uint8_t used_in_place;      /* the receiver uses a single packet in place, so it may be long */
     uint8_t names_memory;       /* the announcement names the memory for the receiver's device */
     uint8_t confirmed;          /* with `acknowledged`: the receiver confirms an announced message, too */
     /* Writes the header of this part and returns its length. If dest is NULL, only returns the length. */

@@ -187,8 +187,8 @@ static size_t post_together(const struct post *post, const struct cw_sgl *sgl, s
     if (post->is_get || sgl->lengths[i] < SHORT_TOGETHER) {
         return 0;
     }
-    if (cw_cma_is_possible(post->ep,
-                            &rkey->key)) { /* counted packets are faster as long as the owner makes progress */
+    if (cw_cma_is_possible(post->ep, &rkey->key)) {
+        /* Counted packets are faster as long as the owner makes progress. */
         return cw_counted_is_open(post->ep, rkey) ? 0 : put_together(post, sgl, i);
     }
     return (post->may_place && !cw_access_is_possible(post->ep, rkey)) ? put_placed(post, sgl, i) : 0;

@@ -19,7 +19,7 @@
 #define IN_CHUNKS   32u /* chunks that may wait for a device slower than the network */
 #define LEAST_CHUNK ((size_t)16 << 10)
 #define MOST_CHUNK  ((size_t)4 << 20)
-#define LOOK_NS     UINT64_C(20000) /* time between two looks at the copies */
+#define LOOK_NS     UINT64_C(20000) /* time between two checks of the copies */
 
 enum state { FREE, BUSY, FULL };
 

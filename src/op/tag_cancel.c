@@ -166,7 +166,7 @@ ucs_status_t cw_tag_on_cancel(struct ucp_ep *ep, const void *data, size_t length
     offer.send_id = le64toh(packet.send_id);
     desc          = cw_tag_desc_find(ep, offer.send_id);
     if (desc == NULL || desc->in.in_pieces) {
-        return UCS_OK; /* matched meanwhile, or on its way */
+        return UCS_OK; /* matched meanwhile, or not all pieces arrived yet */
     }
     remove_message(ep, desc);
     cw_rndv_recv_refuse(ep, &offer, UCS_ERR_CANCELED);

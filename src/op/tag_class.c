@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Classes of the matcher (tag_class.h): found by mask, made, and given back when there are many. */
+/* Classes of the matcher (tag_class.h): functions that find a class by its mask, make it, and free it when there are
+ * many. */
 #include "op/tag_class.h"
 
 #include <assert.h>

@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* While there are few receives, all are in the array: the matched receive is mostly the first, and then hashing would
- * cost more than the rest of the match. FEW_RECEIVES entries are searched in a fraction of a microsecond. When the end
- * of the array is reached with more receives, they are hashed. */
+ * cost more than the rest of the match. FEW_RECEIVES entries are few enough to be searched. When the end of the array
+ * is reached with more receives, they are hashed. */
 #define FEW_RECEIVES 256u
 
 /* Entries of the first array. Each further array has twice as many, up to twice FEW_RECEIVES. */
@@ -49,7 +49,7 @@ CW_APART bool cw_tag_matcher_make_room(struct cw_tag_matcher *matcher)
     const size_t size  = (size_t)(matcher->few_end - matcher->few);
     const size_t taken = (size_t)(matcher->last - matcher->first);
 
-    if (matcher->last != matcher->few_end) { /* a message waits */
+    if (matcher->last != matcher->few_end) { /* there is room, but a message waits */
         return true;
     }
     if (taken <= size / 2 && size > 0) {
