@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One-sided operations: the parts that puts, gets and atomics of an endpoint share (docs/change/one-sided.md): the
- * queue of operations that cannot start yet, the count of operations under way, flush and fence. put.c, get.c and amo.c
- * hold the operations; rma_target.c is the owner's side; copy.c copies between processes.
+ * One-sided operations: this file declares the parts that puts, gets and atomics of an endpoint share
+ * (docs/change/one-sided.md), which are the queue of operations that cannot start yet, the count of operations under
+ * way, flush and fence. put.c, get.c and amo.c hold the operations; rma_target.c is the owner's side; copy.c copies
+ * between processes.
  */
 #ifndef CW_OP_RMA_H
 #define CW_OP_RMA_H
@@ -46,7 +47,7 @@ struct cw_rma {
     uint32_t counted_here;        /* as owner: counted packets that arrived */
     uint64_t claim_waited_ns;     /* as owner: time waited for the origin since the transport was told */
     uint8_t counted_shut;          /* as owner: the wait was too long, the origin gets no claim any more */
-    uint32_t num_quick;           /* get.c: gets that the system could copy as well, the oldest first */
+    uint32_t num_quick;           /* get.c: length of `quick`: gets that the system could copy as well, oldest first */
     uint32_t num_orphans;         /* gets that the system copied, and whose answer is still to come */
     uint64_t quick_bytes;         /* bytes that the gets in `quick` ask for */
     struct cw_list quick;
@@ -67,9 +68,9 @@ struct cw_rma {
     ucs_status_t refused; /* as owner: status of a refusal since the peer's last FLUSH */
 };
 
-/* Longest put and get that go by packets although the system could copy them (counted.h, get.c). If the answer to a get
- * has to wait, the owner copies the data at once: the system may read it for the origin, which then waits no longer,
- * and nobody would know that the memory is in use. */
+/* Longest put and get that go by packets although the system could copy them (counted.h, get.c). If the answer to such
+ * a get has to wait, the owner copies the data at once. Otherwise the answer would read the owner's memory later, when
+ * the origin may have the data from the system already and has completed the get. */
 #define CW_RMA_QUICK_PUT (4096u << 10)
 #define CW_RMA_QUICK     (64u << 10)
 
@@ -94,9 +95,9 @@ void cw_rma_end(struct ucp_ep *ep, uint32_t generation);
 /* Tells the core whether a flush of the endpoint has to ask this file. */
 void cw_rma_update(struct cw_rma *rma);
 
-/* How an operation leaves that follows another send. CW_RMA_AT_ONCE: it is sent in the call. CW_RMA_FOLLOWS: the
- * transport gets its bytes in the call and sends them with those of the next operation, or in progress.
- * CW_RMA_COLLECTED: it waits in the queue for progress. */
+/* How an operation is sent that follows another send without progress in between. CW_RMA_AT_ONCE: it is sent in the
+ * call. CW_RMA_FOLLOWS: the transport gets its bytes in the call, and sends them with those of the next operation, or
+ * in progress. CW_RMA_COLLECTED: it waits in the queue for progress. */
 enum cw_rma_haste { CW_RMA_AT_ONCE, CW_RMA_FOLLOWS, CW_RMA_COLLECTED };
 
 /*

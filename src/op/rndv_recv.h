@@ -64,7 +64,7 @@ void cw_rndv_recv_forget(struct ucp_ep *ep, uint64_t id);
 ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t status);
 
 /* Called before the endpoint loses its connection: when this returns, no peer writes into memory of its receives. It
- * waits while the peer writes a share, for some microseconds. */
+ * waits while the peer writes a share, for a limited time. */
 void cw_rndv_recv_quiesce(struct ucp_ep *ep);
 
 /* Handlers of packets, and upcalls of the transport. */

@@ -385,7 +385,7 @@ struct cw_request *cw_send_find(const struct ucp_ep *ep, uint64_t id)
 }
 
 /* Cancels a message to the worker itself. The worker knows where the message lies, so the call decides at once:
- * programs read the status at once, and receive a message that was not taken back. 0: the message has not left
+ * programs read the status at once, and then receive the message if it was not taken back. 0: the message has not left
  * completely, or was matched. */
 static int cancel_own(struct cw_request *request)
 {

@@ -244,7 +244,7 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
 }
 
 /* Copies the share that begins at `offset` into the receiver's memory. An iov can only be copied from front to back, so
- * this side must take all shares. */
+ * the sender must take all shares. */
 static ucs_status_t write_share(struct cw_request *request, uint64_t offset)
 {
     struct cw_send *send = cw_request_state(request);

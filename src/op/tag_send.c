@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Sending tag messages. A contiguous buffer that fits the transport's short send needs no request, and no copy but the
- * transport's own. All other sends go by op/send.h.
+ * transport's own. A short list may go by send_list.c. All other sends go by op/send.h.
  */
 #include "core/ep_batch.h"
 #include "op/credit.h"
