@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory comes
- * about: mem_map.c; memory of other processes: mem_attach.c.
+ * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory is
+ * allocated and registered is in mem_map.c; memory of other processes is in mem_attach.c.
  * Invariants: a region is in table->regions, and its beacons hold its token, exactly while it is registered; a pin is
- * on its region's list exactly while pin->mem is set.
+ * on the list of its region exactly while pin->mem is set.
  */
 #include "core/mem.h"
 
@@ -97,7 +97,7 @@ static uint64_t new_token(const struct cw_mem_table *table)
     return token;
 }
 
-/* Its key is complete but for the part of its domain. */
+/* Completes the key, which lacks only the part of the memory domain. */
 static void publish(struct ucp_mem *mem)
 {
     const struct cw_md_label label = cw_mem_label(&mem->key);
@@ -122,7 +122,8 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
             return UCS_ERR_NO_MEMORY;
         }
         mem->key.token  = new_token(table);
-        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* no copies, then */
+        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* peers make no
+                                                                                                    * copies, then */
         cw_hash_add(&table->regions, &mem->link, mem->key.token);
         publish(mem);
         __atomic_store_n(mem->beacon, mem->key.token, __ATOMIC_RELEASE);
@@ -132,7 +133,7 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
     return UCS_OK;
 }
 
-/* From here on nothing reaches the region with a key. Table locked. */
+/* After this no access with a key reaches the region. The table is locked. */
 static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
 {
     const struct cw_md_part part = cw_mem_part(&mem->key);
@@ -318,7 +319,7 @@ void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin)
 
 /* ---- unmapping ---- */
 
-/* The next pin whose worker we may enter, or NULL. Table locked. */
+/* The next pin whose worker this thread may enter, or NULL. The table is locked. */
 static struct cw_mem_pin *breakable_pin(const struct ucp_context *context, struct ucp_mem *mem)
 {
     struct cw_mem_pin *pin;
@@ -338,7 +339,8 @@ static void abandon_conn(struct cw_conn *conn)
     }
 }
 
-/* The program unmaps what a peer is using (MEM-16). The memory may be something else soon, so the transfer ends now. */
+/* The program unmaps memory that a peer is using (MEM-16). The memory may soon hold other data, so the transfer ends
+ * now. */
 static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
 {
     cw_error("memory of %llu bytes at 0x%llx is unmapped while a peer is using it; the endpoint to this peer fails",
@@ -347,13 +349,13 @@ static void abandon(struct ucp_ep *ep, const struct ucp_mem *mem)
     abandon_conn(ep->loop_conn);
     cw_ep_fail(ep, UCS_ERR_IO_ERROR);
     if (cw_worker_has(ep->worker, UCP_FEATURE_WAKEUP)) {
-        (void)cw_poller_signal(ep->worker->poller); /* its thread may be asleep */
+        (void)cw_poller_signal(ep->worker->poller); /* the worker's thread may be asleep */
     }
 }
 
 /*
- * Takes all pins away that can be taken away. A worker comes before the table in the order of locks, so it is only
- * tried while the table is locked; since a pin keeps its worker from going, it is there to be tried.
+ * Takes away all pins whose worker can be entered. In the order of locks a worker comes before the table, so while the
+ * table is locked this only tries to enter the worker; a pin keeps its worker from being destroyed, so the try is safe.
  */
 static void break_pins(struct ucp_context *context, struct ucp_mem *mem)
 {
@@ -385,7 +387,7 @@ ucs_status_t cw_mem_unmap(struct ucp_context *context, struct ucp_mem *mem)
 
     cw_lock_enter(&table->lock);
     revoke(table, mem);
-    mem->dead = 0; /* a last pin that goes while we are here leaves the rest to us */
+    mem->dead = 0; /* a last pin that ends meanwhile leaves the rest of the work to this call */
     break_pins(context, mem);
     mem->dead = 1;
     over      = cw_list_empty(&mem->pins);

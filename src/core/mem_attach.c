@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that other processes (or other contexts of ours) allocated, mapped here: one mapping for all keys to a region.
- * A key is hostile until the memory that it names has confirmed it: whatever does not agree is out of reach, quietly,
- * and the owner is asked by packets instead.
+ * Memory that other processes (or other contexts of this process) allocated and that is mapped here: one mapping for
+ * all keys to a region. A key is untrusted until the memory that it names has confirmed it; memory that does not
+ * confirm it counts as unreachable, without a log line, and the owner is asked by packets instead.
  */
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static int names_the_same(const struct cw_key *first, const struct cw_key *secon
            first->rights == second->rights;
 }
 
-/* Table locked. */
+/* The table is locked. */
 static struct cw_mapping *known(const struct cw_mem_table *table, const struct cw_key *key)
 {
     struct cw_hash_link *link;
@@ -57,7 +57,8 @@ static void mapping_free(struct cw_mapping *mapping)
     free(mapping);
 }
 
-/* The system is asked without the lock: owners wait for it to answer their peers. */
+/* The system is asked while the table is unlocked, because threads that answer the peers of their own regions wait for
+ * the lock. */
 ucs_status_t cw_mapping_get(struct ucp_context *context, const struct cw_key *key, struct cw_mapping **mapping_p)
 {
     struct cw_mem_table *table = context->memory;
@@ -80,7 +81,7 @@ ucs_status_t cw_mapping_get(struct ucp_context *context, const struct cw_key *ke
         return status;
     }
     cw_lock_enter(&table->lock);
-    mapping = known(table, key); /* another thread may have been faster */
+    mapping = known(table, key); /* another thread may have made the mapping meanwhile */
     if (mapping == NULL) {
         cw_hash_add(&table->mappings, &made->link, key->token);
     }
@@ -122,14 +123,15 @@ void cw_mapping_free_all(struct cw_mem_table *table)
     }
 }
 
-/* Whether all of it is equal, also where the memory is to be found. */
+/* Whether the keys are equal in all fields, also in the place of the memory. */
 static int is_same_key(const struct cw_key *first, const struct cw_key *second)
 {
     return names_the_same(first, second) && first->beacon == second->beacon && first->flags == second->flags &&
            first->system == second->system && first->pid == second->pid && first->fd == second->fd;
 }
 
-/* Our own region: UCS_OK, or UCS_ERR_UNREACHABLE if the key contradicts it; UCS_ERR_NO_ELEM: not ours. */
+/* For a key to a region of this context: UCS_OK, or UCS_ERR_UNREACHABLE if the key contradicts the region.
+ * UCS_ERR_NO_ELEM: the key is to none of them. */
 static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *key, char **local_p,
                                const uint64_t **beacon_p)
 {

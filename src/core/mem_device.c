@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What devices need of a region: a handle for each domain of the context, made with the region, and their parts of its
- * key. A domain that does not take the memory has neither: peers reach it by packets then.
+ * Handles and key parts of a region for devices: one of each for every domain of the context, made with the region. A
+ * domain that does not take the memory has neither; its peers reach the memory by packets.
  */
 #include <stdlib.h>
 
@@ -10,9 +10,9 @@
 #include "core/mem_table.h"
 #include "mem/cache.h"
 
-/* Of a region; NULL: no domain took it. Constant until the region ends. */
+/* The devices' share of a region; NULL: no domain took it. Constant until the region ends. */
 struct cw_mem_device {
-    struct cw_memh *handles[CW_DOMAIN_MAX]; /* by number, less 1 */
+    struct cw_memh *handles[CW_DOMAIN_MAX]; /* by the number of the domain, less 1 */
     size_t parts_length;
     uint8_t parts[CW_KEY_PARTS_MAX];
 };

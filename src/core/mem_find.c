@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which region that a device knows some memory of the program lies in. There are few such regions, so a walk finds it.
+ * Finds the region that covers some memory of the program and that devices have registered. There are few such regions,
+ * so a walk over the list is enough.
  */
 #include "core/mem_table.h"
 

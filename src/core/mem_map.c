@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How memory comes to be registered: the program's own, allocated here by the first method of UCX_ALLOC_PRIO that
- * works, or imported from another process. And what else a program asks of it: advice, an exported handle, a text.
- * What a call lacks is said in the log here, where it is known.
+ * How memory becomes a region: memory of the program, memory allocated here by the first method of UCX_ALLOC_PRIO that
+ * works, or memory imported from another process. Also the further calls on a region: advice, an exported handle, a
+ * text. A call that lacks a parameter is reported in the log here.
  */
 #include <fnmatch.h>
 #include <inttypes.h>
@@ -15,9 +15,9 @@
 #include "core/mem_table.h"
 #include "mem/registry.h"
 
-#define HUGE_WORTH ((size_t)16 << 20) /* from here on the trailer's huge page does not count */
+#define HUGE_WORTH ((size_t)16 << 20) /* from this length on the trailer's huge page is a small part of the memory */
 
-/* An exported handle: these bytes, then the key. */
+/* An exported handle has these bytes, then the key. */
 static const uint8_t export_magic[4] = {'C', 'X', 2, 0};
 
 /* ---- allocating ---- */
@@ -95,7 +95,7 @@ static ucs_status_t allocate(const struct ucp_context *context, struct cw_memory
 
 /* ---- mapping ---- */
 
-/* What ucp_mem_map was told, defaults filled in. */
+/* The parameters of ucp_mem_map, with defaults filled in. */
 struct order {
     void *address;
     size_t length;
@@ -133,7 +133,7 @@ static ucs_status_t refuse(const char *why)
     return UCS_ERR_INVALID_PARAM;
 }
 
-/* Which domain the memory belongs to. NULL: none that is there now. */
+/* The domain that the memory belongs to. NULL: none that is present now. */
 static const struct cw_md *domain_of(const struct ucp_context *context, const struct order *order)
 {
     const int allocates    = (order->flags & UCP_MEM_MAP_ALLOCATE) != 0;
@@ -206,7 +206,7 @@ static ucs_status_t import(struct ucp_context *context, const void *exported, st
     return UCS_OK;
 }
 
-/* What a region consists of, all but its entry in the table. */
+/* Obtains the memory of a region and the range of its key; its entry in the table follows later. */
 static ucs_status_t obtain(struct ucp_context *context, const struct order *order, struct ucp_mem *mem)
 {
     struct cw_memory_wish wish = {.address = order->address,
@@ -287,7 +287,7 @@ ucs_status_t cw_mem_map(struct ucp_context *context, const ucp_mem_map_params_t 
     return status;
 }
 
-/* ---- what else is asked of a region ---- */
+/* ---- further calls on a region ---- */
 
 ucs_status_t cw_mem_export(const struct ucp_mem *mem, uint8_t bytes[CW_MEM_EXPORT_MAX], size_t *length_p)
 {

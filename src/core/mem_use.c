@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * core/mem_use.h.
+ * Implements core/mem_use.h.
  */
 #include "core/mem_use.h"
 
@@ -20,7 +20,7 @@ int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domai
     return use->memh != NULL;
 }
 
-/* NULL: nothing is kept. */
+/* NULL: no registrations are kept for this domain. */
 static struct cw_cache *cache_of(const struct ucp_context *context, const struct cw_domain *domain)
 {
     return context->caches[domain->number - 1];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem/cache.h. The table is an array by address, in which no two registrations overlap, so that one search tells all. A
- * registration that a new one overlaps leaves the table, and the new one covers its range as well: buffers that are
- * used in parts come to one registration.
+ * Implements mem/cache.h. The table is an array that is sorted by address, and no two registrations in it overlap, so
+ * one binary search answers every question. A registration that overlaps with a new one leaves the table, and the new
+ * one covers its range as well: a buffer that is used in parts ends up with one registration.
  */
 #include "mem/cache.h"
 
@@ -22,9 +22,9 @@ struct cw_cache {
     struct cw_cached **table;
     size_t count;
     size_t room;
-    uint64_t regions;      /* those that there are, also outside of the table, */
-    uint64_t bytes;        /* and theirs */
-    uint64_t seen;         /* reported ranges that were looked at */
+    uint64_t regions;      /* registrations that exist, in the table or not */
+    uint64_t bytes;        /* bytes of these registrations */
+    uint64_t seen;         /* reported ranges that the cache has looked at */
     struct cw_list unused;
 };
 
@@ -47,7 +47,7 @@ static uint64_t end_of(const struct cw_cached *cached)
     return cached->range.address + cached->range.length;
 }
 
-/* The first registration that ends behind this address. */
+/* The place in the table of the first registration that ends behind this address. */
 static size_t search(const struct cw_cache *cache, uint64_t address)
 {
     size_t low = 0, high = cache->count, middle;
@@ -74,7 +74,7 @@ static void end(struct cw_cached *cached)
     free(cached);
 }
 
-/* Nobody finds it any more. */
+/* The cache hands this registration out no more; it ends now, or when its last user puts it back. */
 static void take_out(struct cw_cache *cache, size_t at)
 {
     struct cw_cached *cached = cache->table[at];
@@ -87,7 +87,7 @@ static void take_out(struct cw_cache *cache, size_t at)
     }
 }
 
-/* All that overlap with the range. */
+/* Takes all registrations that overlap with the range out of the table. */
 static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
 {
     const size_t at = search(cache, begin);
@@ -97,7 +97,8 @@ static void drop(struct cw_cache *cache, uint64_t begin, uint64_t end)
     }
 }
 
-/* What the program has unmapped since the last look. What is not known any more may have been anything. */
+/* Drops the registrations of memory that the program has unmapped since the last look. Where a reported range is no
+ * longer known, it may have been any memory, so the cache drops all registrations. */
 static void look_at_reports(struct cw_cache *cache)
 {
     const uint64_t count = cw_unmapped_count();
@@ -137,7 +138,7 @@ static int shrink(struct cw_cache *cache)
     return 1;
 }
 
-/* 0: the bounds are used up by what others use. */
+/* 0: registrations that are in use fill the bounds. */
 static int make_room(struct cw_cache *cache, uint64_t length)
 {
     struct cw_cached **table;
@@ -161,7 +162,7 @@ static int make_room(struct cw_cache *cache, uint64_t length)
     return table != NULL;
 }
 
-/* Registers with at least these rights. NULL: not this memory, or not now. */
+/* Registers with at least these rights. NULL: the domain does not take this memory, or cannot take it now. */
 static const struct cw_memh *reg(struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
 {
     void *address = (void *)(uintptr_t)range->address;
@@ -178,7 +179,7 @@ static const struct cw_memh *reg(struct cw_cache *cache, const struct cw_domain_
     return (status == UCS_OK) ? memh : NULL;
 }
 
-/* With the ranges of those that it overlaps, which are in the table yet. */
+/* The range, extended by the registrations in the table that overlap with it; *rights_p gets their rights as well. */
 static struct cw_domain_range joined(const struct cw_cache *cache, uint64_t begin, uint64_t end, unsigned *rights_p)
 {
     size_t at;
@@ -191,7 +192,7 @@ static struct cw_domain_range joined(const struct cw_cache *cache, uint64_t begi
     return (struct cw_domain_range){.address = begin, .length = end - begin};
 }
 
-/* NULL: not now. */
+/* NULL: it cannot be registered now. */
 static struct cw_cached *add(struct cw_cache *cache, const struct cw_domain_range *range, unsigned rights)
 {
     struct cw_cached *cached;
@@ -231,7 +232,8 @@ static struct cw_cached *find(const struct cw_cache *cache, const struct cw_doma
                : NULL;
 }
 
-/* `wanted` begins and ends in mapped memory; what it is joined with was mapped when it was registered. */
+/* The memory of `wanted` is mapped; that of a registration which `joined` adds was mapped when it was registered, so if
+ * the joined range cannot be registered, `wanted` is registered alone. */
 static struct cw_cached *get(struct cw_cache *cache, const struct cw_domain_range *wanted, unsigned rights)
 {
     struct cw_cached *cached = find(cache, wanted, rights);

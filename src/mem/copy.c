@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the domain that copies. Memory of the host is copied here only for callers that do not care which type they
- * have; those who know it copy by themselves.
+ * Finds the memory domain that carries out a copy. Copies within the host's memory come here only from callers that do
+ * not look at the memory type; callers that know the type copy such memory by themselves.
  */
 #include "mem/copy.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The memory domain of a device: what a device needs before it reaches memory by itself, and what peers need before
- * their devices reach that memory (docs/TRANSPORT.md, "Memory of a device"). Kinds of memory, how it is allocated and
- * copied, are the other half (mem/md.h).
+ * The memory domain of a device: what the device needs before it reaches memory by itself, and what peers need before
+ * their devices reach that memory (docs/TRANSPORT.md, "Memory of a device"). How memory of each type is allocated and
+ * copied is in mem/md.h.
  *
  * The context opens one domain for each device of a transport with the group `access` (transport/access.h), which names
- * the kind, and gives it a number. Interfaces of all workers of the context on that device share it. Every slot may be
- * called by any thread at any time, also by several at once, and never waits for a peer.
+ * the kind, and gives it a number. The interfaces of all workers of the context on that device share the domain. Any
+ * thread may call any slot at any time, also several threads at once; no slot waits for a peer.
  */
 #ifndef CW_MEM_DOMAIN_H
 #define CW_MEM_DOMAIN_H
@@ -19,15 +19,16 @@
 struct cw_config;
 struct cw_domain;
 
-/* A domain's part of a key has 1 to so many bytes. */
+/* The greatest length of a domain's part of a key; the least is 1 byte. */
 #define CW_DOMAIN_PART_MAX 16u
 
-/* Domains of a context have numbers from 1; its keys have no part for domains beyond the last one. */
+/* The domains of a context have the numbers 1 to CW_DOMAIN_MAX. A device beyond them has no part in the context's
+ * keys. */
 #define CW_DOMAIN_MAX 15u
 
-/* What may be done with registered memory. */
+/* The accesses that a registration allows. */
 enum cw_domain_rights {
-    CW_RIGHT_LOCAL_WRITE   = 1, /* the device writes what it got from a peer */
+    CW_RIGHT_LOCAL_WRITE   = 1, /* the device writes there the bytes that it got from a peer */
     CW_RIGHT_REMOTE_READ   = 2,
     CW_RIGHT_REMOTE_WRITE  = 4,
     CW_RIGHT_REMOTE_ATOMIC = 8,
@@ -37,15 +38,15 @@ enum cw_domain_rights {
 /* The head of a domain's own structure for registered memory. Constant until deregister. */
 struct cw_memh {
     struct cw_domain *domain;
-    unsigned rights; /* those that it has */
+    unsigned rights; /* the rights that the registration has */
 };
 
-/* What a domain keeps of a peer's part, without memory of its own. */
+/* A peer's part of a key as the domain has read it; it owns no memory. */
 struct cw_remote_key {
     uint64_t word[2];
 };
 
-/* The key of a region as far as all domains know it. It came with the part, and so from anybody. */
+/* The region of a key, for all domains. The peer sent it with the part, so it is not to be trusted. */
 struct cw_domain_range {
     uint64_t address;
     uint64_t length; /* at least 1; address + length does not wrap around */
@@ -53,36 +54,37 @@ struct cw_domain_range {
 
 /* Plain numbers, constant while the domain is open. */
 struct cw_domain_attr {
-    uint64_t memory_types;   /* bits of CW_MEMORY_BIT (mem/md.h): those that it registers */
+    uint64_t memory_types;   /* memory types that it registers, as bits of CW_MEMORY_BIT (mem/md.h) */
     unsigned part_length;    /* bytes of its part of a key, at most CW_DOMAIN_PART_MAX */
-    int on_demand;           /* the device pages memory by itself: a registration stays right when the program unmaps
-                                 * the memory and maps other one there */
+    int on_demand;           /* the device pages memory by itself: a registration stays valid when the program unmaps
+                              * the memory and maps other memory there */
     double register_ns;      /* about what registering and deregistering cost, */
-    double register_byte_ns; /* and each byte more */
+    double register_byte_ns; /* and what each byte adds */
 };
 
 struct cw_domain_kind {
     const char *name;
-    /* Opens the domain of a device, by the name that query_devices gave. All or nothing, the reason in the log. */
+    /* Opens the domain of a device, which has the name that query_devices gave. On failure nothing is left behind, and
+     * the reason is in the log. */
     ucs_status_t (*open)(const struct cw_config *config, const char *device, struct cw_domain **domain_p);
-    /* Everything was deregistered, all interfaces were closed. */
+    /* The caller has deregistered all memory and closed all interfaces before. */
     void (*close)(struct cw_domain *domain);
     /*
-     * Registers memory with all of the wanted rights, or with as many of them as the memory has; memh->rights tells
-     * which. The memory stays the program's, but its pages stay in place, unless the domain works on demand.
-     * UCS_ERR_NO_MEMORY: over a limit of the device or the system, and giving other memory back may help.
-     * UCS_ERR_INVALID_ADDR: no such memory; UCS_ERR_UNSUPPORTED: not memory for this device. Logs at most at level
-     * debug: the caller knows another way.
+     * Registers memory with all of the wanted rights, or with those of them that the memory allows; memh->rights tells
+     * which. The memory stays the program's, and its pages stay in place unless the domain is on demand.
+     * UCS_ERR_NO_MEMORY: a limit of the device or of the system is reached; giving other registrations back may help.
+     * UCS_ERR_INVALID_ADDR: there is no such memory; UCS_ERR_UNSUPPORTED: this device cannot reach it. Logs at most at
+     * level debug, because the caller has another way.
      */
     ucs_status_t (*reg)(struct cw_domain *domain, void *address, size_t length, unsigned rights,
                         struct cw_memh **memh_p);
-    /* When it returns, nothing that a peer sent reaches the memory any more, and nothing of ours uses it: the caller
-     * has waited for its own accesses. */
+    /* After the return no packet or access of a peer reaches the memory. The caller has waited for its own accesses
+     * before. */
     void (*dereg)(struct cw_memh *memh);
-    /* Writes the part of a key to this memory: part_length bytes, equal at each call. */
+    /* Writes the part of a key, part_length bytes; every call writes equal bytes. */
     void (*write_part)(const struct cw_memh *memh, uint8_t *part);
-    /* Reads a peer's part. It comes from anybody: UCS_ERR_INVALID_PARAM for bytes that no domain of this kind writes.
-     * What remains wrong must be found by the peer's device. */
+    /* Reads a peer's part, which may hold any bytes: UCS_ERR_INVALID_PARAM for bytes that no domain of this kind
+     * writes. The peer's device must find every other fault. */
     ucs_status_t (*read_part)(const struct cw_domain *domain, const uint8_t *part, size_t length,
                               const struct cw_domain_range *range, struct cw_remote_key *key);
 };
@@ -91,7 +93,7 @@ struct cw_domain_kind {
 struct cw_domain {
     const struct cw_domain_kind *kind;
     struct cw_domain_attr attr;
-    uint8_t number; /* the core's: from 1 */
+    uint8_t number; /* set by the core, from 1 */
 };
 
 #endif

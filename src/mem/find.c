@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which memory domain is meant.
+ * Finds the memory domain for a type, and the type of an address.
  */
 #include <stddef.h>
 

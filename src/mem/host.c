@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the host: what processors read and write. What is allocated to be shared has a page of words behind it, the
- * trailer (os/memory.h), in which it confirms the keys that name it. Everything else a peer reaches through the owner,
- * or by copies of the system.
+ * Memory of the host, which processors read and write. Memory that is allocated to be shared has a page of words behind
+ * it, the trailer (os/memory.h), which confirms the keys that name the memory. A peer reaches all other memory through
+ * its owner, or by copies of the system.
  */
 #include "base/bytes.h"
 #include "base/log.h"
 #include "mem/md.h"
 #include "os/host.h"
 
-/* Words of the trailer. The first is the word that says whether the region is registered. */
+/* Words of the trailer. The first one is nonzero while the region is registered. */
 enum { TRAILER_TOKEN, TRAILER_ADDRESS, TRAILER_RIGHTS };
 
 static void host_query(struct cw_md_attr *attr)
@@ -22,7 +22,7 @@ static void host_query(struct cw_md_attr *attr)
 
 static ucs_status_t host_register(void *address, size_t length)
 {
-    (void)address, (void)length; /* the system pages it in when it is touched */
+    (void)address, (void)length; /* the system pages the memory in when it is touched */
     return UCS_OK;
 }
 
@@ -45,7 +45,7 @@ static int host_publish(struct cw_memory *memory, const struct cw_md_label *labe
     return 1;
 }
 
-/* A forked child shares the trailer with its parent, whose region goes on. */
+/* A forked child shares the trailer with its parent, whose region stays registered. */
 static void host_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
 {
     if (memory->trailer != NULL && part->pid == cw_memory_process()) {
@@ -82,7 +82,7 @@ static ucs_status_t host_attach(const struct cw_md_part *part, const struct cw_m
 
 static ucs_memory_type_t host_type_of(const void *ptr, size_t length)
 {
-    (void)ptr, (void)length; /* what no other domain knows */
+    (void)ptr, (void)length; /* all memory that no other domain knows */
     return UCS_MEMORY_TYPE_HOST;
 }
 

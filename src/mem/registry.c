@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One line per kind of memory domain, the host's first.
+ * The kinds of memory domains, one line for each; the host's is the first.
  */
 #include "mem/registry.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of all kinds of memory domains that are built in. A domain whose device is not there has no memory types.
+ * The list of all kinds of memory domains that are built in. A domain whose device is absent has no memory types.
  */
 #ifndef CW_MEM_REGISTRY_H
 #define CW_MEM_REGISTRY_H
@@ -10,9 +10,9 @@
 /* NULL behind the last one. */
 extern const struct cw_md *const cw_mds[];
 
-/* The domain that copies memory of that type, or NULL. Of the host it is cw_md_host. */
+/* The domain that copies memory of that type, or NULL; for memory of the host it is cw_md_host. */
 const struct cw_md *cw_md_of_type(ucs_memory_type_t type);
-/* Of which type this memory is, as far as a domain knows its addresses; else of the host. */
+/* The type of this memory, as far as a domain knows its addresses; otherwise UCS_MEMORY_TYPE_HOST. */
 ucs_memory_type_t cw_md_find(const void *ptr, size_t length);
 
 #endif

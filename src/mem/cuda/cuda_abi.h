@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the library uses of the binary interface of the CUDA driver (libcuda.so.1): names, numbers, parameters. Nothing
- * of NVIDIA is needed to build. CUDA_CALLS lists the functions; the table of pointers comes from it, and the stand-in
- * of the tests declares what it implements with it.
+ * The part of the binary interface of the CUDA driver (libcuda.so.1) that the library uses: names, numbers, parameters.
+ * The build needs no file of NVIDIA. CUDA_CALLS lists the functions; the table of pointers is made from it, and the
+ * tests' stand-in for the driver declares with it the functions that it implements.
  */
 #ifndef CW_MEM_CUDA_ABI_H
 #define CW_MEM_CUDA_ABI_H
@@ -36,8 +36,8 @@ enum {
 /* CUpointer_attribute */
 enum {
     CUDA_POINTER_CONTEXT     = 1,  /* cuda_context; NULL for pools and mapped allocations */
-    CUDA_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: nothing that the driver knows */
-    CUDA_POINTER_BUFFER_ID   = 7,  /* unsigned long long; no other allocation of the process ever has it */
+    CUDA_POINTER_MEMORY_TYPE = 2,  /* unsigned; 0: the driver does not know the address */
+    CUDA_POINTER_BUFFER_ID   = 7,  /* unsigned long long; unique in the process for all time */
     CUDA_POINTER_IS_MANAGED  = 8,  /* unsigned */
     CUDA_POINTER_ORDINAL     = 9,  /* int; number of the device */
     CUDA_POINTER_RANGE_START = 11, /* void * */
@@ -48,7 +48,7 @@ enum {
 enum { CUDA_MEMORY_HOST = 1, CUDA_MEMORY_DEVICE = 2 };
 
 enum {
-    CUDA_STREAM_NON_BLOCKING  = 1, /* does not wait for what the program does on the default stream */
+    CUDA_STREAM_NON_BLOCKING  = 1, /* does not wait for the program's work on the default stream */
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_PORTABLE        = 1, /* pinned for all contexts */
     CUDA_MANAGED_GLOBAL       = 1
@@ -81,7 +81,7 @@ enum {
     CALL(free, cuMemFree_v2, (cuda_ptr ptr))                                                                           \
     CALL(error_name, cuGetErrorName, (int result, const char **name))
 
-/* Those that older drivers lack. */
+/* Functions that older drivers lack. */
 #define CUDA_CALLS_OPTIONAL(CALL) CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams of our own, two for each context that memory was worked with. A program may destroy a context at any time,
- * and what belongs to it with it, so each use asks first whether the context is still the one that it was; nothing is
- * done with the stream of one that is gone. Primary contexts are retained, once, so that they last.
+ * The library's own streams, two for each context. A program may destroy a context at any time, and its streams with
+ * it, so each use first asks whether the context still exists; the library does not touch the streams of a destroyed
+ * one. Primary contexts are retained, once, so that they last.
  */
 #include <string.h>
 
@@ -10,7 +10,7 @@
 #include "mem/cuda/cuda.h"
 #include "os/lock.h"
 
-#define MAX_CHANNELS 64 /* of contexts, in use at a time; further ones take the places of the oldest */
+#define MAX_CHANNELS 64 /* contexts in use at a time; a further one takes the place of the oldest */
 #define MAX_DEVICES  64
 
 static struct {
@@ -20,7 +20,8 @@ static struct {
     struct cuda_channel primary[MAX_DEVICES]; /* without streams */
 } known;
 
-/* A number that tells contexts apart, or 0: it is gone. Drivers before CUDA 12 only know whether a handle is valid. */
+/* A number that tells contexts apart, or 0: the context is destroyed. Drivers before CUDA 12 only know whether a handle
+ * is valid. */
 static unsigned long long id_of(const struct cuda_driver *cuda, cuda_context context)
 {
     unsigned long long id = 0;
@@ -40,7 +41,7 @@ static int is_current_of(const struct cuda_driver *cuda, int device, cuda_contex
            cuda->context_device(&current) == CUDA_OK && current == device;
 }
 
-/* Locked. */
+/* The table is locked. */
 static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
 {
     struct cuda_channel *primary;
@@ -62,7 +63,7 @@ static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *
     return CUDA_OK;
 }
 
-/* Locked. NULL: none. */
+/* The table is locked. NULL: there is none. */
 static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context)
 {
     struct cuda_channel *channel;
@@ -78,7 +79,7 @@ static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_cont
     return NULL;
 }
 
-/* Locked; the context is current. */
+/* The table is locked, and the context is current. */
 static int channel_new(const struct cuda_driver *cuda, cuda_context context, struct cuda_channel *channel)
 {
     int result = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies that are over when the call returns. They go on a stream of ours that does not wait for the program's work on
- * the default stream; the program sees to it that what it sends is there (as for all of UCP).
+ * Copies that are complete when the call returns. They run on a stream of the library that does not wait for the
+ * program's work on the default stream; the program makes sure that its data is ready before it sends, as everywhere in
+ * UCP.
  */
 #include "mem/cuda/cuda.h"
 
@@ -10,7 +11,8 @@ static int is_of_a_gpu(const struct cuda_range *range)
     return range->type == UCS_MEMORY_TYPE_CUDA || range->type == UCS_MEMORY_TYPE_CUDA_MANAGED;
 }
 
-/* Freed memory is of no GPU any more, and the driver would take it for the host's. */
+/* The driver does not know freed memory any more and would take it for memory of the host, so one side must be memory
+ * of a GPU. */
 static int find_side(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_range *range)
 {
     cw_cuda_range_of(cuda, to, range);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Finds the functions of the driver. A driver that the program has not initialized yet counts as there, because its
- * addresses mean something as soon as it is; one that is initialized and has no device does not.
+ * Finds the functions of the driver. A driver that the program has loaded and not initialized yet counts as present,
+ * because its addresses become valid with the initialization; a driver that is initialized and has no device does not.
  */
 #include "mem/cuda/cuda_driver.h"
 
@@ -28,7 +28,7 @@ static const struct symbol symbols[] = {CUDA_CALLS(NEEDED) CUDA_CALLS_OPTIONAL(W
 static struct cw_lock lock;
 static struct cuda_driver table;
 static const struct cuda_driver *driver; /* atomic; NULL: not found so far */
-static int broken;                       /* it lacks a function */
+static int broken;                       /* the driver lacks a function */
 
 static int find_functions(void *library)
 {

@@ -10,14 +10,14 @@
 #define CUDA_MEMBER(name, symbol, parameters) int(*name) parameters;
 struct cuda_driver {
     CUDA_CALLS(CUDA_MEMBER)
-    CUDA_CALLS_OPTIONAL(CUDA_MEMBER) /* NULL: not there */
+    CUDA_CALLS_OPTIONAL(CUDA_MEMBER) /* NULL: the driver lacks it */
 };
 #undef CUDA_MEMBER
 
-/* Looks whether the program has loaded it since the last look; NULL: not, or it lacks what is needed, or it finds no
- * device. Any thread. What it gave once stays. */
+/* Looks whether the program has loaded the driver since the last look. NULL: it has not, or the driver lacks a needed
+ * function or finds no device. Any thread may call it. A table once returned stays valid. */
 const struct cuda_driver *cw_cuda_driver_look(void);
-/* Without another look. */
+/* The table of the last look, without a new one. */
 const struct cuda_driver *cw_cuda_driver_get(void);
 /* The driver's name of an error. */
 const char *cw_cuda_driver_error(int result);

@@ -19,7 +19,8 @@ static void cuda_query(struct cw_md_attr *attr)
 
 /* ---- types ---- */
 
-/* Pieces of memory that the program mapped behind each other are ranges of their own. */
+/* The driver reports pieces that the program mapped one behind the other as separate ranges, so this asks about
+ * each. */
 static ucs_memory_type_t cuda_type_of(const void *ptr, size_t length)
 {
     const struct cuda_driver *cuda = cw_cuda_driver_get();
@@ -55,7 +56,7 @@ static void cuda_deregister(void *address, size_t length)
 
 /* ---- allocations ---- */
 
-/* The thread's device; else the first one that the program uses at all. */
+/* The device of the thread's context; otherwise the first device with an active primary context. */
 static int find_device(const struct cuda_driver *cuda, struct cuda_range *range)
 {
     int count = 0, active = 0;
@@ -108,7 +109,7 @@ static ucs_status_t cuda_allocate(const struct cw_memory_wish *wish, struct cw_m
     return status;
 }
 
-/* The context that it was in may be gone, and the memory with it. */
+/* The program may have destroyed the context, and the memory with it. */
 static void cuda_release(struct cw_memory *memory)
 {
     const struct cuda_driver *cuda = cw_cuda_driver_get();

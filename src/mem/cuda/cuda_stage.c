@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Copies that go on after the call, and memory of the host for them. The driver copies pinned memory by itself, and
- * other memory within the call. Pinned memory is ours and only registered with the driver, so that it stays when a
- * program destroys the context where that was done. It is kept for the next transfer, up to a bound.
+ * Copies that go on after the call, and memory of the host for them. The driver copies pinned memory asynchronously,
+ * and other memory within the call. The library allocates the pinned memory and only registers it with the driver, so
+ * that the memory stays when a program destroys the context of the registration. Buffers are kept for the next
+ * transfer, up to a bound.
  */
 #include "base/list.h"
 #include "base/log.h"
@@ -24,12 +25,12 @@ struct buffer {
 static struct {
     struct cw_lock lock;
     struct cw_list all;
-    size_t kept; /* bytes of those that are not in use */
+    size_t kept; /* bytes of the buffers that are not in use */
 } pool;
 
 /* ---- memory ---- */
 
-/* Where it cannot be pinned it is of use all the same. */
+/* A buffer that cannot be pinned is still of use. */
 static void pin(const void *device, const struct buffer *buffer)
 {
     static int told;
@@ -67,7 +68,7 @@ static struct buffer *buffer_new(const void *device, size_t length)
     return buffer;
 }
 
-/* The registration may have gone with its context. */
+/* The registration may have ended with its context. */
 static void buffer_free(struct buffer *buffer)
 {
     (void)cw_cuda_driver_get()->host_unregister(buffer->memory.ptr);
@@ -140,7 +141,7 @@ ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
     if (result == CUDA_OK && (cuda->event_create(&event, CUDA_EVENT_DISABLE_TIMING) != CUDA_OK ||
                               cuda->event_record(event, stream) != CUDA_OK)) {
-        result = cuda->stream_synchronize(stream); /* so it is over now */
+        result = cuda->stream_synchronize(stream); /* the copy is complete now */
         if (event != NULL) {
             (void)cuda->event_destroy(event);
             event = NULL;
@@ -151,7 +152,7 @@ ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_
     return (result != CUDA_OK) ? cw_cuda_failed("a copy failed", result) : (event == NULL) ? UCS_OK : UCS_INPROGRESS;
 }
 
-/* Nothing is left of a context that the program destroyed, this event included. */
+/* A destroyed context takes all its objects with it, this event included. */
 static ucs_status_t look(struct cw_md_copy *copy, int waits)
 {
     const struct cuda_driver *cuda = cw_cuda_driver_get();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the driver says of addresses. Nothing is kept from one question to the next: an answer could only be used again
- * once the driver has confirmed the id of the buffer, which is a question like this one.
+ * Asks the driver about addresses. No answer is kept for the next question: before it could be used again the driver
+ * would have to confirm the id of the buffer, which costs as much as the question itself.
  */
 #include "base/log.h"
 #include "mem/cuda/cuda.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The simulated GPU. Its addresses are a range that is mapped without access; the bytes lie elsewhere, in memory that
- * only this file knows. One lock guards the list of allocations, as several threads may copy.
+ * The simulated GPU. Its addresses are a range that is mapped without access; the bytes lie in other memory that only
+ * this file knows. One lock guards the list of allocations, as several threads may copy.
  */
 #include "mem/sim/sim_gpu.h"
 
@@ -16,7 +16,7 @@
 
 struct allocation {
     struct cw_list link;
-    struct cw_memory addresses; /* what the program knows */
+    struct cw_memory addresses; /* the addresses that the program has */
     struct cw_memory bytes;
 };
 
@@ -33,7 +33,7 @@ static struct {
     ucs_memory_type_t type;     /* HOST: not open */
     uint64_t copies;
     uint64_t copied;
-    uint64_t left;              /* copies before they fail */
+    uint64_t left;              /* copies to go before all further ones fail */
 } gpu;
 
 void cw_sim_gpu_open(ucs_memory_type_t type)
@@ -87,7 +87,7 @@ static ucs_status_t gpu_allocate(const struct cw_memory_wish *wish, struct cw_me
     return UCS_OK;
 }
 
-/* Whose addresses hold the range, or NULL. Locked. */
+/* The allocation whose addresses hold the range, or NULL. The list is locked. */
 static struct allocation *find(const void *ptr, size_t length)
 {
     struct allocation *allocation;
@@ -163,7 +163,7 @@ static ucs_status_t gpu_attach(const struct cw_md_part *part, const struct cw_md
 
 /* ---- copies ---- */
 
-/* Where these bytes are, of a device or of the host. Locked. */
+/* The memory that holds these bytes, of a device or of the host. The list is locked. */
 static char *place_of(const void *ptr, size_t length)
 {
     struct allocation *allocation = find(ptr, length);
@@ -193,7 +193,7 @@ static ucs_status_t gpu_copy(void *to, const void *from, size_t length)
     return status;
 }
 
-/* ---- copies that go on: carried out when somebody has looked a few times ---- */
+/* ---- copies that go on: carried out after a few polls ---- */
 
 #define LOOKS 3
 

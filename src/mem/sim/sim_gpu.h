@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Test interface of the simulated GPU: a memory domain whose addresses no processor can touch. A touch ends the program
- * with SIGSEGV, so a test that passes has proven that the library used the domain's copy alone. There is one per
- * process, and only while a test has opened it. It copies within the call.
+ * with SIGSEGV, so a test that passes has proven that the library used the domain's copy alone. A process has one such
+ * GPU, and only while a test has it open. Its copies complete within the call.
  */
 #ifndef CW_MEM_SIM_GPU_H
 #define CW_MEM_SIM_GPU_H
@@ -12,18 +12,19 @@
 
 #include "ucs/memory/memory_type.h"
 
-/* Its memory is of that type, not the host's. Before the contexts that are to use it are made. */
+/* Opens the GPU with memory of that type, which is not the host's. Called before the contexts that are to use it
+ * exist. */
 void cw_sim_gpu_open(ucs_memory_type_t type);
-/* Nothing of it is in use any more. */
+/* The caller uses no memory of the GPU any more. */
 void cw_sim_gpu_close(void);
 
-/* As the calls of a GPU's own library: NULL: no memory. */
+/* Stand for the calls of a GPU's own library. cw_sim_gpu_alloc: NULL when there is no memory. */
 void *cw_sim_gpu_alloc(size_t length);
 void cw_sim_gpu_free(void *ptr);
 void cw_sim_gpu_write(void *device, const void *host, size_t length);
 void cw_sim_gpu_read(void *host, const void *device, size_t length);
 
-/* From now on, once so many copies were made, all further ones fail. */
+/* After this number of further copies all copies fail. */
 void cw_sim_gpu_fail_after(uint64_t copies);
 /* Copies made by the library, and their bytes. */
 uint64_t cw_sim_gpu_copies(void);
