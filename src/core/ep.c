@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Life of an endpoint as drawn in core/ep.h: creation, adoption, the queue of pending operations, failure, and the end.
- * Flush and close are in ep_close.c. Nothing here sends a packet by itself.
+ * The life of an endpoint as drawn in core/ep.h: creation, adoption, the queue of pending operations, failure, and the
+ * end. Flush and close are in ep_close.c. No function of this file sends a packet by itself.
  */
 #include "core/ep.h"
 
@@ -15,8 +15,8 @@
 #include "core/proto_info.h"
 
 #define REDIAL_NS   UINT64_C(1000000000)
-#define MAX_RETIRED 4096u /* as many peers may come and go before a reply_ep that is long over becomes invalid */
-#define DIALS_PER_ROUND 16u /* of endpoints that have nothing to send yet */
+#define MAX_RETIRED 4096u /* retired endpoints of a worker; beyond it the oldest reply_ep becomes invalid */
+#define DIALS_PER_ROUND 16u /* of endpoints without anything to send yet */
 
 struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void *address, size_t address_length)
 {
@@ -36,7 +36,7 @@ struct cw_peer *cw_peer_get(struct ucp_worker *worker, uint64_t uid, const void 
     if (address_length > 0) {
         memcpy(peer->address, address, address_length);
     }
-    if (known != NULL) { /* it dialled us first, and only now we learn its address */
+    if (known != NULL) { /* the peer dialled this worker first, and its address is known only now */
         peer->references  = known->references;
         peer->next_number = known->next_number;
         peer->direct      = known->direct;
@@ -118,11 +118,11 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
                  err_mode, ep->err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
-    ep->err_mode = err_mode; /* by worker address each side chooses PEER or FAILOVER alone (N22-73) */
+    ep->err_mode = err_mode; /* with worker addresses each side chooses PEER or FAILOVER by itself (N22-73) */
     cw_ep_give(ep, params);
     ep->worker->handlers->ep_user_changed(ep);
     if (ep->state == CW_EP_FAILED) {
-        cw_ep_reap_later(ep); /* the new owner is to be told, from progress */
+        cw_ep_reap_later(ep); /* progress tells the new owner of the failure */
     }
     return UCS_OK;
 }
@@ -167,7 +167,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
 #define TURN_BYTES (512u << 10)
 #define TURN_HELD  8192u
 
-/* True when `turn` bytes have gone, or many had to go to `held`, and some requests are left. */
+/* True when `turn` bytes were sent, or when TURN_HELD requests moved to `held`, while requests are left. */
 static int drain(struct ucp_ep *ep, struct cw_conn *batch, uint64_t turn)
 {
     struct cw_request *request;
@@ -226,7 +226,7 @@ static void drain_turn(struct ucp_ep *ep, uint64_t turn)
         cw_lane_batch(conn, CW_BATCH_LONG);
     }
     if (drain(ep, conn, turn)) {
-        conn->gathers = 1; /* nothing is short of its end meanwhile */
+        conn->gathers = 1; /* the batch stays open until the queue is empty */
         cw_ep_reap_later(ep);
         return;
     }
@@ -243,9 +243,9 @@ int cw_ep_awaits(const struct ucp_ep *ep)
     return !cw_list_empty(&ep->inflight) || !cw_list_empty(&ep->held) || is_expecting(ep);
 }
 
-/* While both sides send, a side that hands everything to the system first keeps the other one waiting for its answers,
- * and nothing but one direction moves at a time. While nothing long comes, nobody waits for a turn, and what is queued
- * would only be in the way of what is sent next. */
+/* While both sides send long messages, a side that hands its whole queue to the system first lets the peer wait for its
+ * answers, so only one direction moves at a time; therefore each side sends a turn of TURN_BYTES. While no long message
+ * comes in, no peer waits for a turn, and a queue left over would only delay the next send. */
 uint64_t cw_ep_turn(const struct ucp_ep *ep)
 {
     return is_expecting(ep) ? TURN_BYTES : UINT64_MAX;
@@ -287,13 +287,13 @@ ucs_status_t cw_ep_follow(struct ucp_ep *ep, struct cw_request *request)
         return CW_AGAIN;
     }
     if (status != CW_AGAIN) {
-        cw_ep_gather_end(ep); /* the system is full: nothing is to be gained either */
+        cw_ep_gather_end(ep); /* the system takes no more: a batch gains nothing either */
     }
     return status;
 }
 
-/* What was handed over is sent and stays in front, so that cw_ep_gathers sees by the last request whether anything is
- * still to be sent. */
+/* Requests that were handed over are sent already and stay at the front, so that cw_ep_gathers sees by the last request
+ * whether anything is still to be sent. */
 void cw_ep_release_held(struct ucp_ep *ep)
 {
     struct cw_list handed_over;
@@ -342,7 +342,8 @@ static int is_connecting(const struct ucp_ep *ep)
     return ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING;
 }
 
-/* Also not where nothing is sent short, or where packets are noted. */
+/* The cells into which the core may write short packets; none where the plan sends nothing short, or where a trace
+ * records packets. */
 static struct cw_producer *find_cells(const struct ucp_ep *ep)
 {
     const struct cw_iface *iface = (ep->conn == NULL) ? NULL : ep->conn->iface;
@@ -424,7 +425,7 @@ void cw_ep_reap_later(struct ucp_ep *ep)
     }
 }
 
-/* What the transport knows about the end of a connection of the endpoint. */
+/* Takes over the transport's phrase about how a connection of the endpoint ended. */
 static void take_end(struct ucp_ep *ep, struct cw_conn *conn)
 {
     if (conn != NULL && conn->end != NULL) {
@@ -467,7 +468,7 @@ static void close_conn(struct cw_conn **conn_p)
 
     if (conn != NULL) {
         *conn_p = NULL;
-        cw_lane_close(conn); /* completes what the transport still held */
+        cw_lane_close(conn); /* completes the requests that the transport still held */
     }
 }
 
@@ -518,7 +519,7 @@ static const char *advice(ucs_status_t status)
     }
 }
 
-/* Nobody else tells of it. In mode NONE the program cannot know, so a person has to. */
+/* No callback tells of the failure. In mode NONE the program cannot learn of it, so the log tells a person. */
 static void log_failure(const struct ucp_ep *ep)
 {
     enum cw_log_level level = cw_ep_mode_watches(ep->err_mode) ? CW_LOG_ERROR : CW_LOG_WARN;
@@ -531,7 +532,8 @@ static void log_failure(const struct ucp_ep *ep)
            (ep->end != NULL) ? ": " : "", (ep->end != NULL) ? ep->end : "", advice(ep->status));
 }
 
-/* ERR-4, ERR-5: once, from progress, not after close. In mode NONE the orderly end of the peer is no error (ERR-20). */
+/* ERR-4, ERR-5: the failure is reported once, from progress, and not after close. In mode NONE the orderly end of the
+ * peer is no error (ERR-20). */
 static void report_failure(struct ucp_ep *ep)
 {
     int expected = ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE;
@@ -547,7 +549,7 @@ static void report_failure(struct ucp_ep *ep)
     log_failure(ep);
 }
 
-/* Nobody holds the handle and nothing can come from the peer that the program would see. */
+/* The program holds no handle, and the peer can send nothing that the program would see. */
 static int is_done(const struct ucp_ep *ep)
 {
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
@@ -574,7 +576,7 @@ static void ep_free(struct ucp_ep *ep)
     cw_list_remove(&ep->link);
     cw_list_remove(&ep->owing_link);
     cw_list_remove(&ep->reap_link);
-    /* a peer is kept while numbers were given out, so that a later endpoint to it goes on counting (CLS-15) */
+    /* the peer is kept while numbers were given out, so that a later endpoint to it continues the count (CLS-15) */
     if (--peer->references == 0 && peer->next_number == 0) {
         cw_hash_remove(&worker->peers, &peer->link);
         free(peer);
@@ -587,14 +589,14 @@ static void ep_free(struct ucp_ep *ep)
     free(ep);
 }
 
-/* The peer is through with an endpoint that the program got as reply_ep and may still use: that is an error then, and
- * no access to freed memory. Its number is free for a new endpoint. */
+/* The peer has ended an endpoint that the program got as reply_ep and may still use. A retired endpoint answers such a
+ * use with an error, where a freed one would be an access to freed memory. Its number is free for a new endpoint. */
 static void retire(struct ucp_ep *ep)
 {
     struct ucp_worker *worker = ep->worker;
 
     if (ep->state != CW_EP_FAILED) {
-        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* comes back here without a connection */
+        cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* reap comes back here */
         return;
     }
     if (worker->num_retired == MAX_RETIRED) {
@@ -607,7 +609,7 @@ static void retire(struct ucp_ep *ep)
     cw_list_add_tail(&worker->retired, &ep->reap_link);
 }
 
-/* Callbacks in here may close the endpoint: it is only freed by a later round. */
+/* A callback of this function may close the endpoint; only a later round frees it. */
 static void reap(struct ucp_ep *ep)
 {
     close_old_conns(ep);
@@ -636,14 +638,15 @@ static void reap(struct ucp_ep *ep)
     }
 }
 
-/* Only a connection tells whether the peer lives, so an endpoint with error handling gets one although nothing was sent
- * yet. One whose peer has dialled meanwhile has it. */
+/* Only a connection shows whether the peer lives, so an endpoint with error handling gets one before the first send. An
+ * endpoint whose peer has dialled meanwhile has one already. */
 static int should_dial(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_IDLE && cw_ep_has_user(ep) && cw_ep_mode_watches(ep->err_mode);
 }
 
-/* The rest comes first in the next round: dials cost system calls, and meanwhile peers may dial by themselves. */
+/* The remaining endpoints come first in the next round: a dial costs system calls, and meanwhile peers may dial by
+ * themselves. */
 static void put_off(struct ucp_worker *worker, struct cw_list *rest)
 {
     cw_list_splice_tail(rest, &worker->reap);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flush and close. A flush is an operation in the endpoint's queue like any other, so it completes after what was
- * posted before and before what comes later (FLU-3). A close is a flush that also tells the peer; it needs no answer
- * (CLS-19). What the endpoint may still receive from the peer after our close is delivered to the worker (CLS-14), so
- * the connection stays until both ends were closed.
+ * Flush and close. A flush is an operation in the queue of the endpoint like any other, so it completes after the
+ * operations that were posted before it and before those that are posted later (FLU-3). A close is a flush that also
+ * tells the peer; it needs no answer (CLS-19). Messages from the peer that arrive after the close on this side are
+ * delivered to the worker (CLS-14), so the connection stays until both ends are closed.
  */
 #include "core/ep.h"
 
@@ -18,7 +18,7 @@ struct flush_state {
     struct cw_flush_wait remote;    /* for one-sided operations */
     struct cw_request *request;
     uint8_t remote_waits;
-    uint8_t sent;                   /* the transport's part is over */
+    uint8_t sent;                   /* the transport's part of the flush is over */
     ucs_status_t status;            /* of the one-sided operations */
 };
 
@@ -31,7 +31,8 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 
     state->sent = 1;
     if (status != UCS_OK && ep->peer_ended && cw_ep_is_close(state->request)) {
-        status = cw_ep_close_status(ep); /* what was under way to a peer that ended in good order is lost */
+        status = cw_ep_close_status(ep); /* the peer ended in good order, and the packets that were under way to it are
+                                          * lost */
     }
     if (status != UCS_OK || !state->remote_waits) {
         cw_list_remove(&state->request->link);
@@ -49,7 +50,7 @@ static void remote_done(struct cw_flush_wait *wait, ucs_status_t status)
         cw_list_remove(&state->request->link);
         cw_request_complete(state->request, status);
     } else {
-        cw_ep_release_held(state->request->ep); /* a close waits there */
+        cw_ep_release_held(state->request->ep); /* a close may wait in `held` */
     }
 }
 
@@ -66,7 +67,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&request->ep->held)) {
-        return CW_HOLD; /* they were posted before (FLU-1) */
+        return CW_HOLD; /* the held requests were posted */
     }
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
@@ -81,8 +82,8 @@ static ucs_status_t send_notice(struct ucp_ep *ep, enum cw_packet_id id)
     return cw_lane_send_short(ep->conn, (uint8_t)id, 0, NULL, 0);
 }
 
-/* A connection that cannot be sent on is over, and `closed` follows once everything was read that the peer said before,
- * for instance that it ends in good order. */
+/* A connection that answers a send with an error is over. `closed` follows once everything that the peer sent before
+ * was read, for instance that it ends in good order. */
 static ucs_status_t wait_for_end(ucs_status_t status)
 {
     return (status < 0 && status != UCS_ERR_NO_MEMORY && status != CW_HOLD) ? CW_AGAIN : status;
@@ -94,10 +95,10 @@ static ucs_status_t close_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&ep->held)) {
-        return CW_HOLD; /* what they are to send comes first (CLS-4) */
+        return CW_HOLD; /* the held requests send first (CLS-4) */
     }
     if (((struct flush_state *)cw_request_state(request))->remote_waits) {
-        return CW_HOLD; /* the peer still has to answer, and may let the connection go when it knows */
+        return CW_HOLD; /* the peer still has to answer, and may end the connection once it gets CLOSE */
     }
     if (!(ep->closes & CW_CLOSE_SENT)) {
         status = send_notice(ep, CW_PACKET_CLOSE);
@@ -149,8 +150,9 @@ static struct flush_state *state_init(struct cw_request *request)
     return state;
 }
 
-/* Tries at once when nothing is queued; otherwise, or when the transport is not through, puts the request to its
- * place. What is remembered of refused operations is told, but does not keep a close from closing. */
+/* Sends the request at once when nothing is queued; otherwise, or when the transport has not completed it, puts it on
+ * the list where it waits. The status of refused one-sided operations is reported, but does not keep a close from
+ * closing. */
 static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *param,
                               ucs_status_t (*send)(struct cw_request *), int confirm)
 {
@@ -183,7 +185,7 @@ static ucs_status_ptr_t start(struct ucp_ep *ep, const ucp_request_param_t *para
     return cw_request_handle(request);
 }
 
-/* Nothing of it is under way: no request is needed to find that out. */
+/* No operation of the endpoint is under way, so no request is needed to find that out. */
 static CW_INLINE int is_unused(const struct ucp_ep *ep)
 {
     return cw_list_empty(&ep->pending) && cw_list_empty(&ep->held) && !ep->busy;
@@ -196,15 +198,15 @@ static CW_INLINE int is_idle(const struct ucp_ep *ep)
                               (cw_likely(ep->lanes == NULL) || ep->lanes->num_kept == 0)));
 }
 
-/* The peer, or its system, has answered. */
+/* The peer's worker, or the system of the peer's machine, has answered. */
 static int is_reached(const struct ucp_ep *ep)
 {
     return ep->state == CW_EP_WAITING || (ep->conn != NULL && !cw_lane_is_unseen(ep->conn));
 }
 
-/* There is no connection yet. If nothing was posted, who asks wants to know whether the peer is there (FLU-5). With
- * error handling that takes the connection, without it is enough that somebody accepts one, for then a peer that
- * computes holds nobody up. Direct stores are complete, and need none (RMA-9). */
+/* There is no connection yet. If nothing was posted, the flush asks whether the peer is there (FLU-5). With error
+ * handling only an open connection answers that; without it, it is enough that the peer's system accepts one, so that a
+ * peer that computes does not delay the flush. Direct stores are complete and need no connection (RMA-9). */
 static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
     const int unused = is_unused(ep);
@@ -239,14 +241,14 @@ void cw_ep_reached(struct ucp_ep *ep)
 
 ucs_status_ptr_t cw_ep_flush(struct ucp_ep *ep, const ucp_request_param_t *param)
 {
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* direct stores come before whatever tells the peer of them */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* direct stores become visible before any later message to the peer */
     if (cw_unlikely(ep->state != CW_EP_OPEN)) {
         return flush_unopened(ep, param);
     }
     return cw_likely(is_idle(ep)) ? NULL : start(ep, param, flush_send, 1);
 }
 
-/* CLS-1. Receives of the endpoint end in here (CLS-12). */
+/* CLS-1. Receives of the endpoint end in this function (CLS-12). */
 static void drop_handle(struct ucp_ep *ep)
 {
     ep->handle = CW_HANDLE_CLOSED;
@@ -259,7 +261,8 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     struct cw_list *link;
 
     if (!cw_ep_mode_watches(ep->err_mode)) {
-        /* The status tells it. Programs try this first for any endpoint, and then close with a flush. */
+        /* The status reports this, and no error line: some programs try a forced close first for any endpoint, and then
+         * close with a flush. */
         cw_diag("cannot close endpoint %p by force: it was not created with UCP_ERR_HANDLING_MODE_PEER; close it with "
                 "a flush", (void *)ep);
         return UCS_STATUS_PTR(UCS_ERR_INVALID_PARAM);
@@ -272,7 +275,8 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
         request = cw_container_of(link, struct cw_request, link);
         cw_ep_waited(request);
         if (request->outstanding > 0) {
-            cw_list_add_tail(&ep->inflight, link); /* the transport still reads its memory: ends with the connection */
+            cw_list_add_tail(&ep->inflight, link); /* the transport still reads the memory of the request, which ends
+                                                    * with the connection */
         } else {
             cw_request_complete(request, UCS_ERR_CANCELED);
         }
@@ -281,7 +285,7 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
     return NULL;
 }
 
-/* Sends CLOSE in its turn, and nobody waits for it. */
+/* Sends CLOSE in its turn; no request of the program waits for it. */
 static void close_unasked(struct ucp_ep *ep)
 {
     ucs_status_ptr_t result = start(ep, NULL, close_send, 0);
@@ -291,9 +295,9 @@ static void close_unasked(struct ucp_ep *ep)
     }
 }
 
-/* Still on its way to a peer for which there is nothing yet. Its close has nothing to deliver (CLS-4), so it does not
- * wait for a peer that may make no progress any more (CLS-19). The dial goes on: the peer may have taken it, for an
- * endpoint of its own that is to stay. */
+/* The endpoint dials a peer, and nothing was posted to it. Its close has nothing to deliver (CLS-4), so it does not
+ * wait for a peer that may make no progress any more (CLS-19). The dial goes on, because the peer may have accepted it
+ * for an endpoint of its own that is to stay. */
 static int connects_unasked(const struct ucp_ep *ep)
 {
     return (ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING) && ep->meeting == NULL && is_idle(ep);
@@ -334,7 +338,7 @@ void cw_ep_peer_closed(struct ucp_ep *ep)
         return;
     }
     if (!cw_ep_has_user(ep) && !ep->unread && !(ep->closes & CW_CLOSE_SENT) && ep->state == CW_EP_OPEN) {
-        /* nobody here holds a handle: close our end too, so that both sides can let the connection go */
+        /* the program holds no handle here, so this end closes too and both sides can end the connection */
         close_unasked(ep);
     }
     cw_ep_unused(ep);
@@ -359,7 +363,7 @@ static void worker_flush_step(struct cw_request *request)
     }
 }
 
-/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others. */
+/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others */
 static void note_status(struct cw_request *request, const struct ucp_ep *ep, ucs_status_t status)
 {
     struct worker_flush_state *state = cw_request_state(request);
@@ -376,8 +380,8 @@ static void ep_flushed(void *handle, ucs_status_t status, void *user_data)
     worker_flush_step(user_data);
 }
 
-/* Endpoints come onto worker->owing by themselves, but not for what a transport has in hand. That is seldom anything,
- * so a flush of thousands of endpoints that owe nothing looks at none of them. */
+/* Endpoints enter worker->owing by themselves, except for packets that a transport still holds. Transports seldom hold
+ * any, so a flush of thousands of endpoints that owe nothing visits none of them. */
 static void ask_transports(struct ucp_worker *worker)
 {
     struct ucp_ep *ep;
