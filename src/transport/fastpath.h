@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The group of a transport whose short packets the core may write by itself (transport/transport.h).
+ * The group of slots of a transport whose short packets the core may write by itself (transport/transport.h).
  */
 #ifndef CW_TRANSPORT_FASTPATH_H
 #define CW_TRANSPORT_FASTPATH_H
@@ -9,10 +9,11 @@
 
 struct cw_producer;
 
-/* Short packets without the transport's help (base/cell.h). */
+/* Short packets that the core writes without a call of the transport (base/cell.h). */
 struct cw_transport_fastpath {
-    /* Asked when a connection is open: the cells into which the core may put short packets by itself, in turn with the
-     * send slots, whenever one is free; a packet that finds none free takes a slot. NULL: this connection has none. */
+    /* The core asks once a connection is open: the cells into which it may put short packets by itself, in one order
+     * with the send slots, whenever a cell is free; a packet that finds none free goes through a send slot. NULL: this
+     * connection has no cells. */
     struct cw_producer *(*cells)(struct cw_conn *conn);
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The list of all transports that are built in, best first among equals. The core walks it when a context is created.
+ * The list of all transports that are built in; of equal ones the better stands first. The core walks it when a context
+ * is created.
  */
 #ifndef CW_TRANSPORT_REGISTRY_H
 #define CW_TRANSPORT_REGISTRY_H

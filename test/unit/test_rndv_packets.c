@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Packets of rendezvous, credits and cancelled sends from a peer that does not keep to the protocol (docs/WIRE.md,
- * docs/change/long-messages.md "What comes from the wire"). They are handed to an endpoint whose connection only
+ * docs/change/long-messages.md "Fields from the wire"). They are handed to an endpoint whose connection only
  * records what is sent. Each breach costs the connection, once and with at most one line; its operations end; no byte
  * beside a message is touched; everybody else goes on.
  */

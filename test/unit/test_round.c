@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What one endpoint may make one round of progress do, whatever its peer asks for and however fast that reads
- * (docs/reference/bounds.md "What a packet costs"): pieces of few bytes are a breach, small and long ones are sent
+ * (docs/reference/bounds.md "The cost of a packet"): pieces of few bytes are a breach, small and long ones are sent
  * within a bound of packets and of bytes, gets, copies and the credit of a stream likewise. All of it is sent in the
  * end.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A peer of this machine that holds its memory back while the system copies from or to it (docs/reference/bounds.md,
- * "What a peer can hold up"): its process has half a second for that and a tenth of the time, on all its connections
+ * "Work that a peer can delay"): its process has half a second for that and a tenth of the time, on all its connections
  * together, and then nothing is copied any more. Clock, process numbers and the system's copies are the test's. ERR-9,
  * RMA-9.
  */
