@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the transport "sim", but for those that send (sim_send.c), and what an event does when it is due.
+ * The slots of the transport "sim", except those that send (sim_send.c), and the handling of events that are due.
  *
- * The simulated network is strict with the core where a real one would be lenient: sends beyond the limits or before
- * `opened`, close_conn from inside an upcall, and an interface closed over its connections end the test program.
+ * The simulated network is strict with the core where a real one would tolerate errors: sends beyond the limits or
+ * before `opened`, close_conn from inside an upcall, and an interface closed before its connections end the test
+ * program.
  */
 #include "transport/sim/sim_transport.h"
 
@@ -195,7 +196,7 @@ static void conn_free(struct cw_sim_conn *conn)
     free(conn);
 }
 
-/* Sends the hello on its way, or lets the dial fail later. */
+/* Sends the hello, or makes the dial fail later. */
 static void start_dial(struct cw_sim_world *world, struct cw_sim_link *link)
 {
     struct cw_sim_iface *listener = link->ifaces[1];
@@ -269,7 +270,7 @@ static void abandon(struct cw_conn *base)
     conn->revoked = 1;
 }
 
-/* Somebody dials: makes this end, asks the core and sends the answer back. */
+/* A peer dials: creates this end, asks the core and sends the answer back. */
 static unsigned on_hello(struct cw_sim_iface *iface, struct cw_sim_link *link)
 {
     struct cw_sim_stats *stats = &iface->world->stats;
@@ -319,7 +320,7 @@ static unsigned on_opened(struct cw_sim_iface *iface, struct cw_sim_conn *conn, 
     return 1;
 }
 
-/* A packet is not on its way any more. */
+/* The packet has arrived or is dropped, so its bytes no longer count in the window. */
 static void give_room(struct cw_sim_world *world, const struct cw_sim_event *packet)
 {
     struct cw_sim_channel *channel = &packet->link->channels[1 - packet->side];
@@ -445,7 +446,7 @@ static const struct cw_transport_packets sim_packets = {
     .flush         = cw_sim_flush,
 };
 
-/* The device carries placed packets no better than the peer's memory itself. */
+/* The device moves placed packets no better than it accesses the peer's memory, so this group has no send_placed. */
 static const struct cw_transport_packets rdma_packets = {
     .send_short = cw_sim_send_short,
     .send_bcopy = cw_sim_send_bcopy,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What happens in the simulated network, and in which order: events in the heap of an interface, interfaces with events
- * in the heap of the world, and the links whose ends events happen at.
+ * The events of the simulated network and their order: events in the heap of an interface, interfaces with events in
+ * the heap of the world, and the links at whose ends events happen.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -175,7 +175,7 @@ void cw_sim_launch(struct cw_sim_event *event)
         time_ns = channel->last_arrival_ns;
     }
     if (event->kind == CW_SIM_EVENT_PACKET && world->knobs.rdma > 0 && cw_sim_chance(world, CW_SIM_DRY)) {
-        time_ns += 1000 + 4 * cw_sim_delay_ns(world); /* tried again, and all behind it waits */
+        time_ns += 1000 + 4 * cw_sim_delay_ns(world); /* the packet is sent again, and all packets behind it wait */
     }
     if (event->kind == CW_SIM_EVENT_CLOSED && time_ns <= channel->last_placed_ns) {
         time_ns = channel->last_placed_ns + 1;
@@ -238,7 +238,7 @@ void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_
 {
     struct cw_sim_event *event, *heap;
 
-    while (iface->heap != NULL) { /* again: it may have dialled itself */
+    while (iface->heap != NULL) { /* looped, because an interface that dialled itself gets new events */
         heap        = iface->heap;
         iface->heap = NULL;
         cw_sim_reorder(iface);

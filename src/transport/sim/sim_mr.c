@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registered memory of the simulated RDMA devices (mem/domain.h). A key is a number that never comes again. A test
- * tells what it unmapped (cw_sim_rdma_unmapped): the use of a registration that has such pages ends the program, for a
- * real device would read and write pages that the program does not have any more.
+ * Registered memory of the simulated RDMA devices (mem/domain.h). A key is a number that is never used again. A test
+ * tells which memory it unmapped (cw_sim_rdma_unmapped); the use of a registration with such pages ends the program,
+ * because a real device would read and write pages that the program does not have any more.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,7 @@ struct sim_mr {
     uint64_t address;
     uint64_t length;
     uint32_t key;
-    uint8_t stale; /* pages of it were unmapped */
+    uint8_t stale; /* some of its pages were unmapped */
 };
 
 static struct cw_list domains = {&domains, &domains};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The slots of the transport "sim" that reach into the peer's memory: copies, boards, the arrival of placed packets.
- * All ends live in one process, so a copy is a plain one; a core that copies from memory which its peer has given up is
- * found by a sanitizer. Copies end with the peer's connection, and by the faults NO_COPIES and COPY.
+ * All ends are in one process, so a copy is a plain copy; a sanitizer finds a core that copies from memory which its
+ * peer has given up. Copies end with the peer's connection, and by the faults NO_COPIES and COPY.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ int cw_sim_peer_ready(struct cw_conn *base)
            !is_dead(link->ifaces[0]) && !is_dead(link->ifaces[1]);
 }
 
-/* Copies between entries of ours and flat memory, at most `limit` bytes. */
+/* Copies between the entries of `iov` and contiguous memory, at most `limit` bytes. */
 static void copy(int writes, const struct iovec *iov, unsigned count, char *flat, size_t limit)
 {
     size_t length;
@@ -172,11 +172,11 @@ unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *eve
 
     *over_p = 1;
     if (conn == NULL || conn->state != CW_SIM_OPEN) {
-        return 0; /* the memory is not ours any more */
+        return 0; /* the core has its memory back */
     }
     if (!target->begun) {
         if (!find_place(iface, conn, event)) {
-            *over_p = (conn->state == CW_SIM_OPEN) ? -1 : 1; /* else abandoned */
+            *over_p = (conn->state == CW_SIM_OPEN) ? -1 : 1; /* else the core abandoned it */
             return 1;
         }
         done = 1;

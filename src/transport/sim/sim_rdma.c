@@ -2,13 +2,13 @@
 /*
  * The simulated RDMA device: the group `access` of the transport "simrdma", whose packets are those of the simulated
  * network (sim_send.c). A connection is a pair of queue pairs. An access is an event at its origin, in three steps: it
- * is taken, it is carried out in the target's memory, its completion comes. The second step needs nothing of the
- * target but its registration; whoever sees a packet of the same connection sees what was written before it.
+ * is taken, it is carried out in the target's memory, its completion comes. The second step needs only the registration
+ * of the target; a target that handles a packet of the connection sees all writes that were taken before that packet.
  *
- * Fetches are carried out when they like after what was taken before them, so that later writes pass them, and
- * completions come in any order. An access whose key, range or right is wrong breaks the connection, as does the fault
- * ACCESS; what was under way then ends with an error, carried out or not. What a queue pair had under way when its
- * owner closed it may land later, unless the target is closed or revoked by then.
+ * A fetch is carried out at a random time after the accesses that were taken before it, so later writes may overtake
+ * it, and completions come in any order. An access whose key, range or right is wrong breaks the connection, as does
+ * the fault ACCESS; the accesses under way then end with an error, carried out or not. Accesses that a queue pair had
+ * under way when its owner closed it may be carried out later, unless the target is closed or revoked by then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int is_fetch(const struct cw_sim_access *access)
 
 /* ---- carrying out ---- */
 
-/* The domain and the state of the target as they are now; NULL: it is not there any more. */
+/* The domain of the target as it is now; NULL: the target does not exist any more. */
 static const struct cw_domain *target_domain(const struct cw_sim_access *access)
 {
     const struct cw_sim_link *link   = access->event.link;
@@ -70,7 +70,7 @@ static uint64_t apply(const struct cw_sim_access *access, uint64_t *word)
     }
 }
 
-/* What of our memory has not been read yet. */
+/* Reads the memory of the origin that was not read yet. */
 static void read_ours(struct cw_sim_access *access)
 {
     char *to = access->data;
@@ -116,7 +116,7 @@ static void carry_out(struct cw_sim_access *access)
     }
 }
 
-/* The writes of a connection that were taken before `serial`. */
+/* Carries out the writes and atomic operations of a connection that were taken before `serial`. */
 static void carry_before(const struct cw_sim_conn *conn, uint64_t serial)
 {
     struct cw_sim_access *access;
@@ -141,7 +141,7 @@ void cw_sim_rdma_catch_up(const struct cw_sim_link *link, unsigned side, uint64_
 
 /* ---- completions ---- */
 
-/* Flushes that wait for nothing any more. */
+/* Ends the flushes that wait for no access any more. */
 static unsigned end_flushes(struct cw_sim_conn *conn, ucs_status_t status)
 {
     const struct cw_sim_access *oldest;
@@ -167,7 +167,7 @@ static unsigned end_flushes(struct cw_sim_conn *conn, ucs_status_t status)
     return done;
 }
 
-/* What a get brought goes to its place. */
+/* Writes the bytes of a get to the memory of the origin. */
 static void write_ours(struct cw_sim_access *access)
 {
     const char *from = access->data;
@@ -183,7 +183,8 @@ static void write_ours(struct cw_sim_access *access)
     }
 }
 
-/* It is on no list any more after this; the event frees it. The completion may do anything but close. */
+/* After this the access is on no list; cw_sim_rdma_put or the caller frees it. The completion may call everything but
+ * close. */
 static void finish(struct cw_sim_conn *conn, struct cw_sim_access *access, ucs_status_t status)
 {
     struct cw_completion *completion = access->completion;
@@ -215,7 +216,7 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
     struct cw_completion *revoking;
     struct cw_sim_access *access;
 
-    if (!cw_list_empty(&conn->accesses)) { /* nothing more is taken, what the completions send neither */
+    if (!cw_list_empty(&conn->accesses)) { /* nothing more is taken, not even sends of the completions */
         conn->state  = CW_SIM_BROKEN;
         conn->status = status;
     }
@@ -242,7 +243,8 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
     }
 }
 
-/* An access that is not over waits again, or is on the list of a dead interface's connection, and ends with it. */
+/* Frees an access that is over. Another one is queued again, or is on the list of a dead interface's connection and
+ * ends with that. */
 void cw_sim_rdma_put(struct cw_sim_event *event)
 {
     struct cw_sim_access *access = cw_container_of(event, struct cw_sim_access, event);
@@ -259,7 +261,7 @@ unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event
     struct cw_sim_conn *conn     = event->link->ends[event->side];
     unsigned done                = 1;
 
-    if (access->over) { /* given up at its origin; a write may land late */
+    if (access->over) { /* the origin gave it up; a write may be carried out late */
         if (access->what != CW_SIM_GET) {
             carry_out(access);
         }
@@ -301,7 +303,7 @@ static ucs_status_t refuse_for_now(struct cw_sim_conn *conn)
     return CW_AGAIN;
 }
 
-/* An access that is about to be taken; otherwise NULL, and *status_p is the answer. */
+/* An access that can be taken; otherwise NULL, and *status_p is the answer. */
 static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, size_t length,
                                   const struct cw_access_target *target, unsigned flags, ucs_status_t *status_p)
 {
@@ -321,7 +323,7 @@ static struct cw_sim_access *take(struct cw_conn *base, enum cw_sim_what what, s
         *status_p = CW_AGAIN;
         return NULL;
     }
-    /* Packets that have not left yet are before it. */
+    /* Queued packets that have not left come before the access. */
     if (!cw_list_empty(&conn->link->channels[conn->side].queue) || cw_sim_chance(world, CW_SIM_AGAIN) ||
         cw_sim_chance(world, CW_SIM_NO_MEMORY)) {
         *status_p = refuse_for_now(conn);
@@ -355,7 +357,7 @@ static ucs_status_t submit(struct cw_conn *base, struct cw_sim_access *access, s
     access->serial     = world->next_age++;
     conn->fetches += is_fetch(access);
     cw_list_add_tail(&conn->accesses, &access->link);
-    if (!cw_sim_iface(base->iface)->death) { /* else it ends with the connection */
+    if (!cw_sim_iface(base->iface)->death) { /* else the access ends with the connection */
         cw_sim_schedule(&access->event, time_ns);
     }
     world->stats.accesses++;
@@ -432,7 +434,7 @@ static void check_alignment(size_t alignment, const struct cw_access_iov *iov, u
     }
 }
 
-/* `max`: of a put or of a get. */
+/* `max`: the limit of a put or of a get. */
 static ucs_status_t access_zcopy(struct cw_conn *base, enum cw_sim_what what, size_t max,
                                  const struct cw_access_iov *iov, unsigned count, const struct cw_access_target *target,
                                  unsigned flags, struct cw_completion *completion)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the simulated RDMA device, shared by sim_rdma.c (accesses), sim_mr.c (registered memory) and sim.c.
+ * Internals of the simulated RDMA device, shared by sim_rdma.c (accesses), sim_mr.c (registered memory) and sim.c.
  */
 #ifndef CW_TRANSPORT_SIM_RDMA_H
 #define CW_TRANSPORT_SIM_RDMA_H
@@ -9,7 +9,7 @@
 
 enum cw_sim_what { CW_SIM_PUT, CW_SIM_GET, CW_SIM_POSTED, CW_SIM_FETCHING };
 
-/* From its taking until it is over and its event waits no more. */
+/* An access, from the call that takes it until it is over and its event is not queued. */
 struct cw_sim_access {
     struct cw_sim_event event; /* at its origin */
     struct cw_list link;       /* conn->accesses, in order, until it is over */
@@ -17,15 +17,15 @@ struct cw_sim_access {
     struct cw_completion *completion; /* NULL: none */
     struct cw_access_target target;
     uint8_t what;    /* enum cw_sim_what */
-    uint8_t carried; /* nothing is left to be done at the target */
-    uint8_t landed;  /* only its completion is still to come */
+    uint8_t carried; /* the target's part is done, or must not be done */
+    uint8_t landed;  /* only its completion is missing */
     uint8_t over;
     uint8_t delivering;
     ucs_status_t status;
     enum cw_access_op op;
     uint64_t operand;
     uint64_t compare;
-    uint64_t before; /* what an atomic operation found */
+    uint64_t before; /* the value that an atomic operation found */
     uint64_t *result;
     cw_unpack_fn unpack;
     void *arg;
@@ -39,20 +39,20 @@ extern const struct cw_transport_access cw_sim_rdma_access;
 extern const struct cw_domain_kind cw_sim_rdma_domain;
 
 void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limits *limits);
-/* What was written by that end before `age` is there. */
+/* Carries out the writes that this end took before `age`. */
 void cw_sim_rdma_catch_up(const struct cw_sim_link *link, unsigned side, uint64_t age);
-/* An event of an access is due, that of a revoke is. Return how many upcalls there were. */
+/* Handle an event of an access that is due, and that of a revoke. They return the number of upcalls. */
 unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event);
 unsigned cw_sim_rdma_revoked(struct cw_sim_conn *conn);
-/* An event of an access waits no more. */
+/* The event of an access is not queued any more. */
 void cw_sim_rdma_put(struct cw_sim_event *event);
 /* Ends all accesses of a connection that is over. */
 void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status);
 
-/* The memory of a domain that a peer's access names, or NULL: no such key, range or right. */
+/* The memory in a domain that the peer's access names, or NULL: there is no such key, range or right. */
 char *cw_sim_mr_find(const struct cw_domain *domain, const struct cw_access_target *target, size_t length,
                      unsigned right);
-/* The device uses memory of its own side: it must be registered, and be what was registered. */
+/* The device uses memory of its own side, which must be registered, and still be the memory that was registered. */
 void cw_sim_mr_use(const struct cw_access_iov *iov);
 
 #endif

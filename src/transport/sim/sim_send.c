@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sending slots of the transport "sim". A packet that is taken becomes an event at the other end: at once, or, when
- * the fault SHORT strikes, after it left piece by piece, with the payload of a zcopy read in between. sim.c calls what
- * ends or moves the queue of a connection.
+ * the fault SHORT happens, after it was sent piece by piece, with the payload of a zcopy read in between. sim.c calls
+ * the functions that end a queue of a connection or move it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "transport/sim/sim_world.h"
 
-/* What was taken has left: it arrives, unless the connection breaks under it. */
+/* The packet leaves: it arrives, unless the connection breaks before. */
 static void depart(struct cw_sim_conn *conn, struct cw_sim_event *packet)
 {
     struct cw_sim_world *world = cw_sim_iface(conn->conn.iface)->world;
@@ -54,7 +54,7 @@ static void copy_payload(struct cw_sim_send *send)
     }
 }
 
-/* Something that was taken from the queue ends. Its completion may send again or free what it is embedded in. */
+/* A send that was taken from the queue ends. Its completion may send again or free the memory that contains it. */
 static void finish_send(struct cw_sim_conn *conn, struct cw_sim_send *send, int leaves, ucs_status_t status)
 {
     struct cw_completion *completion = send->completion;
@@ -139,7 +139,7 @@ static struct cw_sim_event *take(struct cw_sim_conn *conn, enum cw_sim_event_kin
     return packet;
 }
 
-/* Puts something behind what waits already. */
+/* Appends a send to the queue. */
 static void enqueue(struct cw_sim_conn *conn, struct cw_sim_send *send)
 {
     struct cw_sim_world *world     = cw_sim_iface(conn->conn.iface)->world;
@@ -238,7 +238,7 @@ ucs_status_t cw_sim_send_zcopy(struct cw_conn *base, uint8_t id, const void *hea
     return submit(conn, packet, header_length, iov, iov_count, completion);
 }
 
-/* Leaves in order with the others, piece by piece. */
+/* Sends a packet of send_placed or send_in_place; it leaves in order with the others, piece by piece. */
 static ucs_status_t place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
                           unsigned iov_count, struct cw_completion *completion, int in_order)
 {
@@ -262,7 +262,7 @@ static ucs_status_t place(struct cw_conn *base, uint8_t id, const void *header, 
     return submit(conn, packet, CW_PLACE_HEADER, iov, iov_count, completion);
 }
 
-/* Arrives in no order. */
+/* Packets of send_placed arrive in any order. */
 ucs_status_t cw_sim_send_placed(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
                                 unsigned iov_count, struct cw_completion *completion)
 {

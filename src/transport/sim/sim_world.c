@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world of the simulated network: chance, the interfaces, and what a test may do to it from outside. Events and
- * the clock that they drive are in sim_event.c, the transport's slots in sim.c, sim_send.c and sim_peer.c. One thread;
- * the only system call is the signal for a sleeping worker.
+ * The world of the simulated network: chance, the interfaces, and the functions by which a test changes it. Events and
+ * the clock that they drive are in sim_event.c, the transport's slots in sim.c, sim_send.c and sim_peer.c. There is one
+ * thread; the only system call is the signal for a sleeping worker.
  */
 #include "transport/sim/sim_world.h"
 
@@ -228,7 +228,7 @@ unsigned cw_sim_num_ifaces(const struct cw_sim_world *world)
     return world->num_ifaces;
 }
 
-/* Calls the peers of an interface, and with `both` the interface itself, off. */
+/* Sends the end of the connections to the peers of an interface, and with `both` to the interface itself. */
 static void end_all(struct cw_sim_iface *iface, int both)
 {
     struct cw_sim_link *link;
@@ -274,7 +274,7 @@ void cw_sim_reset_all(struct cw_sim_world *world, unsigned number)
     }
 }
 
-/* An open connection that was dialled with these words. */
+/* Whether this is an open connection whose hello begins with these bytes. */
 static int is_meant(const struct cw_sim_link *link, const void *hello, size_t length)
 {
     return link->ends[0] != NULL && link->ends[1] != NULL && link->ends[0]->state == CW_SIM_OPEN &&

@@ -20,7 +20,7 @@ enum cw_sim_event_kind {
     CW_SIM_EVENT_HELLO,         /* a dial arrives */
     CW_SIM_EVENT_OPENED,        /* its answer */
     CW_SIM_EVENT_PACKET,
-    CW_SIM_EVENT_PLACED,        /* a step of a packet of send_placed; the event stays the same for all steps */
+    CW_SIM_EVENT_PLACED,        /* a step of a packet of send_placed; one event serves all steps */
     CW_SIM_EVENT_CLOSED,
     CW_SIM_EVENT_PUMP,          /* the sender can hand over a further piece */
     CW_SIM_EVENT_ROOM,
@@ -36,28 +36,28 @@ struct cw_sim_event {
     uint64_t time_ns;
     uint64_t age;
     struct cw_sim_link *link;
-    uint8_t side;                   /* of the link, where it happens */
+    uint8_t side;                   /* the side of the link at which it happens */
     uint8_t kind;
     uint8_t queued;
     uint8_t id;                     /* PACKET, PLACED */
     ucs_status_t status;            /* OPENED, CLOSED */
     size_t length;
-    char *data;                     /* PACKET, PLACED: same allocation */
-    struct cw_sim_target *target;   /* PLACED: likewise */
+    char *data;                     /* PACKET, PLACED: in this allocation */
+    struct cw_sim_target *target;   /* PLACED: in this allocation */
 };
 
-/* Where a packet of send_placed goes to, from its first step on. */
+/* The place of a packet of send_placed, from its first step on. */
 struct cw_sim_target {
     uint64_t end_ns;                    /* of the last step */
     size_t done;                        /* bytes of the payload that are there */
     uint8_t begun;                      /* `place` was called */
-    uint8_t in_order;                   /* nothing overtakes it */
+    uint8_t in_order;                   /* no packet overtakes it */
     unsigned count;
     struct iovec iov[CW_PLACE_MAX_IOV];
 };
 
-/* A packet or (packet NULL) a flush that was taken and has not left yet. That of a packet lies between event and data,
- * in the same allocation. */
+/* A packet or (packet NULL) a flush that was taken and has not left yet. For a packet it lies between event and data,
+ * in one allocation. */
 struct cw_sim_send {
     struct cw_list link;
     struct cw_sim_event *packet;
@@ -71,11 +71,11 @@ struct cw_sim_send {
 
 struct cw_sim_channel {
     struct cw_list queue;               /* struct cw_sim_send, in order */
-    uint64_t last_arrival_ns;           /* of what keeps order */
-    uint64_t last_placed_ns;            /* of what does not; the end of the connection comes later */
+    uint64_t last_arrival_ns;           /* of packets in order */
+    uint64_t last_placed_ns;            /* of packets in no order; the end of the connection comes later */
     size_t taken;                       /* bytes taken and not delivered */
     uint8_t blocked;                    /* the sender was told CW_AGAIN and waits for the window */
-    uint8_t cut;                        /* nothing more gets through */
+    uint8_t cut;                        /* no packet gets through any more */
     struct cw_sim_event pump;           /* at the sender */
     struct cw_sim_event room;           /* at the sender */
 };
@@ -93,10 +93,11 @@ struct cw_sim_link {
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
     struct cw_sim_event revoked[2];
-    struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, as many of the acceptor; made at first use */
+    struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, then those of the acceptor; made at first
+                                         * use */
     size_t hello_length;
     size_t reply_length;
-    struct cw_sim_event *retired;       /* packets that ended since there are boards, by `sibling` */
+    struct cw_sim_event *retired;       /* packets that ended since boards exist, linked by `sibling` */
     char *reply_data;                   /* NULL: none */
     char hello_data[];
 };
@@ -109,14 +110,14 @@ struct cw_sim_conn {
     uint8_t side;
     uint8_t state;
     uint8_t no_copies;
-    ucs_status_t status;                /* why BROKEN */
-    struct cw_list accesses;            /* sim_rdma.c: those that are not over, in order */
+    ucs_status_t status;                /* the reason of BROKEN */
+    struct cw_list accesses;            /* sim_rdma.c: accesses that are not over, in order */
     struct cw_list flushes;
     struct cw_completion *revoking;
     unsigned fetches;                   /* among the accesses */
     uint8_t waits_for_fetches;
     uint8_t revoked;
-    ucs_status_t posted_status;         /* the first error that nobody was told of */
+    ucs_status_t posted_status;         /* the first error that no completion was told */
 };
 
 struct cw_sim_iface {
@@ -146,7 +147,7 @@ struct cw_sim_world {
     unsigned num_busy;
     size_t num_links;
     struct cw_sim_iface **ifaces;       /* by number; NULL: closed */
-    struct cw_sim_iface **busy;         /* a heap of those with events, the earliest first; room for max_ifaces */
+    struct cw_sim_iface **busy;         /* a heap of interfaces with events, the earliest first; room for max_ifaces */
     struct cw_sim_stats stats;
 };
 
@@ -163,24 +164,24 @@ static inline struct cw_sim_conn *cw_sim_conn(struct cw_conn *conn)
 /* The world of this process, or NULL. */
 struct cw_sim_world *cw_sim_world_get(void);
 
-/* An assertion that no build leaves out: the simulated network exists to find such errors. `otherwise` says what is
+/* An assertion in every build, because the simulated network exists to find such errors. `otherwise` says what is
  * wrong. */
 void cw_sim_must(int condition, const char *otherwise);
 
-/* Whether this fault strikes now. */
+/* Whether this fault happens now. */
 int cw_sim_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
-/* 0 .. limit - 1; limit > 0. */
+/* A random number 0 .. limit - 1; limit > 0. */
 uint64_t cw_sim_below(struct cw_sim_world *world, uint64_t limit);
 uint64_t cw_sim_delay_ns(struct cw_sim_world *world);
 
-/* Lets an event happen at its side of its link; wakes an armed interface. An event for an interface that is closed
- * or dead is dropped (and freed if it is a packet). Embedded events that wait already stay as they are. */
+/* Queues an event at its side of its link; wakes an armed interface. An event for an interface that is closed or dead
+ * is dropped (and freed if it is a packet). An embedded event that is queued already stays as it is. */
 void cw_sim_schedule(struct cw_sim_event *event, uint64_t time_ns);
-/* As cw_sim_schedule, but with a random delay and never before what went the same way earlier. */
+/* As cw_sim_schedule, but with a random delay and never before earlier events of its direction. */
 void cw_sim_launch(struct cw_sim_event *event);
-/* As cw_sim_launch for a PLACED event: in no order with anything but the end of the connection. */
+/* As cw_sim_launch for a PLACED event: in no order, except that the end of the connection comes later. */
 void cw_sim_launch_placed(struct cw_sim_event *event);
-/* Puts an interface where the head of its own heap, or its death, demands. */
+/* Moves an interface to the place in the world's heap that its first event, or its death, demands. */
 void cw_sim_reorder(struct cw_sim_iface *iface);
 /* A number and a place for a new interface, or -1: no memory. */
 int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface);
@@ -191,12 +192,13 @@ struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigne
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
 void cw_sim_event_put(struct cw_sim_event *event);
-/* A packet that is in no queue ends. Who has boards may look at it until the link ends (`send_bcopy`). */
+/* Ends a packet that is in no queue. On a link with boards its bytes stay until the link ends, since a peer may still
+ * read them (`send_bcopy`). */
 void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet);
 /* Lets time pass for one progress() of that interface. */
 void cw_sim_tick(struct cw_sim_iface *iface);
 
-/* Empties the heap of an interface that ends; diallers who wait for its answer get `status` after delay_ns. */
+/* Empties the heap of an interface that ends; diallers that wait for its answer get `status` after delay_ns. */
 void cw_sim_drop_events(struct cw_sim_iface *iface, ucs_status_t status, uint64_t delay_ns);
 
 /* sim_send.c */
@@ -209,13 +211,14 @@ ucs_status_t cw_sim_send_placed(struct cw_conn *base, uint8_t id, const void *he
 ucs_status_t cw_sim_send_in_place(struct cw_conn *base, uint8_t id, const void *header, const struct iovec *iov,
                                   unsigned iov_count, struct cw_completion *completion);
 ucs_status_t cw_sim_flush(struct cw_conn *base, struct cw_completion *completion);
-/* Ends everything in the queue: it leaves all at once, or is dropped. */
+/* Ends all sends of the queue: they leave at once, or are dropped. */
 void cw_sim_queue_end(struct cw_sim_conn *conn, int leaves, ucs_status_t status);
-/* Hands over a piece of random size; what is left waits for the next time. Returns how many sends are done. */
+/* Sends a piece of random size; the rest waits for the next time. Returns how many sends are complete. */
 unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn);
 
 /* sim_peer.c */
-/* As cw_sim_chance, with draws of its own: a run without copies is the same whatever the chances of their faults. */
+/* As cw_sim_chance, with random numbers of its own, so that a run without copies does not depend on the chances of
+ * these faults. */
 int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
 int cw_sim_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
@@ -223,8 +226,8 @@ ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsi
 ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
                                const struct cw_beacon *beacon);
 struct cw_board *cw_sim_board(struct cw_conn *conn, int ours, unsigned index);
-/* One step of a packet of send_placed: finds its place, writes a piece, or tells that all is there. Returns how many
- * upcalls there were; *over_p: no more steps, or -1 when the packet broke the protocol. */
+/* One step of a packet of send_placed: finds its place, writes a piece, or tells that the payload is complete. Returns
+ * the number of upcalls; *over_p: 1 when there are no more steps, -1 when the packet broke the protocol. */
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);
 
 struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length);
@@ -234,7 +237,7 @@ void cw_sim_link_join(struct cw_sim_link *link, unsigned side, struct cw_sim_ifa
 int cw_sim_link_reply(struct cw_sim_link *link, const void *reply, size_t length);
 void cw_sim_link_get(struct cw_sim_link *link);
 void cw_sim_link_put(struct cw_sim_link *link);
-/* The end at `side` learns that the connection is over, after all that is under way to it. */
+/* The end at `side` learns that the connection is over, after all packets that are on the way to it. */
 void cw_sim_link_end(struct cw_sim_link *link, unsigned side, ucs_status_t status);
 
 #endif
