@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside the verbs transport (docs/why/verbs_transport.md). One interface serves one port of one device; its
- * connections are queue pairs of type RC, which meet by datagrams. Files:
+ * Internals of the verbs transport (docs/why/verbs_transport.md). One interface serves one port of one device; its
+ * connections are queue pairs of type RC, which are set up by datagrams. Files:
  *
- *   verbs_device.c   which ports there are, and which of them are used
+ *   verbs_device.c   the ports of the machine, and those of them that are used
  *   verbs_iface.c    the table; opening and closing, completion queues, arming, events of the device
  *   verbs_ud.c       the queue pair for datagrams
- *   verbs_meet.c     dialling and accepting by them
+ *   verbs_meet.c     dialling and accepting by datagrams
  *   verbs_conn.c     queue pairs, their places and completions, ends (verbs_conn.h)
  *   verbs_data.c     packets
  *   verbs_batch.c    several requests by one doorbell
  *   verbs_pool.c     registered memory
- *   verbs_wire.c     bytes that others see
+ *   verbs_wire.c     encoding of addresses and datagrams
  */
 #ifndef CW_TRANSPORT_VERBS_VERBS_H
 #define CW_TRANSPORT_VERBS_VERBS_H
@@ -30,17 +30,17 @@
 #define CW_VERBS_FLUSHES 4u
 #define CW_VERBS_HANDLES 16u /* address handles that are kept */
 
-/* Datagrams: so many receives, and sends under way. Before what is received stand 40 bytes; nobody may send more than
- * 4096, and a receive that is too short would end the queue pair. */
+/* Datagrams: the number of receives, and of sends under way. A received datagram has 40 bytes before its payload; a
+ * peer may send at most 4096 bytes, and a receive that is too short would end the queue pair. */
 #define CW_VERBS_UD_RECEIVES 64u
 #define CW_VERBS_UD_GRH      40u
 #define CW_VERBS_UD_ROOM     (CW_VERBS_UD_GRH + 4096u)
 #define CW_VERBS_UD_SENDS    32u
 #define CW_VERBS_UD_SEND     512u
-/* In the wr_id of what is the datagrams'. */
+/* Set in the wr_id of requests of the datagrams. */
 #define CW_VERBS_UD_WR       (UINT64_C(1) << 63)
 
-/* The id of a packet travels as immediate data; id 0 is the transport's own, with one of these above it. */
+/* The id of a packet travels as immediate data; id 0 belongs to the transport, with one of these values above it. */
 enum { CW_VERBS_READY = 0x100, CW_VERBS_END = 0x200 };
 
 struct cw_verbs_segment {
@@ -49,7 +49,7 @@ struct cw_verbs_segment {
     uint32_t lkey;
 };
 
-/* Registered memory in pieces of one size, for sending and receiving. Grows, never shrinks. */
+/* Registered memory in pieces of one size, for sending and receiving. It grows and never shrinks. */
 struct cw_verbs_pool {
     struct cw_verbs_segment *free;
     struct cw_verbs_chunk *chunks;
@@ -57,7 +57,7 @@ struct cw_verbs_pool {
     int told;
 };
 
-/* An access under way that completes visibly. Freed ones wait in iface->spare_ops. */
+/* An access under way whose request has a completion of its own. Freed ones are kept in iface->spare_ops. */
 struct cw_verbs_op {
     struct cw_verbs_op *next;
     struct cw_completion *completion; /* may be NULL */
@@ -65,8 +65,8 @@ struct cw_verbs_op {
     void *arg;
     size_t length;
     uint64_t *result;
-    struct cw_verbs_segment *segment; /* where unpack and result find what came */
-    uint32_t number;                  /* of its request */
+    struct cw_verbs_segment *segment; /* memory that holds the bytes for unpack and result */
+    uint32_t number;                  /* number of its request */
     ucs_status_t status;
     int is_over;
 };
@@ -90,10 +90,10 @@ struct cw_verbs_iface {
     struct cw_poller *poller;
     int sleeps;
 
-    struct cw_verbs_domain *domain; /* whose context and pd these are; NULL: our own, without access */
+    struct cw_verbs_domain *domain; /* domain with this context and pd; NULL: the interface's own, without accesses */
     struct ibv_context *context;
     struct ibv_pd *pd;
-    struct ibv_comp_channel *channel; /* NULL: nobody sleeps */
+    struct ibv_comp_channel *channel; /* NULL: the worker never sleeps */
     struct ibv_cq *recv_cq;
     struct ibv_cq *send_cq;
     struct ibv_srq *srq; /* NULL before the first connection */
@@ -106,14 +106,14 @@ struct cw_verbs_iface {
     struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
     unsigned receiving; /* posted ones */
-    unsigned num_held;  /* completions of recv_cq that were taken and not looked at */
+    unsigned num_held;  /* completions that were taken from recv_cq and are not handled yet */
     unsigned next_held;
     struct ibv_wc held[CW_VERBS_BATCH];
 
     uint64_t key;
     uint8_t address[CW_VERBS_ADDRESS_MAX];
     size_t address_length;
-    struct cw_verbs_address local; /* that, decoded */
+    struct cw_verbs_address local; /* `address`, decoded */
     struct ibv_qp *ud;
     struct ibv_mr *ud_mr;
     char *ud_memory;
@@ -132,20 +132,20 @@ struct cw_verbs_iface {
     struct cw_hash by_peer; /* accepted ones, by interface and connection of the dialler */
     struct cw_idmap ids;
     struct cw_list conns;
-    struct cw_list blocked; /* told CW_AGAIN */
-    struct cw_list due;     /* something is to be handed up or ended */
+    struct cw_list blocked; /* connections whose send got CW_AGAIN */
+    struct cw_list due;     /* connections with an upcall or an end to handle */
     unsigned num_conns;
     unsigned in_flight; /* requests of all connections */
     uint32_t last_serial;
     int drained; /* recv_cq was empty when it was last looked at */
-    int starved; /* of segments */
+    int starved; /* segments ran out */
     int told_limit;
-    struct cw_verbs_refusal *refusals; /* what was told to diallers who may ask again */
+    struct cw_verbs_refusal *refusals; /* answers to diallers that may ask again */
     unsigned next_refusal;
 };
 
-/* ACCEPTING: the dialler is not known to receive. FAILING: `closed` is due. LEAVING: closed by the core, and something
- * is under way still. OVER: to be freed. */
+/* ACCEPTING: the acceptor does not know yet that the dialler receives. FAILING: `closed` follows. LEAVING: the core
+ * closed the connection, and requests are still under way. OVER: to be freed. */
 enum cw_verbs_state {
     CW_VERBS_DIALLING,
     CW_VERBS_ACCEPTING,
@@ -173,10 +173,10 @@ struct cw_verbs_conn {
     struct ibv_qp *qp;
     enum cw_verbs_state state;
     ucs_status_t status; /* of FAILING and CLOSED; of a dial that failed */
-    uint32_t serial;     /* tells completions from those of an earlier queue pair of this number */
-    uint32_t posted;     /* requests, and of those: */
+    uint32_t serial;     /* tells completions apart from those of an earlier queue pair with this number */
+    uint32_t posted;     /* requests posted; of these: */
     uint32_t completed;
-    uint32_t signalled; /* all up to here complete visibly */
+    uint32_t signalled; /* all requests before this number will complete visibly */
     uint32_t looked;    /* `completed` at the last look */
     unsigned idle_looks;
     uint32_t end; /* request with the end, if LEAVING and is_last */
@@ -187,12 +187,12 @@ struct cw_verbs_conn {
     uint8_t is_dialler;
     uint8_t is_said; /* the hello was sent */
     uint8_t is_watched;
-    uint8_t is_ended;  /* the peer's end came */
+    uint8_t is_ended;  /* the peer's END came */
     uint8_t is_listed; /* in by_peer */
     uint8_t num_flushes;
     uint16_t batches;             /* begun, and not ended */
-    struct cw_verbs_chain *chain; /* counted as posted, and not with the device yet; NULL: none */
-    uint8_t gid_index; /* in our address */
+    struct cw_verbs_chain *chain; /* requests counted as posted that the device does not have yet; NULL: none */
+    uint8_t gid_index; /* index in this side's address */
     uint8_t peer_gid;
     uint64_t id;
     uint64_t peer_id;
@@ -202,9 +202,9 @@ struct cw_verbs_conn {
     struct cw_verbs_flush flushes[CW_VERBS_FLUSHES];
     uint8_t *words; /* hello or reply; NULL when it is not needed any more */
     size_t num_words;
-    struct cw_verbs_op *ops; /* in their order */
+    struct cw_verbs_op *ops; /* in the order of their requests */
     struct cw_verbs_op **ops_end;
-    struct cw_verbs_segment *slots[]; /* of the requests under way */
+    struct cw_verbs_segment *slots[]; /* segments of the requests under way */
 };
 
 static inline struct cw_verbs_iface *cw_verbs_iface_of(const struct cw_conn *conn)
@@ -221,16 +221,16 @@ static inline struct cw_verbs_conn *cw_verbs_conn_of(struct cw_conn *conn)
 struct cw_verbs_segment *cw_verbs_segment_get(struct cw_verbs_iface *iface);
 void cw_verbs_segment_put(struct cw_verbs_iface *iface, struct cw_verbs_segment *segment);
 void cw_verbs_pool_free(struct cw_verbs_iface *iface);
-/* Memory for a device, registered; NULL with a line in the log. */
+/* Registered memory for a device; NULL with a line in the log. */
 char *cw_verbs_memory(struct cw_verbs_iface *iface, size_t length, struct ibv_mr **mr_p);
 
 /* verbs_ud.c */
 ucs_status_t cw_verbs_ud_open(struct cw_verbs_iface *iface);
 void cw_verbs_ud_close(struct cw_verbs_iface *iface);
-/* May be lost, as any datagram. */
+/* Sends a datagram, which may be lost. */
 void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                       unsigned peer_gid, const struct cw_verbs_datagram *datagram);
-/* A completion of recv_cq that is the queue pair's. Returns what was handed up. */
+/* Handles a completion of recv_cq for this queue pair. Returns the number of upcalls. */
 unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
 
 /* verbs_meet.c */
@@ -264,9 +264,9 @@ uint32_t cw_verbs_local_key(const struct cw_memh *memh);
 /* verbs_access.c */
 extern const struct cw_transport_access cw_verbs_access;
 void cw_verbs_access_limits(struct cw_verbs_iface *iface);
-/* Requests up to there are over; their slots still hold their segments. */
+/* Requests before `until` are over; their slots still hold their segments. */
 void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status_t status);
-/* Calls the completions of those that are over, or cancels all. */
+/* Calls the completions of accesses that are over, or cancels all. */
 unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
 
 /* verbs_iface.c: room for the completions of one more connection. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accesses: writes, reads and atomic operations of the device. Each with a completion is one request that completes
- * visibly. RC keeps their order with packets; only reads and atomic operations may be passed by what comes behind,
- * unless that is fenced.
+ * Accesses: writes, reads and atomic operations of the device. An access with a completion is one request that
+ * completes visibly. RC keeps accesses in order with packets; only reads and atomic operations may be overtaken by
+ * later requests, unless these are fenced.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -35,7 +35,7 @@ static void op_put(struct cw_verbs_iface *iface, struct cw_verbs_op *op)
     iface->spare_ops = op;
 }
 
-/* Posts a request that names the peer's memory. `tracked`: a completion, or something to be done with what comes. */
+/* Posts a request that names the peer's memory. `tracked`: it has a completion, or fetched bytes to hand on. */
 static ucs_status_t post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
                          const struct cw_verbs_op *what, unsigned flags)
 {
@@ -224,7 +224,7 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
         if (status == UCS_OK && op->result != NULL) {
             memcpy(op->result, op->segment->data, sizeof(*op->result));
         }
-        if (status == UCS_OK && op->unpack != NULL) { /* its segment is kept until then */
+        if (status == UCS_OK && op->unpack != NULL) { /* the segment is kept until unpack has run */
             conn->slots[op->number % cw_verbs_iface_of(&conn->super)->settings.sends] = NULL;
         } else {
             op->segment = NULL;

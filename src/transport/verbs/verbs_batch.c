@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Requests that go to the device with one doorbell. Between the begin and the end of a batch they are kept, with their
- * places counted, in a chain that is lent to the connection for so long. Whatever cannot be kept sends the chain first,
- * so the order stays.
+ * Requests that the device gets with one doorbell. Between the begin and the end of a batch a chain keeps them, with
+ * their places counted; the connection has the chain for this time. A request that cannot be kept first sends the
+ * chain, so the order stays.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -19,7 +19,7 @@ struct cw_verbs_chain {
     struct {
         struct ibv_send_wr wr;
         struct ibv_sge sges[MOST_SGES];
-        struct cw_verbs_segment *segment; /* of data that travel inside of the request */
+        struct cw_verbs_segment *segment; /* of data that is copied into the request */
     } kept[CHAIN];
 };
 
@@ -55,7 +55,7 @@ int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr
         if (!cw_verbs_chain_send(conn)) {
             return 0;
         }
-        chain = chain_of(conn); /* the one that was just given back */
+        chain = chain_of(conn); /* the chain that was just given back */
     }
     index                      = chain->count++;
     chain->kept[index].wr      = *wr;

@@ -2,9 +2,9 @@
 /*
  * Queue pairs of type RC: their places and completions, and how they end.
  *
- * One request in half of the send queue, at most each 64th, completes visibly, and so tells of all before it. What
- * needs to know earlier posts an empty write, for which a place is kept. After an error every request completes, so the
- * completion queue has room for all.
+ * One request in each half of the send queue, at least each 64th, completes visibly and thereby completes all requests
+ * before it. A function that needs an earlier completion posts an empty write, for which a place is kept. After an
+ * error every request completes, so the completion queue has room for all.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -39,7 +39,8 @@ void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_add
     }
 }
 
-/* A limit of the device or of the system: other transports are tried, and the user is told once. */
+/* A limit of the device or of the system is reached: the core tries other transports, and one log line tells the
+ * user. */
 static void tell_limit(struct cw_verbs_iface *iface, const char *what)
 {
     if (!iface->told_limit) {
@@ -54,7 +55,7 @@ static int make_qp(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
     struct ibv_qp_attr attr      = {.qp_state        = IBV_QPS_INIT,
                                     .port_num        = iface->port.number,
                                     .pkey_index      = iface->port.pkey_index,
-                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* of no bytes, without a domain */
+                                    .qp_access_flags = IBV_ACCESS_REMOTE_WRITE}; /* empty writes, without a domain */
     struct ibv_qp_init_attr init = {
         .send_cq = iface->send_cq,
         .recv_cq = iface->recv_cq,
@@ -237,7 +238,7 @@ void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const c
     free(conn->super.end);
     conn->super.end = text.data;
     conn->status    = status;
-    if (!conn->is_ended && conn->qp != NULL) { /* nothing more may arrive; after the peer's end nothing does */
+    if (!conn->is_ended && conn->qp != NULL) { /* no packet may arrive any more; after the peer's END none does */
         (void)iface->lib->modify_qp(conn->qp, &attr, IBV_QP_STATE);
     }
     conn->state = CW_VERBS_FAILING;
@@ -307,7 +308,7 @@ static const char *failure_text(const struct cw_verbs_iface *iface, const struct
                                                       : iface->lib->wc_status_str(wc->status);
 }
 
-/* Of an access: only the first one tells what was wrong. */
+/* The status for the accesses: only the first failed request tells the cause. */
 static ucs_status_t failure_status(const struct cw_verbs_conn *conn, const struct ibv_wc *wc)
 {
     return (conn->state >= CW_VERBS_FAILING)                                               ? UCS_ERR_CONNECTION_RESET
@@ -324,10 +325,10 @@ static void request_done(struct cw_verbs_iface *iface, const struct ibv_wc *wc)
     conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
     if (conn == NULL || conn->serial != (uint32_t)(wc->wr_id >> 32) ||
         number - conn->completed >= conn->posted - conn->completed) {
-        return; /* of a queue pair that is gone */
+        return; /* a request of an earlier queue pair */
     }
     if (wc->status != IBV_WC_SUCCESS) {
-        /* Those before it completed, or fail visibly before it does. */
+        /* Earlier requests completed, or their own failure would have come first. */
         free_slots(iface, conn, number, UCS_OK);
         free_slots(iface, conn, number + 1, failure_status(conn, wc));
         cw_verbs_conn_due(conn);
@@ -375,7 +376,7 @@ static void flush_at(struct cw_verbs_conn *conn, unsigned index, ucs_status_t st
     completion->done(completion, status);
 }
 
-/* Upcalls that are due. The core may do anything but close in them. */
+/* Makes the upcalls that are due. In them the core may call everything but close. */
 static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     const struct cw_upcalls *upcalls = iface->super.upcalls;
@@ -385,7 +386,7 @@ static unsigned settle(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
         cw_verbs_conn_free(conn);
         return 0;
     }
-    if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* what came before the end goes first */
+    if (conn->state == CW_VERBS_FAILING && !iface->drained) { /* packets that came before the end are handed up first */
         cw_verbs_conn_due(conn);
         return 1;
     }
@@ -424,7 +425,7 @@ unsigned cw_verbs_conns_settle(struct cw_verbs_iface *iface)
     struct cw_list *link;
     unsigned count = 0;
 
-    if (iface->starved && iface->pool.free != NULL) { /* any of them may have the room that it waits for */
+    if (iface->starved && iface->pool.free != NULL) { /* each of them may now have its room */
         iface->starved = 0;
         cw_list_for_each(conn, &iface->blocked, struct cw_verbs_conn, blocked)
         {
@@ -448,7 +449,8 @@ void cw_verbs_conn_ended(struct cw_verbs_conn *conn)
     cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "it was closed there");
 }
 
-/* Somebody wants to know whether the peer lives. Without that an alarm wakes nobody who sleeps. */
+/* The core watches the connection or waits for a message of the peer. Otherwise the alarm need not wake a sleeping
+ * worker. */
 static int is_wanted(const struct cw_verbs_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
@@ -537,7 +539,7 @@ void cw_verbs_abandon(struct cw_conn *super)
     conn->status = UCS_ERR_CONNECTION_RESET;
 }
 
-/* Behind all that was taken; a place is kept for it. */
+/* Sends END behind all packets that were taken; a place is kept for it. */
 static void say_end(struct cw_verbs_conn *conn)
 {
     conn->is_last = 1;
@@ -572,7 +574,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     struct cw_verbs_conn *conn   = cw_verbs_conn_of(super);
     struct cw_verbs_iface *iface = cw_verbs_iface_of(super);
 
-    if (conn->ops != NULL) { /* memory of the core's is in use: nothing of this connection may go on */
+    if (conn->ops != NULL) { /* memory of the core is in use: the device must stop all requests of this connection */
         cw_verbs_conn_fail(conn, UCS_ERR_CANCELED, "it was closed");
         cw_verbs_conn_drop(conn);
         (void)cw_verbs_ops_settle(conn, 1);
@@ -598,7 +600,7 @@ void cw_verbs_close_conn(struct cw_conn *super)
     cw_poller_alarm_set(iface->poller, &conn->alarm, cw_clock_ns() + LEAVING_NS);
     conn->super.user = NULL;
     if (conn->is_ready) {
-        say_end(conn); /* which fails the connection if it cannot be posted */
+        say_end(conn); /* this fails the connection if END cannot be posted */
     }
     if (conn->state == CW_VERBS_FAILING) {
         cw_verbs_conn_free(conn);

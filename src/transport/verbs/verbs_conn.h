@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Connections of the verbs transport: what its other files ask of their queue pairs.
+ * Connections of the verbs transport: the functions of queue pairs for its other files.
  */
 #ifndef CW_TRANSPORT_VERBS_VERBS_CONN_H
 #define CW_TRANSPORT_VERBS_VERBS_CONN_H
 
 #include "transport/verbs/verbs.h"
 
-/* The way to a peer, in what verbs take. */
+/* The path to a peer in the structure of the verbs interface. */
 void cw_verbs_path(const struct cw_verbs_iface *iface, const struct cw_verbs_address *to, unsigned gid_index,
                    unsigned peer_gid, struct ibv_ah_attr *attr);
 struct cw_verbs_conn *cw_verbs_conn_new(struct cw_verbs_iface *iface, void *user);
 void cw_verbs_conn_free(struct cw_verbs_conn *conn);
-void cw_verbs_conn_drop(struct cw_verbs_conn *conn); /* the device neither reads nor writes any more for it */
-/* To RTS. 0, or an errno value. */
+void cw_verbs_conn_drop(struct cw_verbs_conn *conn); /* afterwards the device neither reads nor writes memory for it */
+/* Brings the queue pair to RTS. 0, or an errno value. */
 int cw_verbs_conn_connect(struct cw_verbs_conn *conn, uint32_t qp, uint32_t psn, unsigned mtu, unsigned reads);
 void cw_verbs_conn_due(struct cw_verbs_conn *conn);
-/* It is over; `closed`, or `opened`, follows from progress. */
+/* The connection failed; `closed`, or `opened`, follows from progress. */
 void cw_verbs_conn_fail(struct cw_verbs_conn *conn, ucs_status_t status, const char *why);
 void cw_verbs_peer_text(const struct cw_verbs_conn *conn, char *text, size_t size);
-/* Of a request: its place is counted. `segment`, which may be NULL, comes back by itself: when the request is over, or
- * at once where it failed or what it carries travels inside of it. */
+/* Posts a request and counts its place. `segment`, which may be NULL, is given back when the request is over, or at
+ * once if the post failed or the request carries the data itself. */
 int cw_verbs_conn_post(struct cw_verbs_conn *conn, struct ibv_send_wr *wr, struct cw_verbs_segment *segment,
                        int signal);
-/* So that all that was posted completes visibly. */
+/* Makes all posted requests complete visibly. */
 void cw_verbs_conn_nudge(struct cw_verbs_conn *conn);
 void cw_verbs_conn_say(struct cw_verbs_conn *conn, uint32_t word);
 /* Takes completions of sends; makes no upcall. Returns whether there were any. */
@@ -33,14 +33,14 @@ void cw_verbs_close_conn(struct cw_conn *super);
 void cw_verbs_watch(struct cw_conn *super);
 void cw_verbs_conn_look_later(struct cw_verbs_conn *conn);
 void cw_verbs_abandon(struct cw_conn *super);
-/* Their end came, or its connection is over. */
+/* The peer's END came, or its connection is over. */
 void cw_verbs_conn_ended(struct cw_verbs_conn *conn);
-/* The first word of the dialler: it receives. */
+/* The first word of the dialler came: its queue pair receives. */
 void cw_verbs_conn_first(struct cw_verbs_conn *conn);
 
 /* verbs_batch.c */
 void cw_verbs_batch(struct cw_conn *super, enum cw_batch what);
-/* Whether the request, whose data stay where they are, was taken. 0: it has to go by itself, behind the chain. */
+/* Keeps a request whose data stay in place. 0: it must be posted alone, behind the chain. */
 int cw_verbs_chain_keep(struct cw_verbs_conn *conn, const struct ibv_send_wr *wr, struct cw_verbs_segment *segment);
 /* 0: the connection fails. */
 int cw_verbs_chain_send(struct cw_verbs_conn *conn);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Packets: each is one message with its id as immediate data, so that its bytes lie in the receiver's memory as they
- * were. Short ones travel inside of their request, others are packed into registered memory.
+ * Packets: each is one message with its id as immediate data, so the receiver's memory holds exactly its bytes. Short
+ * packets are copied into their request, others are packed into registered memory.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -15,7 +15,7 @@
 
 #define ID_MASK   0xffu
 #define MOST_POST 64u
-#define ENOUGH    16u /* receives that are posted together */
+#define ENOUGH    16u /* receives posted in one call */
 
 int cw_verbs_has_place(const struct cw_verbs_conn *conn)
 {
@@ -31,7 +31,7 @@ CW_APART ucs_status_t cw_verbs_again(struct cw_verbs_iface *iface, struct cw_ver
     return CW_AGAIN;
 }
 
-/* Places of the queue, when they seem to be used up. */
+/* Looks for a free place when the queue seems to be full. */
 static CW_APART ucs_status_t find_place(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn)
 {
     if (conn->chain != NULL) {
@@ -52,7 +52,7 @@ ucs_status_t cw_verbs_can_send(struct cw_verbs_iface *iface, struct cw_verbs_con
     return cw_likely(cw_verbs_has_place(conn)) ? UCS_OK : find_place(iface, conn);
 }
 
-/* All segments are in use: those that are sent come back when their requests complete visibly. */
+/* No segment is free: requests that complete visibly give theirs back. */
 static CW_APART struct cw_verbs_segment *find_segment(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_segment *segment;
@@ -193,7 +193,7 @@ static ucs_status_t flush(struct cw_conn *super, struct cw_completion *completio
     return UCS_INPROGRESS;
 }
 
-/* Packets have left by the time the peer's end arrives: whatever it did not take by then it never wants. */
+/* Once the peer's END has come, the peer wants no further packet, so a flush of packets is complete. */
 static ucs_status_t verbs_flush(struct cw_conn *super, struct cw_completion *completion)
 {
     return flush(super, completion, 1);
@@ -273,7 +273,7 @@ ucs_status_t cw_verbs_receive_begin(struct cw_verbs_iface *iface)
     return UCS_ERR_NO_MEMORY;
 }
 
-/* The id is the peer's word. */
+/* The peer chose the word, so any value may come. */
 static unsigned take_packet(struct cw_verbs_iface *iface, struct cw_verbs_conn *conn, uint32_t word, const char *data,
                             size_t length)
 {
@@ -305,7 +305,7 @@ unsigned cw_verbs_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc
 
     conn = (link != NULL) ? cw_container_of(link, struct cw_verbs_conn, by_qp) : NULL;
     if (conn == NULL) {
-        /* Of a queue pair that is gone. */
+        /* A completion of an earlier queue pair. */
     } else if (wc->status != IBV_WC_SUCCESS) {
         if (wc->status != IBV_WC_WR_FLUSH_ERR) {
             cw_verbs_conn_fail(conn, UCS_ERR_IO_ERROR, iface->lib->wc_status_str(wc->status));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The ports of this machine, which of them are used, and the settings.
+ * The ports of this machine, the selection of those that are used, and the settings.
  */
 #include "transport/verbs/verbs.h"
 
@@ -37,7 +37,7 @@ static uint64_t clamp(uint64_t value, uint64_t low, uint64_t high)
     return (value < low) ? low : (value > high) ? high : value;
 }
 
-/* 4.096 us * 2^n, n from 1 to 31. */
+/* The exponent n, from 1 to 31, for a time of 4.096 us * 2^n. */
 static uint8_t ack_timeout(uint64_t timeout_ns)
 {
     uint8_t exponent = 1;
@@ -48,7 +48,7 @@ static uint8_t ack_timeout(uint64_t timeout_ns)
     return exponent;
 }
 
-/* The least time of the table in the InfiniBand specification that is not shorter, in units of 10 us. */
+/* The shortest time in the table of the InfiniBand specification that is long enough, in units of 10 us. */
 static uint8_t rnr_timer(uint64_t timeout_ns)
 {
     static const uint32_t times[31] = {1,    2,    3,    4,    6,     8,     12,    16,    24,   32,   48,
@@ -93,7 +93,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->sends                = (unsigned)clamp(config->rc_tx_queue_len, 16, 4096);
     settings->receives             = (unsigned)clamp(config->rc_rx_queue_len, 32, 32768);
     settings->inlined              = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
-    /* A piece of that many bytes of a message, and the header before it. */
+    /* A piece of this many bytes of a message, and the header before it. */
     settings->segment              = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
     settings->most_segments = clamp(number_or_auto(config->ib_max_segments, 8192), settings->receives + 64, 1u << 20);
     settings->connect_timeout_ns = config->ud_timeout_ns;
@@ -135,7 +135,7 @@ static void add_gid(struct cw_verbs_port *port, unsigned index, const union ibv_
     }
 }
 
-/* RoCE: version 2, IPv4 before IPv6, none that is link-local, unless the setting names one. */
+/* Chooses GIDs. For RoCE: version 2, IPv4 before IPv6, no link-local address, unless the setting names one. */
 static void find_gids(const struct cw_verbs_library *lib, struct ibv_context *context,
                       const struct cw_verbs_settings *settings, int entries, struct cw_verbs_port *port)
 {
@@ -241,7 +241,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
     }
 }
 
-/* All ports, also those that are not used. */
+/* All ports, also unused ones. */
 static unsigned list_ports(const struct cw_verbs_settings *settings, struct cw_verbs_port *ports, const char **why)
 {
     const struct cw_verbs_library *lib = cw_verbs_library(why);

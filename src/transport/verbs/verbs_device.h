@@ -14,13 +14,13 @@
 #define CW_VERBS_MAX_IOV  4u /* entries of one request */
 
 struct cw_verbs_settings {
-    uint64_t gid_index; /* CW_VERBS_NOT_SET: chosen */
-    uint64_t pkey;      /* likewise; without the bit of membership */
+    uint64_t gid_index; /* CW_VERBS_NOT_SET: the library chooses */
+    uint64_t pkey;      /* CW_VERBS_NOT_SET: the library chooses; without the bit of membership */
     uint8_t sl;
     uint8_t traffic_class;
-    uint8_t traffic_class_chosen; /* by us, for RoCE */
+    uint8_t traffic_class_chosen; /* chosen by the library, for RoCE */
     uint8_t hop_limit;
-    uint8_t timeout; /* as verbs count it */
+    uint8_t timeout; /* in the unit of the verbs interface */
     uint8_t retries;
     uint8_t rnr_timer;
     uint8_t rnr_retries;
@@ -28,22 +28,22 @@ struct cw_verbs_settings {
     unsigned sends;    /* places of a send queue */
     unsigned receives; /* of the shared receive queue */
     unsigned inlined;
-    size_t segment; /* bytes of a packet */
+    size_t segment; /* greatest packet in bytes */
     size_t most_segments;
     uint64_t connect_timeout_ns;
     uint64_t first_retry_ns;
     uint64_t keepalive_ns;
-    int guarded; /* connections are to be authenticated or encrypted, which they cannot be */
+    int guarded; /* settings demand authentication or encryption, which this transport does not have */
 };
 
-/* One port, as the device tells. */
+/* One port, as the device describes it. */
 struct cw_verbs_port {
     char device[CW_DEVICE_NAME_MAX];
     char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
     uint8_t number;
     uint8_t gid_indices[CW_VERBS_MAX_GIDS];
     uint16_t pkey_index;
-    struct cw_verbs_address address; /* without queue pair and key */
+    struct cw_verbs_address address; /* queue pair and key are not set */
     double bandwidth_bps;
     unsigned max_reads;
     unsigned max_sends;
@@ -51,14 +51,14 @@ struct cw_verbs_port {
     unsigned max_iov;
     size_t max_message;
     int has_atomics;
-    char why[96]; /* it is not used; "": it is */
+    char why[96]; /* why the port is not used; "": it is used */
 };
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);
 void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_settings *settings);
 unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_verbs_explain(const struct cw_config *config, struct cw_text *text);
-/* Opens the device of that name. *port tells why not. */
+/* Opens the device of that name. On failure port->why tells the reason. */
 struct ibv_context *cw_verbs_device_open(const struct cw_verbs_library *lib, const struct cw_verbs_settings *settings,
                                          const char *name, struct cw_verbs_port *port);
 

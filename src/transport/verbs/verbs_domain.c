@@ -65,7 +65,7 @@ static ucs_status_t domain_open(const struct cw_config *config, const char *devi
     return UCS_OK;
 }
 
-/* A device that may write memory for others must be able to write it for us. */
+/* InfiniBand allows writes of peers only in memory that the device may write for its own side as well. */
 static int verbs_rights(unsigned rights)
 {
     return ((rights & ~(unsigned)CW_RIGHT_REMOTE_READ) ? IBV_ACCESS_LOCAL_WRITE : 0) |
@@ -86,7 +86,7 @@ static ucs_status_t domain_reg(struct cw_domain *super, void *address, size_t le
     }
     memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
     if (memh->mr == NULL && errno == EFAULT && (rights & ~(unsigned)CW_RIGHT_REMOTE_READ)) {
-        rights &= CW_RIGHT_REMOTE_READ; /* it may be memory that cannot be written */
+        rights &= CW_RIGHT_REMOTE_READ; /* the memory may be read-only */
         memh->mr = domain->lib->reg_mr(domain->pd, address, length, verbs_rights(rights));
     }
     if (memh->mr == NULL) {

@@ -22,7 +22,7 @@ static struct cw_verbs_iface *iface_of(struct cw_iface *super)
     return cw_container_of(super, struct cw_verbs_iface, super);
 }
 
-/* What the device moves meanwhile is seen by the next look at the queues. */
+/* Packets that arrive during this call are found by the next look at the queues. */
 static unsigned on_events(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, events);
@@ -61,9 +61,10 @@ static void fail_qp(struct cw_verbs_iface *iface, const struct ibv_qp *qp, const
     }
 }
 
-/* Interfaces that share a domain share its events: whoever reads one acknowledges it, as one that was read and not
- * acknowledged would have the destruction of its queue pair wait for ever. Of a queue pair of another worker nothing is
- * touched: its requests end with errors. The end of the device is told to all by the domain. */
+/* Interfaces that share a domain share its events. The interface that reads an event acknowledges it, because an
+ * unacknowledged event would block the destruction of its queue pair for ever. It does not touch a queue pair of
+ * another worker, whose requests end with errors by themselves. The domain tells all interfaces when the device
+ * fails. */
 static unsigned on_async(struct cw_poll_item *item, unsigned events)
 {
     struct cw_verbs_iface *iface = cw_container_of(item, struct cw_verbs_iface, async);
@@ -112,7 +113,7 @@ int cw_verbs_grow_cq(struct cw_verbs_iface *iface)
     }
     (void)cw_verbs_sent(iface);
     errno = iface->lib->resize_cq(iface->send_cq, (int)(2 * needed));
-    if (errno != 0) { /* twice as many may be more than the device has */
+    if (errno != 0) { /* twice the number may exceed the device's limit */
         errno = iface->lib->resize_cq(iface->send_cq, (int)needed);
     }
     return errno == 0;
@@ -225,7 +226,7 @@ static void free_iface(struct cw_verbs_iface *iface)
     free(iface);
 }
 
-/* The device's limits are the upper ones. */
+/* The limits of the device bound the settings. */
 static void fit_settings(struct cw_verbs_iface *iface)
 {
     struct cw_verbs_settings *settings = &iface->settings;
@@ -297,7 +298,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
     return UCS_OK;
 }
 
-/* Whether something is held. */
+/* Fills iface->held when it is empty. Returns whether a completion is held. */
 static int take_received(struct cw_verbs_iface *iface)
 {
     int num;
@@ -324,8 +325,8 @@ static int is_leaving(const struct cw_verbs_iface *iface)
     return iface->ud_sending > 0;
 }
 
-/* The peer's end says that nothing of ours is waited for any more. No upcall comes of it, as the core has closed all
- * connections; whoever asks for a new one finds nobody. */
+/* The peer's END shows that the peer has read all packets of this side. It causes no upcall, as the core has closed all
+ * connections; a new hello is not answered. */
 static void take_last_words(struct cw_verbs_iface *iface)
 {
     const struct ibv_wc *wc;
@@ -338,7 +339,7 @@ static void take_last_words(struct cw_verbs_iface *iface)
     }
 }
 
-/* What was sent last is in the device's hands, which ends with the queue pairs: it gets a moment. */
+/* The device loses the last packets when the queue pairs are destroyed, so it gets a short time to send them. */
 static void verbs_close(struct cw_iface *super)
 {
     struct cw_verbs_iface *iface = iface_of(super);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How connections begin. The dialler sends a hello until a reply comes; the acceptor answers every copy of it with the
- * one reply. Then the dialler's queue pair says over the connection that it receives, so nothing else needs an answer.
- * Whoever is told of a connection that is not there says so by a cancel.
+ * Setting up connections. The dialler sends a hello until a reply comes; the acceptor answers every copy of it with one
+ * and the same reply. Then the dialler's queue pair says over the connection that it receives, so no other message
+ * needs an answer. A side that gets a message for a connection that it does not have answers with a cancel.
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -18,13 +18,13 @@
 #define REFUSALS 32u
 
 struct cw_verbs_refusal {
-    uint64_t key; /* of the dialler's interface; 0: none */
+    uint64_t key; /* key of the dialler's interface; 0: none */
     uint64_t id;
     size_t length;
     uint8_t reply[CW_HELLO_MAX];
 };
 
-/* What the routing table says of an IPv4 or IPv6 address behind a GID. NULL: nothing against it. */
+/* Asks the routing table about an IPv4 or IPv6 address in a GID. NULL: there is no objection. */
 static const char *route_complaint(const uint8_t gid[16])
 {
     struct cw_net_address address = {.family = CW_NET_IPV6};
@@ -43,7 +43,7 @@ static const char *route_complaint(const uint8_t gid[16])
                                            : NULL;
 }
 
-/* NULL, or why not. */
+/* NULL, or the reason why the peer cannot be reached. */
 static const char *find_way(struct cw_verbs_iface *iface, const void *bytes, size_t length,
                             struct cw_verbs_address *peer, unsigned *our_gid, unsigned *peer_gid)
 {
@@ -69,7 +69,7 @@ int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t lengt
     return wrong == NULL;
 }
 
-/* The head of whatever is sent for a connection. */
+/* The head of each datagram of a connection. */
 static struct cw_verbs_datagram datagram_for(const struct cw_verbs_conn *conn, enum cw_verbs_kind kind)
 {
     const struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
@@ -137,7 +137,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     conn->peer_gid   = (uint8_t)peer_gid;
     conn->is_dialler = 1;
     cw_verbs_retry_begin(&conn->retry, now, iface->settings.first_retry_ns, iface->settings.connect_timeout_ns);
-    /* The first one goes from progress: finding the neighbour may take a while. */
+    /* Progress sends the first hello, because the system may need time to find the neighbour. */
     cw_poller_alarm_set(iface->poller, &conn->alarm, now);
     *conn_p = &conn->super;
     return UCS_OK;
@@ -168,7 +168,8 @@ unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
     return 1;
 }
 
-/* The device tells where a datagram came from; without that, anybody could have us send to anybody. */
+/* Whether the hello comes from the address that it names, as the device reports; otherwise any sender could make this
+ * side send datagrams to a third one. */
 static int comes_from(const struct cw_verbs_datagram *hello, const struct ibv_wc *wc, const uint8_t *grh)
 {
     const uint8_t *gid = hello->address.gids[hello->gid_from];
@@ -224,7 +225,8 @@ static void send_reply(struct cw_verbs_conn *conn)
     send_datagram(conn, &datagram);
 }
 
-/* The dialler may not get the answer, and ask again; the core was asked once. */
+/* Refuses a dialler and keeps the answer: the answer may be lost, and then the dialler asks again, but the core is
+ * asked once only. */
 static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello, const uint8_t *reply,
                    size_t length)
 {
@@ -243,7 +245,7 @@ static void refuse(struct cw_verbs_iface *iface, const struct cw_verbs_datagram 
     }
 }
 
-/* Whether that hello was refused already; then it is told again. */
+/* Whether that hello was refused already; if so, the answer is sent again. */
 static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
     unsigned i;
@@ -257,7 +259,7 @@ static int was_refused(struct cw_verbs_iface *iface, const struct cw_verbs_datag
     return 0;
 }
 
-/* A queue pair for the dialler; NULL: none to be had, or what it says of its own is nonsense. */
+/* A connection for the dialler; NULL: no queue pair can be made, or the dialler's values are invalid. */
 static struct cw_verbs_conn *accept_new(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *hello)
 {
     struct cw_verbs_conn *conn = cw_verbs_conn_new(iface, NULL);
@@ -371,7 +373,7 @@ static unsigned take_reply(struct cw_verbs_iface *iface, const struct cw_verbs_d
     return 1;
 }
 
-/* A dialler gives up, or an acceptor. Neither has sent anything by then. */
+/* A dialler gives up; it has sent no packet by then. For a connection that this side dialled a cancel has no effect. */
 static unsigned take_cancel(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *cancel,
                             const struct ibv_wc *wc)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The queue pair for datagrams. Whoever is in the partition can send to it: what comes is dropped unless it names the
- * key of the interface, and an answer goes only to where the device says that the datagram came from (verbs_meet.c).
+ * The queue pair for datagrams. Every host of the partition can send to it: a datagram is dropped unless it names the
+ * key of the interface, and an answer is sent only to the address that the device reports as the sender's
+ * (verbs_meet.c).
  */
 #include "transport/verbs/verbs_conn.h"
 
@@ -25,7 +26,7 @@ static int post_receive(struct cw_verbs_iface *iface, uint64_t slot)
     return ibv_post_recv(iface->ud, &wr, &bad);
 }
 
-/* From RESET to RTS, with all receives. 0, or an errno value. */
+/* Brings the queue pair from RESET to RTS, with all receives posted. 0, or an errno value. */
 static int start(struct cw_verbs_iface *iface)
 {
     struct ibv_qp_attr attr = {
@@ -88,7 +89,7 @@ void cw_verbs_ud_close(struct cw_verbs_iface *iface)
     }
 }
 
-/* The queue pair keeps its number, which peers know. */
+/* Restarts the queue pair, which keeps its number, because peers know the number. */
 static void restart(struct cw_verbs_iface *iface)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};
@@ -119,7 +120,8 @@ static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_v
     cw_verbs_path(iface, to, gid_index, peer_gid, &attr);
     i = iface->next_handle++ % CW_VERBS_HANDLES;
     if (iface->handles[i].handle != NULL) {
-        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* what is under way by it may be lost */
+        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* datagrams that are under way with this handle may be
+                                                                 * lost */
     }
     iface->handles[i].handle = iface->lib->create_ah(iface->pd, &attr);
     iface->handles[i].lid    = to->lid;

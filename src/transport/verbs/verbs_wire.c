@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See verbs_wire.h.
+ * Encoding and decoding for verbs_wire.h.
  */
 #include "transport/verbs/verbs_wire.h"
 
@@ -100,7 +100,7 @@ size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_
     return length + datagram->length;
 }
 
-/* The parts behind the head. */
+/* Decodes the parts behind the head. */
 static const char *decode_rest(const uint8_t *bytes, size_t length, struct cw_verbs_datagram *datagram)
 {
     size_t at = CW_VERBS_DATAGRAM_HEAD;

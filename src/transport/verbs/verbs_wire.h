@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the verbs transport tells others: the address of an interface, and the datagrams by which connections begin.
- * Pure encoding and decoding; bytes from outside may be any.
- * Their layout: docs/WIRE.md.
+ * The bytes that the verbs transport shows to others: the address of an interface, and the datagrams that set
+ * connections up. Pure encoding and decoding; bytes from outside may have any value. Their layout: docs/WIRE.md.
  */
 #ifndef CW_TRANSPORT_VERBS_VERBS_WIRE_H
 #define CW_TRANSPORT_VERBS_VERBS_WIRE_H
@@ -58,16 +57,16 @@ const char *cw_verbs_address_decode(const void *from, size_t length, struct cw_v
 size_t cw_verbs_datagram_encode(const struct cw_verbs_datagram *datagram, uint8_t *to);
 const char *cw_verbs_datagram_decode(const void *from, size_t length, struct cw_verbs_datagram *datagram);
 
-/* Whether it is an IPv4 address in the form of a GID, and whether it is link-local. */
+/* Whether the GID holds an IPv4 address, and whether it is link-local. */
 int cw_verbs_gid_is_ipv4(const uint8_t gid[16]);
 int cw_verbs_gid_is_local(const uint8_t gid[16]);
 
-/* The GIDs of both sides between which a connection goes. NULL, or why the peer cannot be reached. */
+/* Chooses the GIDs of both sides for a connection. NULL, or the reason why the peer cannot be reached. */
 const char *cw_verbs_pair(const struct cw_verbs_address *ours, const struct cw_verbs_address *theirs, unsigned *our_gid,
                           unsigned *their_gid);
 
-/* When something is sent again to a peer that does not answer: after `first`, then twice as long each time, at most a
- * second, until the end. */
+/* The times at which a datagram is sent again to a peer that does not answer: after `first`, then each time after twice
+ * the interval, which is at most a second, until the end. */
 struct cw_verbs_retry {
     uint64_t next_ns;
     uint64_t interval_ns;
@@ -75,7 +74,7 @@ struct cw_verbs_retry {
 };
 
 void cw_verbs_retry_begin(struct cw_verbs_retry *retry, uint64_t now_ns, uint64_t first_ns, uint64_t timeout_ns);
-/* At next_ns: 1: send again, and next_ns is later; 0: it is over. */
+/* Called at next_ns. 1: the caller sends again, and next_ns is later; 0: the time is over. */
 int cw_verbs_retry_step(struct cw_verbs_retry *retry, uint64_t now_ns);
 
 #endif
