@@ -19,8 +19,8 @@ static void cuda_query(struct cw_md_attr *attr)
 
 /* ---- types ---- */
 
-/* The driver reports pieces that the program mapped one behind the other as separate ranges, so this asks about
- * each. */
+/* Asks about each range, as the driver reports pieces that the program mapped one behind the other as separate
+ * ranges. */
 static ucs_memory_type_t cuda_type_of(const void *ptr, size_t length)
 {
     const struct cuda_driver *cuda = cw_cuda_driver_get();

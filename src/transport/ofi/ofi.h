@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The transport over libfabric, inside. One interface has one domain, address vector, completion queue and endpoint of
- * type FI_EP_RDM; its connections are numbers within it.
+ * Internals of the transport over libfabric. One interface has one domain, address vector, completion queue and
+ * endpoint of type FI_EP_RDM; its connections are numbers within it.
  *
- *   ofi_device.c   which providers and domains there are, and which of them are used
+ *   ofi_device.c   the providers and domains of the machine, and those of them that are used
  *   ofi_open.c     opening and closing the objects of libfabric; ofi_mr.c: registering the transport's own memory
  *   ofi_iface.c    the head of the transport: address, progress, sleep
- *   ofi_cq.c       completions, and what a provider says that cannot be
+ *   ofi_cq.c       completions, and reports of the provider that cannot be true
  *   ofi_slot.c     memory of packets that leave or arrive
  *   ofi_peer.c     routes (entries of the address vector) and lives of peers
- *   ofi_conn.c     dial, accept, end; ofi_packet.c: what arrives; ofi_send.c: what leaves
+ *   ofi_conn.c     dial, accept, end; ofi_packet.c: packets that arrive; ofi_send.c: packets that leave
  */
 #ifndef CW_TRANSPORT_OFI_OFI_H
 #define CW_TRANSPORT_OFI_OFI_H
@@ -33,43 +33,45 @@
 #define CW_OFI_WIRE_ID   6u
 #define CW_OFI_MAX_SHORT (CW_OFI_SMALL - sizeof(struct cw_ofi_header) - 8)
 #define CW_OFI_SMALL     1024u       /* bytes of a small packet, header included; controls are small */
-#define CW_OFI_LARGE     (64u << 10) /* of a large one, as far as the provider sends that much */
-#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled, */
-#define CW_OFI_WINDOW_S  32u         /* where a provider loses what its peer holds without a buffer of ours; */
-#define CW_OFI_WINDOW_L  32u         /* large ones that are under way */
-#define CW_OFI_KEPT      4096u       /* packets of a connection that may have come before their turn */
+#define CW_OFI_LARGE     (64u << 10) /* bytes of a large packet, as far as the provider sends that much */
+#define CW_OFI_WINDOW    256u        /* packets of a connection that are under way, or that the peer has not handled; */
+#define CW_OFI_WINDOW_S  32u         /* for a provider that loses packets without a posted receive; */
+#define CW_OFI_WINDOW_L  32u         /* large packets of a connection under way */
+#define CW_OFI_KEPT      4096u       /* packets of a connection that are kept because they came before their turn */
 
 struct ofi_conn;
 struct ofi_iface;
 struct ofi_peer;
 
-/* What becomes of the memory of one packet. */
+/* The state of the memory of one packet. */
 enum ofi_slot_state { OFI_FREE, OFI_WAITING, OFI_FLYING };
 
-/* A packet that leaves, or room for one that arrives. */
+/* A packet that leaves, or room for a packet that arrives. */
 struct ofi_slot {
-    struct fi_context2 context; /* the provider's while it is under way; its address names the slot there */
-    struct cw_list link;        /* free, of its connection, of the interface's orphans, or not posted yet */
+    struct fi_context2 context; /* belongs to the provider while the packet is under way; its address names the slot
+                                 * there */
+    struct cw_list link;        /* in the list of free ones, of its connection, of the interface's orphans, or of those
+                                 * not posted yet */
     struct cw_list waiting;     /* iface->waiting, while the provider does not take it */
     struct ofi_block *block;
-    struct ofi_conn *conn; /* whose packet it is; NULL: of nobody any more, or one that arrives */
-    struct ofi_peer *peer; /* held, while it is under way */
+    struct ofi_conn *conn; /* the packet's connection; NULL: the connection was closed, or the packet arrives */
+    struct ofi_peer *peer; /* referenced while the packet is under way */
     char *bytes;
     uint32_t length;
-    uint32_t number; /* its place among the packets of the connection */
+    uint32_t number; /* its number among the packets of the connection */
     enum ofi_slot_state state;
 };
 
 enum ofi_block_kind { OFI_BLOCK_SMALL, OFI_BLOCK_LARGE, OFI_BLOCK_RECEIVE };
 
-/* Slots whose memory is one piece, registered together. */
+/* Slots whose memory is one range, registered together. */
 struct ofi_block {
     struct ofi_block *next;
     enum ofi_block_kind kind;
     unsigned count;
     size_t room; /* of each slot */
     struct cw_memory memory;
-    struct fid_mr *mr; /* NULL: the provider does not ask for it */
+    struct fid_mr *mr; /* NULL: the provider needs no registration */
     void *desc;
     struct ofi_slot slots[];
 };
@@ -83,14 +85,14 @@ struct ofi_route {
     uint8_t bytes[CW_OFI_MAX_ADDRESS];
 };
 
-/* One life of a process at a route: what restarts there is another one. */
+/* One life of a process at a route. A process that restarts there is another peer. */
 struct ofi_peer {
     struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;
     struct ofi_route *route;
     unsigned references; /* of connections and of slots */
     int dead;
-    struct cw_poll_item process; /* tells its death, on this machine; fd -1: it cannot */
+    struct cw_poll_item process; /* reports the death of a process on this machine; fd -1: not available */
     struct cw_ofi_entry entry;
 };
 
@@ -108,10 +110,10 @@ struct ofi_kept {
 struct ofi_flush {
     struct cw_list link;
     struct cw_completion *completion;
-    uint32_t number; /* those before it are waited for */
+    uint32_t number; /* packets before this number are waited for */
 };
 
-/* What a dial says, until progress sends it: dialling is to make no system call. */
+/* The content of a dial until progress sends it, because dialling must make no system call. */
 struct ofi_call {
     size_t address_length;
     size_t hello_length;
@@ -124,13 +126,13 @@ struct ofi_conn {
     struct cw_list blocked; /* iface->blocked, when a send was answered by CW_AGAIN */
     struct cw_list ending;  /* iface->ending */
     struct cw_list calling; /* iface->calling */
-    struct cw_list slots;   /* under way, in order */
+    struct cw_list slots;   /* packets under way, in order */
     struct cw_list kept;
     struct cw_list flushes;
-    struct ofi_peer *peer; /* NULL as long as it is `calling` */
+    struct ofi_peer *peer; /* NULL while the connection is in `calling` */
     struct ofi_call *call;
     struct ofi_slot *last;    /* for BYE or LEAVE, so that an end needs no memory */
-    struct cw_alarm deadline; /* of a dial, then of silence */
+    struct cw_alarm deadline; /* of a dial, later for looks for silence */
     uint64_t look_ns;         /* the next look for silence */
     uint64_t number;          /* ours */
     uint64_t peer_number;
@@ -138,25 +140,25 @@ struct ofi_conn {
     uint32_t peer_token;
     uint32_t next_out; /* number of the next packet */
     uint32_t next_in;
-    uint32_t handled;    /* the peer expects this one of ours next, as far as it said so; */
-    uint32_t told;       /* and we said this of its packets */
+    uint32_t handled;    /* number of the packet that the peer expects next, as far as it told; */
+    uint32_t told;       /* and the number that this side told the peer last */
     unsigned flying;     /* length of `slots` */
-    unsigned large;      /* of these, such as are large */
-    unsigned stuck;      /* of these, such as the provider did not take yet */
-    unsigned silent;     /* looks without a sign of life while a ping is under way; */
-    unsigned quiet;      /* and before */
+    unsigned large;      /* of these, large ones */
+    unsigned stuck;      /* of these, packets that the provider did not take yet */
+    unsigned silent;     /* looks without a sign of life while a ping was under way; */
+    unsigned quiet;      /* and looks without one at all */
     ucs_status_t status; /* of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
-    uint8_t said_bye; /* the peer knows nothing of this connection any more */
+    uint8_t said_bye; /* the peer no longer knows this connection */
     uint8_t abandoned;
     uint8_t watched;
-    uint8_t wakes;         /* the next look wakes who sleeps */
-    uint8_t heard;         /* since the last look */
-    uint8_t held;          /* the provider did not take its oldest packet just now */
+    uint8_t wakes;         /* the next look wakes a sleeping worker */
+    uint8_t heard;         /* a packet came since the last look */
+    uint8_t held;          /* the provider did not take its oldest packet in this round */
     uint8_t is_dialling;   /* `opened` was not told yet */
-    uint8_t is_ahead;      /* a send was answered by CW_AGAIN because the peer is behind, */
-    uint8_t wants_large;   /* or because too many large ones are under way */
+    uint8_t is_ahead;      /* a send got CW_AGAIN because the peer is behind, */
+    uint8_t wants_large;   /* or because too many large packets are under way */
     struct ofi_slot *ping; /* under way */
 };
 
@@ -170,8 +172,8 @@ struct ofi_iface {
     struct fid_cq *cq;
     struct fid_ep *ep;
     struct cw_poller *poller;
-    struct cw_poll_item item; /* the completion queue; fd -1: it has none */
-    struct cw_alarm look;     /* instead */
+    struct cw_poll_item item; /* descriptor of the completion queue; fd -1: it has none */
+    struct cw_alarm look;     /* a timer for a queue without a descriptor */
     const struct cw_config *config;
     struct cw_idmap numbers;
     struct cw_hash routes;
@@ -180,8 +182,8 @@ struct ofi_iface {
     struct cw_list blocked;
     struct cw_list ending;
     struct cw_list calling;       /* dials that were not sent yet */
-    struct cw_list waiting;       /* slots that the provider did not take, in order */
-    struct cw_list orphans;       /* under way, of connections that were closed */
+    struct cw_list waiting;       /* packets that the provider did not take, in order */
+    struct cw_list orphans;       /* packets under way of connections that were closed */
     struct cw_list unposted;      /* slots of receives */
     struct cw_list free_slots[2]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
@@ -189,13 +191,13 @@ struct ofi_iface {
     size_t max_packet;
     size_t inject;
     unsigned window; /* packets of a connection that are under way, or that the peer has not handled */
-    unsigned flying; /* packets of ours that are not completed */
+    unsigned flying; /* packets of this side that are not complete */
     unsigned num_blocks;
-    unsigned idle_rounds; /* looks in vain since something came */
-    unsigned strange;     /* errors of receives since the last good one */
+    unsigned idle_rounds; /* progress calls without an event since the last one */
+    unsigned strange;     /* failed receives since the last good one */
     uint64_t next_key;    /* of registrations, where the provider does not choose */
     uint8_t wakeup;
-    uint8_t broken; /* the provider cannot be believed any more */
+    uint8_t broken; /* the provider gave reports that cannot be true, and is not used any more */
     uint8_t closing;
     size_t entry_length;
     struct {
@@ -216,7 +218,7 @@ static inline struct ofi_conn *cw_ofi_conn_of(struct cw_conn *conn)
 
 /* ---- ofi_device.c ---- */
 unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
-/* What libfabric offers for a device of that name; NULL: nothing. */
+/* The offer of libfabric for a device of that name; NULL: there is none. */
 const struct fi_info *cw_ofi_offer(const char *device, const char **why);
 int cw_ofi_is_local(const struct fi_info *info);
 uint32_t cw_ofi_provider_sum(const struct fi_info *info);
@@ -228,16 +230,16 @@ void cw_ofi_close(struct cw_iface *super);
 ucs_status_t cw_ofi_register(struct ofi_iface *iface, void *memory, size_t length, struct fid_mr **mr, void **desc);
 
 /* ---- ofi_cq.c ---- */
-/* Reads completions, so many at most; returns how many there were. */
+/* Reads completions, up to a bound; returns how many there were. */
 unsigned cw_ofi_poll(struct ofi_iface *iface);
-/* The provider did what cannot be: all connections end. */
+/* The provider reported something that cannot be true: all connections end. */
 void cw_ofi_break(struct ofi_iface *iface, const char *what);
 
 /* ---- ofi_slot.c ---- */
 /* NULL: no memory. */
 struct ofi_slot *cw_ofi_slot_new(struct ofi_iface *iface, enum ofi_block_kind kind);
 void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot);
-/* The slot of that name; NULL: there is none that is under way. */
+/* The slot with that context; NULL: no such slot is under way. */
 struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context);
 ucs_status_t cw_ofi_receives_new(struct ofi_iface *iface);
 /* Gives the provider room for another packet. */
@@ -246,14 +248,14 @@ void cw_ofi_post_receives_again(struct ofi_iface *iface);
 void cw_ofi_slots_cleanup(struct ofi_iface *iface);
 
 /* ---- ofi_peer.c ---- */
-/* Whether these bytes are an entry that this interface may hand to its provider. */
+/* Whether these bytes are an entry whose address this interface may give to its provider. */
 int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length, const char **why);
-/* Of an entry that was checked. Held for the caller, unless *peer_p is NULL: UCS_ERR_UNREACHABLE may come with a peer
- * that is known for dead. */
+/* The peer of an entry that was checked. The caller holds a reference unless *peer_p is NULL: UCS_ERR_UNREACHABLE may
+ * come with a peer that is known to be dead. */
 ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *entry, size_t length, struct ofi_peer **peer_p);
-/* Whether it is known that nobody is there any more. */
+/* Whether the peer's process is known to have ended. */
 int cw_ofi_peer_is_dead(struct ofi_peer *peer);
-/* An interface of this process, by the random number of its entry. */
+/* Notes an interface of this process by the random number of its entry. */
 void cw_ofi_life_begin(uint64_t life);
 void cw_ofi_life_end(uint64_t life);
 void cw_ofi_peer_hold(struct ofi_peer *peer);
@@ -267,15 +269,16 @@ void cw_ofi_watch(struct cw_conn *super);
 void cw_ofi_abandon(struct cw_conn *super);
 struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer, void *user);
 void cw_ofi_conn_free(struct ofi_conn *conn);
-/* It is over, for this reason (NULL: none is known): told from progress, when all that arrived was handed up. */
+/* The connection ends for this reason (NULL: none is known); progress tells the core after everything that arrived was
+ * handed up. */
 void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
-/* Sends the dials that wait for it. Returns how many. */
+/* Sends the dials that wait in `calling`. Returns how many. */
 unsigned cw_ofi_call(struct ofi_iface *iface);
-/* Before a sleep: looks for silence wake who sleeps for as long as something of the peer is awaited, and not else. */
+/* Called before the worker sleeps: looks for silence wake the worker only while a message of the peer is awaited. */
 void cw_ofi_looks_asleep(struct ofi_iface *iface);
 /* Tells the ends that are due. Returns how many. */
 unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
-/* Tells the end of this one, from progress. */
+/* Tells the end of this connection, from progress. */
 void cw_ofi_tell_end(struct ofi_conn *conn);
 /* The reply of a dial came. */
 void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);

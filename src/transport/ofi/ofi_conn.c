@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The life of connections. A connection is a number and a random token at either end, which every packet names; so what
- * a former process at an address sent, or sends, meets nobody.
+ * The life of connections. Each end of a connection has a number and a random token, which every packet names, so a
+ * packet of a former process at an address matches no connection.
  *
  * A dial is a HELLO, which the acceptor answers by REPLY or REFUSED. The last packet of a connection is BYE; a dial
- * that is given up says LEAVE. Providers tell little of peers that are gone, so the end of a process is learnt from the
- * system where it runs on this machine, and from packets that fail. A watched connection sends a PING now and then: its
- * completion is a sign of life of the peer's device, whatever the peer's program does, and a process that does not know
- * the connection answers GONE.
+ * that is given up sends LEAVE. Providers report little about peers that ended, so the transport learns of the end of a
+ * process from the system where it runs on this machine, and from packets that fail. A watched connection sends a PING
+ * now and then: its completion shows that the peer's device works, whatever the peer's program does, and a process that
+ * does not know the connection answers GONE.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -23,7 +23,8 @@
 #include "os/random.h"
 
 #define LOOKS_PER_INTERVAL 4u
-#define DRAINED            64u /* looks in vain after which nothing is expected of who is gone */
+#define DRAINED            64u /* progress calls without an event after which a peer that ended is expected to send
+                                * nothing more */
 
 static unsigned deadline_over(struct cw_alarm *alarm);
 
@@ -44,7 +45,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     cw_list_init(&conn->slots);
     cw_list_init(&conn->kept);
     cw_list_init(&conn->flushes);
-    conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial takes it with its call */
+    conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial gets it later */
     if ((peer != NULL && conn->last == NULL) || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
         if (conn->last != NULL) {
             cw_ofi_slot_free(iface, conn->last);
@@ -86,7 +87,7 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     free(conn);
 }
 
-/* Times of settings; CW_TIME_INF has no end. */
+/* Times from settings; CW_TIME_INF sets no deadline. */
 static void set_deadline(struct ofi_conn *conn, uint64_t after_ns)
 {
     if (after_ns != CW_TIME_INF) {
@@ -159,7 +160,7 @@ unsigned cw_ofi_call(struct ofi_iface *iface)
     return count;
 }
 
-/* The last word; the peer need not answer it. */
+/* Sends the last packet of the connection, which the peer need not answer. */
 static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     struct cw_ofi_told told = {
@@ -184,7 +185,8 @@ void cw_ofi_close_conn(struct cw_conn *super)
     cw_ofi_conn_free(conn);
 }
 
-/* All packets are copies: what the program takes away is not looked at any more, but no packet may be handed up. */
+/* All packets are copies, so the transport does not touch memory of the program any more; but it may hand up no
+ * packet. */
 void cw_ofi_abandon(struct cw_conn *super)
 {
     struct ofi_conn *conn = cw_ofi_conn_of(super);
@@ -256,8 +258,8 @@ void cw_ofi_watch(struct cw_conn *super)
     }
 }
 
-/* A ping that did not even arrive at the peer's device in all the looks of an interval means that nothing does. A
- * connection on which nothing is to come is left alone for an interval, so that talk that ended wakes nobody. */
+/* A ping that did not complete during all the looks of an interval means that nothing arrives at the peer's device. A
+ * connection on which nothing is awaited gets no ping for an interval, so that an idle one wakes no worker. */
 static void look_at(struct ofi_conn *conn)
 {
     struct ofi_iface *iface       = cw_ofi_iface_of(&conn->super);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Completions. What the provider says is checked: a completion names a slot that is under way, and no packet is longer
- * than its room. A provider that says anything else is not used any more; the process goes on.
+ * Completions. The reports of the provider are checked: a completion names a slot that is under way, and no packet is
+ * longer than its room. After any other report the provider is not used any more; the process goes on.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -52,7 +52,7 @@ static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entr
     }
 }
 
-/* A receive that failed says nothing about a connection. */
+/* A receive that failed concerns no particular connection. */
 static void receive_failed(struct ofi_iface *iface, struct ofi_slot *slot, const char *text)
 {
     slot->state = OFI_WAITING;
@@ -78,7 +78,7 @@ static int take_error(struct ofi_iface *iface)
     snprintf(text, sizeof(text), "%s (%s)", iface->fi->strerror(entry.err), (said != NULL) ? said : "no reason given");
     slot = cw_ofi_slot_find(iface, entry.op_context);
     if (slot == NULL) {
-        /* Some report failures of their own making, which name nothing of ours. */
+        /* Some providers report failures of their own that name no slot of the transport. */
         cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s tells of an error that belongs to no packet: %s",
                            iface->info->fabric_attr->prov_name, text);
         if (++iface->strange > MAX_STRANGE) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Providers and domains as devices, `<provider>:<domain>`, and which of them are used. A provider is called by its core
- * name: what libfabric layers over it (";ofi_rxm") is no concern of the user.
+ * Providers and domains as devices, `<provider>:<domain>`, and the selection of those that are used. A provider has its
+ * core name here, because users need not know the layers of libfabric over it (";ofi_rxm").
  */
 #include "transport/ofi/ofi.h"
 
@@ -15,7 +15,7 @@
 
 #define MAX_OFFERS 64u
 
-/* Fabrics that no other transport of this library reaches, which are used without being asked for. */
+/* Fabrics that no other transport of this library reaches; they are used without a setting. */
 static const char *const alone[] = {"efa", "cxi", "opx"};
 /* Providers that UCX_TLS may name. */
 static const char *const named[] = {"efa", "cxi", "opx", "psm3"};
@@ -50,7 +50,7 @@ static int has(const struct cw_name_list *list, const char *name)
     return 0;
 }
 
-/* "tcp" of "tcp;ofi_rxm". A name that does not fit is no device. */
+/* The core name, such as "tcp" of "tcp;ofi_rxm". A provider whose name does not fit is no device. */
 static int core_name(const struct fi_info *info, char *name, size_t size)
 {
     const char *full  = info->fabric_attr->prov_name;
@@ -64,7 +64,7 @@ static int core_name(const struct fi_info *info, char *name, size_t size)
     return 1;
 }
 
-/* Whether the settings let this provider be used. */
+/* Whether the settings allow this provider. */
 static int is_wanted(const struct cw_config *config, const char *provider)
 {
     const struct cw_allow_list *tls = &config->tls;
@@ -79,7 +79,7 @@ static int is_wanted(const struct cw_config *config, const char *provider)
     return is_one_of(provider, alone, sizeof(alone) / sizeof(alone[0]));
 }
 
-/* Whether libfabric is to be asked at all: the user names it, or there is such a fabric. */
+/* Whether libfabric is loaded at all: the user names it or a provider, or the machine has such a fabric. */
 static int is_asked_for(const struct cw_config *config)
 {
     size_t i;
@@ -104,7 +104,7 @@ static int usable(const struct fi_info *info)
            info->ep_attr->max_msg_size >= 2 * CW_OFI_SMALL && (info->mode & ~(FI_CONTEXT | FI_CONTEXT2)) == 0;
 }
 
-/* Whether an earlier one has that name; with `domains`, also whether another provider has that domain. */
+/* Whether an earlier offer has that name; with `domains`, also whether another provider has that domain. */
 static int is_known(const struct offers *offers, const char *name, int domains)
 {
     unsigned i;
@@ -118,7 +118,7 @@ static int is_known(const struct offers *offers, const char *name, int domains)
     return 0;
 }
 
-/* `config` NULL: all of them. */
+/* Collects the offers that the settings allow; `config` NULL: all of them. */
 static void collect(const struct cw_config *config, struct offers *offers)
 {
     const char *why;
@@ -151,7 +151,7 @@ unsigned cw_ofi_query_devices(const struct cw_config *config, struct cw_device *
         return 0;
     }
     collect(config, &offers);
-    for (pass = 0; pass < 2; pass++) { /* those that the user names come first */
+    for (pass = 0; pass < 2; pass++) { /* devices that the user names come first */
         for (i = 0; i < offers.count; i++) {
             if (has(&config->net_devices, offers.devices[i].name) == (pass == 0)) {
                 if (count < max) {

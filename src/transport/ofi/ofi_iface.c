@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "os/clock.h"
 
-#define LOOK_NS 1000000u /* a sleeper looks so often at a provider that wakes nobody */
+#define LOOK_NS 1000000u /* interval at which a sleeping worker asks a provider without a descriptor */
 
 static size_t ofi_address(struct cw_iface *super, void *buffer, size_t max)
 {
@@ -30,7 +30,7 @@ static int ofi_reachable(struct cw_iface *super, const void *address, size_t len
     return !iface->broken && cw_ofi_entry_check(iface, address, length, why);
 }
 
-/* What is seldom there. */
+/* Handles the lists that are mostly empty. */
 static CW_APART unsigned tidy(struct ofi_iface *iface)
 {
     unsigned count = 0;
@@ -68,7 +68,8 @@ static unsigned ofi_progress(struct cw_iface *super)
     return cw_unlikely(has_work(iface)) ? count + tidy(iface) : count;
 }
 
-/* A connection that waits for room is woken by the completion of what it has under way. */
+/* Whether progress must run before a sleep. A connection that waits for room is woken by the completion of its packets
+ * under way. */
 static int must_look(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
@@ -87,7 +88,7 @@ static ucs_status_t ofi_arm(struct cw_iface *super)
         return UCS_OK;
     }
     cw_ofi_looks_asleep(iface);
-    /* what the provider does not take now it may take when the peer moves, of which it tells nobody */
+    /* a packet that the provider does not take now it may take when the peer moves, and no event reports that */
     if (iface->item.fd < 0 || !cw_list_empty(&iface->waiting)) {
         cw_poller_alarm_set(iface->poller, &iface->look, cw_clock_ns() + LOOK_NS);
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Registration: the one place that knows what the bits of mr_mode ask for.
+ * Registration: only this file knows the bits of mr_mode.
  *
  *   LOCAL      packets lie in registered memory, and each call names its descriptor
  *   ALLOCATED  pages exist before they are registered
- *   PROV_KEY   the provider chooses keys; without it they are ours, counted up, and fit mr_key_size
+ *   PROV_KEY   the provider chooses keys; without it the transport counts them up, within mr_key_size
  *   ENDPOINT   a registration is bound to the endpoint and enabled before it is used
  *   HMEM       the kind of memory is named: here always the host's
  *
- * VIRT_ADDR, RAW and RMA_EVENT are about what peers do with a key, and no peer gets one of packets' memory.
+ * VIRT_ADDR, RAW and RMA_EVENT concern the use of keys by peers, and no peer gets a key of packet memory.
  */
 #include "transport/ofi/ofi.h"
 

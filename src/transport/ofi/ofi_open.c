@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening an interface: one of each object of libfabric. The offer of the provider is copied and cut down to what is
- * used, since providers prepare for all that they are asked for.
+ * Opening an interface: one of each object of libfabric. The offer of the provider is copied and reduced to the
+ * features that are used, since providers prepare for all features that are asked for.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -18,8 +18,8 @@
 #define CAPABILITIES    (FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM)
 #define MAX_QUEUE       512u
 #define MAX_RECEIVES    64u
-#define LEAVING_NS      300000000u /* what is still under way at the end gets so long, */
-#define LEAVING_IDLE_NS 30000000u  /* and so long in which nothing of it moves */
+#define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
+#define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
 
 /* Returns 1 on failure. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
@@ -42,7 +42,7 @@ static unsigned look(struct cw_alarm *alarm)
     return cw_ofi_poll(cw_container_of(alarm, struct ofi_iface, look));
 }
 
-/* With a descriptor if the worker sleeps and the provider has one. */
+/* Opens the completion queue, with a descriptor if the worker sleeps and the provider has one. */
 static int open_queue(struct ofi_iface *iface)
 {
     struct fi_cq_attr attr = {.size     = iface->info->tx_attr->size + iface->info->rx_attr->size,
@@ -111,7 +111,7 @@ static size_t least(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-/* An own copy of the offer. */
+/* Takes a copy of the offer for this interface. */
 static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
 {
     iface->info = iface->fi->dupinfo(offer);
@@ -123,16 +123,17 @@ static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
     iface->info->rx_attr->caps &= CAPABILITIES;
     iface->info->tx_attr->size = least(iface->info->tx_attr->size, MAX_QUEUE);
     iface->info->rx_attr->size = least(iface->info->rx_attr->size, MAX_RECEIVES);
-    /* ofi_rxm has the receiver fetch what is longer, for which the sender would have to go on calling */
+    /* over ofi_rxm the receiver fetches longer packets, and the sender would have to call the provider until that
+     * ends */
     iface->max_packet = least(iface->info->ep_attr->max_msg_size,
                               (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
-    /* what is injected over ofi_rxd completes without a name */
+    /* a packet that is injected over ofi_rxd completes without a context */
     iface->window = (strcmp(offer->fabric_attr->prov_name, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
     iface->inject = (strstr(offer->fabric_attr->prov_name, "ofi_rxd") == NULL) ? offer->tx_attr->inject_size : 0;
     return 1;
 }
 
-/* The card tells its speed; what has none goes through the system. */
+/* A network card reports its speed; a provider without one works through the system. */
 static void set_limits(struct ofi_iface *iface)
 {
     const struct fid_nic *nic = iface->info->nic;
@@ -202,7 +203,8 @@ static void dispose(struct ofi_iface *iface)
     free(iface);
 }
 
-/* What a secret or encryption protects would be open here. */
+/* Connections over libfabric are neither authenticated nor encrypted, so settings that demand it refuse the
+ * interface. */
 static int is_protected(const struct cw_config *config)
 {
     const int wanted = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
@@ -249,7 +251,7 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
     return UCS_OK;
 }
 
-/* Packets move only while the provider is asked, so what was taken is brought on its way here, within bounds. */
+/* Packets move only while the provider is called, so this sends the packets that were taken, within bounds of time. */
 static void let_leave(struct ofi_iface *iface)
 {
     const uint64_t end = cw_clock_ns() + LEAVING_NS;

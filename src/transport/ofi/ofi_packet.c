@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What arrives. Nothing of it is believed: a packet counts only with the token that we chose for the connection, and
- * lengths only as far as bytes came. Packets are handed up by their running numbers; providers that keep order never
- * have one wait here.
+ * Packets that arrive. Their content is untrusted: a packet counts only with the token that this side chose for the
+ * connection, and a length only as far as bytes came. Packets are handed up by their running numbers; with a provider
+ * that keeps order none waits here.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -14,14 +14,14 @@
 
 static struct cw_log_limit limit;
 
-/* A packet in its parts. */
+/* The parts of a packet. */
 struct arrived {
     struct cw_ofi_header header;
     struct cw_ofi_control control;
     const char *data; /* behind the header */
     size_t length;
     const char *entry; /* of a control packet */
-    const char *core;  /* its bytes for the core */
+    const char *core;  /* the bytes for the core */
 };
 
 static void drop(const struct ofi_iface *iface, const char *why)
@@ -58,7 +58,7 @@ static struct ofi_peer *sender_of(struct ofi_iface *iface, const struct arrived 
     return peer;
 }
 
-/* To a sender whose connection is named in its own packet. */
+/* Answers a sender that named its connection in its packet. */
 static void answer(struct ofi_iface *iface, struct ofi_peer *peer, const struct arrived *arrived,
                    const struct cw_ofi_told *what)
 {
@@ -89,7 +89,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     }
     conn->peer_number = arrived->control.number;
     conn->peer_token  = arrived->control.token;
-    conn->next_out    = 1; /* the reply is the first */
+    conn->next_out    = 1; /* the reply is packet 0 */
     conn->is_acceptor = 1;
     conn->state       = OFI_OPEN;
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
@@ -112,7 +112,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     cw_ofi_peer_drop(peer);
 }
 
-/* Somebody dialled us and gave up. */
+/* A peer gives up its dial to this side. */
 static void take_leave(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_conn *conn;
@@ -147,7 +147,7 @@ static void break_rules(struct ofi_conn *conn, const char *why)
     cw_ofi_end(conn, UCS_ERR_IO_ERROR, why);
 }
 
-/* A control packet in its turn. */
+/* Handles a control packet that has a number, in its turn. */
 static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
 {
     if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
@@ -163,7 +163,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
     }
 }
 
-/* A packet whose turn it is. */
+/* Handles the packet that is next in order. */
 static void deliver(struct ofi_conn *conn, uint8_t id, const char *data, size_t length)
 {
     struct arrived arrived = {.data = data, .length = length};
@@ -223,7 +223,7 @@ static void deliver_kept(struct ofi_conn *conn)
     }
 }
 
-/* A control packet outside of the order. Returns 0 for one that has a place there. */
+/* Handles a control packet without a number. Returns 0 for one that has a number. */
 static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
 {
     const struct cw_ofi_told pong = {.kind = CW_OFI_PONG, .to = conn->peer_number, .token = conn->peer_token};
@@ -249,7 +249,7 @@ static int take_loose(struct ofi_conn *conn, const struct arrived *arrived)
     }
 }
 
-/* A packet that names no connection of ours. */
+/* Handles a control packet that names no connection of this side. */
 static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
 {
     struct ofi_peer *peer;
@@ -261,7 +261,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
     case CW_OFI_LEAVE:
         take_leave(iface, arrived);
         return;
-    case CW_OFI_REPLY: /* to a dial that was given up before its LEAVE came, or overtook it */
+    case CW_OFI_REPLY: /* the dial was given up before its LEAVE came, or LEAVE overtook it */
     case CW_OFI_PING:
         peer = sender_of(iface, arrived);
         if (peer != NULL) {
@@ -270,7 +270,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
         }
         return;
     default:
-        return; /* of a connection that we closed */
+        return; /* of a connection that this side closed */
     }
 }
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Routes and lives. A route is an address in the provider's vector, entered once however many peers name it. A life is
- * what an address entry says, its random number included: a process that restarts at an address begins another one, and
- * what belongs to the former does not pass to it.
+ * Routes and lives. A route is an address in the provider's vector, inserted once for all peers that name it. A life is
+ * an address entry with its random number: a process that restarts at an address begins another life, and its peers and
+ * connections are new ones.
  *
- * Entries come from peers and from worker addresses, so from anybody: nothing goes to the provider that has not the
- * form of our own address.
+ * Entries come from peers and from worker addresses, so they may hold any bytes: the provider gets only addresses that
+ * have the form of this side's own.
  */
 #include "transport/ofi/ofi.h"
 
@@ -17,7 +17,8 @@
 #include "base/bytes.h"
 #include "os/process.h"
 
-/* Interfaces of this process. A peer among them is known for dead by itself; with more than fit nothing is known. */
+/* Interfaces of this process. For a peer among them this table tells whether it ended; with more than MAX_LIVES
+ * interfaces it tells nothing. */
 #define MAX_LIVES 256u
 
 static _Atomic uint64_t lives[MAX_LIVES];
@@ -37,7 +38,7 @@ void cw_ofi_life_begin(uint64_t life)
     atomic_store(&overflowed, 1);
 }
 
-/* Returns 1 if it was there. */
+/* Replaces a life in the table. Returns 1 if it was there. */
 static int find_life(uint64_t life, uint64_t then)
 {
     uint64_t value;
@@ -91,7 +92,7 @@ static int has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t 
     if (iface->info->addr_format == FI_ADDR_STR) {
         return length > 0 && memchr(bytes, '\0', length) == bytes + length - 1;
     }
-    /* a family is part of the format */
+    /* the address family is part of the form */
     return length == own &&
            ((iface->info->addr_format != FI_SOCKADDR_IN && iface->info->addr_format != FI_SOCKADDR_IN6) ||
             memcmp(bytes, iface->entry.bytes, 2) == 0);
@@ -177,7 +178,7 @@ static unsigned process_ended(struct cw_poll_item *item, unsigned events)
     return 1;
 }
 
-/* On one machine the system tells the end of a process. */
+/* For a process on this machine the system reports its end. */
 static void watch_process(struct ofi_peer *peer)
 {
     struct ofi_iface *iface         = peer->iface;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What leaves. Every packet lies in a slot of ours and asks for its completion, small ones too: so a failure names its
- * connection, and a flush needs no packet of its own. A packet that the provider does not take at once waits in the
- * order of its connection; the connection takes no further ones until it is gone.
+ * Packets that leave. Every packet lies in a slot of the transport and asks for its completion, also a small one; so a
+ * failure names its connection, and a flush needs no packet of its own. A packet that the provider does not take at
+ * once waits in the order of its connection, which takes no further packets until that one has left.
  */
 #include "transport/ofi/ofi_send.h"
 
@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "base/probe.h"
 
-/* Returns 0 when the provider did not take it. */
+/* Hands a packet to the provider. Returns 0 when the provider did not take it. */
 static int post(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
@@ -38,7 +38,7 @@ static int post(struct ofi_iface *iface, struct ofi_slot *slot)
     return 1;
 }
 
-/* The packet is the connection's, or nobody's, and goes out in its turn. */
+/* Sends a packet in its turn, of a connection or (`conn` NULL) of none. */
 static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot)
 {
     slot->conn = conn;
@@ -61,7 +61,7 @@ static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_pe
     }
 }
 
-/* `conn` NULL: the packet tells of none. */
+/* Writes the header. `conn` NULL: the packet names no connection of this side. */
 static void set_header(struct ofi_slot *slot, struct ofi_conn *conn, uint64_t to, uint32_t token, uint32_t sequence)
 {
     struct cw_ofi_header header = {
@@ -74,7 +74,7 @@ static void set_header(struct ofi_slot *slot, struct ofi_conn *conn, uint64_t to
     memcpy(slot->bytes, &header, sizeof(header));
 }
 
-/* How many packets the peer has not handled, as far as we know. */
+/* The number of packets that the peer has not handled, as far as it told. */
 static uint32_t ahead_of(const struct ofi_conn *conn)
 {
     return (conn->next_out - conn->handled) % CW_OFI_SEQUENCES;
@@ -90,7 +90,8 @@ static int has_room(const struct ofi_conn *conn, int is_large)
     return conn->flying < window_of(conn) && conn->stuck == 0 && (!is_large || conn->large < CW_OFI_WINDOW_L);
 }
 
-/* One that waits for the peer is not looked at before the peer says something. */
+/* Notes that the connection waits for room. A connection that waits for the peer is visited only after a packet of the
+ * peer. */
 static ucs_status_t again(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     if (ahead_of(conn) >= window_of(conn)) {
@@ -115,7 +116,7 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     return (*slot_p != NULL) ? UCS_OK : again(iface, conn);
 }
 
-/* `length` bytes stand behind the header. */
+/* Sends a packet of `length` bytes behind the header. */
 static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t id, struct ofi_slot *slot,
                          size_t length)
 {
@@ -256,7 +257,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
 
     cw_list_for_each_safe(slot, next, &iface->waiting, struct ofi_slot, waiting)
     {
-        if (slot->peer->dead) { /* some providers would dial it for ever */
+        if (slot->peer->dead) { /* some providers would try to connect to it for ever */
             count++;
             (void)cw_ofi_sent(iface, slot, FI_EHOSTUNREACH, "the process ended");
             continue;
@@ -266,7 +267,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
         }
         if (iface->broken || !post(iface, slot)) {
             if (slot->conn != NULL) {
-                slot->conn->held = 1; /* its others keep behind it */
+                slot->conn->held = 1; /* the connection's later packets wait behind it */
             }
             continue;
         }
@@ -315,7 +316,7 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
         return 0;
     }
     if (more >= CW_OFI_SEQUENCES / 2) {
-        return 1; /* a packet that was overtaken */
+        return 1; /* a later packet overtook this one */
     }
     conn->handled = handled;
     if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < window_of(conn)) {

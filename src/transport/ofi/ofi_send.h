@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What leaves by the transport ofi (transport/ofi/ofi_send.c).
+ * Packets that leave by the transport ofi (transport/ofi/ofi_send.c).
  */
 #ifndef CW_TRANSPORT_OFI_OFI_SEND_H
 #define CW_TRANSPORT_OFI_OFI_SEND_H
@@ -15,25 +15,25 @@ struct cw_ofi_told {
     enum cw_ofi_kind kind;
     uint64_t to;
     uint32_t token;
-    uint32_t number; /* of the packet, of those in order */
+    uint32_t number; /* number of a packet in order */
     int with_entry;
     const void *bytes;
     size_t length;
 };
-/* A control packet, to the connection of `to` and `token`. `conn`: ours that it tells of; NULL: none. Takes `slot`, or
- * one of its own if that is NULL; NULL: no memory. */
+/* Sends a control packet to the connection of `to` and `token`. `conn`: this side's connection that the packet names;
+ * NULL: none. Uses `slot`, or one of its own if that is NULL. NULL: no memory. */
 struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
                              const struct cw_ofi_told *told, struct ofi_slot *slot);
-/* A packet of ours is complete, or failed with that text. Returns its connection, if that is still there. */
+/* A packet of this side is complete, or failed with that text. Returns its connection, if that still exists. */
 struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
-/* Offers again what the provider did not take; returns how many it took. */
+/* Offers waiting packets to the provider again; returns how many it took. */
 unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
 unsigned cw_ofi_give_room(struct ofi_iface *iface);
-/* The peer says which packet of ours it expects next. Returns 0 for what cannot be. */
+/* The peer told which packet it expects next. Returns 0 for a number that cannot be. */
 int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
-/* Tells the peer how far we are, if it may wait for that. */
+/* Tells the peer which packets were handled, if it may wait for that. */
 void cw_ofi_tell_handled(struct ofi_conn *conn);
-/* Those that wait for nothing any more; inside of progress. */
+/* Completes the flushes that wait for no packet any more; inside progress. */
 void cw_ofi_end_flushes(struct ofi_conn *conn);
 void cw_ofi_cancel_flushes(struct ofi_conn *conn);
 

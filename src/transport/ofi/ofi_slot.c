@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory of packets. Slots come in blocks, whose memory is registered at once and stays until the interface ends: a
- * provider may write or read there as long as it lives, whatever became of the connection. The address of a slot is
- * what a completion names, and is believed only after it was found in a block.
+ * provider may write or read there as long as it exists, also after the connection ended. A completion names the
+ * address of a slot, which counts only if it lies in a block.
  */
 #include "transport/ofi/ofi.h"
 
@@ -90,7 +90,7 @@ static struct ofi_slot *find_in(const struct ofi_block *block, const void *conte
     if (block == NULL) {
         return NULL;
     }
-    offset = (uintptr_t)context - (uintptr_t)block->slots; /* of what lies before, a very great one */
+    offset = (uintptr_t)context - (uintptr_t)block->slots; /* an address before the block gives a very great one */
     if (offset >= block->count * sizeof(block->slots[0]) || offset % sizeof(block->slots[0]) != 0) {
         return NULL;
     }
