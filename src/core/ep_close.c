@@ -15,11 +15,11 @@
 
 struct flush_state {
     struct cw_completion completion;
-    struct cw_flush_wait remote;    /* for one-sided operations */
+    struct cw_flush_wait remote;    /* the wait for one-sided operations */
     struct cw_request *request;
     uint8_t remote_waits;
     uint8_t sent;                   /* the transport's part of the flush is over */
-    ucs_status_t status;            /* of the one-sided operations */
+    ucs_status_t status;            /* result of the one-sided operations */
 };
 
 _Static_assert(sizeof(struct flush_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
@@ -31,8 +31,7 @@ static void flush_done(struct cw_completion *completion, ucs_status_t status)
 
     state->sent = 1;
     if (status != UCS_OK && ep->peer_ended && cw_ep_is_close(state->request)) {
-        status = cw_ep_close_status(ep); /* the peer ended in good order, and the packets that were under way to it are
-                                          * lost */
+        status = cw_ep_close_status(ep); /* packets under way to a peer that ended in good order are lost */
     }
     if (status != UCS_OK || !state->remote_waits) {
         cw_list_remove(&state->request->link);
@@ -275,8 +274,8 @@ static ucs_status_ptr_t close_force(struct ucp_ep *ep)
         request = cw_container_of(link, struct cw_request, link);
         cw_ep_waited(request);
         if (request->outstanding > 0) {
-            cw_list_add_tail(&ep->inflight, link); /* the transport still reads the memory of the request, which ends
-                                                    * with the connection */
+            cw_list_add_tail(&ep->inflight, link); /* the transport still reads its memory; the end of the connection
+                                                    * completes it */
         } else {
             cw_request_complete(request, UCS_ERR_CANCELED);
         }
@@ -350,8 +349,8 @@ void cw_ep_peer_ended(struct ucp_ep *ep)
 }
 
 struct worker_flush_state {
-    size_t waiting;      /* endpoint flushes under way, and 1 while they are being started */
-    ucs_status_t status; /* of a one-sided operation that a peer refused */
+    size_t waiting;      /* endpoint flushes under way, plus 1 while this flush starts them */
+    ucs_status_t status; /* status of a one-sided operation that a peer refused */
 };
 
 static void worker_flush_step(struct cw_request *request)

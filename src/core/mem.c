@@ -122,8 +122,7 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
             return UCS_ERR_NO_MEMORY;
         }
         mem->key.token  = new_token(table);
-        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* peers make no
-                                                                                                    * copies, then */
+        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* 0: no copies */
         cw_hash_add(&table->regions, &mem->link, mem->key.token);
         publish(mem);
         __atomic_store_n(mem->beacon, mem->key.token, __ATOMIC_RELEASE);

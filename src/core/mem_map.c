@@ -340,7 +340,7 @@ static int read_spec(const char *spec, size_t *size_p, ucs_memory_type_t *type_p
     *type_p = UCS_MEMORY_TYPE_HOST;
     snprintf(size, sizeof(size), "%.*s", (int)((comma == NULL) ? strlen(spec) : (size_t)(comma - spec)), spec);
     if (!cw_number_read_memunits(size, size_p) || *size_p >= SIZE_MAX - 1) {
-        return 0; /* the greatest values are inf and auto */
+        return 0; /* the greatest values stand for inf and auto */
     }
     for (type = 0; comma != NULL && strcmp(comma + 1, cw_words_memory_type[type]) != 0; type++) {
         if (cw_words_memory_type[type + 1] == NULL) {

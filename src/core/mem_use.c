@@ -6,7 +6,7 @@
 
 #include "core/mem.h"
 
-/* Rights that a registration may keep beyond a request. */
+/* The rights for which registrations are kept; a request with any other right gets a registration of its own. */
 #define KEPT (unsigned)(CW_RIGHT_LOCAL_WRITE | CW_RIGHT_REMOTE_READ)
 
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,

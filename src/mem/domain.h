@@ -35,7 +35,7 @@ enum cw_domain_rights {
     CW_RIGHT_ALL           = 15
 };
 
-/* The head of a domain's own structure for registered memory. Constant until deregister. */
+/* The head of the structure in which a domain keeps registered memory. Constant until dereg. */
 struct cw_memh {
     struct cw_domain *domain;
     unsigned rights; /* the rights that the registration has */
@@ -52,7 +52,7 @@ struct cw_domain_range {
     uint64_t length; /* at least 1; address + length does not wrap around */
 };
 
-/* Plain numbers, constant while the domain is open. */
+/* The properties of a domain, constant while it is open. */
 struct cw_domain_attr {
     uint64_t memory_types;   /* memory types that it registers, as bits of CW_MEMORY_BIT (mem/md.h) */
     unsigned part_length;    /* bytes of its part of a key, at most CW_DOMAIN_PART_MAX */
@@ -89,7 +89,7 @@ struct cw_domain_kind {
                               const struct cw_domain_range *range, struct cw_remote_key *key);
 };
 
-/* The head of a domain's own structure. `open` fills kind and attr. */
+/* The head of the structure of a domain. `open` fills kind and attr. */
 struct cw_domain {
     const struct cw_domain_kind *kind;
     struct cw_domain_attr attr;

@@ -25,7 +25,7 @@ ucs_memory_type_t cw_md_find(const void *ptr, size_t length)
     ucs_memory_type_t type = UCS_MEMORY_TYPE_UNKNOWN;
     unsigned i;
 
-    for (i = 1; cw_mds[i] != NULL && type == UCS_MEMORY_TYPE_UNKNOWN; i++) { /* the first one is the host's */
+    for (i = 1; cw_mds[i] != NULL && type == UCS_MEMORY_TYPE_UNKNOWN; i++) { /* the first domain is the host's */
         type = cw_mds[i]->type_of(ptr, length);
     }
     return (type == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_MEMORY_TYPE_HOST : type;

@@ -14,7 +14,8 @@ struct cw_listening;
 
 /* Connections by the address of an interface. Every transport has this group. */
 struct cw_transport_connect {
-    /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. Never waits. */
+    /* Starts a connection; `hello` (<= CW_HELLO_MAX) is copied. UCS_OK: `opened` follows from progress. The call never
+     * waits. */
     ucs_status_t (*dial)(struct cw_iface *iface, const void *address, size_t address_length, const void *hello,
                          size_t hello_length, void *user, struct cw_conn **conn_p);
     /* The number of different connections to that address that are faster together than one: pairs of addresses, flows
@@ -42,7 +43,7 @@ struct cw_transport_connect {
     void (*abandon)(struct cw_conn *conn);
 };
 
-/* Meeting by socket addresses (docs/change/client-server.md): all five slots. */
+/* Connections by socket addresses (docs/change/client-server.md); a transport has all five slots or none. */
 struct cw_transport_cm {
     /* Each peer that connects to that address and says a hello is handed up by `requested`, with `user`. The chosen
      * port is written to *address. Logs errors. UCS_ERR_BUSY: the address is in use. */

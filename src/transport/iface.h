@@ -32,13 +32,13 @@ struct cw_text;
 /* One usable device of a transport on this machine, as listed by ucp_context_print_info. */
 struct cw_device {
     char name[CW_DEVICE_NAME_MAX];
-    uint8_t is_local; /* of a network: leads to this machine only */
+    uint8_t is_local; /* a network device that leads to this machine only */
 };
 
 enum cw_device_class { CW_DEVICE_NET, CW_DEVICE_SHM, CW_DEVICE_SELF };
 
-/* Completion of a zcopy send or of a flush; owned by the caller, embedded in a request. Called once, from progress() or
- * from close(). */
+/* The completion of a zcopy send, an access or a flush; the caller owns it, inside a request. Called once, from
+ * progress() or from close_conn(). */
 struct cw_completion {
     void (*done)(struct cw_completion *self, ucs_status_t status);
 };
@@ -67,8 +67,8 @@ struct cw_limits {
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */
     unsigned max_placed_iov; /* entries of send_in_place, at least max_iov, at most CW_PLACE_MAX_IOV; 0: max_iov */
-    double latency_ns;      /* one way, 8 bytes */
-    double bandwidth_bps;   /* bytes per second, large messages */
+    double latency_ns;      /* time of 8 bytes in one direction */
+    double bandwidth_bps;   /* bytes per second of large messages */
     double overhead_ns;     /* CPU time of one send */
     struct cw_access_limits access;
 };
@@ -85,7 +85,7 @@ struct cw_upcalls {
     ucs_status_t (*accept)(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
                            size_t *reply_length);
     /* The dialled connection is open (UCS_OK), was refused (UCS_ERR_REJECTED, with the acceptor's reply) or failed (any
-     * other status; reply NULL). After a status other than UCS_OK the core still calls close(). */
+     * other status; reply NULL). After a status other than UCS_OK the core still calls close_conn(). */
     void (*opened)(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
     /* The peer has seen a dial that was is_unseen before. */
     void (*seen)(struct cw_conn *conn);
@@ -127,7 +127,8 @@ struct cw_iface_params {
     struct cw_domain *domain;           /* the device's domain, of the kind that `access` names. NULL: no access, or the
                                          * context has too many domains; limits.access stays 0 then */
     uint64_t worker_uid;                /* random, unique; for naming and for logs */
-    int wakeup;                         /* the worker may sleep: arm() will be called and doorbells are needed */
+    int wakeup;                         /* the worker may sleep: the core calls arm(), and senders must wake the
+                                         * worker */
     int peer_memory;                    /* the system's copies between processes may be used (cma in UCX_TLS) */
 };
 
@@ -178,7 +179,7 @@ struct cw_transport {
     ucs_status_t (*arm)(struct cw_iface *iface);
 };
 
-/* Heads of the transport's own structures. */
+/* The heads of the structures of a transport. */
 struct cw_iface {
     const struct cw_transport *transport;
     const struct cw_device *device;             /* set by the core: the first of the devices that it was opened on */

@@ -11,7 +11,7 @@
  * transport takes the packet. */
 typedef size_t (*cw_pack_fn)(void *dest, size_t max, void *arg);
 
-#define CW_PLACE_HEADER  16u    /* bytes of the header of a packet that is placed */
+#define CW_PLACE_HEADER  16u    /* length of the header of a packet that is placed */
 #define CW_PLACE_MAX_IOV 16u    /* entries of the place that it is written to */
 
 /* LONG begins a batch of several messages, so that no end of a message needs to leave by itself; LAST: only one more

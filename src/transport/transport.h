@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contract between the core and a transport: how bytes move between two workers.
+ * The contract between the core and a transport, which moves bytes between two workers.
  *
  * A transport is one const table (struct cw_transport) with groups of slots beside it. An interface (iface) is the
  * transport opened for one worker; a connection (conn) is one ordered, reliable, bidirectional channel of packets
- * between two endpoints. Every call is made with the worker entered, so an interface takes no locks except on memory
- * shared with other processes. Upcalls run only inside progress(), dial's own completion comes from progress() too: no
- * upcall is ever made from inside a call of the core, except `done` from close(). The author's guide is
- * docs/TRANSPORT.md; the suite in test/conform holds every transport against this page.
+ * between two endpoints. The core makes every call with the worker entered, so an interface takes no locks except on
+ * memory shared with other processes. Upcalls run only inside progress(), and so does the completion of a dial: no
+ * upcall is ever made from inside a call of the core, except `done` from close_conn(). The author's guide is
+ * docs/TRANSPORT.md; the suite in test/conform checks every transport against these headers.
  */
 #ifndef CW_TRANSPORT_TRANSPORT_H
 #define CW_TRANSPORT_TRANSPORT_H

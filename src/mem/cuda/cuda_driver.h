@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The CUDA driver as this process has it, if it has one: the library never loads it and never initializes it.
+ * The functions of the CUDA driver, if the program has loaded it; the library never loads and never initializes it.
  */
 #ifndef CW_MEM_CUDA_DRIVER_H
 #define CW_MEM_CUDA_DRIVER_H

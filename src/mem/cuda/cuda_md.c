@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the domain (mem/md.h). Peers reach its memory through the owner.
+ * The slots of the domain (mem/md.h). Peers reach the memory of the domain through its owner.
  */
 #include "mem/cuda/cuda_md.h"
 

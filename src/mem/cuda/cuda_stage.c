@@ -68,7 +68,7 @@ static struct buffer *buffer_new(const void *device, size_t length)
     return buffer;
 }
 
-/* The registration may have ended with its context. */
+/* The registration may have ended with its context, so a failure means nothing. */
 static void buffer_free(struct buffer *buffer)
 {
     (void)cw_cuda_driver_get()->host_unregister(buffer->memory.ptr);

@@ -30,7 +30,7 @@ struct late {
 static struct {
     struct cw_lock lock;
     struct cw_list all;
-    ucs_memory_type_t type;     /* HOST: not open */
+    ucs_memory_type_t type;     /* HOST: the GPU is not open */
     uint64_t copies;
     uint64_t copied;
     uint64_t left;              /* copies to go before all further ones fail */

@@ -52,7 +52,7 @@ struct ofi_slot {
                                  * there */
     struct cw_list link;        /* in the list of free ones, of its connection, of the interface's orphans, or of those
                                  * not posted yet */
-    struct cw_list waiting;     /* iface->waiting, while the provider does not take it */
+    struct cw_list waiting;     /* in iface->waiting while the provider does not take it */
     struct ofi_block *block;
     struct ofi_conn *conn; /* the packet's connection; NULL: the connection was closed, or the packet arrives */
     struct ofi_peer *peer; /* referenced while the packet is under way */
@@ -69,7 +69,7 @@ struct ofi_block {
     struct ofi_block *next;
     enum ofi_block_kind kind;
     unsigned count;
-    size_t room; /* of each slot */
+    size_t room; /* bytes of each slot */
     struct cw_memory memory;
     struct fid_mr *mr; /* NULL: the provider needs no registration */
     void *desc;
@@ -90,7 +90,7 @@ struct ofi_peer {
     struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;
     struct ofi_route *route;
-    unsigned references; /* of connections and of slots */
+    unsigned references; /* references of connections and of slots */
     int dead;
     struct cw_poll_item process; /* reports the death of a process on this machine; fd -1: not available */
     struct cw_ofi_entry entry;
@@ -131,7 +131,7 @@ struct ofi_conn {
     struct cw_list flushes;
     struct ofi_peer *peer; /* NULL while the connection is in `calling` */
     struct ofi_call *call;
-    struct ofi_slot *last;    /* for BYE or LEAVE, so that an end needs no memory */
+    struct ofi_slot *last;    /* slot for BYE or LEAVE, so that an end needs no memory */
     struct cw_alarm deadline; /* of a dial, later for looks for silence */
     uint64_t look_ns;         /* the next look for silence */
     uint64_t number;          /* ours */
@@ -147,7 +147,7 @@ struct ofi_conn {
     unsigned stuck;      /* of these, packets that the provider did not take yet */
     unsigned silent;     /* looks without a sign of life while a ping was under way; */
     unsigned quiet;      /* and looks without one at all */
-    ucs_status_t status; /* of ENDING and BROKEN */
+    ucs_status_t status; /* reason of ENDING and BROKEN */
     enum ofi_state state;
     uint8_t is_acceptor;
     uint8_t said_bye; /* the peer no longer knows this connection */
@@ -156,7 +156,7 @@ struct ofi_conn {
     uint8_t wakes;         /* the next look wakes a sleeping worker */
     uint8_t heard;         /* a packet came since the last look */
     uint8_t held;          /* the provider did not take its oldest packet in this round */
-    uint8_t is_dialling;   /* `opened` was not told yet */
+    uint8_t is_dialling;   /* `opened` was not called yet */
     uint8_t is_ahead;      /* a send got CW_AGAIN because the peer is behind, */
     uint8_t wants_large;   /* or because too many large packets are under way */
     struct ofi_slot *ping; /* under way */
@@ -181,10 +181,10 @@ struct ofi_iface {
     struct cw_list conns;
     struct cw_list blocked;
     struct cw_list ending;
-    struct cw_list calling;       /* dials that were not sent yet */
+    struct cw_list calling;       /* connections whose HELLO was not sent yet */
     struct cw_list waiting;       /* packets that the provider did not take, in order */
     struct cw_list orphans;       /* packets under way of connections that were closed */
-    struct cw_list unposted;      /* slots of receives */
+    struct cw_list unposted;      /* slots of receives that are not posted */
     struct cw_list free_slots[2]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
     struct ofi_block *last_hit; /* the block of the last completion */
@@ -195,7 +195,7 @@ struct ofi_iface {
     unsigned num_blocks;
     unsigned idle_rounds; /* progress calls without an event since the last one */
     unsigned strange;     /* failed receives since the last good one */
-    uint64_t next_key;    /* of registrations, where the provider does not choose */
+    uint64_t next_key;    /* next key of a registration, where the provider does not choose keys */
     uint8_t wakeup;
     uint8_t broken; /* the provider gave reports that cannot be true, and is not used any more */
     uint8_t closing;
@@ -276,11 +276,11 @@ void cw_ofi_end(struct ofi_conn *conn, ucs_status_t status, const char *why);
 unsigned cw_ofi_call(struct ofi_iface *iface);
 /* Called before the worker sleeps: looks for silence wake the worker only while a message of the peer is awaited. */
 void cw_ofi_looks_asleep(struct ofi_iface *iface);
-/* Tells the ends that are due. Returns how many. */
+/* Tells the core the ends that are due. Returns how many. */
 unsigned cw_ofi_tell_ends(struct ofi_iface *iface);
 /* Tells the end of this connection, from progress. */
 void cw_ofi_tell_end(struct ofi_conn *conn);
-/* The reply of a dial came. */
+/* The reply to a dial came. */
 void cw_ofi_open_now(struct ofi_conn *conn, const void *reply, size_t length);
 void cw_ofi_peer_died(struct ofi_peer *peer);
 

@@ -21,7 +21,7 @@
 #define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
 #define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
 
-/* Returns 1 on failure. */
+/* Logs the failure of a call of libfabric. Returns 1 if it failed. */
 static int fails(struct ofi_iface *iface, const char *what, int error)
 {
     if (error != 0) {

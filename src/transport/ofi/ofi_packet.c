@@ -20,7 +20,7 @@ struct arrived {
     struct cw_ofi_control control;
     const char *data; /* behind the header */
     size_t length;
-    const char *entry; /* of a control packet */
+    const char *entry; /* address entry of a control packet */
     const char *core;  /* the bytes for the core */
 };
 

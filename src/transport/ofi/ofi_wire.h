@@ -44,7 +44,7 @@ struct cw_ofi_control {
     uint8_t version;
     uint8_t entry_length; /* bytes of the sender's address entry that follow */
     uint8_t unused;
-    uint16_t length; /* bytes of the core behind it */
+    uint16_t length; /* bytes of the core that follow the entry */
     uint16_t unused2;
     uint32_t unused3;
 };
@@ -53,14 +53,14 @@ _Static_assert(sizeof(struct cw_ofi_control) == 24, "part of the wire");
 /* The transport's entry of a worker address; the address of the provider follows, `length` bytes. */
 struct cw_ofi_entry {
     uint64_t life;     /* random: differs for each interface that was ever opened */
-    uint64_t pidns;    /* cw_host_pidns_id, */
+    uint64_t pidns;    /* namespace of the process, by cw_host_pidns_id, */
     uint32_t process;  /* and the process there */
     uint32_t provider; /* a sum of the provider's name: only equal providers can talk to each other */
-    uint32_t format;   /* of the address, as FI_FORMAT of libfabric */
+    uint32_t format;   /* form of the address, a number of FI_FORMAT of libfabric */
     uint8_t version;
     uint8_t local; /* the address is valid on one machine alone */
     uint16_t length;
-    uint64_t boot; /* cw_host_boot_id: the machine */
+    uint64_t boot; /* the machine, by cw_host_boot_id */
 };
 _Static_assert(sizeof(struct cw_ofi_entry) == 40, "part of the wire");
 

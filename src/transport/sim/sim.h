@@ -22,7 +22,7 @@ struct cw_sim_world;
 
 /* The faults, each with its own chance. */
 enum cw_sim_fault {
-    CW_SIM_AGAIN,           /* a send answers CW_AGAIN without need; `room` follows */
+    CW_SIM_AGAIN,           /* a send answers CW_AGAIN without reason; `room` follows */
     CW_SIM_SHORT,           /* a packet is sent piece by piece: flush and zcopy complete later */
     CW_SIM_NO_MEMORY,       /* open and dial fail, a send answers CW_AGAIN, an acceptor drops the dial */
     CW_SIM_DIAL_REFUSED,    /* no interface is at the address after all */
@@ -33,7 +33,7 @@ enum cw_sim_fault {
     CW_SIM_NO_COPIES,       /* per end of a connection: it cannot copy to and from the peer's memory */
     CW_SIM_DRY,             /* RDMA, per packet: the receiver has no buffer; packets and accesses behind it wait */
     CW_SIM_ACCESS,          /* RDMA, per access: it ends with an error, carried out or not, and breaks the connection */
-    CW_SIM_NO_REGISTER,     /* RDMA: memory is not registered */
+    CW_SIM_NO_REGISTER,     /* RDMA: a registration fails */
     CW_SIM_COPY,            /* per copy: it fails, possibly in the middle, and that end never copies again */
     CW_SIM_FAULT_LAST
 };
@@ -56,12 +56,12 @@ struct cw_sim_knobs {
     uint64_t step_ns;
     unsigned rdma;                  /* number of RDMA devices, transport "simrdma", instead of "sim" */
     size_t max_access;              /* each of them: greatest length of one access; */
-    int all_atomics;                /* all atomic operations, else those that InfiniBand has; */
+    int all_atomics;                /* they have all atomic operations, else only those of InfiniBand; */
     unsigned max_mrs;               /* registrations of a device; 0: any number */
     size_t max_mr_bytes;
     size_t alignment;               /* required of addresses and lengths without a copy; 0: nothing */
     int on_demand;                  /* the devices page memory by themselves */
-    uint32_t chance[CW_SIM_FAULT_LAST]; /* out of CW_SIM_ALWAYS */
+    uint32_t chance[CW_SIM_FAULT_LAST]; /* of CW_SIM_ALWAYS tries */
 };
 
 #define CW_SIM_MAX_IOV 8u
@@ -75,9 +75,9 @@ enum cw_sim_death {
 /* Counts of the world so far. */
 struct cw_sim_stats {
     uint64_t events;
-    uint64_t packets;               /* handed up */
-    uint64_t bytes;                 /* in them */
-    uint64_t hellos;                /* that arrived, and their answers */
+    uint64_t packets;               /* packets handed up */
+    uint64_t bytes;                 /* bytes in these packets */
+    uint64_t hellos;                /* hellos that arrived, and answers */
     uint64_t hello_bytes;
     uint64_t again;                 /* sends answered by CW_AGAIN */
     uint64_t pieces;                /* steps of packets that left piece by piece */
@@ -90,7 +90,7 @@ struct cw_sim_stats {
     uint64_t no_register;           /* and registrations that were refused */
     uint64_t copies;                /* copies to and from the peer's memory */
     uint64_t faults[CW_SIM_FAULT_LAST];
-    uint64_t digest;                /* of time, kind, place and length of all events: equal for equal runs */
+    uint64_t digest;                /* checksum of time, kind, place and length of all events: equal for equal runs */
 };
 
 /* Moderate delays, no faults, sizes that make fragmentation common (max_bcopy 256). */
@@ -101,7 +101,7 @@ void cw_sim_knobs_random(struct cw_sim_knobs *knobs, uint64_t seed);
 
 /* Makes the world of this process; there must be none. knobs NULL: the default. NULL: no memory. */
 struct cw_sim_world *cw_sim_world_new(uint64_t seed, const struct cw_sim_knobs *knobs);
-/* All interfaces were closed before. */
+/* The caller has closed all interfaces before. */
 void cw_sim_world_free(struct cw_sim_world *world);
 
 uint64_t cw_sim_seed(const struct cw_sim_world *world);
@@ -124,7 +124,7 @@ void cw_sim_kill(struct cw_sim_world *world, unsigned number, enum cw_sim_death 
  * inside an upcall. */
 void cw_sim_reset_all(struct cw_sim_world *world, unsigned number);
 
-/* The program unmapped this memory: from now on a registration of it must not be used. */
+/* Tells that the program unmapped this memory: the use of a registration of it ends the program. */
 void cw_sim_rdma_unmapped(const void *address, size_t length);
 
 /* Cuts one connection whose hello begins with these bytes, if there is any: both ends see CONNECTION_RESET, or with

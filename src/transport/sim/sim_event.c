@@ -83,7 +83,8 @@ void cw_sim_reorder(struct cw_sim_iface *iface)
 
 /* ---- events ---- */
 
-/* The usual two passes over the children of the old root; without recursion, because a heap can be one long chain. */
+/* Takes the first event out by the usual two passes over its children; without recursion, because a heap can be one
+ * long chain. */
 static struct cw_sim_event *pop(struct cw_sim_event **heap)
 {
     struct cw_sim_event *root  = *heap;

@@ -123,7 +123,7 @@ static size_t payload_of(const struct cw_sim_event *event)
     return event->length - CW_PLACE_HEADER;
 }
 
-/* 0: the packet breaks the protocol. */
+/* Asks the core for the place of the payload. 0: the packet breaks the protocol. */
 static int find_place(struct cw_sim_iface *iface, struct cw_sim_conn *conn, struct cw_sim_event *event)
 {
     const struct cw_upcalls *upcalls = iface->iface.upcalls;

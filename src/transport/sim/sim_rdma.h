@@ -11,7 +11,7 @@ enum cw_sim_what { CW_SIM_PUT, CW_SIM_GET, CW_SIM_POSTED, CW_SIM_FETCHING };
 
 /* An access, from the call that takes it until it is over and its event is not queued. */
 struct cw_sim_access {
-    struct cw_sim_event event; /* at its origin */
+    struct cw_sim_event event; /* at the origin of the access */
     struct cw_list link;       /* conn->accesses, in order, until it is over */
     uint64_t serial;
     struct cw_completion *completion; /* NULL: none */
@@ -29,7 +29,7 @@ struct cw_sim_access {
     uint64_t *result;
     cw_unpack_fn unpack;
     void *arg;
-    unsigned iov_count; /* of a put: 0 when the memory was read */
+    unsigned iov_count; /* 0 for a put whose memory was read already */
     struct cw_access_iov iov[CW_SIM_MAX_IOV];
     size_t length;
     char data[];

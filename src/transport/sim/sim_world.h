@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inside of the simulated network, shared by sim.c (the transport's slots), sim_send.c (those that send), sim_peer.c
- * (those into the peer's memory), sim_event.c (events, links) and sim_world.c (chance, interfaces, the test's side).
+ * Internals of the simulated network, shared by sim.c (the transport's slots), sim_send.c (the slots that send),
+ * sim_peer.c (the slots that reach the peer's memory), sim_event.c (events, links) and sim_world.c (chance, interfaces,
+ * the test's functions).
  *
  * A link is one connection: two ends, two channels (channel i carries from end i to end 1 - i). An event happens at one
  * end of a link at a time; each interface keeps the events of its ends in a heap, ordered by time and then by age, and
- * the world keeps those interfaces that have any in a heap of their own. Events hold a reference on their link; all but
- * packets are embedded in it, so that bad news never needs memory. Nothing here grows faster than the number of
- * interfaces and connections: bench/scale runs 100,000 of them.
+ * the world keeps the interfaces that have events in a heap of their own. Events hold a reference on their link; all
+ * events but packets are embedded in the link, so that the end of a connection never needs memory. No structure here
+ * grows faster than the number of interfaces and connections, because bench/scale runs 100,000 of them.
  */
 #ifndef CW_TRANSPORT_SIM_WORLD_H
 #define CW_TRANSPORT_SIM_WORLD_H
@@ -18,7 +19,7 @@
 
 enum cw_sim_event_kind {
     CW_SIM_EVENT_HELLO,         /* a dial arrives */
-    CW_SIM_EVENT_OPENED,        /* its answer */
+    CW_SIM_EVENT_OPENED,        /* the answer to a dial arrives */
     CW_SIM_EVENT_PACKET,
     CW_SIM_EVENT_PLACED,        /* a step of a packet of send_placed; one event serves all steps */
     CW_SIM_EVENT_CLOSED,
@@ -48,8 +49,8 @@ struct cw_sim_event {
 
 /* The place of a packet of send_placed, from its first step on. */
 struct cw_sim_target {
-    uint64_t end_ns;                    /* of the last step */
-    size_t done;                        /* bytes of the payload that are there */
+    uint64_t end_ns;                    /* time of the last step */
+    size_t done;                        /* bytes of the payload that were written */
     uint8_t begun;                      /* `place` was called */
     uint8_t in_order;                   /* no packet overtakes it */
     unsigned count;
@@ -74,7 +75,7 @@ struct cw_sim_channel {
     uint64_t last_arrival_ns;           /* of packets in order */
     uint64_t last_placed_ns;            /* of packets in no order; the end of the connection comes later */
     size_t taken;                       /* bytes taken and not delivered */
-    uint8_t blocked;                    /* the sender was told CW_AGAIN and waits for the window */
+    uint8_t blocked;                    /* a send got CW_AGAIN and waits for the window */
     uint8_t cut;                        /* no packet gets through any more */
     struct cw_sim_event pump;           /* at the sender */
     struct cw_sim_event room;           /* at the sender */
@@ -85,7 +86,7 @@ struct cw_sim_iface;
 
 struct cw_sim_link {
     struct cw_list by_iface[2];         /* ifaces[side]->links[side] while that is not NULL */
-    unsigned references;                /* ends and queued events */
+    unsigned references;                /* references of ends and of queued events */
     struct cw_sim_iface *ifaces[2];     /* NULL once closed */
     struct cw_sim_conn *ends[2];        /* 0: the dialler; NULL before accept and after close */
     struct cw_sim_channel channels[2];
@@ -114,7 +115,7 @@ struct cw_sim_conn {
     struct cw_list accesses;            /* sim_rdma.c: accesses that are not over, in order */
     struct cw_list flushes;
     struct cw_completion *revoking;
-    unsigned fetches;                   /* among the accesses */
+    unsigned fetches;                   /* gets and fetching atomic operations among the accesses */
     uint8_t waits_for_fetches;
     uint8_t revoked;
     ucs_status_t posted_status;         /* the first error that no completion was told */
@@ -127,7 +128,7 @@ struct cw_sim_iface {
     struct cw_sim_event *heap;
     struct cw_list links[2];            /* dialled and accepted ones, struct cw_sim_link */
     unsigned number;
-    unsigned place;                     /* in world->busy, from 1; 0: not there */
+    unsigned place;                     /* place in world->busy, from 1; 0: it is not there */
     unsigned num_conns;
     uint8_t armed;
     uint8_t upcall;                     /* inside progress() */
@@ -183,7 +184,7 @@ void cw_sim_launch(struct cw_sim_event *event);
 void cw_sim_launch_placed(struct cw_sim_event *event);
 /* Moves an interface to the place in the world's heap that its first event, or its death, demands. */
 void cw_sim_reorder(struct cw_sim_iface *iface);
-/* A number and a place for a new interface, or -1: no memory. */
+/* Gives a new interface its number and room in the tables, or answers -1: no memory. */
 int cw_sim_world_add(struct cw_sim_world *world, struct cw_sim_iface *iface);
 void cw_sim_world_remove(struct cw_sim_iface *iface);
 /* The interface of that number, or NULL. */
@@ -233,7 +234,7 @@ unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *eve
 struct cw_sim_link *cw_sim_link_new(struct cw_sim_world *world, const void *hello, size_t hello_length);
 /* Joins a link to the interface of that side. */
 void cw_sim_link_join(struct cw_sim_link *link, unsigned side, struct cw_sim_iface *iface);
-/* Takes a copy of the answer to a hello. 0: no memory. */
+/* Copies the answer to a hello into the link. 0: no memory. */
 int cw_sim_link_reply(struct cw_sim_link *link, const void *reply, size_t length);
 void cw_sim_link_get(struct cw_sim_link *link);
 void cw_sim_link_put(struct cw_sim_link *link);

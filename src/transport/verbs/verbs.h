@@ -25,8 +25,8 @@
 #include "transport/verbs/verbs_transport.h"
 #include "transport/verbs/verbs_wire.h"
 
-#define CW_VERBS_KEPT    2u /* places of a send queue for the end and for an empty request */
-#define CW_VERBS_BATCH   16 /* completions taken at a time */
+#define CW_VERBS_KEPT    2u /* places of a send queue that are kept for END and for an empty request */
+#define CW_VERBS_BATCH   16 /* completions taken in one call */
 #define CW_VERBS_FLUSHES 4u
 #define CW_VERBS_HANDLES 16u /* address handles that are kept */
 
@@ -105,7 +105,7 @@ struct cw_verbs_iface {
     struct cw_verbs_op *spare_ops;
     struct cw_verbs_chain *spare_chains;
     unsigned missing;   /* receives to be posted */
-    unsigned receiving; /* posted ones */
+    unsigned receiving; /* receives posted */
     unsigned num_held;  /* completions that were taken from recv_cq and are not handled yet */
     unsigned next_held;
     struct ibv_wc held[CW_VERBS_BATCH];
@@ -117,7 +117,7 @@ struct cw_verbs_iface {
     struct ibv_qp *ud;
     struct ibv_mr *ud_mr;
     char *ud_memory;
-    unsigned ud_sending; /* under way */
+    unsigned ud_sending; /* datagrams that are being sent */
     unsigned ud_next;
     struct cw_log_limit ud_limit;
     struct {
@@ -129,13 +129,13 @@ struct cw_verbs_iface {
     unsigned next_handle;
 
     struct cw_hash by_qp;   /* connections by the number of their queue pair */
-    struct cw_hash by_peer; /* accepted ones, by interface and connection of the dialler */
+    struct cw_hash by_peer; /* accepted connections, by the dialler's interface and connection */
     struct cw_idmap ids;
     struct cw_list conns;
     struct cw_list blocked; /* connections whose send got CW_AGAIN */
     struct cw_list due;     /* connections with an upcall or an end to handle */
     unsigned num_conns;
-    unsigned in_flight; /* requests of all connections */
+    unsigned in_flight; /* requests under way of all connections */
     uint32_t last_serial;
     int drained; /* recv_cq was empty when it was last looked at */
     int starved; /* segments ran out */
@@ -172,14 +172,14 @@ struct cw_verbs_conn {
     struct cw_alarm alarm;
     struct ibv_qp *qp;
     enum cw_verbs_state state;
-    ucs_status_t status; /* of FAILING and CLOSED; of a dial that failed */
+    ucs_status_t status; /* reason of FAILING and CLOSED, and of a dial that failed */
     uint32_t serial;     /* tells completions apart from those of an earlier queue pair with this number */
     uint32_t posted;     /* requests posted; of these: */
     uint32_t completed;
     uint32_t signalled; /* all requests before this number will complete visibly */
     uint32_t looked;    /* `completed` at the last look */
     unsigned idle_looks;
-    uint32_t end; /* request with the end, if LEAVING and is_last */
+    uint32_t end; /* number of the request with END, if LEAVING and is_last */
     uint32_t psn;
     unsigned max_inline;
     uint8_t is_last;
@@ -188,15 +188,15 @@ struct cw_verbs_conn {
     uint8_t is_said; /* the hello was sent */
     uint8_t is_watched;
     uint8_t is_ended;  /* the peer's END came */
-    uint8_t is_listed; /* in by_peer */
+    uint8_t is_listed; /* the connection is in by_peer */
     uint8_t num_flushes;
-    uint16_t batches;             /* begun, and not ended */
+    uint16_t batches;             /* batches that began and did not end */
     struct cw_verbs_chain *chain; /* requests counted as posted that the device does not have yet; NULL: none */
     uint8_t gid_index; /* index in this side's address */
     uint8_t peer_gid;
     uint64_t id;
     uint64_t peer_id;
-    uint64_t grace_ns; /* if is_ended: the device may owe the acknowledgement of the peer's end until then */
+    uint64_t grace_ns; /* if is_ended: until then the device may still owe the acknowledgement of the peer's END */
     struct cw_verbs_address peer;
     struct cw_verbs_retry retry;
     struct cw_verbs_flush flushes[CW_VERBS_FLUSHES];
@@ -269,7 +269,7 @@ void cw_verbs_ops_fetched(struct cw_verbs_conn *conn, uint32_t until, ucs_status
 /* Calls the completions of accesses that are over, or cancels all. */
 unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all);
 
-/* verbs_iface.c: room for the completions of one more connection. */
+/* verbs_iface.c: makes room for the completions of one more connection; 0 if the device has none. */
 int cw_verbs_grow_cq(struct cw_verbs_iface *iface);
 
 #endif

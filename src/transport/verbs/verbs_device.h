@@ -26,7 +26,7 @@ struct cw_verbs_settings {
     uint8_t rnr_retries;
     uint8_t reads;
     unsigned sends;    /* places of a send queue */
-    unsigned receives; /* of the shared receive queue */
+    unsigned receives; /* places of the shared receive queue */
     unsigned inlined;
     size_t segment; /* greatest packet in bytes */
     size_t most_segments;

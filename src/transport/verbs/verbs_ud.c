@@ -120,8 +120,7 @@ static struct ibv_ah *handle_for(struct cw_verbs_iface *iface, const struct cw_v
     cw_verbs_path(iface, to, gid_index, peer_gid, &attr);
     i = iface->next_handle++ % CW_VERBS_HANDLES;
     if (iface->handles[i].handle != NULL) {
-        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* datagrams that are under way with this handle may be
-                                                                 * lost */
+        (void)iface->lib->destroy_ah(iface->handles[i].handle); /* datagrams that use the handle may be lost */
     }
     iface->handles[i].handle = iface->lib->create_ah(iface->pd, &attr);
     iface->handles[i].lid    = to->lid;

@@ -43,7 +43,7 @@ struct cw_verbs_datagram {
     unsigned gid_to;
     uint32_t qp;
     uint32_t psn;
-    struct cw_verbs_address address; /* of a hello */
+    struct cw_verbs_address address; /* only in a hello */
     size_t length;
     const uint8_t *words; /* borrowed */
 };
