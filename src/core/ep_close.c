@@ -66,7 +66,7 @@ static ucs_status_t flush_send(struct cw_request *request)
     ucs_status_t status;
 
     if (!cw_list_empty(&request->ep->held)) {
-        return CW_HOLD; /* the held requests were posted */
+        return CW_HOLD; /* the held requests were posted before (FLU-1) */
     }
     status = cw_lanes_flush(request->ep, &state->completion);
     if (status == UCS_OK) {
@@ -362,7 +362,7 @@ static void worker_flush_step(struct cw_request *request)
     }
 }
 
-/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others */
+/* FLU-4, ERR-22: an endpoint that failed ends its own operations and does not fail the flush of the others. */
 static void note_status(struct cw_request *request, const struct ucp_ep *ep, ucs_status_t status)
 {
     struct worker_flush_state *state = cw_request_state(request);

@@ -134,7 +134,7 @@ struct ofi_conn {
     struct ofi_slot *last;    /* slot for BYE or LEAVE, so that an end needs no memory */
     struct cw_alarm deadline; /* of a dial, later for looks for silence */
     uint64_t look_ns;         /* the next look for silence */
-    uint64_t number;          /* ours */
+    uint64_t number;          /* of the connection at this side */
     uint64_t peer_number;
     uint32_t token;
     uint32_t peer_token;
@@ -203,7 +203,7 @@ struct ofi_iface {
     struct {
         struct cw_ofi_entry head;
         uint8_t bytes[CW_OFI_MAX_ADDRESS];
-    } entry; /* ours */
+    } entry; /* the entry of this interface */
 };
 
 static inline struct ofi_iface *cw_ofi_iface_of(const struct cw_conn *conn)
@@ -255,7 +255,7 @@ int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length
 ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *entry, size_t length, struct ofi_peer **peer_p);
 /* Whether the peer's process is known to have ended. */
 int cw_ofi_peer_is_dead(struct ofi_peer *peer);
-/* Notes an interface of this process by the random number of its entry. */
+/* Add an interface of this process, by the random number of its entry, to the table of living ones, and remove it. */
 void cw_ofi_life_begin(uint64_t life);
 void cw_ofi_life_end(uint64_t life);
 void cw_ofi_peer_hold(struct ofi_peer *peer);

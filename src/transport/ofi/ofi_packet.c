@@ -261,7 +261,7 @@ static void take_stray(struct ofi_iface *iface, const struct arrived *arrived)
     case CW_OFI_LEAVE:
         take_leave(iface, arrived);
         return;
-    case CW_OFI_REPLY: /* the dial was given up before its LEAVE came, or LEAVE overtook it */
+    case CW_OFI_REPLY: /* the dial was given up, and its LEAVE comes later or came before HELLO */
     case CW_OFI_PING:
         peer = sender_of(iface, arrived);
         if (peer != NULL) {
