@@ -46,9 +46,9 @@ struct cw_transport_copies {
     /* Whether the peer has ended the connection, or died, although packets from before are still to be handed up; asked
      * by a caller that waits for a word on a board. It is a system call. NULL: the peer is in this process. */
     int (*gone)(struct cw_conn *conn);
-    /* Asked by a caller that has waited for this time for a word on a board. 1: it may go on waiting; 0: it may not,
-     * nothing is waited for any more, and `ready` is 0. Copies check this by themselves. NULL: the peer is in this
-     * process. */
+    /* With waited_ns > 0 the caller tells that the peer let it wait for this time for a word on a board; with 0 it asks
+     * whether it may wait. 1: it may; 0: nothing of the peer is waited for any more, and `ready` is 0. Copies see to
+     * this by themselves. NULL: the peer is in this process. */
     int (*excused)(struct cw_conn *conn, uint64_t waited_ns);
 };
 

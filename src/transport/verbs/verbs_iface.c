@@ -325,8 +325,8 @@ static int is_leaving(const struct cw_verbs_iface *iface)
     return iface->ud_sending > 0;
 }
 
-/* The peer's END shows that the peer has read all packets of this side. It causes no upcall, as the core has closed all
- * connections; a new hello is not answered. */
+/* The peer's END shows that the peer needs no packet of this side any more. It causes no upcall, as the core has closed
+ * all connections; a new hello is not answered. */
 static void take_last_words(struct cw_verbs_iface *iface)
 {
     const struct ibv_wc *wc;
