@@ -23,8 +23,7 @@
 #include "os/random.h"
 
 #define LOOKS_PER_INTERVAL 4u
-#define DRAINED            64u /* progress calls without an event after which a peer that ended is expected to send
-                                * nothing more */
+#define DRAINED            64u /* progress calls without an event that end the wait for a dead peer */
 
 static unsigned deadline_over(struct cw_alarm *alarm);
 
