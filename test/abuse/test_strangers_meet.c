@@ -142,7 +142,7 @@ static void body_greetings(void *argument)
     for (i = 1; i < HELLO_BYTES; i += 5) {
         shown_out(port, good, i, 1);
     }
-    for (i = 0; i < 24; i++) { /* the greeting, magic, version and the zero of the hello; any mode above 1 */
+    for (i = 0; i < 24; i++) { /* the greeting, magic, version and the zero of the hello */
         if (i == CW_TCP_GREETING_SIZE + 6) {
             continue;
         }
@@ -151,7 +151,7 @@ static void body_greetings(void *argument)
         shown_out(port, bytes, sizeof(good), 1);
     }
     memcpy(bytes, good, sizeof(good));
-    bytes[CW_TCP_GREETING_SIZE + 6] = 2;
+    bytes[CW_TCP_GREETING_SIZE + 6] = UCP_ERR_HANDLING_MODE_FAILOVER + 1;
     shown_out(port, bytes, sizeof(good), 0);
     memset(bytes, 0, sizeof(bytes)); /* a hello of another length */
     cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_MEET_LENGTH + 8, 0);
