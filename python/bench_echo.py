@@ -26,7 +26,8 @@ import causeway
 ALLOWED = sorted(os.sched_getaffinity(0))
 ECHOES = 3000
 LONG = 1 << 20
-LONGS = 400
+LONGS = 2000
+WARM_UP = 80
 WINDOW = 8
 KEPT = []
 
@@ -34,6 +35,15 @@ KEPT = []
 def pin(number):
     """One of the processors that this program may use."""
     os.sched_setaffinity(0, {ALLOWED[number % len(ALLOWED)]})
+
+
+async def in_window(count, operation):
+    """So many operations, of which WINDOW are under way at any time."""
+    async def some():
+        for _ in range(count // WINDOW):
+            await operation()
+
+    await asyncio.gather(*(some() for _ in range(WINDOW)))
 
 
 async def echo_streams(reader, writer):
@@ -60,10 +70,10 @@ async def echo_endpoint(worker, endpoint):
             await worker.tag_recv(buffer, 1)
             await endpoint.tag_send(buffer, 2)
     else:
-        places = [bytearray(LONG) for _ in range(WINDOW)]
-        for _ in range(LONGS // WINDOW):
-            await asyncio.gather(*(worker.tag_recv(place, 3) for place in places))
-        await endpoint.stream_send(b"d")
+        place = bytearray(LONG)  # one for all messages, as the tool has
+        for count in (WARM_UP, LONGS):
+            await in_window(count, lambda: worker.tag_recv(place, 3))
+            await endpoint.stream_send(b"d")
 
 
 async def serve(pipe, tls, patience):
@@ -108,10 +118,10 @@ async def our_bandwidth(worker, port):
     done, payload = bytearray(1), bytes(LONG)
     async with await worker.connect("127.0.0.1", port) as endpoint:
         await endpoint.stream_send(b"l")
-        begin = time.perf_counter()
-        for _ in range(LONGS // WINDOW):
-            await asyncio.gather(*(endpoint.tag_send(payload, 3) for _ in range(WINDOW)))
-        await endpoint.stream_recv(done, whole=True)
+        for count in (WARM_UP, LONGS):
+            begin = time.perf_counter()
+            await in_window(count, lambda: endpoint.tag_send(payload, 3))
+            await endpoint.stream_recv(done, whole=True)
         return LONGS * LONG / (time.perf_counter() - begin) / 1e6
 
 
@@ -121,7 +131,7 @@ def tool_bandwidth(perftest, tls):
     number = str(port.getsockname()[1])
     port.close()
     environment = dict(os.environ, **({"UCX_TLS": tls} if tls else {}))
-    line = [perftest, "-t", "tag_bw", "-s", str(LONG), "-n", str(LONGS), "-w", "10", "-O", str(WINDOW), "-p", number]
+    line = [perftest, "-t", "tag_bw", "-s", str(LONG), "-n", str(LONGS), "-w", str(WARM_UP), "-O", str(WINDOW), "-p", number]
     server = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment, preexec_fn=lambda: pin(1))
     time.sleep(0.5)
     try:
