@@ -131,7 +131,8 @@ def tool_bandwidth(perftest, tls):
     number = str(port.getsockname()[1])
     port.close()
     environment = dict(os.environ, **({"UCX_TLS": tls} if tls else {}))
-    line = [perftest, "-t", "tag_bw", "-s", str(LONG), "-n", str(LONGS), "-w", str(WARM_UP), "-O", str(WINDOW), "-p", number]
+    line = [perftest, "-t", "tag_bw", "-s", str(LONG), "-n", str(LONGS), "-w", str(WARM_UP), "-O", str(WINDOW)]
+    line += ["-p", number]
     server = subprocess.Popen(line, stdout=subprocess.DEVNULL, env=environment, preexec_fn=lambda: pin(1))
     time.sleep(0.5)
     try:
