@@ -138,13 +138,11 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     }
     /* Taken before the call into the library, whose callbacks put others back. */
     struct cw_drive_slot *slot = drive->free_sends;
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = on_sent,
-        .user_data = slot,
-    };
+    ucp_request_param_t param;
 
     assert(slot != NULL);
+    cw_layout_begin(&param, slot);
+    param.cb.send = on_sent;
     drive->free_sends = slot->next_free;
     slot->way = way;
     slot->message = message;

@@ -19,6 +19,14 @@ size_t cw_layout_extent(const struct cw_perf_params *params);
 /* Writes the list of a message at `base` into `iov`, which has room for params->part_count entries. */
 void cw_layout_list(const struct cw_perf_params *params, char *base, ucp_dt_iov_t *iov);
 
+/* Begins the parameters of an operation with a callback, which the caller sets. Members that the mask does not name
+ * stay unset: to clear them would be a good part of a short message's time. */
+static inline void cw_layout_begin(ucp_request_param_t *param, void *user_data)
+{
+    param->op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+    param->user_data = user_data;
+}
+
 /* What the arguments buffer and count of a call are; adds the datatype to `param`. `iov` NULL: contiguous. */
 static inline const void *cw_layout_apply(ucp_request_param_t *param, const ucp_dt_iov_t *iov, size_t entries,
                                           const char *buffer, size_t size, size_t *count)

@@ -48,11 +48,7 @@ __attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum c
 {
     struct cw_drive *drive = &test->drive;
     struct cw_drive_slot *slot = cw_drive_take(drive);
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.recv_am = on_fetched,
-        .user_data = slot,
-    };
+    ucp_request_param_t param;
     size_t count;
 
     if (slot == NULL) {
@@ -60,6 +56,8 @@ __attribute__((noinline)) static ucs_status_t fetch(struct am_test *test, enum c
     }
     slot->way = way;
     slot->message = test->begun[way]++;
+    cw_layout_begin(&param, slot);
+    param.cb.recv_am = on_fetched;
     cw_buffers_apply(&drive->buffers, &param);
     void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,
                                                       drive->run->params.part_count, slot->buffer, length, &count);

@@ -55,14 +55,12 @@ static void on_put(void *request, ucs_status_t status, void *user_data)
 static inline int put(struct pingpong *test, int way, uint64_t message)
 {
     const struct cw_perf_params *params = &test->run->params;
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = on_put,
-        .user_data = test,
-    };
+    ucp_request_param_t param;
     char *buffer = test->send_buffer[way];
     size_t count;
 
+    cw_layout_begin(&param, test);
+    param.cb.send = on_put;
     while (test->pending) {
         if (cw_link_progress(test->link) != 0) {
             return -1;

@@ -49,12 +49,7 @@ static void on_received(void *request, ucs_status_t status, size_t length, void 
 static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t message, size_t size)
 {
     struct cw_drive_slot *slot = cw_drive_take(drive);
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = UCP_STREAM_RECV_FLAG_WAITALL,
-        .cb.recv_stream = on_received,
-        .user_data = slot,
-    };
+    ucp_request_param_t param;
     size_t count, length = 0;
 
     if (slot == NULL) {
@@ -62,6 +57,10 @@ static int expect_recv(struct cw_drive *drive, enum cw_drive_way way, uint64_t m
     }
     slot->way = way;
     slot->message = message;
+    cw_layout_begin(&param, slot);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    param.flags = UCP_STREAM_RECV_FLAG_WAITALL;
+    param.cb.recv_stream = on_received;
     cw_buffers_apply(&drive->buffers, &param);
     drive->expected_pending++;
     void *buffer = (void *)(uintptr_t)cw_layout_apply(&param, way == CW_WAY_ACK ? NULL : slot->iov,

@@ -191,12 +191,10 @@ static inline const void *describe(const struct slot *slot, const struct side *s
 static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, size_t size)
 {
     struct slot *slot = slot_take(&side->free_sends);
-    ucp_request_param_t param = {
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = on_sent,
-        .user_data = slot,
-    };
+    ucp_request_param_t param;
 
+    cw_layout_begin(&param, slot);
+    param.cb.send = on_sent;
     if (side->run->params.verify) {
         cw_pattern_fill(slot->buffer, size, cw_pattern_key(message, tag));
     }
@@ -232,18 +230,16 @@ static int wait_unexpected(struct side *side, ucp_tag_t tag)
 static inline struct slot *recv_one(struct side *side, ucp_tag_t tag, uint64_t message, size_t size)
 {
     ucp_tag_recv_info_t info = {.length = side->lacks_recv_info ? size : SIZE_MAX, .sender_tag = tag};
-    ucp_request_param_t param = {
-        .op_attr_mask =
-            UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_RECV_INFO,
-        .cb.recv = on_received,
-        .recv_info.tag_info = &info,
-    };
+    ucp_request_param_t param;
 
     if (side->run->params.probe_first && wait_unexpected(side, tag) != 0) {
         return NULL;
     }
     struct slot *slot = slot_take(&side->free_recvs);
-    param.user_data = slot;
+    cw_layout_begin(&param, slot);
+    param.op_attr_mask |= UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.cb.recv = on_received;
+    param.recv_info.tag_info = &info;
     side->recvs_pending++;
     slot->tag = tag;
     slot->message = message;
