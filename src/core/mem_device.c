@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "core/domain.h"
 #include "core/mem_table.h"
+#include "core/mem_use.h"
 #include "mem/cache.h"
 
 /* The devices' share of a region; NULL: no domain took it. Constant until the region ends. */
@@ -30,14 +31,12 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
 {
     const uint64_t bit = CW_MEMORY_BIT(mem->memory_type);
     void *address      = (void *)(uintptr_t)mem->key.address;
-    uint8_t part[CW_DOMAIN_PART_MAX];
     ucs_status_t status = UCS_ERR_UNSUPPORTED;
     struct cw_memh *memh;
 
     if (domain->attr.memory_types & bit) {
-        do {
-            status = domain->kind->reg(domain, address, mem->key.length, wanted_rights(mem), &memh);
-        } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(mem->context->caches[domain->number - 1]));
+        status = cw_cache_reg_apart(mem->context->caches[domain->number - 1], domain, address, mem->key.length,
+                                    wanted_rights(mem), &memh);
     }
     if (status != UCS_OK) {
         cw_debug("domain %u (%s) does not register %llu bytes at %p: %s", domain->number, domain->kind->name,
@@ -45,9 +44,7 @@ static void register_with(struct ucp_mem *mem, struct cw_domain *domain)
         return;
     }
     mem->device->handles[domain->number - 1] = memh;
-    domain->kind->write_part(memh, part);
-    mem->device->parts_length = cw_key_add_part(mem->device->parts, mem->device->parts_length, domain->number, part,
-                                                domain->attr.part_length);
+    mem->device->parts_length = cw_mem_add_part(memh, mem->device->parts, mem->device->parts_length);
 }
 
 /* The first device that may carry out atomic operations; 0: the processor. */

@@ -37,13 +37,10 @@ int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, c
 ucs_status_t cw_mem_use_begin_own(struct ucp_context *context, struct cw_domain *domain, const void *memory,
                                   size_t length, unsigned rights, struct cw_mem_use *use)
 {
-    void *address       = (void *)(uintptr_t)memory;
-    ucs_status_t status = UCS_OK;
+    ucs_status_t status;
 
-    *use = (struct cw_mem_use){.range = {.address = (uintptr_t)memory, .length = length}};
-    do {
-        status = domain->kind->reg(domain, address, length, rights, &use->own);
-    } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(cache_of(context, domain)));
+    *use   = (struct cw_mem_use){.range = {.address = (uintptr_t)memory, .length = length}};
+    status = cw_cache_reg_apart(cache_of(context, domain), domain, memory, length, rights, &use->own);
     if (status != UCS_OK) {
         use->own = NULL;
         return status;
@@ -69,6 +66,15 @@ ucs_status_t cw_mem_use_begin(struct ucp_context *context, struct cw_domain *dom
         return UCS_OK;
     }
     return cw_mem_use_begin_own(context, domain, memory, length, rights, use);
+}
+
+size_t cw_mem_add_part(const struct cw_memh *memh, uint8_t parts[CW_KEY_PARTS_MAX], size_t length)
+{
+    const struct cw_domain *domain = memh->domain;
+    uint8_t part[CW_DOMAIN_PART_MAX];
+
+    domain->kind->write_part(memh, part);
+    return cw_key_add_part(parts, length, domain->number, part, domain->attr.part_length);
 }
 
 void cw_mem_use_end(struct cw_mem_use *use)

@@ -10,6 +10,7 @@
 #include "core/context.h"
 #include "mem/cache.h"
 #include "mem/domain.h"
+#include "wire/key.h"
 
 /* All zero: no memory. */
 struct cw_mem_use {
@@ -31,6 +32,9 @@ int cw_mem_use_is_cheap(struct ucp_context *context, struct cw_domain *domain, c
 /* By the region that the program mapped, or not at all: 0. */
 int cw_mem_use_begin_mapped(struct ucp_context *context, struct cw_domain *domain, const void *memory, size_t length,
                             unsigned rights, struct cw_mem_use *use);
+/* Adds what a peer's device needs for memory of this handle to the parts of a key or an announcement, which have
+ * `length` bytes so far. Returns their new length. */
+size_t cw_mem_add_part(const struct cw_memh *memh, uint8_t parts[CW_KEY_PARTS_MAX], size_t length);
 /* The device does not use the memory any more, and a peer with its key is refused. Does nothing for a use that is
  * zero. */
 void cw_mem_use_end(struct cw_mem_use *use);

@@ -296,6 +296,17 @@ int cw_cache_shrink(struct cw_cache *cache)
     return shrank;
 }
 
+ucs_status_t cw_cache_reg_apart(struct cw_cache *cache, struct cw_domain *domain, const void *memory, size_t length,
+                                unsigned rights, struct cw_memh **memh_p)
+{
+    ucs_status_t status;
+
+    do {
+        status = domain->kind->reg(domain, (void *)(uintptr_t)memory, length, rights, memh_p);
+    } while (status == UCS_ERR_NO_MEMORY && cw_cache_shrink(cache));
+    return status;
+}
+
 void cw_cache_free(struct cw_cache *cache)
 {
     if (cache != NULL) {

@@ -45,6 +45,10 @@ int cw_cache_is_active(const struct cw_cache *cache);
  * until cw_cache_put. NULL: the cache has none to give, whatever the reason. */
 struct cw_cached *cw_cache_get(struct cw_cache *cache, const void *memory, size_t length, unsigned rights);
 void cw_cache_put(struct cw_cached *cached);
+/* Registers memory outside of the cache, as domain->kind->reg does. As long as the domain has no memory for it, unused
+ * registrations of the cache end. `cache` may be NULL. */
+ucs_status_t cw_cache_reg_apart(struct cw_cache *cache, struct cw_domain *domain, const void *memory, size_t length,
+                                unsigned rights, struct cw_memh **memh_p);
 /* Gives one unused registration back, because the domain is at its limit. 0: there is none. */
 int cw_cache_shrink(struct cw_cache *cache);
 

@@ -533,29 +533,33 @@ unsigned cw_rndv_recv_place(struct ucp_ep *ep, const void *header, size_t length
     return fetch->shown ? count | CW_PLACE_SHOWN : count;
 }
 
-void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length)
+/* Ends the reservation of a place. NULL: the endpoint failed meanwhile. */
+static struct cw_rndv_recv *give_back(struct ucp_ep *ep, const void *header, size_t length)
 {
     struct cw_wire_rndv_data data;
     struct cw_rndv_recv *fetch;
 
     memcpy(&data, header, sizeof(data));
     fetch = find(ep, le64toh(data.receive_id));
-    if (fetch != NULL && fetch->reserved >= length) { /* otherwise the endpoint failed meanwhile */
-        fetch->reserved -= length;
+    if (fetch == NULL || fetch->reserved < length) {
+        return NULL;
+    }
+    fetch->reserved -= length;
+    return fetch;
+}
+
+void cw_rndv_recv_placed(struct ucp_ep *ep, const void *header, size_t length)
+{
+    struct cw_rndv_recv *fetch = give_back(ep, header, length);
+
+    if (fetch != NULL) {
         received(fetch, length);
     }
 }
 
 void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
 {
-    struct cw_wire_rndv_data data;
-    struct cw_rndv_recv *fetch;
-
-    memcpy(&data, header, sizeof(data));
-    fetch = find(ep, le64toh(data.receive_id));
-    if (fetch != NULL && fetch->reserved >= length) { /* otherwise the endpoint failed meanwhile */
-        fetch->reserved -= length;
-    }
+    (void)give_back(ep, header, length);
 }
 
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)

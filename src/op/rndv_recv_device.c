@@ -41,7 +41,7 @@ const struct cw_protocol *cw_rndv_recv_device_choose(struct ucp_ep *ep, const st
                                                      const struct cw_dt_cursor *cursor)
 {
     struct cw_domain *domain = ep->conn->iface->domain;
-    const unsigned table           = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
+    const unsigned table     = cw_choice_table(CW_PROTO_RNDV, offer->has_key ? CW_REMOTE_ACCESS : 0);
     const struct cw_protocol *protocol;
     uint32_t bits = CW_DATA_CONTIG;
 
@@ -122,9 +122,7 @@ ucs_status_t cw_rndv_recv_device_register(struct cw_request *request, unsigned r
 ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
 {
     const struct cw_rndv_recv_device *fetch = cw_request_state(request);
-    const struct cw_memh *memh              = fetch->access->use.memh;
-    const struct cw_domain *domain          = memh->domain;
-    uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX], part[CW_DOMAIN_PART_MAX];
+    uint8_t packet[CW_CONTROL_MAX], parts[CW_KEY_PARTS_MAX];
     const struct cw_wire_rndv_ready ready = {.send_id    = htole64(fetch->send_id),
                                              .receive_id = htole64(fetch->receive_id),
                                              .address    = htole64((uint64_t)(uintptr_t)fetch->memory),
@@ -132,9 +130,8 @@ ucs_status_t cw_rndv_recv_device_offer(struct cw_request *request)
                                              .piece      = htole32(CW_WIRE_LEAST_PIECE)};
     size_t length;
 
-    _Static_assert(sizeof(ready) + 1 + sizeof(part) <= sizeof(packet), "there is room");
-    domain->kind->write_part(memh, part);
-    length = cw_key_add_part(parts, 0, domain->number, part, domain->attr.part_length);
+    _Static_assert(sizeof(ready) + 1 + CW_DOMAIN_PART_MAX <= sizeof(packet), "there is room");
+    length = cw_mem_add_part(fetch->access->use.memh, parts, 0);
     memcpy(packet, &ready, sizeof(ready));
     cw_bytes_copy_any(packet + sizeof(ready), parts, length);
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_READY, packet, sizeof(ready) + length);

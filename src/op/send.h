@@ -156,6 +156,10 @@ void cw_send_cancel(struct cw_request *request);
 /* send_rndv.c */
 ucs_status_t cw_send_announce(struct cw_request *request);
 ucs_status_t cw_send_data(struct cw_request *request);
+/* The receiver has answered the announcement: the request, which is on a list, goes to the endpoint's queue and sends
+ * from its first byte on by `attempt`. */
+void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
+                        ucs_status_t (*attempt)(struct cw_request *request));
 void cw_send_stop_job(struct cw_send *send);
 struct cw_wire_rts cw_send_rts(const struct cw_send *send);
 ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length);

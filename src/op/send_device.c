@@ -49,7 +49,7 @@ size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMO
 {
     struct cw_send *send     = cw_request_state(request);
     struct cw_domain *domain = request->ep->conn->iface->domain;
-    uint8_t parts[CW_KEY_PARTS_MAX], part[CW_DOMAIN_PART_MAX];
+    uint8_t parts[CW_KEY_PARTS_MAX];
     struct cw_key_memory memory;
     struct cw_mem_use *use;
 
@@ -64,9 +64,8 @@ size_t cw_send_device_name(struct cw_request *request, uint8_t bytes[CW_KEY_MEMO
         }
     }
     use = &send->access->use;
-    domain->kind->write_part(use->memh, part);
     memory = (struct cw_key_memory){.address = use->range.address, .length = use->range.length, .parts.bytes = parts};
-    memory.parts.length = cw_key_add_part(parts, 0, domain->number, part, domain->attr.part_length);
+    memory.parts.length = cw_mem_add_part(use->memh, parts, 0);
     return cw_key_memory_encode(&memory, bytes);
 }
 
@@ -194,11 +193,6 @@ ucs_status_t cw_send_device_write(struct cw_request *request, const struct cw_wi
     if (send->cursor.class_id == UCP_DATATYPE_CONTIG) {
         cw_access_use(send->access, send->cursor.contig, send->cursor.length, 0);
     }
-    send->phase   = CW_SEND_WRITING;
-    request->send = go_on;
-    cw_dt_rewind(&send->cursor);
-    cw_list_remove(&request->link);
-    cw_ep_queue(request->ep, request);
-    cw_ep_reap_later(request->ep); /* which sends from the queue, outside of upcalls */
+    cw_send_from_start(request, CW_SEND_WRITING, go_on);
     return UCS_OK;
 }

@@ -306,12 +306,13 @@ static void copy(struct cw_job *job)
     cw_worker_add_job(request->worker, job);
 }
 
-static void begin_data(struct cw_request *request)
+void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
+                        ucs_status_t (*attempt)(struct cw_request *request))
 {
     struct cw_send *send = cw_request_state(request);
 
-    send->phase   = CW_SEND_DATA;
-    request->send = cw_send_data;
+    send->phase   = (uint8_t)phase;
+    request->send = attempt;
     cw_dt_rewind(&send->cursor);
     cw_list_remove(&request->link);
     cw_ep_queue(request->ep, request);
@@ -380,7 +381,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     if (ready.mode != CW_WIRE_RNDV_SEND) {
         return UCS_ERR_IO_ERROR;
     }
-    begin_data(request);
+    cw_send_from_start(request, CW_SEND_DATA, cw_send_data);
     return UCS_OK;
 }
 
