@@ -7,24 +7,17 @@
 #define _GNU_SOURCE
 #include "bare.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
-enum { PIECES = 1000, TOGETHER = 16, STEP = 7919, PAGE = 4096 };
+#include "stream.h"
 
-static int listener;
+enum { PIECES = 1000, TOGETHER = 16, STEP = 7919 };
+
 static int connection;
-static struct sockaddr_in address = {.sin_family = AF_INET};
-static size_t piece               = 4096;
+static size_t piece = 4096;
 static char *memory;
 
 static void set_size(uint64_t size)
@@ -34,44 +27,14 @@ static void set_size(uint64_t size)
 
 static void open_listener(bool sleeps)
 {
-    socklen_t length = sizeof(address);
-
     (void)sleeps;
-    memory = aligned_alloc(PAGE, (PIECES * piece + PAGE - 1) / PAGE * PAGE);
-    if (memory == NULL) {
-        cw_bare_die("memory");
-    }
-    memset(memory, 1, PIECES * piece);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listener                = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 || listen(listener, 1) != 0 ||
-        getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
-        cw_bare_die("listening on the loopback interface");
-    }
+    memory = cw_stream_memory(PIECES * piece);
+    cw_stream_listen();
 }
 
 static void start(bool is_ping)
 {
-    static const char plainest[] = "reno"; /* as the library has it there */
-    int one                      = 1;
-
-    if (is_ping) {
-        connection = socket(AF_INET, SOCK_STREAM, 0);
-        if (connection < 0 || connect(connection, (struct sockaddr *)&address, sizeof(address)) != 0) {
-            cw_bare_die("connect");
-        }
-    } else {
-        connection = accept(listener, NULL, NULL);
-        if (connection < 0) {
-            cw_bare_die("accept");
-        }
-    }
-    close(listener);
-    (void)setsockopt(connection, IPPROTO_TCP, TCP_CONGESTION, plainest, sizeof(plainest) - 1);
-    if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-        fcntl(connection, F_SETFL, O_NONBLOCK) != 0) {
-        cw_bare_die("setting socket options");
-    }
+    connection = cw_stream_connect(is_ping);
 }
 
 /* Where the bytes from `done` on lie, up to 16 pieces of them. */
@@ -110,20 +73,14 @@ static void ping(uint64_t trip)
 
     (void)trip;
     move_all(true);
-    while (recv(connection, &byte, 1, 0) != 1) {
-        if (errno != EAGAIN && errno != EINTR) {
-            cw_bare_die("recv");
-        }
-    }
+    cw_stream_recv(connection, &byte, 1);
 }
 
 static void pong(uint64_t trip)
 {
     (void)trip;
     move_all(false);
-    if (send(connection, "", 1, MSG_NOSIGNAL) != 1) {
-        cw_bare_die("send");
-    }
+    cw_stream_send(connection, "", 1);
 }
 
 int main(int argc, char **argv)

@@ -6,23 +6,14 @@
 #define _GNU_SOURCE
 #include "bare.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum { PAGE = 4096 };
+#include "stream.h"
 
-static int listener;
 static int connection;
-static struct sockaddr_in address = {.sin_family = AF_INET};
 static bool asleep;
 static size_t message = sizeof(uint64_t);
 static char *buffer; /* a message: the number of its trip, then anything */
@@ -34,55 +25,20 @@ static void set_size(uint64_t size)
 
 static void open_listener(bool sleeps)
 {
-    socklen_t length = sizeof(address);
-
     asleep = sleeps;
-    buffer = aligned_alloc(PAGE, (message + PAGE - 1) / PAGE * PAGE); /* see bare_tcp_bw.c */
-    if (buffer == NULL) {
-        cw_bare_die("memory");
-    }
-    memset(buffer, 1, message);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
-        cw_bare_die("listening on the loopback interface");
-    }
+    buffer = cw_stream_memory(message);
+    cw_stream_listen();
 }
 
 static void start(bool is_ping)
 {
-    int one = 1;
-
-    if (is_ping) {
-        connection = socket(AF_INET, SOCK_STREAM, 0);
-        if (connection < 0 || connect(connection, (struct sockaddr *)&address, sizeof(address)) != 0) {
-            cw_bare_die("connect");
-        }
-    } else {
-        connection = accept(listener, NULL, NULL);
-        if (connection < 0) {
-            cw_bare_die("accept");
-        }
-    }
-    close(listener);
-    if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-        fcntl(connection, F_SETFL, O_NONBLOCK) != 0) {
-        cw_bare_die("setting socket options");
-    }
+    connection = cw_stream_connect(is_ping);
 }
 
 static void put(uint64_t trip)
 {
     memcpy(buffer, &trip, sizeof(trip));
-    for (size_t done = 0; done < message;) {
-        ssize_t sent = send(connection, buffer + done, message - done, MSG_NOSIGNAL);
-        if (sent > 0) {
-            done += (size_t)sent;
-        } else if (sent == 0 || (errno != EAGAIN && errno != EINTR)) {
-            cw_bare_die("send");
-        }
-    }
+    cw_stream_send(connection, buffer, message);
 }
 
 static void get(uint64_t trip)
@@ -120,13 +76,13 @@ static void pong(uint64_t trip)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name = "bare_tcp",
+        .name      = "bare_tcp",
         .can_sleep = true,
-        .open = open_listener,
-        .start = start,
-        .ping = ping,
-        .pong = pong,
-        .set_size = set_size,
+        .open      = open_listener,
+        .start     = start,
+        .ping      = ping,
+        .pong      = pong,
+        .set_size  = set_size,
     };
 
     return cw_bare_main(&bare, argc, argv);

@@ -9,23 +9,16 @@
 #define _GNU_SOURCE
 #include "bare.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-enum { BATCH_BYTES = 8 << 20, BATCH_MESSAGES = 4096, ROOM = 65536, PAGE = 4096 };
+#include "stream.h"
 
-static int listener;
+enum { BATCH_BYTES = 8 << 20, BATCH_MESSAGES = 4096, ROOM = 65536 };
+
 static int connection;
-static struct sockaddr_in address = {.sin_family = AF_INET};
 static uint64_t message = 8;
 static uint64_t messages;
 static size_t room;
@@ -39,19 +32,6 @@ static bool set_kind(const char *kind)
     return both || strcmp(kind, "one") == 0;
 }
 
-/* Where malloc begins large memory, 16 bytes behind a page's beginning, the system may copy five times as slowly (AMD
- * Zen 3): no limit to compare with. */
-static char *new_buffer(void)
-{
-    char *memory = aligned_alloc(PAGE, (room + PAGE - 1) / PAGE * PAGE);
-
-    if (memory == NULL) {
-        cw_bare_die("memory");
-    }
-    memset(memory, 1, room);
-    return memory;
-}
-
 static void set_size(uint64_t size)
 {
     message = size;
@@ -59,57 +39,18 @@ static void set_size(uint64_t size)
 
 static void open_listener(bool sleeps)
 {
-    socklen_t length = sizeof(address);
-
     (void)sleeps;
     messages = BATCH_BYTES / message;
     messages = messages < 1 ? 1 : messages > BATCH_MESSAGES ? BATCH_MESSAGES : messages;
-    room = message > ROOM ? message : ROOM;
-    buffer = new_buffer();
-    other = new_buffer();
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    listener = socket(AF_INET, SOCK_STREAM, 0);
-    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) != 0 ||
-        listen(listener, 1) != 0 || getsockname(listener, (struct sockaddr *)&address, &length) != 0) {
-        cw_bare_die("listening on the loopback interface");
-    }
+    room     = message > ROOM ? message : ROOM;
+    buffer   = cw_stream_memory(room);
+    other    = cw_stream_memory(room);
+    cw_stream_listen();
 }
 
 static void start(bool is_ping)
 {
-    static const char plainest[] = "reno";
-    int one = 1;
-
-    if (is_ping) {
-        connection = socket(AF_INET, SOCK_STREAM, 0);
-        if (connection < 0 || connect(connection, (struct sockaddr *)&address, sizeof(address)) != 0) {
-            cw_bare_die("connect");
-        }
-    } else {
-        connection = accept(listener, NULL, NULL);
-        if (connection < 0) {
-            cw_bare_die("accept");
-        }
-    }
-    close(listener);
-    (void)setsockopt(connection, IPPROTO_TCP, TCP_CONGESTION, plainest, sizeof(plainest) - 1);
-    /* Without it the end of a batch waits for the timer of a delayed acknowledgement. */
-    if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) != 0 ||
-        fcntl(connection, F_SETFL, O_NONBLOCK) != 0) {
-        cw_bare_die("setting socket options");
-    }
-}
-
-static void put(size_t length)
-{
-    for (size_t done = 0; done < length;) {
-        ssize_t sent = send(connection, buffer + done, length - done, MSG_NOSIGNAL);
-        if (sent > 0) {
-            done += (size_t)sent;
-        } else if (sent == 0 || (errno != EAGAIN && errno != EINTR)) {
-            cw_bare_die("send");
-        }
-    }
+    connection = cw_stream_connect(is_ping);
 }
 
 static void get(uint64_t length)
@@ -138,9 +79,9 @@ static void give_and_take(size_t *unsent, uint64_t *missing)
         *unsent -= done > 0 ? (size_t)done : 0;
     }
     if (*missing > 0) {
-        const uint64_t at = (messages * message - *missing) % message;
+        const uint64_t at   = (messages * message - *missing) % message;
         const uint64_t most = message - at;
-        done = recv(connection, other + at, *missing < most ? *missing : most, 0);
+        done                = recv(connection, other + at, *missing < most ? *missing : most, 0);
         if (done == 0 || (done < 0 && errno != EAGAIN && errno != EINTR)) {
             cw_bare_die("recv");
         }
@@ -150,7 +91,7 @@ static void give_and_take(size_t *unsent, uint64_t *missing)
 
 static void exchange(void)
 {
-    size_t unsent = messages * message;
+    size_t unsent    = messages * message;
     uint64_t missing = messages * message;
 
     while (unsent > 0 || missing > 0) {
@@ -165,7 +106,7 @@ static void ping(uint64_t trip)
         return;
     }
     for (uint64_t i = 0; i < messages; i++) {
-        put(message);
+        cw_stream_send(connection, buffer, message);
     }
     if (trip > 1) {
         get(1);
@@ -180,7 +121,7 @@ static void pong(uint64_t trip)
         return;
     }
     get(messages * message);
-    put(1);
+    cw_stream_send(connection, buffer, 1);
 }
 
 static void show_bytes(void)
@@ -191,14 +132,14 @@ static void show_bytes(void)
 int main(int argc, char **argv)
 {
     static const struct cw_bare bare = {
-        .name = "bare_tcp_bw",
-        .open = open_listener,
-        .start = start,
-        .ping = ping,
-        .pong = pong,
+        .name     = "bare_tcp_bw",
+        .open     = open_listener,
+        .start    = start,
+        .ping     = ping,
+        .pong     = pong,
         .set_size = set_size,
         .set_kind = set_kind,
-        .show = show_bytes,
+        .show     = show_bytes,
     };
 
     return cw_bare_main(&bare, argc, argv);
