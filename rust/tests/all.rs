@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //! What the crate promises, over whatever UCX_TLS of the environment allows.
 
-use causeway::{join, Context, Error, Features, Worker};
+use causeway::{join, ConnectionRequest, Context, Error, Features, Listener, Worker};
 use std::cell::{Cell, RefCell};
 use std::os::unix::io::AsRawFd;
 use std::rc::Rc;
@@ -333,18 +333,23 @@ fn a_closed_endpoint_refuses() {
     assert_eq!(worker.block_on(clone.clone().close()), Err(Error::NOT_CONNECTED));
 }
 
+/// A listener and the requests that came to it; None where the transports have no listeners.
+fn listen(server: &Worker) -> Option<(Listener, Rc<RefCell<Vec<ConnectionRequest>>>)> {
+    let came = Rc::new(RefCell::new(Vec::new()));
+    let place = Rc::clone(&came);
+    match server.listen("127.0.0.1:0".parse().unwrap(), move |request| place.borrow_mut().push(request)) {
+        Ok(listener) => Some((listener, came)),
+        Err(error) => {
+            println!("skipped: no listeners over these transports ({error})");
+            None
+        }
+    }
+}
+
 #[test]
 fn listeners_hand_over_who_comes() {
     let server = all().worker().unwrap();
-    let came = Rc::new(RefCell::new(Vec::new()));
-    let place = Rc::clone(&came);
-    let listener = match server.listen("127.0.0.1:0".parse().unwrap(), move |request| place.borrow_mut().push(request)) {
-        Ok(listener) => listener,
-        Err(error) => {
-            println!("skipped: no listeners over these transports ({error})");
-            return;
-        }
-    };
+    let Some((listener, came)) = listen(&server) else { return };
     let address = listener.address().unwrap();
     assert_ne!(address.port(), 0);
     let client = thread::spawn(move || {
@@ -378,15 +383,7 @@ fn listeners_hand_over_who_comes() {
 #[test]
 fn a_request_that_outlives_its_listener_ends() {
     let server = all().worker().unwrap();
-    let came = Rc::new(RefCell::new(Vec::new()));
-    let place = Rc::clone(&came);
-    let listener = match server.listen("127.0.0.1:0".parse().unwrap(), move |request| place.borrow_mut().push(request)) {
-        Ok(listener) => listener,
-        Err(error) => {
-            println!("skipped: no listeners over these transports ({error})");
-            return;
-        }
-    };
+    let Some((listener, came)) = listen(&server) else { return };
     let address = listener.address().unwrap();
     let client = thread::spawn(move || {
         let worker = all().worker().unwrap();

@@ -14,7 +14,7 @@
  * share a cache copies are faster, and claiming would only cost time. */
 #define CLAIM_BELOW 24u
 
-/* One of TIMED_EVERY copies is timed. */
+/* The producer times one of TIMED_EVERY copies. */
 #define TIMED_EVERY 32u
 
 /* Whether the lines of the next long packet are claimed: not if its copy is timed, here or by base/nt_copy.h, or goes

@@ -14,7 +14,7 @@
 #define UNIT                256u
 #define SPEED(bytes_per_ns) (UNIT / (bytes_per_ns))
 
-/* One of EVERY copies is timed. */
+/* The producer times one of EVERY copies. */
 #define EVERY 32u
 
 /* After a copy that is slower than SLOW the next ENOUGH copies are timed, too: between distant processors some copies

@@ -22,10 +22,10 @@
 #define CW_NT_HELPS 0
 #endif
 
-/* One per ring; zeros at first. Belongs to the producer. */
+/* Each ring has one, which is zero at first and belongs to the producer. */
 struct cw_nt_choice {
     uint32_t left;  /* bytes of what goes on; 0: copies are timed */
-    uint8_t off;            /* UCX_TUNING: copies go through the caches */
+    uint8_t off;    /* UCX_TUNING: copies go through the caches */
     uint8_t past;   /* copies go past the caches */
     uint8_t skip;   /* copies until the next one that is timed */
     uint8_t timed;  /* number of timed copies in a row ... */
@@ -53,10 +53,10 @@ static inline int cw_nt_is_plain(const struct cw_nt_choice *nt)
     return !CW_NT_HELPS || nt->off || (!nt->past && (nt->left > 0 || nt->skip > 0));
 }
 
-/* Of at least that length. */
+/* Copies at least CW_NT_LEAST bytes, on the way that the choice takes, and times it where it must. */
 void cw_nt_copy_long(struct cw_nt_choice *nt, void *to, const void *from, size_t length);
 
-/* A copy of so many bytes that was timed. */
+/* Takes note of how long a copy of `length` bytes took. */
 void cw_nt_note(struct cw_nt_choice *nt, size_t length, uint64_t ns);
 
 /* As memcpy, past the caches if the processor can. Later stores become visible later. */

@@ -61,9 +61,9 @@ struct cw_request {
         ucp_am_recv_data_nbx_callback_t am_recv;
     } cb;
     void *user_data;
-    /* One attempt of a queued operation. UCS_OK: done; UCS_INPROGRESS: the transport has taken it and will complete it;
-     * UCS_ERR_NO_RESOURCE: to be tried again; CW_LATER: to be queued at the end; other errors end the request. Never
-     * completes the request itself. */
+    /* Attempts a queued operation once. UCS_OK: done; UCS_INPROGRESS: the transport has taken it and will complete it;
+     * UCS_ERR_NO_RESOURCE: to be tried again; CW_LATER: to be queued at the end; other errors end the request. The
+     * attempt never completes the request itself. */
     ucs_status_t (*send)(struct cw_request *request);
     /* Releases the resources that the operation holds outside of the request; called once, before completion, when not
      * NULL. */

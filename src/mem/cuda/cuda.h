@@ -10,7 +10,7 @@
 #include "ucs/memory/memory_type.h"
 #include "ucs/type/status.h"
 
-/* One allocation, or one piece of an address range into which the program mapped several. */
+/* The structure describes one allocation, or one piece of an address range into which the program mapped several. */
 struct cuda_range {
     ucs_memory_type_t type; /* HOST: pinned; UNKNOWN: the driver does not know the address */
     cuda_context context;   /* the context that it was allocated in; NULL: none */
