@@ -15,8 +15,8 @@
 
 struct cw_put_places;
 
-/* Each endpoint has at most one. It is made at the first operation that is not direct, and at the first operation that the peer
- * asks for and that cannot be answered at once. */
+/* Each endpoint has at most one. It is made at the first operation that is not direct, and at the first operation that
+ * the peer asks for and that cannot be answered at once. */
 struct cw_rma {
     struct cw_list link; /* op_state->rma */
     struct ucp_ep *ep;
