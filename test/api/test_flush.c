@@ -282,7 +282,6 @@ static void test_flu4_one_fails(void **state)
 
     cw_test_need_two_processes();
     cw_test_skip_reference("over shared memory it does not notice");
-    cw_test_skip_over("rc", "the death of its process is noticed later than the test waits (docs/STATUS.md)");
     data = calloc(1, LENGTH);
     assert_non_null(data);
     cw_servant_start(&servant, pair);

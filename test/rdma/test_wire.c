@@ -232,6 +232,29 @@ static void test_cut(void **state)
     pair_close(&pair);
 }
 
+/* Seven retries are without end on this device, where others give up behind the seventh: the transport asks for six. */
+static void test_seven_retries(void **state)
+{
+    struct cw_verbs_options options = {.timeout = 10, .retries = 7};
+    struct pair pair;
+    struct ibv_wc wc;
+
+    (void)state;
+    pair_open(&pair, MEMORY, &options);
+    pair_wire("cut");
+    assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 1, IBV_SEND_SIGNALED), 0);
+    assert_false(cw_verbs_wait(pair.a.send_cq, &wc, 2000)); /* eight tries take 34 ms */
+    pair_wire("good");
+    pair_close(&pair);
+    options.retries = 6;
+    pair_open(&pair, MEMORY, &options);
+    pair_wire("cut");
+    assert_int_equal(pair_post(&pair, 1, IBV_WR_RDMA_WRITE, 0, 1, IBV_SEND_SIGNALED), 0);
+    assert_int_equal(pair_await(pair.a.send_cq, &wc), IBV_WC_RETRY_EXC_ERR);
+    pair_wire("good");
+    pair_close(&pair);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +262,7 @@ int main(void)
         cmocka_unit_test_teardown(test_loss, good_wire),          cmocka_unit_test_teardown(test_reorder, good_wire),
         cmocka_unit_test_teardown(test_double, good_wire),        cmocka_unit_test_teardown(test_delay, good_wire),
         cmocka_unit_test_teardown(test_share_of_loss, good_wire), cmocka_unit_test_teardown(test_cut, good_wire),
+        cmocka_unit_test_teardown(test_seven_retries, good_wire),
     };
 
     return cmocka_run_group_tests_name("rdma_wire", tests, NULL, NULL);

@@ -16,6 +16,8 @@
 #define PKEY_FULL       0x8000u
 #define PKEY_MASK       0x7fffu
 #define DEFAULT_ROCE_TC 106u
+#define MOST_RETRIES    7u
+#define VENDOR_RXE      0xffffffu
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT])
 {
@@ -86,7 +88,7 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->traffic_class_chosen = config->ib_traffic_class == CW_ULUNITS_AUTO;
     settings->hop_limit            = (uint8_t)clamp(config->ib_hop_limit, 1, 255);
     settings->timeout              = ack_timeout(config->rc_timeout_ns);
-    settings->retries              = (uint8_t)clamp(config->rc_retry_count, 0, 7);
+    settings->retries              = (uint8_t)clamp(config->rc_retry_count, 0, MOST_RETRIES);
     settings->rnr_timer            = rnr_timer(config->rc_rnr_timeout_ns);
     settings->rnr_retries          = (uint8_t)clamp(config->rc_rnr_retry_count, 0, 7);
     settings->reads                = (uint8_t)clamp(number_or_auto(config->rc_max_rd_atomic, 16), 1, 128);
@@ -221,6 +223,8 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
         return;
     }
     port->max_reads        = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
+    /* RDMA in software takes 7 to mean without end, as only the retries of a peer without receives may be. */
+    port->max_retries      = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
     port->max_sends        = (unsigned)limits.max_qp_wr;
     port->max_receives     = (unsigned)limits.max_srq_wr;
     port->max_iov          = (unsigned)clamp((uint64_t)limits.max_sge, 2, CW_VERBS_MAX_IOV);

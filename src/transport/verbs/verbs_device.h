@@ -46,6 +46,7 @@ struct cw_verbs_port {
     struct cw_verbs_address address; /* queue pair and key are not set */
     double bandwidth_bps;
     unsigned max_reads;
+    unsigned max_retries; /* with more of them the device never gives up */
     unsigned max_sends;
     unsigned max_receives;
     unsigned max_iov;

@@ -233,6 +233,7 @@ static void fit_settings(struct cw_verbs_iface *iface)
     const struct cw_verbs_port *port   = &iface->port;
 
     settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
+    settings->retries  = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
     settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
     settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
     if (!port->address.ethernet && settings->traffic_class_chosen) {
