@@ -203,6 +203,14 @@ static inline int cw_lane_is_excused(struct cw_conn *lane, uint64_t waited_ns)
     return copies->excused == NULL || copies->excused(lane, waited_ns);
 }
 
+/* The id of the peer's process on this host, as the system tells it. 0: not known, or on another host. */
+static inline uint32_t cw_lane_process(struct cw_conn *lane)
+{
+    const struct cw_transport_copies *copies = lane->iface->transport->copies;
+
+    return (copies == NULL || copies->process == NULL) ? 0 : copies->process(lane);
+}
+
 /* ---- short packets without a slot (base/cell.h) ---- */
 
 static inline int cw_iface_has_cells(const struct cw_iface *iface)

@@ -3,7 +3,7 @@
  * A kind of memory domain: how memory of one device or mechanism is handled (docs/ARCHITECTURE.md, "Memory domains").
  * There is one const table for each kind; mem/registry.c lists them. The core keeps the table of regions and the rights
  * of peers; a domain knows how memory is allocated, how a peer finds it, and how its bytes are copied.
- * Every slot is set except the last five. No slot calls back, logs above level debug, or waits for a peer.
+ * Every slot is set except the last two groups. No slot calls back, logs above level debug, or waits for a peer.
  */
 #ifndef CW_MEM_MD_H
 #define CW_MEM_MD_H
@@ -46,6 +46,28 @@ struct cw_md_copy {
     void *handle;
     void *context;
     uint64_t id;
+};
+
+/* How the process of a peer finds memory of a device (wire/packet.h, struct cw_wire_rndv_name). */
+enum cw_md_form {
+    CW_MD_HERE   = 1, /* by its address, within one process */
+    CW_MD_HANDLE = 2  /* by a handle of the driver */
+};
+
+struct cw_md_name {
+    uint8_t form;
+    uint8_t type;          /* ucs_memory_type_t */
+    uint64_t process;      /* random for each process */
+    uint64_t buffer;       /* unique in that process for all time: the allocation, */
+    uint64_t start, size;  /* and where it lies there, */
+    uint64_t address;      /* and the bytes that are meant */
+    uint8_t handle[64];
+};
+
+/* Memory of a peer that is accessible to copies of the domain in this process. */
+struct cw_md_window {
+    char *ptr;
+    void *opened;          /* only the domain uses it */
 };
 
 struct cw_md {
@@ -91,6 +113,23 @@ struct cw_md {
     ucs_status_t (*start)(void *to, const void *from, size_t length, struct cw_md_copy *copy);
     ucs_status_t (*poll)(struct cw_md_copy *copy);
     ucs_status_t (*wait)(struct cw_md_copy *copy);
+
+    /*
+     * Memory of a peer on this host, for copies without a detour by memory of the host. All four are NULL where there
+     * is none of that.
+     * give_name: `peer` is the peer's process, which may be this one. 0: the memory has no name for that process, and
+     * the reason was logged once.
+     * open: makes these bytes accessible for a copy to `to`, until `shut`. The peer sent the name, in which any bytes
+     * may stand except that the range lies in the allocation; `peer` is from the system. UCS_ERR_UNREACHABLE: it cannot
+     * be had this way. Opened memory is kept for the next message, up to a bound.
+     * forget: the library has one connection less to that process, so what is kept of it is closed if it is not in use.
+     */
+    const char *peer_tls;       /* its name in UCX_TLS for memory of other processes */
+    int (*give_name)(const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name);
+    ucs_status_t (*open)(const struct cw_md_name *name, uint32_t peer, const void *to, size_t length,
+                         struct cw_md_window *window);
+    void (*shut)(struct cw_md_window *window);
+    void (*forget)(uint32_t peer);
 };
 
 extern const struct cw_md cw_md_host;

@@ -43,6 +43,7 @@ struct cw_get {
     uint8_t late;      /* counted in rma->num_late */
     uint8_t fetching;  /* counted in rma->num_fetching */
     uint8_t declined;  /* the owner is not asked first at this attempt */
+    uint8_t asks_name; /* the owner may tell where the memory lies */
 };
 
 _Static_assert(sizeof(struct cw_get) <= CW_REQUEST_STATE_SIZE, "state fits the request");

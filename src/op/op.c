@@ -14,6 +14,7 @@
 #include "op/credit.h"
 #include "op/rndv_recv.h"
 #include "op/counted.h"
+#include "op/near.h"
 #include "op/put_list.h"
 #include "op/rma.h"
 #include "op/send.h"
@@ -85,6 +86,7 @@ static const packet_fn handlers[CW_PACKET_COUNT] = {
     [CW_PACKET_GET_DATA]      = cw_rndv_recv_on_whole,
     [CW_PACKET_LANE]          = cw_lanes_on_packet,
     [CW_PACKET_PUT_LIST]      = cw_put_list_on_packet,
+    [CW_PACKET_RNDV_NAME]     = cw_rndv_recv_on_name,
 };
 
 CW_COLD void cw_op_refused(struct ucp_ep *ep, uint8_t id, size_t length, ucs_status_t status)
@@ -326,6 +328,7 @@ void cw_op_ep_lost(struct ucp_ep *ep, ucs_status_t status)
     cw_tag_ep_lost(ep);
     cw_stream_ep_lost(ep, status);
     cw_rma_ep_lost(ep, status);
+    cw_near_ep_lost(ep);
 }
 
 void cw_op_ep_user_changed(struct ucp_ep *ep)

@@ -40,6 +40,7 @@ struct cw_op_ep {
     uint16_t boards_used;       /* op/board: bit per board */
     uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */
     uint16_t boards_shared;     /* op/send_rndv: a bit per board of the peer of which this side takes shares */
+    uint32_t near_process;      /* op/near: the peer whose memory of a device was opened; 0: none */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */
 };

@@ -13,6 +13,7 @@
 #include "op/choice.h"
 #include "op/cma.h"
 #include "op/counted.h"
+#include "op/near.h"
 
 static size_t write_header(const struct cw_send *send, enum cw_send_part part, void *dest)
 {
@@ -84,7 +85,7 @@ size_t cw_put_pack(void *dest, size_t max, void *arg)
 static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_ep *ep)
 {
     const struct ucp_rkey *rkey = send->put.rkey;
-    unsigned remote             = 0;
+    unsigned remote             = 0, force = send->force;
 
     if (cw_rkey_direct(rkey, send->put.address, CW_KEY_WRITE) != NULL) {
         remote = CW_REMOTE_MAPPED;
@@ -93,7 +94,11 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
     } else if (cw_access_is_possible(ep, rkey)) {
         remote = CW_REMOTE_ACCESS;
     }
-    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, send->force, send->fast);
+    if (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) && remote == 0 && force == CW_FORCE_NONE &&
+        cw_near_is_possible(ep, &send->cursor, send->cursor.length)) {
+        force = CW_FORCE_RNDV; /* the owner may have its device copy */
+    }
+    return cw_choice_of_data(ep, cw_choice_table(CW_PROTO_PUT, remote), &send->cursor, force, send->fast);
 }
 
 ucs_status_t cw_put_attempt(struct cw_request *request)

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "mem/copy.h"
+#include "op/near.h"
 #include "op/rndv_recv.h"
 #include "op/rma.h"
 #include "op/send.h"
@@ -187,6 +188,7 @@ struct get {
     uint64_t length;
     uint64_t receive_id;
     uint32_t piece;
+    int asks_name;
 };
 
 /* One packet of the answer. */
@@ -307,11 +309,33 @@ static void release_get(struct cw_send *send)
     cw_rma_serve_end(request->ep);
 }
 
-/* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it. */
+/* The answer is sent as the data of a rendezvous. It was not announced, so no packet of the peer names it ... */
 static const struct cw_send_kind get_kind = {
     .counter = CW_COUNT_GET_SENT,
     .header  = no_header,
     .release = release_get,
+};
+
+/* The origin has copied. Its get ends only after this answer, so a program that knows of the end may unmap the memory
+ * here. */
+static void release_named_get(struct cw_send *send)
+{
+    struct ucp_ep *ep                       = cw_send_request(send)->ep;
+    const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id)};
+    const int is_copied                     = send->phase == CW_SEND_ANNOUNCED && ep->state == CW_EP_OPEN;
+
+    release_get(send);
+    if (is_copied) {
+        cw_ep_send_control(ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
+    }
+}
+
+/* ... but one for which this side tells where the memory lies. */
+static const struct cw_send_kind get_named_kind = {
+    .ids     = {[CW_SEND_RTS] = CW_PACKET_RNDV_NAME},
+    .counter = CW_COUNT_GET_SENT,
+    .header  = no_header,
+    .release = release_named_get,
 };
 
 static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct cw_mem_pin *pin, const void *from,
@@ -328,6 +352,13 @@ static void start_sending(struct ucp_ep *ep, struct cw_request *request, struct 
     send->pin        = pin;
     send->receive_id = get->receive_id;
     send->piece      = get->piece;
+    if (cw_unlikely(get->asks_name) && cw_near_is_possible(ep, &send->cursor, (size_t)get->length) &&
+        cw_idmap_add(&ep->worker->ids, request, &send->id) == UCS_OK) {
+        send->kind    = &get_named_kind;
+        send->named   = 1;
+        send->phase   = CW_SEND_NAMING;
+        request->send = cw_near_send_name;
+    }
     cw_request_release(request, 0);
     cw_ep_queue(ep, request);
     cw_ep_reap_later(ep); /* which sends from the queue, outside of upcalls */
@@ -398,8 +429,9 @@ ucs_status_t cw_rma_target_on_get(struct ucp_ep *ep, const void *data, size_t le
                        .address    = le64toh(packet.address),
                        .length     = le64toh(packet.length),
                        .receive_id = le64toh(packet.receive_id),
-                       .piece      = le32toh(packet.piece)};
-    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE) {
+                       .piece      = le32toh(packet.piece),
+                       .asks_name  = packet.flags != 0};
+    if (get.length == 0 || get.piece < CW_WIRE_LEAST_PIECE || le32toh(packet.flags) > CW_WIRE_GET_NAME) {
         return UCS_ERR_IO_ERROR;
     }
     if (cw_likely(fits_cell(ep, &get))) {

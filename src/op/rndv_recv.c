@@ -15,6 +15,7 @@
 #include "op/rndv_recv_device.h"
 #include "op/get.h"
 #include "op/incoming.h"
+#include "op/near.h"
 #include "op/op.h"
 #include "op/rma.h"
 #include "op/stage.h"
@@ -24,7 +25,7 @@
 #define CALL_BYTES  (16u << 10)  /* in progress, longer messages are copied after the packets that have arrived */
 #define QUIESCE_NS  UINT64_C(20000000)
 
-enum phase { WAITING, COPYING, RECEIVING, MOVING };
+enum phase { WAITING, COPYING, RECEIVING, MOVING, NAMING, NEAR };
 
 struct cw_rndv_recv {
     struct cw_incoming in;
@@ -36,8 +37,9 @@ struct cw_rndv_recv {
     uint64_t reserved; /* bytes that the transport is placing */
     struct cw_shares shares;
     struct cw_request *moving; /* MOVING: the request of the device's transfer, which ends first */
+    struct cw_near *near;      /* NEAR */
     uint8_t phase;
-    uint8_t asked; /* READY COPY was sent, and no COPIED came */
+    uint8_t asked; /* READY COPY was sent, or DONE for a get, and no COPIED came */
     uint8_t copy_failed;
     uint8_t unannounced;   /* begun by cw_rndv_recv_expect */
     uint8_t is_flat;       /* cw_dt_flat of the cursor is not NULL */
@@ -66,12 +68,22 @@ static void set_phase(struct cw_rndv_recv *fetch, enum phase phase)
     fetch->phase = (uint8_t)phase;
 }
 
+/* After it the device copies nothing any more. */
+static void end_near(struct cw_rndv_recv *fetch)
+{
+    if (cw_unlikely(fetch->near != NULL)) {
+        cw_near_end(fetch->near);
+        fetch->near = NULL;
+    }
+}
+
 /* `ep`: the endpoint of the transfer, even if it is lost. */
 static void finish(struct cw_rndv_recv *fetch, struct ucp_ep *ep, ucs_status_t status)
 {
     struct cw_request *request = fetch->request;
 
     cw_list_remove(&fetch->job.link);
+    end_near(fetch);
     set_phase(fetch, WAITING);
     if (fetch->in.ep != NULL) {
         cw_shares_release(ep, &fetch->shares);
@@ -135,9 +147,14 @@ static void begin_receiving(struct cw_rndv_recv *fetch)
     }
 }
 
-/* Asks the sender for pieces. */
+/* Asks the sender for pieces, or where the message lies if a device can copy it from there. */
 static void ask_for_data(struct cw_rndv_recv *fetch)
 {
+    if (cw_unlikely(fetch->phase == WAITING && cw_near_is_possible(fetch->in.ep, fetch->cursor, fetch->offer.length))) {
+        set_phase(fetch, NAMING);
+        send_ready(fetch, CW_WIRE_RNDV_NAME, 0, piece_of(fetch));
+        return;
+    }
     begin_receiving(fetch);
     send_ready(fetch, CW_WIRE_RNDV_SEND, 0, piece_of(fetch));
 }
@@ -149,7 +166,9 @@ static int all_copied(const struct cw_rndv_recv *fetch)
 
 static void copied(struct cw_rndv_recv *fetch)
 {
-    answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+    if (!fetch->shown) { /* otherwise the owner of the request answers */
+        answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+    }
     finish(fetch, fetch->in.ep, UCS_OK);
 }
 
@@ -250,6 +269,30 @@ static void begin_passive(struct cw_rndv_recv *fetch)
         }
     }
     ask_for_data(fetch);
+}
+
+/* The sender's memory cannot be had, or the device has failed. */
+static void come_in_pieces(struct cw_rndv_recv *fetch)
+{
+    end_near(fetch);
+    ask_for_data(fetch);
+}
+
+/* The device has copied the message, or failed. */
+static void near_ended(void *arg, ucs_status_t status)
+{
+    struct cw_rndv_recv *fetch = arg;
+
+    if (status != UCS_OK) {
+        come_in_pieces(fetch);
+    } else if (fetch->unannounced) { /* a get ends when the owner does not use the memory any more */
+        end_near(fetch);
+        set_phase(fetch, WAITING);
+        fetch->asked = 1;
+        answer(fetch->in.ep, fetch->offer.send_id, UCS_OK);
+    } else {
+        copied(fetch);
+    }
 }
 
 /* The device's transfer has ended, and nothing writes to the memory any more. */
@@ -383,7 +426,7 @@ ucs_status_t cw_rndv_recv_receive(struct ucp_ep *ep, const struct cw_offer *offe
 }
 
 ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, struct cw_dt_cursor *cursor,
-                                 uint64_t *id_p, uint32_t *piece_p)
+                                 uint64_t *id_p, uint32_t *piece_p, int *asks_name_p)
 {
     const struct cw_offer offer = {.length = cursor->length};
     struct cw_rndv_recv *fetch  = fetch_new(ep, &offer, request, cursor);
@@ -392,7 +435,12 @@ ucs_status_t cw_rndv_recv_expect(struct ucp_ep *ep, struct cw_request *request, 
         return UCS_ERR_NO_MEMORY;
     }
     fetch->unannounced = 1;
-    begin_receiving(fetch);
+    *asks_name_p       = cw_near_is_possible(ep, cursor, cursor->length);
+    if (cw_unlikely(*asks_name_p)) {
+        set_phase(fetch, NAMING);
+    } else {
+        begin_receiving(fetch);
+    }
     *id_p    = fetch->id;
     *piece_p = piece_of(fetch);
     return UCS_OK;
@@ -411,7 +459,8 @@ ucs_status_t cw_rndv_recv_refused(struct ucp_ep *ep, uint64_t id, ucs_status_t s
 {
     struct cw_rndv_recv *fetch = find(ep, id);
 
-    if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0) {
+    if (fetch == NULL || !fetch->unannounced || fetch->in.received > 0 || fetch->reserved > 0 ||
+        fetch->offer.send_id != 0) {
         return UCS_ERR_IO_ERROR;
     }
     finish(fetch, fetch->in.ep, status);
@@ -483,6 +532,9 @@ static ucs_status_t take(struct ucp_ep *ep, uint64_t id, uint64_t offset, const 
         return cw_get_on_data(ep, id, offset, payload, length);
     }
     fetch = find(ep, id);
+    if (cw_unlikely(fetch != NULL && fetch->phase == NAMING)) {
+        begin_receiving(fetch); /* the sender does not name its memory */
+    }
     if (!expects(fetch, offset, length)) {
         return UCS_ERR_IO_ERROR;
     }
@@ -562,6 +614,35 @@ void cw_rndv_recv_unplaced(struct ucp_ep *ep, const void *header, size_t length)
     (void)give_back(ep, header, length);
 }
 
+ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t length)
+{
+    struct cw_wire_rndv_name packet;
+    struct cw_rndv_recv *fetch;
+    struct cw_md_name name;
+    uint64_t send_id;
+
+    if (length != sizeof(packet)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&packet, data, sizeof(packet));
+    send_id = le64toh(packet.send_id);
+    fetch   = find(ep, le64toh(packet.receive_id));
+    if (fetch == NULL || fetch->phase != NAMING || send_id == 0 ||
+        (!fetch->unannounced && send_id != fetch->offer.send_id) ||
+        cw_near_decode(&packet, fetch->offer.length, &name) != UCS_OK) {
+        return UCS_ERR_IO_ERROR;
+    }
+    fetch->offer.send_id = send_id;
+    set_phase(fetch, NEAR);
+    fetch->near = cw_near_begin(ep, &name, fetch->cursor, fetch->offer.length, near_ended, fetch);
+    if (fetch->near == NULL) {
+        come_in_pieces(fetch);
+    } else {
+        cw_trace_note(fetch->request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, fetch->offer.length);
+    }
+    return UCS_OK;
+}
+
 ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t length)
 {
     struct cw_wire_rndv_copied packet;
@@ -583,6 +664,10 @@ ucs_status_t cw_rndv_recv_on_copied(struct ucp_ep *ep, const void *data, size_t 
     if (!fetch->asked) {
         return UCS_ERR_IO_ERROR;
     }
+    if (fetch->unannounced) {
+        finish(fetch, ep, (status > UCS_ERR_LAST && status <= UCS_OK) ? (ucs_status_t)status : UCS_ERR_IO_ERROR);
+        return UCS_OK;
+    }
     fetch->asked = 0;
     fetch->copy_failed |= (status != UCS_OK && status != UCS_ERR_UNSUPPORTED);
     if (fetch->phase == WAITING) {
@@ -601,7 +686,7 @@ void cw_rndv_recv_quiesce(struct ucp_ep *ep)
     cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.receiving, struct cw_incoming, link)
     {
         fetch = cw_container_of(incoming, struct cw_rndv_recv, in);
-        if (incoming->kind != &fetch_kind || !fetch->asked || fetch->phase == RECEIVING) {
+        if (incoming->kind != &fetch_kind || !fetch->asked || fetch->unannounced || fetch->phase == RECEIVING) {
             continue;
         }
         claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);

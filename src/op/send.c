@@ -201,6 +201,7 @@ ucs_status_t cw_send_init(struct cw_request *request, struct ucp_ep *ep, const s
     send->cancelled       = 0;
     send->landed          = 0;
     send->on_device       = 0;
+    send->named           = 0;
     send->completion.done = zcopy_done;
     cw_list_init(&send->job.link);
     status = cw_dt_start(&send->cursor, datatype, buffer, count, CW_DT_SEND);

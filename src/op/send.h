@@ -7,12 +7,14 @@
  *        | `--first of several--> PIECES --last-----------------> SENT
  *        `--announced--> ANNOUNCED --READY SEND--> DATA --last--> SENT
  *                          |   |--READY COPY--> COPYING --no share left--> COPIED --DONE--> done
- *                          |   `--READY WRITE--> WRITING --the device--> COPIED    `--READY SEND--> DATA
+ *                          |   |--READY WRITE--> WRITING --the device--> COPIED    `--READY SEND--> DATA
+ *                          |   `--READY NAME--> NAMING --the memory has a name--> ANNOUNCED
+ *                          |                      `--it has none--> DATA
  *                          `--DONE--> done
  *
- * A protocol (src/proto) is chosen at each attempt in QUEUED, and is request->send once it has begun. In QUEUED, PIECES
- * and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait
- * in SENT for DONE.
+ * A protocol (src/proto) is chosen at each attempt in QUEUED, and is request->send once it has begun. In QUEUED,
+ * PIECES, NAMING and DATA the request is on ep->pending, afterwards on ep->inflight. Kinds that are `confirmed` wait in
+ * SENT for DONE.
  */
 #ifndef CW_OP_SEND_H
 #define CW_OP_SEND_H
@@ -33,6 +35,7 @@ enum cw_send_phase {
     CW_SEND_COPYING,
     CW_SEND_WRITING,    /* the device writes */
     CW_SEND_COPIED,
+    CW_SEND_NAMING,     /* the receiver wants to know where the message lies */
     CW_SEND_DATA,
     CW_SEND_SENT
 };
@@ -91,7 +94,8 @@ struct cw_send {
     uint8_t acknowledged;            /* the receiver has matched the message */
     uint8_t no_copies;               /* put: copies between processes were tried */
     uint8_t overtaken;               /* put: the owner made no progress, the system writes the bytes */
-    uint8_t on_device;               /* memory is registered: a device reads or writes the bytes */
+    uint8_t on_device : 1;           /* memory is registered: a device reads or writes the bytes */
+    uint8_t named     : 1;           /* the receiver was, or will be, told where the message lies */
     uint8_t landed;                  /* message to the worker itself: its first packet arrived */
     struct cw_job job;               /* COPYING */
     union {

@@ -7,6 +7,7 @@
 #include "core/ep_round.h"
 #include "core/lanes.h"
 #include "op/board.h"
+#include "op/near.h"
 #include "op/op_ep.h"
 #include "op/send.h"
 #include "op/stage.h"
@@ -319,6 +320,23 @@ void cw_send_from_start(struct cw_request *request, enum cw_send_phase phase,
     cw_ep_reap_later(request->ep); /* which sends from the queue, outside of upcalls */
 }
 
+/* Names the memory, or else sends the message in pieces. */
+static ucs_status_t begin_naming(struct cw_request *request)
+{
+    struct cw_send *send = cw_request_state(request);
+
+    if (send->phase != CW_SEND_ANNOUNCED) {
+        return UCS_ERR_IO_ERROR;
+    }
+    send->named = 1;
+    if (cw_near_is_possible(request->ep, &send->cursor, send->cursor.length)) {
+        cw_send_from_start(request, CW_SEND_NAMING, cw_near_send_name);
+    } else {
+        cw_send_from_start(request, CW_SEND_DATA, cw_send_data);
+    }
+    return UCS_OK;
+}
+
 static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_rndv_ready *ready)
 {
     struct cw_send *send = cw_request_state(request);
@@ -377,6 +395,9 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     send->piece      = ready.piece;
     if (ready.mode == CW_WIRE_RNDV_COPY) {
         return begin_copy(request, &ready);
+    }
+    if (ready.mode == CW_WIRE_RNDV_NAME && !send->named) {
+        return begin_naming(request);
     }
     if (ready.mode != CW_WIRE_RNDV_SEND) {
         return UCS_ERR_IO_ERROR;

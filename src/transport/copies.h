@@ -23,8 +23,8 @@ struct cw_board {
 #define CW_BOARDS        16u              /* for shares of copies (op/board.h) */
 #define CW_COUNTED        CW_BOARDS        /* index of the board behind them (op/counted.h) */
 #define CW_ALL_BOARDS    (CW_BOARDS + 1u)
-/* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone` and
- * `excused` may be NULL. */
+/* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
+ * `excused` and `process` may be NULL. */
 struct cw_transport_copies {
     /* Whether copies have been proved to work on this open connection; once they failed it is 0 for good. */
     int (*ready)(struct cw_conn *conn);
@@ -50,6 +50,9 @@ struct cw_transport_copies {
      * whether it may wait. 1: it may; 0: nothing of the peer is waited for any more, and `ready` is 0. Copies see to
      * this by themselves. NULL: the peer is in this process. */
     int (*excused)(struct cw_conn *conn, uint64_t waited_ns);
+    /* The id of the peer's process, from the system and not from the peer, in the name space of this process; this
+     * process' own id where the peer is in it. 0: not known. It is a system call. */
+    uint32_t (*process)(struct cw_conn *conn);
 };
 
 #endif

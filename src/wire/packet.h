@@ -47,7 +47,8 @@ enum cw_packet_id {
     CW_PACKET_GET_DATA       = 33, /* wire/rma.h, struct cw_wire_get_data */
     CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: about the further lanes of the endpoint */
     CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
-    CW_PACKET_COUNT          = 36
+    CW_PACKET_RNDV_NAME      = 36, /* struct cw_wire_rndv_name */
+    CW_PACKET_COUNT          = 37
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */
@@ -102,7 +103,8 @@ struct cw_wire_tag_rts {
 enum cw_wire_rndv_mode {
     CW_WIRE_RNDV_SEND = 1, /* the receiver waits for RNDV_DATA */
     CW_WIRE_RNDV_COPY = 2, /* the sender may copy shares into the receiver's memory (docs/change/long-messages.md) */
-    CW_WIRE_RNDV_WRITE = 3 /* the sender's device is to write into the receiver's memory */
+    CW_WIRE_RNDV_WRITE = 3, /* the sender's device is to write into the receiver's memory */
+    CW_WIRE_RNDV_NAME = 4 /* as SEND, but the sender may answer RNDV_NAME instead */
 };
 
 /* The smallest piece that a receiver may ask for: every transport takes this many bytes in one packet. A smaller limit
@@ -127,6 +129,24 @@ struct cw_wire_rndv_ready {
 struct cw_wire_rndv_data {
     uint64_t receive_id;
     uint64_t offset;
+};
+
+/* How the receiver's device finds the message in memory of the sender's device, on the same host. 0/8: id of the
+ * receive; 8/8: id of the send; 16/1: enum cw_md_form of mem/md.h; 17/1: ucs_memory_type_t; 18/6: zero; 24/8: number of
+ * the sender's process; 32/8: number of the allocation, 40/8: its address, 48/8: its bytes; 56/8: address of the
+ * message; 64/64: handle of the driver. No payload. */
+struct cw_wire_rndv_name {
+    uint64_t receive_id;
+    uint64_t send_id;
+    uint8_t form;
+    uint8_t type;
+    uint8_t reserved[6];
+    uint64_t process;
+    uint64_t buffer;
+    uint64_t start;
+    uint64_t size;
+    uint64_t address;
+    uint8_t handle[64];
 };
 
 /* To the sender: the transfer is over. 0/8: id of the send; 8/4: ucs_status_t; 12/4: zero. */
@@ -199,7 +219,8 @@ _Static_assert(sizeof(struct cw_wire_tag) == 8 && sizeof(struct cw_wire_tag_sync
                    sizeof(struct cw_wire_tag_ack) == 8, "sizes on the wire");
 _Static_assert(sizeof(struct cw_wire_rts) == 24 && sizeof(struct cw_wire_tag_rts) == 32 &&
                sizeof(struct cw_wire_rndv_ready) == 40 && sizeof(struct cw_wire_rndv_data) == 16 &&
-                   sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_copied) == 16,
+                   sizeof(struct cw_wire_rndv_done) == 16 && sizeof(struct cw_wire_rndv_copied) == 16 &&
+                   sizeof(struct cw_wire_rndv_name) == 128,
                "sizes on the wire");
 _Static_assert(sizeof(struct cw_wire_am) == 8 && sizeof(struct cw_wire_am_first) == 24 &&
                sizeof(struct cw_wire_am_rts) == 32 && sizeof(struct cw_wire_stream_data) == 8, "sizes on the wire");

@@ -52,15 +52,18 @@ struct cw_wire_put_rts {
 };
 
 /* Asks for bytes of registered memory. 0/8: token; 8/8: address; 16/8: bytes, at least 1; 24/8: id of the receive;
- * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: zero. RNDV_DATA, GET_DATA or GET_REFUSED answers. */
+ * 32/4: bytes that one RNDV_DATA may carry, at least 1; 36/4: 0 or CW_WIRE_GET_NAME. RNDV_DATA, GET_DATA, GET_REFUSED
+ * or RNDV_NAME answers. */
 struct cw_wire_get {
     uint64_t token;
     uint64_t address;
     uint64_t length;
     uint64_t receive_id;
     uint32_t piece;
-    uint32_t reserved;
+    uint32_t flags;
 };
+
+#define CW_WIRE_GET_NAME 1u /* the owner may answer RNDV_NAME */
 
 /* The whole answer in one packet, as RNDV_DATA from offset 0. 0/8: id of the receive. Payload: at least one byte. */
 struct cw_wire_get_data {

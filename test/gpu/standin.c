@@ -110,7 +110,7 @@ unsigned standin_allocations(void)
     unsigned count = 0;
 
     for (range = standin.ranges; range != NULL; range = range->next) {
-        count += range->kind != REGISTERED;
+        count += range->kind != REGISTERED && range->kind != OPENED;
     }
     return count;
 }
@@ -406,7 +406,8 @@ struct range *standin_add(enum kind kind, char *addresses, char *bytes, size_t l
                                     .length    = length,
                                     .device    = device,
                                     .context   = context,
-                                    .id        = ++standin.last_id};
+                                    .id        = ++standin.last_id,
+                                    .fd        = -1};
     standin.ranges = range;
     return range;
 }
@@ -419,6 +420,7 @@ void standin_remove(struct range *range)
         place = &(*place)->next;
     }
     *place = range->next;
+    standin_unshare(range);
     if (range->kind != MAPPED && range->kind != REGISTERED) {
         if (range->bytes != range->addresses) {
             munmap(range->bytes, range->length);
@@ -447,9 +449,11 @@ void standin_move(uintptr_t to, uintptr_t from, size_t length)
     for (; length > 0; to += part, from += part, length -= part) {
         target = standin_find(to);
         source = standin_find(from);
-        part   = length;
-        part   = (target != NULL && left_of(target, to) < part) ? left_of(target, to) : part;
-        part   = (source != NULL && left_of(source, from) < part) ? left_of(source, from) : part;
+        standin_check_shared(target);
+        standin_check_shared(source);
+        part = length;
+        part = (target != NULL && left_of(target, to) < part) ? left_of(target, to) : part;
+        part = (source != NULL && left_of(source, from) < part) ? left_of(source, from) : part;
         memmove((target == NULL) ? (char *)to : target->bytes + (to - (uintptr_t)target->addresses),
                 (source == NULL) ? (const char *)from : source->bytes + (from - (uintptr_t)source->addresses), part);
     }
@@ -483,19 +487,27 @@ static char *take_addresses(size_t length)
 
 static int allocate(enum kind kind, size_t length, int device, cuda_context context, uintptr_t *ptr)
 {
-    const size_t whole = whole_pages(length);
+    const size_t whole    = whole_pages(length);
+    struct shared *shared = NULL;
+    int fd                = -1;
+    struct range *range;
     char *bytes, *addresses;
 
     if (length == 0) {
         return CUDA_INVALID_VALUE;
     }
-    bytes     = standin_bytes(whole);
+    bytes     = (kind == DEVICE) ? standin_shared_bytes(whole, &fd, &shared) : standin_bytes(whole);
     addresses = (kind == MANAGED || kind == PINNED || bytes == NULL) ? bytes : take_addresses(whole);
     if (addresses == NULL) {
         return CUDA_NO_MEMORY;
     }
     memset(bytes, 0x5a, whole); /* nobody may count on zeros */
-    standin_add(kind, addresses, bytes, whole, device, context);
+    range         = standin_add(kind, addresses, bytes, whole, device, context);
+    range->fd     = fd;
+    range->shared = shared;
+    if (shared != NULL) {
+        shared->id = range->id;
+    }
     *ptr = (uintptr_t)addresses;
     return CUDA_OK;
 }
@@ -567,8 +579,9 @@ int cuMemFree_v2(cuda_ptr ptr)
         return standin_leave(CUDA_INVALID_CONTEXT);
     }
     range = standin_find(ptr);
-    return standin_leave((range != NULL && range->kind == MAPPED) ? CUDA_INVALID_VALUE
-                                                                  : give_back(ptr, DEVICE, MANAGED));
+    return standin_leave((range != NULL && (range->kind == MAPPED || range->kind == OPENED))
+                             ? CUDA_INVALID_VALUE
+                             : give_back(ptr, DEVICE, MANAGED));
 }
 
 int cuMemFreeAsync(cuda_ptr ptr, cuda_stream stream)

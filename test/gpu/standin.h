@@ -58,6 +58,8 @@ unsigned standin_calls(const char *symbol);
 unsigned standin_allocations(void);
 unsigned standin_streams(void);
 unsigned standin_events(void);
+/* Allocations of other processes that are open. */
+unsigned standin_opened(void);
 /* The next allocation gets the addresses of the one that was freed last, if it fits. */
 void standin_reuse_addresses(void);
 /* Copies between memory of any kind, at once, past all functions of the driver: how tests look into device memory. */

@@ -11,7 +11,7 @@
 #include <pthread.h>
 #include <time.h>
 
-enum kind { DEVICE, POOL, MAPPED, MANAGED, PINNED, REGISTERED };
+enum kind { DEVICE, POOL, MAPPED, OPENED, MANAGED, PINNED, REGISTERED };
 
 struct range {
     struct range *next;
@@ -22,6 +22,16 @@ struct range {
     int device;
     cuda_context context;
     unsigned long long id;
+    struct shared *shared; /* DEVICE, OPENED: the page behind the bytes; else NULL */
+    int fd;                /* DEVICE: of the bytes; else -1 */
+};
+
+/* Behind the bytes of an allocation that other processes may open. */
+struct shared {
+    unsigned long long magic;
+    unsigned long long id; /* of the allocation, in its process, */
+    int pid;               /* which is this one */
+    int is_freed;
 };
 
 struct cuda_context {
@@ -72,6 +82,12 @@ struct range *standin_add(enum kind kind, char *addresses, char *bytes, size_t l
                           cuda_context context);
 /* Waits until nothing uses the memory any more, as cuMemFree does, and forgets it. */
 void standin_remove(struct range *range);
+/* Frees what the range has of memory that processes share. */
+void standin_unshare(struct range *range);
+/* Ends the program if the range is memory that its process has freed. */
+void standin_check_shared(const struct range *range);
+/* Bytes of device memory as another process can open them; *fd and *shared belong to the range. NULL: none. */
+char *standin_shared_bytes(size_t length, int *fd, struct shared **shared);
 void standin_move(uintptr_t to, uintptr_t from, size_t length);
 /* NULL: none. */
 cuda_context standin_current(void);

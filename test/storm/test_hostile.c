@@ -393,7 +393,7 @@ static size_t header_length(unsigned id)
 {
     static const uint8_t lengths[CW_PACKET_COUNT] = {
         0,  8, 8, 8, 16, 32, 16, 8,  32, 40, 16, 16, 16, 8,  8, 8,
-        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 56, 16, 8, 56};
+        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 56, 16, 8, 56, [CW_PACKET_RNDV_NAME] = 128};
 
     return id < CW_PACKET_COUNT ? lengths[id] : 0;
 }

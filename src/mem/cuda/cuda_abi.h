@@ -15,6 +15,10 @@ typedef struct cuda_context *cuda_context; /* handles */
 typedef struct cuda_stream *cuda_stream;
 typedef struct cuda_event *cuda_event;
 typedef void (*cuda_host_function)(void *arg);
+/* CUipcMemHandle */
+struct cuda_ipc_handle {
+    unsigned char bytes[64];
+};
 
 /* CUresult */
 enum {
@@ -26,6 +30,7 @@ enum {
     CUDA_NO_DEVICE         = 100,
     CUDA_INVALID_DEVICE    = 101,
     CUDA_INVALID_CONTEXT   = 201,
+    CUDA_ALREADY_MAPPED    = 208,
     CUDA_INVALID_HANDLE    = 400,
     CUDA_NOT_READY         = 600,
     CUDA_ILLEGAL_ADDRESS   = 700,
@@ -51,7 +56,8 @@ enum {
     CUDA_STREAM_NON_BLOCKING  = 1, /* does not wait for the program's work on the default stream */
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_PORTABLE        = 1, /* pinned for all contexts */
-    CUDA_MANAGED_GLOBAL       = 1
+    CUDA_MANAGED_GLOBAL       = 1,
+    CUDA_IPC_LAZY_PEERS       = 1 /* a device opens memory of another one, too */
 };
 
 /* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */
@@ -81,7 +87,11 @@ enum {
     CALL(free, cuMemFree_v2, (cuda_ptr ptr))                                                                           \
     CALL(error_name, cuGetErrorName, (int result, const char **name))
 
-/* Functions that older drivers lack. */
-#define CUDA_CALLS_OPTIONAL(CALL) CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))
+/* Functions that older drivers, or those of some systems, lack. */
+#define CUDA_CALLS_OPTIONAL(CALL)                                                                                      \
+    CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))                                       \
+    CALL(ipc_get, cuIpcGetMemHandle, (struct cuda_ipc_handle * handle, cuda_ptr ptr))                                  \
+    CALL(ipc_open, cuIpcOpenMemHandle_v2, (cuda_ptr * ptr, struct cuda_ipc_handle handle, unsigned flags))             \
+    CALL(ipc_close, cuIpcCloseMemHandle, (cuda_ptr ptr))
 
 #endif

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the domain (mem/md.h). Peers reach the memory of the domain through its owner.
+ * The slots of the domain (mem/md.h). A key does not tell where memory of the domain lies; peers on this host ask its
+ * owner for the name (cuda_peer.c), and others get the bytes from it.
  */
 #include "mem/cuda/cuda_md.h"
 
 #include "mem/cuda/cuda.h"
+#include "mem/cuda/cuda_peer.h"
 #include "mem/cuda/cuda_stage.h"
 #include "os/loaded.h"
 
@@ -169,4 +171,10 @@ const struct cw_md cw_md_cuda = {
     .start    = cw_cuda_start,
     .poll     = cw_cuda_poll,
     .wait     = cw_cuda_wait,
+
+    .peer_tls  = "cuda_ipc",
+    .give_name = cw_cuda_give_name,
+    .open      = cw_cuda_open,
+    .shut      = cw_cuda_shut,
+    .forget    = cw_cuda_forget,
 };

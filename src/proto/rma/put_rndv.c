@@ -10,6 +10,15 @@ static int query(const struct cw_protocol_ask *ask, struct cw_protocol_row *row)
     const struct cw_protocol_lane *lane = cw_protocol_placing(ask);
     size_t least, min;
 
+    if (ask->force == CW_FORCE_RNDV) {
+        *row = (struct cw_protocol_row){.first = 1,
+                                        .last  = CW_PLAN_NEVER,
+                                        .cost  = cw_protocol_cost(ask->lanes, 3),
+                                        .fixed = 1,
+                                        .way   = "rendezvous",
+                                        .why   = "the owner's device may copy"};
+        return 1;
+    }
     if (lane == NULL || ask->force == CW_FORCE_EAGER) {
         return 0;
     }

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/compiler.h"
 #include "base/probe.h"
+#include "os/memory.h"
 
 #define SELF_WIRE_ID    1u
 #define QUEUE_MAX_BYTES (1u << 20)
@@ -557,11 +558,18 @@ static const struct cw_transport_packets self_packets = {
     .send_bcopy = self_send_bcopy,
 };
 
+static uint32_t self_process(struct cw_conn *super)
+{
+    (void)super;
+    return cw_memory_process();
+}
+
 static const struct cw_transport_copies self_copies = {
     .ready   = self_peer_ready,
     .read    = self_peer_read,
     .write   = self_peer_write,
     .board   = self_board,
+    .process = self_process,
 };
 
 const struct cw_transport cw_self_transport = {

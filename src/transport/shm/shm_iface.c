@@ -189,6 +189,7 @@ static const struct cw_transport_copies shm_copies = {
     .board   = cw_shm_board,
     .gone    = cw_shm_peer_gone,
     .excused = cw_shm_peer_excused,
+    .process = cw_shm_peer_process,
 };
 
 static const struct cw_transport_fastpath shm_fastpath = {

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Implementation of op/near.h. An alarm of the worker looks at the copy, so that a sleeping program wakes up for it.
+ */
+#include "op/near.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "config/config.h"
+#include "core/ep_round.h"
+#include "core/worker.h"
+#include "mem/registry.h"
+#include "op/op_ep.h"
+#include "op/send.h"
+#include "os/clock.h"
+
+#define LOOK_NS UINT64_C(20000) /* time between two checks of the copy */
+
+struct cw_near {
+    struct cw_alarm alarm;
+    struct ucp_worker *worker;
+    const struct cw_md *md;
+    struct cw_md_window window;
+    struct cw_md_copy copy;
+    int is_busy; /* the copy is under way */
+    ucs_status_t status;
+    void (*ended)(void *arg, ucs_status_t status);
+    void *arg;
+};
+
+static int is_of_a_device(const struct cw_dt_cursor *cursor)
+{
+    return cursor->class_id == CW_DT_DEVICE && cursor->layout == UCP_DATATYPE_CONTIG;
+}
+
+/* Whether the settings let a receiver copy by itself. */
+static int scheme_allows(const struct ucp_context *context)
+{
+    const int scheme = context->config->rndv_scheme;
+
+    return scheme == CW_RNDV_AUTO || scheme == CW_RNDV_GET_ZCOPY || scheme == CW_RNDV_RKEY_PTR;
+}
+
+int cw_near_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length)
+{
+    const struct ucp_context *context = ep->worker->context;
+    const struct cw_md *md;
+    uint32_t peer;
+
+    if (!is_of_a_device(cursor) || length < CW_NEAR_LEAST || ep->state != CW_EP_OPEN || !scheme_allows(context)) {
+        return 0;
+    }
+    md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
+    if (md == NULL || md->open == NULL) {
+        return 0;
+    }
+    peer = cw_lane_process(ep->conn);
+    return peer != 0 && (peer == cw_memory_process() || cw_context_allows(context, md->peer_tls));
+}
+
+/* ---- the receiver ---- */
+
+ucs_status_t cw_near_decode(const struct cw_wire_rndv_name *packet, size_t length, struct cw_md_name *name)
+{
+    *name = (struct cw_md_name){.form    = packet->form,
+                                .type    = packet->type,
+                                .process = le64toh(packet->process),
+                                .buffer  = le64toh(packet->buffer),
+                                .start   = le64toh(packet->start),
+                                .size    = le64toh(packet->size),
+                                .address = le64toh(packet->address)};
+    memcpy(name->handle, packet->handle, sizeof(name->handle));
+    if (name->form < CW_MD_HERE || name->form > CW_MD_HANDLE || name->type >= UCS_MEMORY_TYPE_LAST ||
+        name->start > UINT64_MAX - name->size || name->address < name->start ||
+        name->address - name->start > name->size || length > name->size - (name->address - name->start)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    return UCS_OK;
+}
+
+static void look_later(struct cw_near *near)
+{
+    cw_poller_alarm_set(near->worker->poller, &near->alarm, cw_clock_ns() + LOOK_NS);
+}
+
+static unsigned fire(struct cw_alarm *alarm)
+{
+    struct cw_near *near = cw_container_of(alarm, struct cw_near, alarm);
+
+    if (near->is_busy) {
+        near->status = near->md->poll(&near->copy);
+        if (near->status == UCS_INPROGRESS) {
+            look_later(near);
+            return 0;
+        }
+        near->is_busy = 0;
+    }
+    near->ended(near->arg, near->status);
+    return 1;
+}
+
+struct cw_near *cw_near_begin(struct ucp_ep *ep, const struct cw_md_name *name, const struct cw_dt_cursor *cursor,
+                              size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg)
+{
+    const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
+    const uint32_t peer    = cw_lane_process(ep->conn);
+    struct cw_near *near   = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*near));
+
+    if (near == NULL) {
+        return NULL;
+    }
+    *near = (struct cw_near){
+        .alarm = {.fire = fire}, .worker = ep->worker, .md = md, .status = UCS_OK, .ended = ended, .arg = arg};
+    if (md->open(name, peer, cursor->contig, length, &near->window) != UCS_OK) {
+        free(near);
+        return NULL;
+    }
+    cw_op_ep(ep)->near_process = peer;
+    near->status               = md->start(cursor->contig, near->window.ptr, length, &near->copy);
+    near->is_busy              = near->status == UCS_INPROGRESS;
+    look_later(near);
+    return near;
+}
+
+void cw_near_end(struct cw_near *near)
+{
+    cw_poller_alarm_cancel(near->worker->poller, &near->alarm);
+    if (near->is_busy) {
+        (void)near->md->wait(&near->copy);
+    }
+    near->md->shut(&near->window);
+    free(near);
+}
+
+void cw_near_ep_lost(struct ucp_ep *ep)
+{
+    const uint32_t peer = cw_op_ep(ep)->near_process;
+    unsigned i;
+
+    if (peer != 0) {
+        for (i = 0; cw_mds[i] != NULL; i++) {
+            if (cw_mds[i]->forget != NULL) {
+                cw_mds[i]->forget(peer);
+            }
+        }
+        cw_op_ep(ep)->near_process = 0;
+    }
+}
+
+/* ---- the sender ---- */
+
+struct naming {
+    const struct cw_send *send;
+    struct cw_md_name name;
+};
+
+static size_t pack(void *dest, size_t max, void *arg)
+{
+    const struct naming *naming     = arg;
+    const struct cw_md_name *name   = &naming->name;
+    struct cw_wire_rndv_name packet = {.receive_id = htole64(naming->send->receive_id),
+                                       .send_id    = htole64(naming->send->id),
+                                       .form       = name->form,
+                                       .type       = name->type,
+                                       .process    = htole64(name->process),
+                                       .buffer     = htole64(name->buffer),
+                                       .start      = htole64(name->start),
+                                       .size       = htole64(name->size),
+                                       .address    = htole64(name->address)};
+
+    (void)max;
+    memcpy(packet.handle, name->handle, sizeof(packet.handle));
+    memcpy(dest, &packet, sizeof(packet));
+    return sizeof(packet);
+}
+
+ucs_status_t cw_near_send_name(struct cw_request *request)
+{
+    struct cw_send *send   = cw_request_state(request);
+    const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)send->cursor.memory_type);
+    const uint32_t peer    = cw_lane_process(request->ep->conn);
+    struct naming naming   = {.send = send};
+    ucs_status_t status;
+
+    if (cw_ep_must_pause(request->ep)) {
+        return CW_AGAIN;
+    }
+    if (md == NULL || md->give_name == NULL || peer == 0 ||
+        !md->give_name(send->cursor.contig, send->cursor.length, peer, &naming.name)) {
+        send->phase   = CW_SEND_DATA;
+        request->send = cw_send_data;
+        return cw_send_data(request);
+    }
+    status =
+        cw_lane_send_bcopy(request->ep->conn, CW_PACKET_RNDV_NAME, sizeof(struct cw_wire_rndv_name), pack, &naming);
+    if (status != UCS_OK) {
+        return status;
+    }
+    send->phase = CW_SEND_ANNOUNCED;
+    cw_trace_note(request, CW_TRACE_WAY, CW_TRACE_DEVICE, 0, send->cursor.length);
+    return UCS_INPROGRESS;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One copy by the device for a long message between memory of devices in two processes of a host, or within a process
+ * (docs/change/long-messages.md). The sender names its memory, the receiver makes it accessible to its own device, and
+ * that device copies; progress does not wait for the copy. If any of that fails, the message comes in pieces.
+ */
+#ifndef CW_OP_NEAR_H
+#define CW_OP_NEAR_H
+
+#include "core/ep.h"
+#include "mem/md.h"
+#include "op/datatype.h"
+#include "wire/packet.h"
+
+/* Shorter messages cost less in packets. */
+#define CW_NEAR_LEAST ((size_t)16 << 10)
+
+/* Whether memory of a device may be named to the peer of this endpoint, or be named by the peer. */
+int cw_near_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, size_t length);
+
+/* ---- the receiver ---- */
+
+struct cw_near;
+
+/* Reads what a peer says of its memory; any bytes may stand there. UCS_ERR_IO_ERROR: it breaks the protocol. */
+ucs_status_t cw_near_decode(const struct cw_wire_rndv_name *packet, size_t length, struct cw_md_name *name);
+/* Begins the copy of `length` bytes into memory of the cursor. `ended` is called by progress, once, and not inside this
+ * call. NULL: it cannot be done, and nothing happens. */
+struct cw_near *cw_near_begin(struct ucp_ep *ep, const struct cw_md_name *name, const struct cw_dt_cursor *cursor,
+                              size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg);
+/* Waits for the copy, if it is under way, and frees. */
+void cw_near_end(struct cw_near *near);
+/* The endpoint has lost its connection. */
+void cw_near_ep_lost(struct ucp_ep *ep);
+
+/* ---- the sender ---- */
+
+/* The attempt (request->send) that tells the name of a send's memory, or sends the message in pieces if there is none.
+ * The send has the phase CW_SEND_NAMING. */
+ucs_status_t cw_near_send_name(struct cw_request *request);
+
+#endif

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Long messages between memory of devices within a process, and between two processes of a host: one copy by the
+ * device. On the stand-in, which counts the copies and what is open, and which ends the program if memory is used that
+ * its process has freed. Over tcp the bytes go through the host.
+ */
+#include "harness.h"
+
+#include <endian.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "op/op.h"
+#include "standin.h"
+#include "wire/packet.h"
+
+#define LENGTH  ((size_t)3 << 20)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+enum { MESSAGES = 5 };
+
+static cuda_context primary;
+static char *scratch;
+
+/* What arrives of these packets is changed. */
+static void (*change)(struct cw_wire_rndv_name *packet);
+static unsigned names;
+
+void __real_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
+void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length);
+
+void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct cw_wire_rndv_name packet;
+
+    if (id != CW_PACKET_RNDV_NAME) {
+        __real_cw_op_packet(conn, id, data, length);
+        return;
+    }
+    assert_int_equal(length, sizeof(packet));
+    memcpy(&packet, data, sizeof(packet));
+    names++;
+    if (change != NULL) {
+        change(&packet);
+    }
+    __real_cw_op_packet(conn, id, &packet, sizeof(packet));
+}
+
+static void ok(int result)
+{
+    assert_int_equal(result, CUDA_OK);
+}
+
+static int is_near(void)
+{
+    return cw_test_tls_has("shm") || cw_test_self_only();
+}
+
+static void begin(void)
+{
+    scratch = malloc(LENGTH);
+    ok(cuInit(0));
+    ok(cuDevicePrimaryCtxRetain(&primary, 0));
+    ok(cuCtxSetCurrent(primary));
+    standin_delay(20000, 100000);
+}
+
+static void end(void)
+{
+    standin_fail(NULL, 0, 0);
+    standin_delay(0, 0);
+    assert_int_equal(standin_events(), 0);
+    assert_int_equal(standin_opened(), 0);
+    ok(cuCtxSetCurrent(primary));
+    ok(cuDevicePrimaryCtxReset_v2(0));
+    ok(cuCtxSetCurrent(NULL));
+    ok(cuDevicePrimaryCtxRelease_v2(0));
+    assert_int_equal(standin_allocations(), 0);
+    free(scratch);
+}
+
+static int setup(void **state)
+{
+    begin();
+    change = NULL;
+    names  = 0;
+    return cw_test_setup(state);
+}
+
+static int teardown(void **state)
+{
+    int status = cw_test_teardown(state);
+
+    end();
+    return status;
+}
+
+static char *device_new(size_t length)
+{
+    cuda_ptr ptr = 0;
+
+    ok(cuMemAlloc_v2(&ptr, length));
+    return (char *)(uintptr_t)ptr;
+}
+
+static void device_free(char *ptr)
+{
+    ok(cuMemFree_v2((uintptr_t)ptr));
+}
+
+static void fill(char *ptr, uint64_t seed)
+{
+    cw_pattern_fill(scratch, LENGTH, seed);
+    standin_peek(ptr, scratch, LENGTH);
+}
+
+static void check(const char *ptr, uint64_t seed)
+{
+    memset(scratch, 0, LENGTH);
+    standin_peek(scratch, ptr, LENGTH);
+    cw_pattern_check(scratch, LENGTH, seed);
+}
+
+static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
+
+static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, ucs_status_t *sent_p)
+{
+    const ucp_request_param_t param = cw_param_none();
+    ucs_status_ptr_t sent, received;
+
+    received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
+    sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    *sent_p  = cw_pair_wait(pair, sent, "a send");
+    return cw_pair_wait(pair, received, "a receive");
+}
+
+/* ---- within a process ---- */
+
+static void one_copy(struct cw_pair *pair, const char *from, char *to, uint64_t seed)
+{
+    const unsigned copies = standin_calls("cuMemcpyAsync");
+    const unsigned waits  = standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize");
+    ucs_status_t sent;
+
+    fill((char *)(uintptr_t)from, seed);
+    assert_int_equal(move(pair, from, to, &sent), UCS_OK);
+    assert_int_equal(sent, UCS_OK);
+    check(to, seed);
+    if (is_near()) {
+        assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 1);
+        assert_int_equal(names, 1);
+    } else {
+        assert_true(standin_calls("cuMemcpyAsync") - copies > 1);
+        assert_int_equal(names, 0);
+    }
+    assert_int_equal(standin_calls("cuStreamSynchronize") + standin_calls("cuEventSynchronize"), waits);
+    names = 0;
+}
+
+/* One copy, for which progress does not wait; of device memory, of memory of another device, and of managed memory. */
+static void test_messages_in_a_process(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH), *elsewhere;
+    cuda_ptr managed[2];
+    cuda_context other;
+
+    cw_pair_open(pair, &config);
+    one_copy(pair, from, to, 1);
+    ok(cuCtxCreate_v2(&other, 0, 1));
+    elsewhere = device_new(LENGTH);
+    one_copy(pair, elsewhere, to, 2);
+    one_copy(pair, to, elsewhere, 3);
+    ok(cuCtxSetCurrent(primary));
+    ok(cuMemAllocManaged(&managed[0], LENGTH, CUDA_MANAGED_GLOBAL));
+    ok(cuMemAllocManaged(&managed[1], LENGTH, CUDA_MANAGED_GLOBAL));
+    one_copy(pair, (char *)(uintptr_t)managed[0], (char *)(uintptr_t)managed[1], 4);
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(to);
+    ok(cuMemFree_v2(managed[0]));
+    ok(cuMemFree_v2(managed[1]));
+    ok(cuCtxDestroy_v2(other));
+    ok(cuCtxSetCurrent(primary));
+}
+
+/* From or to memory of the host nothing is gained by a name. */
+static void test_memory_of_the_host(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *host = malloc(LENGTH), *device = device_new(LENGTH);
+    ucs_status_t sent;
+
+    cw_pair_open(pair, &config);
+    fill(host, 1);
+    assert_int_equal(move(pair, host, device, &sent), UCS_OK);
+    check(device, 1);
+    fill(device, 2);
+    assert_int_equal(move(pair, device, host, &sent), UCS_OK);
+    check(host, 2);
+    assert_int_equal(names, 0);
+    cw_pair_close(pair);
+    device_free(device);
+    free(host);
+}
+
+static void test_puts_and_gets(void **state)
+{
+    ucp_mem_map_params_t map        = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
+                                       .length     = LENGTH};
+    const ucp_request_param_t param = cw_param_none();
+    struct cw_pair *pair            = *state;
+    char *from = device_new(LENGTH), *there = device_new(LENGTH), *back = device_new(LENGTH);
+    ucp_rkey_h rkey;
+    ucp_mem_h memh;
+    unsigned copies;
+    void *packed;
+    size_t size;
+
+    cw_pair_open(pair, &config);
+    map.address = there;
+    assert_int_equal(ucp_mem_map(pair->rx->context, &map, &memh), UCS_OK);
+    assert_int_equal(ucp_rkey_pack(pair->rx->context, memh, &packed, &size), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, packed, &rkey), UCS_OK);
+    ucp_rkey_buffer_release(packed);
+    assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nbx(pair->tx->ep, &param), "a flush"), UCS_OK);
+    for (uint64_t turn = 1; turn <= 3; turn++) {
+        fill(from, turn);
+        copies = standin_calls("cuMemcpyAsync");
+        assert_int_equal(
+            cw_pair_wait(pair, ucp_put_nbx(pair->tx->ep, from, LENGTH, (uintptr_t)there, rkey, &param), "a put"),
+            UCS_OK);
+        assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nbx(pair->tx->ep, &param), "a flush"), UCS_OK);
+        check(there, turn);
+        assert_int_equal(
+            cw_pair_wait(pair, ucp_get_nbx(pair->tx->ep, back, LENGTH, (uintptr_t)there, rkey, &param), "a get"),
+            UCS_OK);
+        check(back, turn);
+        if (is_near()) {
+            assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 2);
+            assert_int_equal(names, 2);
+            names = 0;
+        }
+    }
+    ucp_rkey_destroy(rkey);
+    assert_int_equal(ucp_mem_unmap(pair->rx->context, memh), UCS_OK);
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(there);
+    device_free(back);
+}
+
+/* The device fails: the message comes in pieces, or fails; nothing crashes, and a further message arrives. */
+static void test_a_device_that_fails(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+    ucs_status_t sent;
+
+    cw_pair_open(pair, &config);
+    fill(from, 1);
+    standin_fail("cuMemcpyAsync", 0, CUDA_ILLEGAL_ADDRESS);
+    assert_int_not_equal(move(pair, from, to, &sent), UCS_OK);
+    standin_fail(NULL, 0, 0);
+    if (is_near()) {
+        standin_fail("cuEventCreate", 0, CUDA_NO_MEMORY); /* then it waits, and all is there */
+        if (pair->tx->ep != NULL && sent == UCS_OK) {
+            assert_int_equal(move(pair, from, to, &sent), UCS_OK);
+            check(to, 1);
+        }
+        standin_fail(NULL, 0, 0);
+    }
+    device_free(from);
+    device_free(to);
+}
+
+/* ---- hostile names ---- */
+
+static struct cw_wire_rndv_name lie;
+
+static void tell_lie(struct cw_wire_rndv_name *packet)
+{
+    packet->form    = lie.form ? lie.form : packet->form;
+    packet->buffer  = htole64(le64toh(packet->buffer) + lie.buffer);
+    packet->start   = htole64(le64toh(packet->start) + lie.start);
+    packet->size    = htole64(le64toh(packet->size) + lie.size);
+    packet->address = htole64(le64toh(packet->address) + lie.address);
+}
+
+/* A name that the driver does not confirm is not believed: the bytes come in pieces, and they are the right ones. */
+static void test_names_that_are_not_confirmed(void **state)
+{
+    static const struct cw_wire_rndv_name lies[] = {{.form = 2},
+                                                    {.buffer = 1},
+                                                    {.start = (uint64_t)-4096, .address = (uint64_t)-4096},
+                                                    {.start = (uint64_t)1 << 40, .address = (uint64_t)1 << 40},
+                                                    {.size = (uint64_t)1 << 30, .address = 4096}};
+    struct cw_pair *pair                         = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+    ucs_status_t sent;
+
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    cw_pair_open(pair, &config);
+    change = tell_lie;
+    for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        lie   = lies[i];
+        names = 0;
+        fill(from, i);
+        assert_int_equal(move(pair, from, to, &sent), UCS_OK);
+        assert_int_equal(sent, UCS_OK);
+        assert_int_equal(names, 1);
+        check(to, i);
+    }
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(to);
+}
+
+/* A name that cannot be right breaks the protocol. */
+static void breaks(struct cw_pair *pair, const struct cw_wire_rndv_name *what)
+{
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+    ucs_status_t sent;
+
+    cw_pair_open(pair, &config);
+    lie    = *what;
+    change = tell_lie;
+    assert_int_not_equal(move(pair, from, to, &sent), UCS_OK);
+    assert_int_equal(names, 1);
+    change = NULL;
+    device_free(from);
+    device_free(to);
+}
+
+static void test_an_unknown_form(void **state)
+{
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    breaks(*state, &(const struct cw_wire_rndv_name){.form = 77});
+}
+
+static void test_bytes_beyond_the_allocation(void **state)
+{
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    breaks(*state, &(const struct cw_wire_rndv_name){.address = 1 << 20});
+}
+
+static void test_an_allocation_that_wraps_around(void **state)
+{
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    breaks(*state, &(const struct cw_wire_rndv_name){.size = UINT64_MAX - LENGTH});
+}
+
+/* ---- two processes ---- */
+
+struct peer {
+    struct cw_side side;
+    ucp_ep_h ep;
+    int fd;
+};
+
+static void peer_open(struct peer *peer, int fd)
+{
+    peer->fd = fd;
+    cw_side_open(&peer->side, &config);
+    peer->ep = cw_fd_connect(fd, &peer->side, &config);
+    cw_fd_barrier(fd, peer->side.worker);
+}
+
+static void peer_close(struct peer *peer)
+{
+    const ucp_request_param_t param = cw_param_none();
+
+    cw_fd_barrier(peer->fd, peer->side.worker);
+    (void)cw_worker_wait_request(peer->side.worker, ucp_ep_close_nbx(peer->ep, &param), "a close");
+    cw_side_destroy(&peer->side);
+}
+
+static void peer_send(struct peer *peer, const char *from)
+{
+    const ucp_request_param_t param = cw_param_none();
+
+    assert_int_equal(
+        cw_worker_wait_request(peer->side.worker, ucp_tag_send_nbx(peer->ep, from, LENGTH, 1, &param), "a send"),
+        UCS_OK);
+}
+
+static ucs_status_t peer_receive(struct peer *peer, char *to)
+{
+    const ucp_request_param_t param = cw_param_none();
+
+    return cw_worker_wait_request(peer->side.worker,
+                                  ucp_tag_recv_nbx(peer->side.worker, to, LENGTH, 1, CW_TAG_ALL, &param), "a receive");
+}
+
+/* Sends messages as the argument says: "same" memory, memory "again" freed and allocated at the same address, or memory
+ * that is "mapped" and has no handle. */
+static int run_sender(int fd, const char *argument)
+{
+    const int again = strcmp(argument, "again") == 0;
+    struct peer peer;
+    unsigned copies;
+    char *from;
+
+    begin();
+    peer_open(&peer, fd);
+    from   = device_new(LENGTH);
+    copies = standin_calls("cuMemcpyAsync");
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        fill(from, i);
+        peer_send(&peer, from);
+        if (again) {
+            const char *before = from;
+
+            device_free(from);
+            standin_reuse_addresses();
+            from = device_new(LENGTH);
+            assert_ptr_equal(from, before);
+        }
+    }
+    if (strcmp(argument, "fails") != 0 && is_near()) {
+        assert_int_equal(standin_calls("cuMemcpyAsync") - copies, 0);
+    }
+    peer_close(&peer);
+    device_free(from);
+    end();
+    return 0;
+}
+
+struct counts {
+    unsigned copies, opens, closes;
+};
+
+static struct counts counts_now(void)
+{
+    return (struct counts){standin_calls("cuMemcpyAsync"), standin_calls("cuIpcOpenMemHandle_v2"),
+                           standin_calls("cuIpcCloseMemHandle")};
+}
+
+static struct counts receive_all(struct peer *peer, const char *sender)
+{
+    const struct counts before = counts_now();
+    char *to                   = device_new(LENGTH);
+    struct cw_remote remote;
+    struct counts after;
+
+    cw_remote_start(&remote, "sender", sender);
+    peer_open(peer, remote.fd);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        assert_int_equal(peer_receive(peer, to), UCS_OK);
+        check(to, i);
+    }
+    after = counts_now();
+    peer_close(peer);
+    cw_remote_join(&remote);
+    device_free(to);
+    assert_int_equal(standin_opened(), 0);
+    return (struct counts){after.copies - before.copies, after.opens - before.opens, after.closes - before.closes};
+}
+
+/* The memory is opened once, each message is one copy, and nothing stays open behind the connection. */
+static void test_messages_between_processes(void **state)
+{
+    struct counts counts;
+    struct peer peer;
+
+    (void)state;
+    cw_test_need_two_processes();
+    counts = receive_all(&peer, "same");
+    if (is_near()) {
+        assert_int_equal(counts.copies, MESSAGES);
+        assert_int_equal(counts.opens, 1);
+        assert_int_equal(counts.closes, 0);
+    } else {
+        assert_int_equal(counts.opens, 0);
+    }
+}
+
+/* Another allocation at the same address is another one: the stand-in ends a program that reads the old one. */
+static void test_memory_that_is_allocated_again(void **state)
+{
+    struct counts counts;
+    struct peer peer;
+
+    (void)state;
+    cw_test_need_two_processes();
+    counts = receive_all(&peer, "again");
+    if (is_near()) {
+        assert_int_equal(counts.copies, MESSAGES);
+        assert_int_equal(counts.opens, MESSAGES);
+        assert_int_equal(counts.closes, MESSAGES - 1);
+    }
+}
+
+/* The driver opens nothing, as in containers: all arrives through the host, and the log says it once. */
+static void test_memory_that_cannot_be_opened(void **state)
+{
+    struct counts counts;
+    struct peer peer;
+    char text[4096];
+    int saved[2], file;
+
+    (void)state;
+    cw_test_need_two_processes();
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    standin_fail("cuIpcOpenMemHandle_v2", 0, CUDA_NOT_SUPPORTED);
+    file   = cw_capture_start(saved);
+    counts = receive_all(&peer, "fails");
+    cw_capture_end(file, saved, text, sizeof(text));
+    assert_true(counts.copies > MESSAGES);
+    assert_int_equal(counts.opens, MESSAGES);
+    assert_non_null(strstr(text, "cannot be opened"));
+    assert_non_null(strstr(text, "several times slower"));
+    assert_null(strstr(strstr(text, "cannot be opened") + 1, "cannot be opened"));
+}
+
+/* UCX_TLS without cuda_ipc opens nothing. */
+static void test_a_setting_forbids_it(void **state)
+{
+    struct counts counts;
+    struct peer peer;
+    char *tls = strdup(getenv("UCX_TLS"));
+
+    (void)state;
+    cw_test_need_two_processes();
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    assert_int_equal(setenv("UCX_TLS", "self,shm,cuda_copy", 1), 0);
+    counts = receive_all(&peer, "fails");
+    assert_int_equal(setenv("UCX_TLS", tls, 1), 0);
+    assert_int_equal(counts.opens, 0);
+    assert_true(counts.copies > MESSAGES);
+    free(tls);
+}
+
+/* The sender dies while the device copies from its memory: the receive ends, and nothing stays open. */
+static int run_victim(int fd, const char *argument)
+{
+    const ucp_request_param_t param = cw_param_none();
+    struct peer peer;
+    char *from;
+
+    (void)argument;
+    begin();
+    peer_open(&peer, fd);
+    from = device_new(LENGTH);
+    (void)ucp_tag_send_nbx(peer.ep, from, LENGTH, 1, &param);
+    while (getppid() != 1) {
+        (void)ucp_worker_progress(peer.side.worker);
+    }
+    return 0;
+}
+
+static void test_a_sender_that_dies(void **state)
+{
+    const struct cw_pair_config peer_config = {.features = config.features, .peer_mode = true};
+    const ucp_request_param_t param         = cw_param_none();
+    char *to                                = device_new(LENGTH);
+    struct cw_remote remote;
+    ucs_status_ptr_t received;
+    struct peer peer;
+    double end_s;
+
+    (void)state;
+    cw_test_need_two_processes();
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    cw_remote_start(&remote, "victim", NULL);
+    peer.fd = remote.fd;
+    cw_side_open(&peer.side, &peer_config);
+    peer.ep = cw_fd_connect(remote.fd, &peer.side, &peer_config);
+    cw_fd_barrier(remote.fd, peer.side.worker);
+    standin_delay(300000000, 0);
+    received = ucp_tag_recv_nbx(peer.side.worker, to, LENGTH, 1, CW_TAG_ALL, &param);
+    end_s    = cw_time_now_s() + CW_WAIT_S;
+    while (standin_opened() == 0 && cw_time_now_s() < end_s) {
+        (void)ucp_worker_progress(peer.side.worker);
+    }
+    assert_int_equal(standin_opened(), 1);
+    assert_int_equal(kill(remote.pid, SIGKILL), 0);
+    assert_int_equal(waitpid(remote.pid, NULL, 0), remote.pid);
+    close(remote.fd);
+    assert_int_not_equal(cw_worker_wait_request(peer.side.worker, received, "a receive"), UCS_INPROGRESS);
+    ucp_ep_destroy(peer.ep);
+    cw_side_destroy(&peer.side);
+    device_free(to);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}};
+    const struct CMUnitTest tests[]     = {
+            T(test_messages_in_a_process),
+            T(test_memory_of_the_host),
+            T(test_puts_and_gets),
+            T(test_a_device_that_fails),
+            T(test_names_that_are_not_confirmed),
+            T(test_an_unknown_form),
+            T(test_bytes_beyond_the_allocation),
+            T(test_an_allocation_that_wraps_around),
+            T(test_messages_between_processes),
+            T(test_memory_that_is_allocated_again),
+            T(test_memory_that_cannot_be_opened),
+            T(test_a_setting_forbids_it),
+            T(test_a_sender_that_dies),
+    };
+    int code;
+
+    if (cw_test_role(argc, argv, roles, sizeof(roles) / sizeof(roles[0]), &code)) {
+        return code;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
