@@ -163,10 +163,27 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
     return CW_HELLO_ACCEPTED;
 }
 
+/* Tells why the first bytes of a connection are refused. */
+static void tell_refused(const struct cw_conn *conn, const void *bytes, size_t length)
+{
+    static struct cw_log_limit limit;
+    unsigned foreign = cw_hello_foreign(bytes, length);
+
+    if (foreign != 0) {
+        cw_log_ratelimited(&limit, CW_LOG_WARN,
+                           "dropped a connection by %s: the peer's library greets by version %u of the protocol, which "
+                           "this release does not speak; let both programs use the same release",
+                           cw_lane_name(conn), foreign);
+    } else {
+        cw_log_ratelimited(&limit, CW_LOG_WARN,
+                           "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
+                           cw_lane_name(conn), length);
+    }
+}
+
 ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *bytes, size_t length, void *reply,
                               size_t *reply_length)
 {
-    static struct cw_log_limit limit;
     struct ucp_worker *worker   = owner;
     enum cw_hello_answer answer = CW_HELLO_WRONG_WORKER;
     struct cw_hello hello;
@@ -177,9 +194,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
         return cw_further_accept(worker, conn, bytes, length, reply, reply_length);
     }
     if (*reply_length < CW_HELLO_REPLY_LENGTH || cw_hello_decode(bytes, length, &hello) != UCS_OK) {
-        cw_log_ratelimited(&limit, CW_LOG_WARN,
-                           "dropped a connection by %s: its first %zu bytes are no greeting of this protocol",
-                           cw_lane_name(conn), length);
+        tell_refused(conn, bytes, length);
         *reply_length = 0;
         return UCS_ERR_INVALID_PARAM;
     }

@@ -66,6 +66,20 @@ ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *
     return UCS_OK;
 }
 
+unsigned cw_hello_foreign(const void *bytes, size_t length)
+{
+    struct wire_hello wire;
+    unsigned version;
+
+    /* A later release may have made the hello longer. */
+    if (length < offsetof(struct wire_hello, err_mode)) {
+        return 0;
+    }
+    memcpy(&wire, bytes, offsetof(struct wire_hello, err_mode));
+    version = le16toh(wire.version);
+    return (memcmp(wire.magic, hello_magic, sizeof(wire.magic)) == 0 && version != VERSION) ? version : 0;
+}
+
 void cw_hello_reply_encode(enum cw_hello_answer answer, uint8_t bytes[CW_HELLO_REPLY_LENGTH])
 {
     struct wire_reply wire = {.answer = (uint8_t)answer};

@@ -46,6 +46,8 @@ enum cw_hello_answer {
 void cw_hello_encode(const struct cw_hello *hello, uint8_t bytes[CW_HELLO_LENGTH]);
 /* UCS_ERR_INVALID_PARAM for anything that is not a hello of this version. */
 ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *hello);
+/* The version of a hello that another release made; 0 for one of this version, and for bytes that are no hello. */
+unsigned cw_hello_foreign(const void *bytes, size_t length);
 
 void cw_hello_reply_encode(enum cw_hello_answer answer, uint8_t bytes[CW_HELLO_REPLY_LENGTH]);
 ucs_status_t cw_hello_reply_decode(const void *bytes, size_t length, enum cw_hello_answer *answer);

@@ -119,6 +119,26 @@ static void the_bytes_are_as_the_tables_say(void **state)
     assert_memory_equal(bytes, expected_reply, sizeof(expected_reply));
 }
 
+/* Only a hello of another release is foreign, however long that release made it. */
+static void a_foreign_version_is_named(void **state)
+{
+    const struct cw_hello hello        = {.source_uid = 1};
+    uint8_t bytes[CW_HELLO_LENGTH + 8] = {0};
+
+    (void)state;
+    cw_hello_encode(&hello, bytes);
+    assert_int_equal(cw_hello_foreign(bytes, CW_HELLO_LENGTH), 0);
+    bytes[4] = 5;
+    bytes[5] = 1;
+    assert_false(accepts(bytes, CW_HELLO_LENGTH));
+    assert_int_equal(cw_hello_foreign(bytes, CW_HELLO_LENGTH), 0x105);
+    assert_int_equal(cw_hello_foreign(bytes, sizeof(bytes)), 0x105);
+    assert_int_equal(cw_hello_foreign(bytes, 6), 0x105);
+    assert_int_equal(cw_hello_foreign(bytes, 5), 0);
+    bytes[0] = 'X';
+    assert_int_equal(cw_hello_foreign(bytes, CW_HELLO_LENGTH), 0);
+}
+
 static void what_is_written_is_read(void **state)
 {
     uint8_t buffer[CW_HELLO_LENGTH + 8];
@@ -224,6 +244,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(the_bytes_are_as_the_tables_say, set_up),
+        cmocka_unit_test_setup(a_foreign_version_is_named, set_up),
         cmocka_unit_test_setup(what_is_written_is_read, set_up),
         cmocka_unit_test_setup(every_other_length_is_refused, set_up),
         cmocka_unit_test_setup(every_flipped_bit_is_refused_or_seen, set_up),
