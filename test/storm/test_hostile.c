@@ -21,6 +21,7 @@
 #include "transport/tcp/tcp_wire.h"
 #include "wire/address.h"
 #include "wire/hello.h"
+#include "wire/key.h"
 #include "wire/lane.h"
 #include "wire/meet.h"
 #include "wire/rma.h"
@@ -132,6 +133,7 @@ static void open_server(void)
     const void *entry;
     char bytes[1024];
     size_t length;
+    struct cw_key decoded;
     void *key;
 
     memset(memory, 0x5e, sizeof(memory));
@@ -144,7 +146,8 @@ static void open_server(void)
     cw_check(ucp_worker_set_am_recv_handler(server.party.worker, &am) == UCS_OK);
     cw_check(ucp_mem_map(server.party.context, &mem, &server.memh) == UCS_OK);
     cw_check(ucp_rkey_pack(server.party.context, server.memh, &key, &length) == UCS_OK);
-    memcpy(&server.token, (char *)key + 8, 8);
+    cw_check(cw_key_decode(key, &decoded, NULL) == UCS_OK);
+    server.token = decoded.token;
     ucp_rkey_buffer_release(key);
     (void)cw_party_address(&server.party, bytes);
     cw_check(cw_address_decode(bytes, &address) == UCS_OK);
@@ -393,9 +396,21 @@ static size_t header_length(unsigned id)
 {
     static const uint8_t lengths[CW_PACKET_COUNT] = {
         0,  8, 8, 8, 16, 32, 16, 8,  32, 40, 16, 16, 16, 8,  8, 8,
-        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 56, 16, 8, 56, [CW_PACKET_RNDV_NAME] = 128};
+        24, 32, 8, 8, 16, 40, 40, 16, 48, 24, 8,  16, 56, 16, 8,
+        [CW_PACKET_PUT_COUNTED] = sizeof(struct cw_wire_put),
+        [CW_PACKET_GET_DATA]    = sizeof(struct cw_wire_get_data),
+        [CW_PACKET_LANE]        = sizeof(struct cw_wire_lane),
+        [CW_PACKET_PUT_LIST]    = CW_WIRE_PUT_LIST_BYTES(2),
+        [CW_PACKET_RNDV_NAME]   = 128};
 
     return id < CW_PACKET_COUNT ? lengths[id] : 0;
+}
+
+/* Whether the header begins with the token of a region. */
+static int names_region(unsigned id)
+{
+    return (id >= CW_PACKET_PUT && id <= CW_PACKET_AMO && id != CW_PACKET_GET_REFUSED) || id == CW_PACKET_PUT_COUNTED ||
+           id == CW_PACKET_PUT_LIST;
 }
 
 static uint64_t some_number(void)
@@ -457,8 +472,13 @@ static size_t make_packet(uint8_t *frame, unsigned id, unsigned way)
             number = htole64(some_number());
             memcpy(body + i, &number, 8);
         }
-        if (way == 6 && id >= CW_PACKET_PUT && id <= CW_PACKET_AMO) {
+        if (way == 6 && names_region(id)) {
             memcpy(body, &server.token, 8); /* the true token, so that bounds alone protect */
+        }
+        if (id == CW_PACKET_PUT_LIST && storm_one_in(&random_state, 2)) {
+            const uint64_t pieces = htole64(2); /* a count that fits the payload, so that the places are looked at */
+
+            memcpy(body + 8, &pieces, 8);
         }
     }
     if (placed && length <= CW_PLACE_HEADER) {

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -240,6 +241,20 @@ static void a_reply_is_no_hello(void **state)
     assert_false(accepts(bytes, CW_HELLO_LENGTH));
 }
 
+/* A seed of another version would leave the fuzzer before the door. */
+static void the_seed_of_the_fuzzer_is_a_hello(void **state)
+{
+    uint8_t bytes[CW_HELLO_LENGTH + 1];
+    FILE *seed = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello/hello", "rb");
+    size_t length;
+
+    (void)state;
+    assert_non_null(seed);
+    length = fread(bytes, 1, sizeof(bytes), seed);
+    fclose(seed);
+    assert_true(accepts(bytes, length));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +265,7 @@ int main(void)
         cmocka_unit_test_setup(every_flipped_bit_is_refused_or_seen, set_up),
         cmocka_unit_test_setup(random_bytes_are_refused_or_seen, set_up),
         cmocka_unit_test_setup(a_reply_is_no_hello, set_up),
+        cmocka_unit_test_setup(the_seed_of_the_fuzzer_is_a_hello, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
