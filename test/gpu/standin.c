@@ -160,6 +160,20 @@ int cuDeviceGetCount(int *count)
     return standin_leave(CUDA_OK);
 }
 
+int cuDeviceGetName(char *name, int length, int device)
+{
+    ENTER();
+    snprintf(name, (size_t)length, "stand-in %d", device);
+    return standin_leave((device >= 0 && device < STANDIN_DEVICES) ? CUDA_OK : CUDA_INVALID_DEVICE);
+}
+
+int cuDeviceTotalMem_v2(size_t *bytes, int device)
+{
+    ENTER();
+    *bytes = (size_t)1 << 30;
+    return standin_leave((device >= 0 && device < STANDIN_DEVICES) ? CUDA_OK : CUDA_INVALID_DEVICE);
+}
+
 static cuda_context context_new(int device, int is_primary)
 {
     cuda_context context = calloc(1, sizeof(*context));

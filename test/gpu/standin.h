@@ -14,6 +14,8 @@
 /* Functions of the driver that only programs call. Names and parameters as in the table of the library. */
 #define CUDA_CALLS_OF_PROGRAMS(CALL)                                                                                   \
     CALL(init, cuInit, (unsigned flags))                                                                               \
+    CALL(device_name, cuDeviceGetName, (char *name, int length, int device))                                           \
+    CALL(device_memory, cuDeviceTotalMem_v2, (size_t * bytes, int device))                                             \
     CALL(context_create, cuCtxCreate_v2, (cuda_context * context, unsigned flags, int device))                         \
     CALL(context_destroy, cuCtxDestroy_v2, (cuda_context context))                                                     \
     CALL(context_set, cuCtxSetCurrent, (cuda_context context))                                                         \

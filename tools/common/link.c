@@ -271,15 +271,17 @@ int cw_link_close(struct cw_link *link)
         ucp_worker_destroy(link->worker);
     }
     /* Operations of the worker may have used the memory until now. */
-    if (link->memh != NULL) {
-        ucp_mem_unmap(link->context, link->memh);
+    for (int i = 0; i < 2; i++) {
+        if (link->memhs[i] != NULL) {
+            ucp_mem_unmap(link->context, link->memhs[i]);
+        }
     }
     if (link->context != NULL && link->config.context == NULL) {
         ucp_cleanup(link->context);
     }
     link->ep = NULL;
     link->rkey = NULL;
-    link->memh = NULL;
+    link->memhs[0] = link->memhs[1] = NULL;
     link->worker = NULL;
     link->context = NULL;
     return link->failed ? -1 : 0;

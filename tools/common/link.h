@@ -35,7 +35,7 @@ struct cw_link {
     ucp_worker_h worker;
     ucp_ep_h ep;
     ucp_rkey_h rkey; /* NULL, or what a failed one-sided test still holds: released by the close */
-    ucp_mem_h memh;
+    ucp_mem_h memhs[2];
     int event_fd;
     bool rests;          /* sleeps or yields when nothing is done */
     bool oob_waits;      /* a message of the peer waits out of band: it has finished its part */

@@ -6,6 +6,7 @@
  *
  * Callers: main.c.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -151,6 +152,54 @@ static void print_copies(void)
            "#   < no transport of its own: posix uses it for long messages and the memory of others >\n#\n");
 }
 
+/* ---- GPUs ---- */
+
+/* Functions of the CUDA driver. */
+struct driver {
+    int (*init)(unsigned flags);
+    int (*count)(int *count);
+    int (*name)(char *name, int length, int device);
+    int (*memory)(size_t *bytes, int device);
+};
+
+static int find(void *library, const char *name, void *function)
+{
+    void *address = dlsym(library, name);
+
+    memcpy(function, &address, sizeof(address));
+    return address != NULL;
+}
+
+/* Asking for devices loads the driver, as the user of this tool wants to know what is there. Returns how many memory
+ * domains were shown. */
+static unsigned print_gpus(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+    struct driver driver;
+    char name[128];
+    size_t bytes;
+    int count, i;
+
+    if (library == NULL || !find(library, "cuInit", &driver.init) ||
+        !find(library, "cuDeviceGetCount", &driver.count) || !find(library, "cuDeviceGetName", &driver.name) ||
+        !find(library, "cuDeviceTotalMem_v2", &driver.memory) || driver.init(0) != 0 || driver.count(&count) != 0 ||
+        count <= 0) {
+        return 0;
+    }
+    printf("#\n# Memory domain: cuda\n#     Component: cuda\n#             register: unlimited, cost: 0 nsec\n"
+           "#         memory types: cuda (alloc,reg), cuda-managed (alloc,reg)\n#\n");
+    for (i = 0; i < count; i++) {
+        if (driver.name(name, sizeof(name), i) == 0 && driver.memory(&bytes, i) == 0) {
+            printf("#         Device: GPU%d\n#           Type: accelerator\n#           name: %s\n"
+                   "#         memory: %zu MB\n#\n",
+                   i, name, bytes >> 20);
+        }
+    }
+    printf("#   < no transport of its own: self and posix use cuda_ipc where both ends are memory of GPUs, and every\n"
+           "#     transport uses cuda_copy >\n#\n");
+    return 1;
+}
+
 int cw_show_devices(const struct cw_info_options *options)
 {
     const char *only = options->transport;
@@ -179,6 +228,9 @@ int cw_show_devices(const struct cw_info_options *options)
     if (only == NULL || strcmp(only, "cma") == 0) {
         print_copies();
         shown++;
+    }
+    if (only == NULL || strncmp(only, "cuda", 4) == 0) {
+        shown += print_gpus();
     }
     if (shown == 0) {
         cw_say_note("there is no transport '%s' here; without -t all are shown", only);

@@ -6,59 +6,148 @@
  */
 #include "buffers.h"
 
-#include <stdlib.h>
-#include <string.h>
+#include "device.h"
 
-static int map(struct cw_buffers *buffers, const struct cw_perf_params *params, size_t length)
+#include <stdlib.h>
+
+static int map(struct cw_buffers *buffers, struct cw_buffers_area *area, const struct cw_perf_params *params,
+               ucs_memory_type_t type)
 {
     ucp_mem_map_params_t how = {
         .field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS,
-        .length = length,
+        .length = area->length,
         .flags = UCP_MEM_MAP_ALLOCATE | (params->nonblock ? UCP_MEM_MAP_NONBLOCK : 0),
     };
     ucp_mem_attr_t attr = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
-    ucs_status_t status = ucp_mem_map(buffers->link->context, &how, &buffers->memh);
 
-    if (status != UCS_OK) {
-        buffers->memh = NULL;
-        return cw_link_fail(buffers->link, "ucp_mem_map of %zu bytes failed: %s", length, ucs_status_string(status));
+    if (type != UCS_MEMORY_TYPE_HOST) {
+        how.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        how.memory_type = type;
     }
-    buffers->link->memh = buffers->memh;
-    status = ucp_mem_query(buffers->memh, &attr);
+    ucs_status_t status = ucp_mem_map(buffers->link->context, &how, &area->memh);
+    if (status != UCS_OK) {
+        area->memh = NULL;
+        return cw_link_fail(buffers->link, "ucp_mem_map of %zu bytes failed: %s", area->length,
+                            ucs_status_string(status));
+    }
+    buffers->link->memhs[area - buffers->areas] = area->memh;
+    status = ucp_mem_query(area->memh, &attr);
     if (status != UCS_OK) {
         return cw_link_fail(buffers->link, "ucp_mem_query failed: %s", ucs_status_string(status));
     }
-    buffers->base = attr.address;
+    area->base = attr.address;
     return 0;
 }
 
-int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t count, size_t room)
+static int area_open(struct cw_buffers *buffers, struct cw_buffers_area *area, const struct cw_perf_params *params,
+                     ucs_memory_type_t type, size_t length)
 {
-    *buffers = (struct cw_buffers){.link = run->link, .tell = run->params.memory_handle};
-    if (room > SIZE_MAX / 2 / count) {
-        return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", count, room);
-    }
-    if (run->params.memory_handle || run->params.nonblock) {
-        if (map(buffers, &run->params, count * room) != 0) {
+    area->length = length;
+    if (params->memory_handle || params->nonblock || type != UCS_MEMORY_TYPE_HOST) {
+        if (map(buffers, area, params, type) != 0) {
             return -1;
         }
     } else {
-        buffers->base = aligned_alloc(64, count * room);
-        if (buffers->base == NULL) {
-            return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", count, room);
+        area->base = aligned_alloc(64, length);
+        if (area->base == NULL) {
+            return cw_link_fail(buffers->link, "no memory for buffers of %zu bytes", length);
         }
     }
-    memset(buffers->base, 0, count * room);
+    if (type == UCS_MEMORY_TYPE_HOST) {
+        memset(area->base, 0, length); /* the library clears memory of a GPU */
+    }
+    return 0;
+}
+
+int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t sends, size_t receives, size_t room)
+{
+    const struct cw_perf_params *params = &run->params;
+
+    *buffers = (struct cw_buffers){.link = run->link, .tell = params->memory_handle};
+    if (room > SIZE_MAX / 2 / (sends + receives)) {
+        return cw_link_fail(run->link, "no memory for %zu buffers of %zu bytes", sends + receives, room);
+    }
+    if (params->send_memory == UCS_MEMORY_TYPE_HOST && params->recv_memory == UCS_MEMORY_TYPE_HOST) {
+        if (area_open(buffers, &buffers->areas[0], params, UCS_MEMORY_TYPE_HOST, (sends + receives) * room) != 0) {
+            return -1;
+        }
+        buffers->receives = buffers->areas[0].base + sends * room;
+    } else {
+        buffers->scratch = malloc(room);
+        if (buffers->scratch == NULL) {
+            return cw_link_fail(run->link, "no memory for %zu bytes", room);
+        }
+        if (area_open(buffers, &buffers->areas[0], params, params->send_memory, sends * room) != 0 ||
+            area_open(buffers, &buffers->areas[1], params, params->recv_memory, receives * room) != 0) {
+            return -1;
+        }
+        buffers->receives = buffers->areas[1].base;
+    }
+    buffers->base = buffers->areas[0].base;
     return 0;
 }
 
 void cw_buffers_close(struct cw_buffers *buffers)
 {
-    if (buffers->memh == NULL) {
-        free(buffers->base);
-    } else {
-        ucp_mem_unmap(buffers->link->context, buffers->memh);
-        buffers->link->memh = NULL;
+    for (int i = 0; i < 2; i++) {
+        struct cw_buffers_area *area = &buffers->areas[i];
+        if (area->memh == NULL) {
+            free(area->base);
+        } else {
+            ucp_mem_unmap(buffers->link->context, area->memh);
+            buffers->link->memhs[i] = NULL;
+        }
     }
+    free(buffers->scratch);
     *buffers = (struct cw_buffers){0};
+}
+
+/* ---- content ---- */
+
+static bool is_ours(const struct cw_buffers *buffers, const char *buffer)
+{
+    for (int i = 0; i < 2; i++) {
+        if (buffers->areas[i].base != NULL &&
+            (uintptr_t)buffer - (uintptr_t)buffers->areas[i].base < buffers->areas[i].length) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void copy(struct cw_buffers *buffers, void *to, const void *from, size_t size)
+{
+    if (cw_device_copy(to, from, size) != 0) {
+        cw_link_fail(buffers->link, "the CUDA driver does not copy %zu bytes", size);
+    }
+}
+
+void cw_buffers_fill(struct cw_buffers *buffers, char *buffer, size_t size, uint64_t key)
+{
+    if (buffers->scratch == NULL) {
+        cw_pattern_fill(buffer, size, key);
+        return;
+    }
+    cw_pattern_fill(buffers->scratch, size, key);
+    copy(buffers, buffer, buffers->scratch, size);
+}
+
+/* A message that the library holds is in memory of the host. */
+size_t cw_buffers_search(struct cw_buffers *buffers, const char *buffer, size_t size, uint64_t key)
+{
+    if (buffers->scratch == NULL || !is_ours(buffers, buffer)) {
+        return cw_pattern_search(buffer, size, key);
+    }
+    copy(buffers, buffers->scratch, buffer, size);
+    return cw_pattern_search(buffers->scratch, size, key);
+}
+
+void cw_buffers_clear(struct cw_buffers *buffers, char *buffer, size_t size)
+{
+    if (buffers->scratch == NULL) {
+        memset(buffer, 0, size);
+        return;
+    }
+    memset(buffers->scratch, 0, size);
+    copy(buffers, buffer, buffers->scratch, size);
 }

@@ -1,34 +1,52 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The buffers of a two-sided test: plain memory, or with -B or -z memory that the library has allocated and registered;
- * with -z its handle goes along with each operation.
+ * The buffers of a two-sided test, those that are sent from and those that are received into: plain memory, or with -B
+ * or -z memory that the library has allocated and registered; with -z its handle goes along with each operation. With
+ * -m either may be memory of a GPU, which only cw_buffers_fill and its neighbours touch.
  *
  * Callers: test_tag.c, drive.c with the families that use it.
  */
 #ifndef CW_PERF_BUFFERS_H
 #define CW_PERF_BUFFERS_H
 
+#include <string.h>
+
+#include "layout.h"
 #include "tests.h"
+
+/* Memory of one type. */
+struct cw_buffers_area {
+    char *base;
+    size_t length;
+    ucp_mem_h memh; /* NULL: plain memory */
+};
 
 struct cw_buffers {
     struct cw_link *link;
-    char *base;
-    ucp_mem_h memh; /* NULL: plain memory. Also the link's, which releases it after a failure */
-    bool tell;      /* the handle to each operation */
+    struct cw_buffers_area areas[2]; /* without -m the first one holds all */
+    char *base;                      /* sends one behind the other, */
+    char *receives;                  /* and receives */
+    char *scratch;                   /* room for one message; NULL: no buffer is memory of a GPU */
+    bool tell;                       /* the handle to each operation */
 };
 
-/* Gets `count` zeroed buffers of `room` bytes each. 0, or -1 after cw_link_fail(). */
-int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t count, size_t room);
+/* Gets zeroed buffers of `room` bytes each. 0, or -1 after cw_link_fail(). */
+int cw_buffers_open(struct cw_buffers *buffers, struct cw_perf_run *run, size_t sends, size_t receives, size_t room);
 
 /* Frees them; nobody may be using them. */
 void cw_buffers_close(struct cw_buffers *buffers);
+
+/* As cw_pattern_fill(), cw_pattern_search() and a memset() to zero, of memory of any type. */
+void cw_buffers_fill(struct cw_buffers *buffers, char *buffer, size_t size, uint64_t key);
+size_t cw_buffers_search(struct cw_buffers *buffers, const char *buffer, size_t size, uint64_t key);
+void cw_buffers_clear(struct cw_buffers *buffers, char *buffer, size_t size);
 
 /* Adds the memory handle to the parameters of an operation on one of the buffers. */
 static inline void cw_buffers_apply(const struct cw_buffers *buffers, ucp_request_param_t *param)
 {
     if (buffers->tell) {
         param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
-        param->memh = buffers->memh;
+        param->memh = buffers->areas[0].memh;
     }
 }
 

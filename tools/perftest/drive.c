@@ -19,12 +19,13 @@ static void cut_slots(struct cw_drive *drive, size_t room, bool shared)
     for (size_t i = 0; i < 2 * window + 1; i++) {
         struct cw_drive_slot *slot = &drive->slots[i];
         struct cw_drive_slot **list = i < window ? &drive->free_sends : &drive->free_recvs;
-        size_t buffer = shared ? (i < window ? 0 : 1) : i;
+        bool sends = i < window;
+        size_t buffer = shared ? 0 : (sends ? i : i - window);
 
         *slot = (struct cw_drive_slot){
             .drive = drive,
             .next_free = *list,
-            .buffer = drive->buffers.base + room * buffer,
+            .buffer = (sends ? drive->buffers.base : drive->buffers.receives) + room * buffer,
         };
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = drive->iovs + i * params->part_count;
@@ -39,7 +40,6 @@ int cw_drive_open(struct cw_drive *drive, struct cw_perf_run *run)
     const struct cw_perf_params *params = &run->params;
     bool shared = !params->verify;
     size_t slots = 2 * (size_t)params->window + 1;
-    size_t buffers = shared ? 2 : slots;
     size_t room = (cw_layout_extent(params) + 63) / 64 * 64 + 64;
 
     *drive = (struct cw_drive){
@@ -54,7 +54,7 @@ int cw_drive_open(struct cw_drive *drive, struct cw_perf_run *run)
         cw_drive_close(drive);
         return cw_link_fail(run->link, "no memory");
     }
-    if (cw_buffers_open(&drive->buffers, run, buffers, room) != 0) {
+    if (cw_buffers_open(&drive->buffers, run, shared ? 1 : drive->window, shared ? 1 : drive->window + 1, room) != 0) {
         return -1;
     }
     cut_slots(drive, room, shared);
@@ -87,7 +87,7 @@ void cw_drive_look(struct cw_drive *drive, enum cw_drive_way way, uint64_t messa
         cw_link_fail(drive->link, "message %llu: %zu bytes came instead of %zu", (unsigned long long)message, size,
                      cw_drive_size(drive, way));
     } else if (way != CW_WAY_ACK && data != NULL) {
-        size_t at = cw_pattern_search(data, size, cw_pattern_key(message, way));
+        size_t at = cw_buffers_search(&drive->buffers, data, size, cw_pattern_key(message, way));
         if (at != size) {
             cw_link_fail(drive->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)message, at, size);
         }
@@ -147,7 +147,7 @@ static int send_one(struct cw_drive *drive, enum cw_drive_way way, uint64_t mess
     slot->way = way;
     slot->message = message;
     if (drive->run->params.verify && way != CW_WAY_ACK) {
-        cw_pattern_fill(slot->buffer, drive->size, cw_pattern_key(message, way));
+        cw_buffers_fill(&drive->buffers, slot->buffer, drive->size, cw_pattern_key(message, way));
     }
     cw_buffers_apply(&drive->buffers, &param);
     drive->sends_pending++;

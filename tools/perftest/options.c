@@ -190,11 +190,9 @@ static bool refuse(int letter, const char *reason)
 }
 
 /* Options of the reference tool that would change what is measured and that this version cannot do. */
-static bool parse_missing(int letter, const char *value)
+static bool parse_missing(int letter)
 {
     switch (letter) {
-    case 'm':
-        return strcmp(value, "host") == 0 || strcmp(value, "host,host") == 0 || refuse(letter, "only host memory");
     case 'P':
     case 'K':
         return refuse(letter, "the two sides meet over TCP alone");
@@ -216,6 +214,27 @@ static bool parse_layout(struct cw_perf_params *params, const char *text)
     params->send_iov = index % 2 == 1;
     params->recv_iov = index >= 4;
     return true;
+}
+
+static bool parse_memory_type(const char *text, size_t length, ucs_memory_type_t *type)
+{
+    for (*type = UCS_MEMORY_TYPE_HOST; *type <= UCS_MEMORY_TYPE_CUDA_MANAGED; (*type)++) {
+        if (strlen(cw_memory_name(*type)) == length && strncmp(cw_memory_name(*type), text, length) == 0) {
+            return true;
+        }
+    }
+    cw_say_error("memory type (-m): '%.*s' is not one of host, cuda and cuda-managed", (int)length, text);
+    return false;
+}
+
+/* -m <sender's>[,<receiver's>]; one word alone is both. */
+static bool parse_memory(struct cw_perf_params *params, const char *text)
+{
+    size_t first = strcspn(text, ",");
+    const char *second = text[first] == ',' ? text + first + 1 : text;
+
+    return parse_memory_type(text, first, &params->send_memory) &&
+           parse_memory_type(second, second == text ? first : strlen(second), &params->recv_memory);
 }
 
 /* Options that shape the message. */
@@ -240,6 +259,8 @@ static bool parse_message(struct cw_perf_params *params, int letter, const char 
         }
         params->recv_data = index == 1;
         return true;
+    case 'm':
+        return parse_memory(params, value);
     case 'z':
         params->memory_handle = true;
         return true;
@@ -253,7 +274,7 @@ static bool parse_message(struct cw_perf_params *params, int letter, const char 
         params->user_memory = true;
         return true;
     default:
-        return parse_missing(letter, value);
+        return parse_missing(letter);
     }
 }
 
@@ -498,6 +519,17 @@ static bool check(const struct cw_perf_options *options)
     if (params->verify && params->stride != 0) {
         cw_say_error("--verify looks at lists whose entries lie one behind the other: not together with -i");
         return false;
+    }
+    if (params->send_memory != UCS_MEMORY_TYPE_HOST || params->recv_memory != UCS_MEMORY_TYPE_HOST) {
+        if (test != NULL && cw_test_one_sided(test)) {
+            cw_say_error("memory of a GPU (-m) belongs to two-sided tests: not together with '%s'", test->name);
+            return false;
+        }
+        if (params->recv_data || params->copy || params->memory_handle) {
+            cw_say_error("memory of a GPU (-m) is touched by no copy of this tool and has no handle here: not together "
+                         "with -r recv_data, -y or -z");
+            return false;
+        }
     }
     if (test != NULL && !cw_test_one_sided(test) && params->user_memory) {
         cw_say_error("--user-memory belongs to one-sided tests: not together with '%s'", test->name);

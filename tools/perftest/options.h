@@ -55,6 +55,8 @@ struct cw_perf_params {
     bool copy;      /* active messages: copy what comes eagerly into a buffer */
     /* Memory; the first and the last are for one-sided tests. */
     bool user_memory;   /* the tool's own memory is registered, instead of memory that the library allocates */
+    ucs_memory_type_t send_memory; /* of what is sent from, and received into */
+    ucs_memory_type_t recv_memory;
     bool nonblock;      /* memory is mapped with UCP_MEM_MAP_NONBLOCK */
     bool memory_handle; /* each operation is given the memory handle of its buffer */
     bool idle_target;   /* the server's worker makes no progress */
@@ -97,6 +99,14 @@ struct cw_perf_options {
     const char *batch[CW_PERF_MAX_BATCH];
     unsigned batches;
 };
+
+/* As -m has it. */
+static inline const char *cw_memory_name(ucs_memory_type_t type)
+{
+    static const char *const names[] = {"host", "cuda", "cuda-managed"};
+
+    return names[type];
+}
 
 /* Fills `options` with defaults. */
 void cw_options_init(struct cw_perf_options *options);

@@ -22,7 +22,7 @@
  *     80     8  distance between entries
  *     88     8  header of an active message
  *     96     8  number of threads
- *    104     8  zero
+ *    104     8  type of the memory that is sent from, and 16 times that of the memory that is received into
  *    112  32*8  the parts, zero behind the last
  */
 void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF_WIRE_BYTES])
@@ -34,7 +34,7 @@ void cw_params_encode(const struct cw_perf_params *params, uint8_t bytes[CW_PERF
                     (params->idle_target ? 2048 : 0);
     uint64_t numbers[CW_PERF_NUMBERS] = {params->part_count,  params->iterations, params->warmup, params->window,
                                          params->thread_mode, bits,               params->stride, params->am_header,
-                                         params->threads};
+                                         params->threads,     params->send_memory | params->recv_memory << 4};
 
     memcpy(numbers + 10, params->parts, params->part_count * sizeof(params->parts[0]));
     memset(bytes, 0, CW_PERF_WIRE_BYTES);
@@ -53,7 +53,8 @@ static bool numbers_sound(const uint64_t *numbers)
     if (numbers[0] == 0 || numbers[0] > CW_PERF_MAX_PARTS || numbers[1] == 0 || numbers[1] > UINT64_C(1) << 48 ||
         numbers[2] > UINT64_C(1) << 48 || numbers[3] > 1u << 20 || numbers[4] > UCS_THREAD_MODE_MULTI ||
         numbers[5] >= ALL_BITS || numbers[6] > UINT64_C(1) << 40 || numbers[7] > 1u << 20 || numbers[8] == 0 ||
-        numbers[8] > CW_PERF_MAX_THREADS) {
+        numbers[8] > CW_PERF_MAX_THREADS || numbers[9] % 16 > UCS_MEMORY_TYPE_CUDA_MANAGED ||
+        numbers[9] / 16 > UCS_MEMORY_TYPE_CUDA_MANAGED) {
         return false;
     }
     for (uint64_t i = 0; i < numbers[0]; i++) {
@@ -99,6 +100,8 @@ bool cw_params_decode(struct cw_perf_params *params, const uint8_t *bytes, size_
         .stride = numbers[6],
         .am_header = numbers[7],
         .threads = (unsigned)numbers[8],
+        .send_memory = (ucs_memory_type_t)(numbers[9] % 16),
+        .recv_memory = (ucs_memory_type_t)(numbers[9] / 16),
     };
     for (unsigned i = 0; i < params->part_count; i++) {
         params->parts[i] = numbers[10 + i];

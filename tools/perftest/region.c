@@ -43,7 +43,7 @@ static int map(struct cw_region *region, const struct cw_perf_params *params)
         region->memh = NULL;
         return fail_call(region->link, "ucp_mem_map", status);
     }
-    region->link->memh = region->memh;
+    region->link->memhs[0] = region->memh;
     status = ucp_mem_query(region->memh, &attr);
     if (status != UCS_OK) {
         return fail_call(region->link, "ucp_mem_query", status);
@@ -155,7 +155,7 @@ int cw_region_close(struct cw_region *region)
     }
     free(region->own);
     region->link->rkey = NULL;
-    region->link->memh = NULL;
+    region->link->memhs[0] = NULL;
     *region = (struct cw_region){.link = region->link};
     return result;
 }

@@ -63,8 +63,8 @@ void cw_report_box(const struct cw_perf_test *test, const struct cw_perf_params 
     print_box_line("API:", "protocol layer");
     print_box_line("Test:", test->description);
     print_box_line("Data layout:", "(automatic)");
-    print_box_line("Send memory:", "host");
-    print_box_line("Recv memory:", "host");
+    print_box_line("Send memory:", cw_memory_name(params->send_memory));
+    print_box_line("Recv memory:", cw_memory_name(params->recv_memory));
     snprintf(number, sizeof(number), "%llu", (unsigned long long)params->size);
     print_box_line("Message size:", number);
     snprintf(number, sizeof(number), "%llu", (unsigned long long)(params->window ? params->window : test->window));

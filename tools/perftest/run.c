@@ -8,6 +8,7 @@
  */
 #include "run.h"
 
+#include "device.h"
 #include "progress.h"
 #include "say.h"
 #include "threads.h"
@@ -78,8 +79,20 @@ static int measure(struct cw_perf_run *run)
 int cw_run_worker(struct cw_perf_run *run, const struct cw_link_config *config, struct cw_oob *oob,
                   char sentence[CW_SENTENCE])
 {
+    const bool on_gpu = run->params.send_memory != UCS_MEMORY_TYPE_HOST ||
+                        run->params.recv_memory != UCS_MEMORY_TYPE_HOST;
+    const char *problem = on_gpu ? cw_device_enter() : NULL; /* before the library looks for a driver */
     struct cw_link link;
-    int result = cw_link_open(&link, config, oob);
+    int result;
+
+    if (problem != NULL) {
+        snprintf(sentence, CW_SENTENCE, "memory of a GPU (-m): %s", problem);
+        if (oob != NULL) {
+            cw_oob_give_up(oob, sentence);
+        }
+        return -1;
+    }
+    result = cw_link_open(&link, config, oob);
 
     run->link = &link;
     if (result == 0) {

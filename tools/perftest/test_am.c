@@ -30,7 +30,7 @@ static void finish_fetch(struct cw_drive_slot *slot, ucs_status_t status, size_t
         cw_drive_arrived(drive, slot->way, slot->message, slot->buffer, length);
         if (drive->run->params.verify) {
             /* A message that never arrives must not be taken for the one before. */
-            memset(slot->buffer, 0, length);
+            cw_buffers_clear(&drive->buffers, slot->buffer, length);
         }
     }
     cw_drive_give(slot);

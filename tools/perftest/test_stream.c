@@ -34,7 +34,7 @@ static void finish_recv(struct cw_drive_slot *slot, ucs_status_t status, size_t 
     } else {
         cw_drive_arrived(drive, slot->way, slot->message, slot->buffer, length);
         if (drive->run->params.verify) {
-            memset(slot->buffer, 0, length);
+            cw_buffers_clear(&drive->buffers, slot->buffer, length);
         }
     }
     cw_drive_give(slot);

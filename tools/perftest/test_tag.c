@@ -66,8 +66,8 @@ static void cut_slots(struct side *side, size_t room, bool shared)
     for (size_t i = 0; i < 2 * window; i++) {
         struct slot *slot = &side->slots[i];
         struct slot **list = i < window ? &side->free_sends : &side->free_recvs;
-        size_t buffer = shared ? (i < window ? 0 : 1) : i;
-        *slot = (struct slot){.side = side, .next_free = *list, .buffer = side->buffers.base + room * buffer};
+        char *base = i < window ? side->buffers.base : side->buffers.receives;
+        *slot = (struct slot){.side = side, .next_free = *list, .buffer = base + room * (shared ? 0 : i % window)};
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = side->iovs + i * params->part_count;
             cw_layout_list(params, slot->buffer, slot->iov);
@@ -83,7 +83,7 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
     const struct cw_perf_params *params = &run->params;
     bool shared = !params->verify;
     size_t window = params->window;
-    size_t buffers = shared ? 2 : 2 * window;
+    size_t buffers = shared ? 1 : window;
     size_t room = (cw_layout_extent(params) + 63) / 64 * 64 + 64;
 
     ucp_get_version(&major, &minor, &release);
@@ -107,7 +107,7 @@ static struct side *side_new(struct cw_perf_run *run, bool synchronous)
         side_free(side);
         return NULL;
     }
-    if (cw_buffers_open(&side->buffers, run, buffers, room) != 0) {
+    if (cw_buffers_open(&side->buffers, run, buffers, buffers, room) != 0) {
         return NULL;
     }
     cut_slots(side, room, shared);
@@ -150,14 +150,15 @@ static void finish_recv(struct slot *slot, ucs_status_t status, const ucp_tag_re
         return;
     }
     if (side->run->params.verify && slot->tag != TAG_ACK) {
-        size_t at = cw_pattern_search(slot->buffer, side->size, cw_pattern_key(slot->message, slot->tag));
+        size_t at = cw_buffers_search(&side->buffers, slot->buffer, side->size,
+                                      cw_pattern_key(slot->message, slot->tag));
         if (at != side->size) {
             cw_link_fail(side->link, "message %llu: byte %zu of %zu is wrong", (unsigned long long)slot->message, at,
                          side->size);
             return;
         }
         /* A message that never arrives must not be taken for the one before. */
-        memset(slot->buffer, 0, side->size);
+        cw_buffers_clear(&side->buffers, slot->buffer, side->size);
         side->run->verified++;
     }
 }
@@ -196,7 +197,7 @@ static inline int send_one(struct side *side, ucp_tag_t tag, uint64_t message, s
     cw_layout_begin(&param, slot);
     param.cb.send = on_sent;
     if (side->run->params.verify) {
-        cw_pattern_fill(slot->buffer, size, cw_pattern_key(message, tag));
+        cw_buffers_fill(&side->buffers, slot->buffer, size, cw_pattern_key(message, tag));
     }
     size_t count;
     const void *buffer = describe(slot, side, tag, size, &param, &count);

@@ -51,7 +51,7 @@ void cw_options_usage(const char *program)
            "  -C            receive with a wild-card tag\n"
            "  -U            wait by probing, so that every message arrives unexpected\n"
            "  -e            endpoint with error handling (this side's alone)\n"
-           "  -m host       memory type of the buffers (host)\n"
+           "  -m <type>[,<type>]  memory that is sent from, and received into: host, cuda, cuda-managed (host)\n"
            "  -c <list>     bind to these processors, such as 0,2-3\n"
            "  -l            both sides in this process\n"
            "  -p <port>     TCP port on which the two sides meet (13337)\n"
