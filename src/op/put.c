@@ -91,7 +91,7 @@ static const struct cw_protocol *choose(const struct cw_send *send, struct ucp_e
         remote = CW_REMOTE_MAPPED;
     } else if (!send->no_copies && cw_cma_is_possible(ep, &rkey->key)) {
         remote = CW_REMOTE_COPIES | ((!send->overtaken && cw_counted_is_open(ep, rkey)) ? CW_REMOTE_OWNER : 0);
-    } else if (cw_access_is_possible(ep, rkey)) {
+    } else if (cw_access_is_possible(ep, rkey) && ep->conn->iface->limits.access.max_put_bcopy > 0) {
         remote = CW_REMOTE_ACCESS;
     }
     if (cw_unlikely(send->cursor.class_id == CW_DT_DEVICE) && remote == 0 && force == CW_FORCE_NONE &&

@@ -103,7 +103,6 @@ static void ask(const struct cw_libfabric *fi)
     hints->ep_attr->type              = FI_EP_RDM;
     hints->domain_attr->mr_mode       = MR_MODES;
     hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
-    hints->domain_attr->threading     = FI_THREAD_DOMAIN;
     error                             = fi->getinfo(fi->api, NULL, NULL, 0, hints, &offers);
     if (error != 0) {
         cw_debug("libfabric finds no provider: %s", fi->strerror(-error));
@@ -128,6 +127,28 @@ const struct fi_info *cw_libfabric_offers(const char **why)
         result = offers;
     }
     pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags)
+{
+    const char *why;
+    const struct cw_libfabric *fi = cw_libfabric(&why);
+    struct fi_info *hints         = (fi != NULL) ? fi->dupinfo(offer) : NULL;
+    struct fi_info *found         = NULL;
+    int result;
+
+    if (hints == NULL) {
+        return 0;
+    }
+    hints->tx_attr->op_flags |= flags;
+    pthread_mutex_lock(&lock);
+    result = fi->getinfo(fi->api, NULL, NULL, 0, hints, &found) == 0 && found != NULL;
+    pthread_mutex_unlock(&lock);
+    if (found != NULL) {
+        fi->freeinfo(found);
+    }
+    fi->freeinfo(hints);
     return result;
 }
 

@@ -31,6 +31,9 @@ const struct cw_libfabric *cw_libfabric(const char **why);
  * reason. */
 const struct fi_info *cw_libfabric_offers(const char **why);
 
+/* Whether the provider of an offer takes these flags for everything that is sent. */
+int cw_libfabric_takes(const struct fi_info *offer, uint64_t flags);
+
 /* Whether this machine has a network card that only libfabric can drive. The call looks up some names and opens
  * nothing. */
 int cw_libfabric_sees_fabric(void);

@@ -353,6 +353,18 @@ void cw_memory_populate(void *ptr, size_t length)
     }
 }
 
+int cw_memory_is_there(void *ptr, size_t length, int for_writing)
+{
+    const size_t skew = (uintptr_t)ptr % cw_memory_page();
+    char *start       = (char *)ptr - skew;
+
+    if (madvise(start, length + skew, for_writing ? MADV_POPULATE_WRITE : MADV_POPULATE_READ) == 0) {
+        return 1;
+    }
+    /* EINVAL: the pages may not be written, or the kernel is older than this advice */
+    return errno == EINVAL && !(for_writing && madvise(start, length + skew, MADV_POPULATE_READ) == 0);
+}
+
 void cw_memory_will_need(void *ptr, size_t length)
 {
     const size_t skew = (uintptr_t)ptr % cw_memory_page();

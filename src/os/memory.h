@@ -61,6 +61,10 @@ void cw_memory_release(struct cw_memory *memory);
  * itself. */
 void cw_memory_populate(void *ptr, size_t length);
 
+/* Whether the program may read that range, and write it where `for_writing` is set; its pages are there then. 1 also
+ * where the system cannot tell. */
+int cw_memory_is_there(void *ptr, size_t length, int for_writing);
+
 /* Tells the system that these bytes, of any mapping, will soon be used. */
 void cw_memory_will_need(void *ptr, size_t length);
 

@@ -106,7 +106,9 @@ struct cw_transport_access {
     /* Called at the target, at most once, in any state but DIALLING: from `done` on no access that the peer made or
      * makes over this connection reaches memory of this process. The call breaks the connection (`closed` may follow;
      * sends and accesses answer an error). UCS_OK: it is done at once; UCS_INPROGRESS: `done` follows, at the latest
-     * before close_conn() returns. It works also while the peer is silent. Never NULL. */
+     * before close_conn() returns. It works also while the peer is silent. NULL: the device cannot tell its peers
+     * apart, and only the end of a registration keeps a peer out; accesses under way when the target called
+     * close_conn() may still be carried out before that. */
     ucs_status_t (*revoke)(struct cw_conn *conn, struct cw_completion *completion);
 };
 

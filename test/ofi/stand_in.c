@@ -11,6 +11,10 @@
  *   late          packets complete some looks later
  *   again         every other call is answered by -FI_EAGAIN
  *   no_fd         there are no wait objects
+ *   rma           remote access and atomic operations; writes complete before they are in the memory of the target, and
+ *   told          it takes FI_DELIVERY_COMPLETE, and completes such writes when they are there
+ *   ordered       it promises that reads do not pass writes
+ *   fence         FI_FENCE keeps a read behind the writes before it, which it passes otherwise
  *   lie_length, lie_name, lie_twice, lie_count, lie_error, lie_errors, lie_cut, lie_handled
  *                 from the 300th completion on: a packet longer than its room, a completion of nothing, of a packet
  *                 twice, more completions than were asked for, an error that is none, errors of nothing without end,
@@ -18,13 +22,7 @@
  * What the library under test must not do ends the program with a sentence.
  */
 #include <errno.h>
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
 #include <rdma/providers/fi_prov.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,80 +30,20 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MAX_EPS     256
-#define MAX_MRS     512
-#define MAX_PEERS   256
-#define QUEUE       4096
-#define MAX_WAITING 64
-#define HONEST      300
+#include "stand_in.h"
 
-struct message {
-    struct message *next;
-    size_t length;
-    char data[];
-};
+struct ep *eps[MAX_EPS];
+struct mr mrs[MAX_MRS];
+static uint64_t next_id = 1, completions, next_key = 100;
+static uint32_t chance = 12345;
 
-struct posted {
-    char *buffer;
-    size_t length;
-    void *context;
-};
-
-struct completion {
-    void *context;
-    uint64_t flags;
-    size_t length;
-    unsigned after; /* looks */
-};
-
-struct ep;
-
-struct cq {
-    struct fid_cq cq;
-    struct ep *ep;
-    int fd;
-    struct completion queue[QUEUE];
-    unsigned count;
-};
-
-struct ep {
-    struct fid_ep ep;
-    uint64_t id;
-    struct cq *cq;
-    struct av *av;
-    int enabled;
-    struct message *first;
-    unsigned waiting;
-    struct posted posted[QUEUE];
-    unsigned num_posted;
-};
-
-struct av {
-    struct fid_av av;
-    uint64_t ids[MAX_PEERS];
-    int used[MAX_PEERS];
-};
-
-struct mr {
-    struct fid_mr mr;
-    const char *memory;
-    size_t length;
-    uint64_t key;
-    int bound, enabled, used;
-};
-
-static struct ep *eps[MAX_EPS];
-static struct mr mrs[MAX_MRS];
-static uint64_t next_id = 1, completions;
-static uint32_t chance  = 12345;
-
-static void wrong(const char *what)
+void wrong(const char *what)
 {
     fprintf(stderr, "stand-in provider: %s\n", what);
     _exit(99);
 }
 
-static int has(const char *word)
+int has(const char *word)
 {
     const char *words   = getenv("CW_STAND_IN"), *at;
     const size_t length = strlen(word);
@@ -118,7 +56,7 @@ static int has(const char *word)
     return 0;
 }
 
-static unsigned draw(unsigned below)
+unsigned draw(unsigned below)
 {
     chance = chance * 1664525u + 1013904223u;
     return (chance >> 8) % below;
@@ -129,7 +67,7 @@ static int lies(const char *word)
     return completions > HONEST && has(word);
 }
 
-static int refuses(void)
+int refuses(void)
 {
     return has("again") && draw(2) == 0;
 }
@@ -144,7 +82,7 @@ static int mr_mode(void)
 
 /* ---- registered memory ---- */
 
-static void check_memory(const void *buffer, size_t length, const void *desc)
+void check_memory(const void *buffer, size_t length, const void *desc)
 {
     const struct mr *mr = desc;
 
@@ -177,12 +115,24 @@ static int mr_bind(struct fid *fid, struct fid *with, uint64_t flags)
         wrong("registered memory is bound to something else than an endpoint, or needlessly");
     }
     ((struct mr *)fid)->bound = 1;
+    ((struct mr *)fid)->ep    = (struct ep *)with;
     return 0;
 }
 
 static int mr_control(struct fid *fid, int command, void *arg)
 {
-    (void)arg;
+    if (command == FI_GET_RAW_MR) {
+        const struct fi_mr_raw_attr *attr = arg;
+        const uint64_t key                = ((struct mr *)fid)->key ^ RAW_MASK;
+
+        if (!has("raw") || *attr->key_size < sizeof(key)) {
+            return -FI_EINVAL;
+        }
+        *attr->base_addr = (uintptr_t)((struct mr *)fid)->memory;
+        *attr->key_size  = sizeof(key);
+        memcpy(attr->raw_key, &key, sizeof(key));
+        return 0;
+    }
     if (command != FI_ENABLE || !((struct mr *)fid)->bound) {
         return -FI_ENOSYS;
     }
@@ -210,7 +160,6 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
 {
     unsigned i, free_one = MAX_MRS;
 
-    (void)fid;
     (void)flags;
     if (has("allocated")) {
         check_allocated(attr->mr_iov);
@@ -222,8 +171,9 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
         wrong("a key does not fit");
     }
     for (i = 0; i < MAX_MRS; i++) {
-        if (mrs[i].used && !has("prov_key") && mrs[i].key == attr->requested_key && has("one_interface")) {
-            wrong("a key is used twice");
+        if (mrs[i].used && !has("prov_key") && mrs[i].key == attr->requested_key &&
+            mrs[i].domain == (struct fid_domain *)fid) {
+            return -FI_ENOKEY;
         }
         free_one = mrs[i].used ? free_one : i;
     }
@@ -233,9 +183,12 @@ static int mr_regattr(struct fid *fid, const struct fi_mr_attr *attr, uint64_t f
     mrs[free_one] = (struct mr){.mr     = {.fid = {.fclass = FI_CLASS_MR, .ops = &mr_ops}, .mem_desc = &mrs[free_one]},
                                 .memory = attr->mr_iov->iov_base,
                                 .length = attr->mr_iov->iov_len,
-                                .key    = attr->requested_key,
+                                .key    = has("prov_key") ? ++next_key : attr->requested_key,
+                                .access = attr->access,
+                                .domain = (struct fid_domain *)fid,
                                 .used   = 1};
-    *mr_p         = &mrs[free_one].mr;
+    mrs[free_one].mr.key = has("raw") ? FI_KEY_NOTAVAIL : mrs[free_one].key;
+    *mr_p                = &mrs[free_one].mr;
     return 0;
 }
 
@@ -243,20 +196,20 @@ static struct fi_ops_mr domain_mr_ops = {.size = sizeof(domain_mr_ops), .regattr
 
 /* ---- completions ---- */
 
-static void add_completion(struct cq *cq, void *context, uint64_t flags, size_t length, unsigned after)
+void add_completion(struct cq *cq, void *context, uint64_t flags, size_t length, unsigned after)
 {
     const uint64_t one = 1;
 
     if (cq->count == QUEUE) {
         wrong("the completion queue overflows");
     }
-    cq->queue[cq->count++] = (struct completion){context, flags, length, after};
+    cq->queue[cq->count++] = (struct completion){context, flags, length, after, 0};
     if (cq->fd >= 0 && write(cq->fd, &one, sizeof(one)) < 0) {
         wrong("an eventfd cannot be written");
     }
 }
 
-static void mark_context(void *context)
+void mark_context(void *context)
 {
     if (has("context")) {
         memset(context, 0x5c, sizeof(struct fi_context2));
@@ -307,6 +260,10 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
     unsigned i;
 
     match(cq->ep);
+    carry_out();
+    if (cq->failed) {
+        return -FI_EAVAIL;
+    }
     if (lies("lie_count")) {
         memset(buffer, 0, count * sizeof(*entry));
         return 100000;
@@ -323,6 +280,15 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
             continue;
         }
         check_context(cq->queue[i].context);
+        if (cq->queue[i].error != 0) {
+            if (found > 0) {
+                break;
+            }
+            cq->failure = cq->queue[i];
+            cq->failed  = 1;
+            memmove(&cq->queue[i], &cq->queue[i + 1], (--cq->count - i) * sizeof(cq->queue[0]));
+            return -FI_EAVAIL;
+        }
         entry[found] = (struct fi_cq_msg_entry){cq->queue[i].context, cq->queue[i].flags, cq->queue[i].length};
         completions++;
         if (lies("lie_length") && (cq->queue[i].flags & FI_RECV)) {
@@ -342,8 +308,15 @@ static ssize_t cq_read(struct fid_cq *fid, void *buffer, size_t count)
 
 static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *entry, uint64_t flags)
 {
-    (void)fid;
+    struct cq *cq = (struct cq *)fid;
+
     (void)flags;
+    if (cq->failed) {
+        cq->failed = 0;
+        *entry =
+            (struct fi_cq_err_entry){.op_context = cq->failure.context, .err = cq->failure.error, .prov_errno = -1};
+        return 1;
+    }
     *entry = (struct fi_cq_err_entry){
         .op_context = (void *)(uintptr_t)draw(1u << 20), .err = (int)draw(300), .prov_errno = -1};
     return 1;
@@ -457,7 +430,7 @@ static int av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fi
 
 /* ---- endpoints ---- */
 
-static struct ep *target(const struct ep *ep, fi_addr_t address)
+struct ep *target(const struct ep *ep, fi_addr_t address)
 {
     unsigned i;
 
@@ -615,12 +588,16 @@ static int ep_open(struct fid_domain *domain, struct fi_info *info, struct fid_e
 {
     struct ep *ep = calloc(1, sizeof(*ep));
 
-    (void)domain;
     (void)info;
     (void)context;
-    ep->ep = (struct fid_ep){.fid = {.fclass = FI_CLASS_EP, .ops = &ep_fid_ops}, .msg = &msg_ops, .cm = &cm_ops};
-    ep->id = next_id++;
-    *ep_p  = &ep->ep;
+    ep->ep     = (struct fid_ep){.fid    = {.fclass = FI_CLASS_EP, .ops = &ep_fid_ops},
+                                 .msg    = &msg_ops,
+                                 .cm     = &cm_ops,
+                                 .rma    = &rma_ops,
+                                 .atomic = &atomic_ops};
+    ep->id     = next_id++;
+    ep->domain = domain;
+    *ep_p      = &ep->ep;
     return 0;
 }
 
@@ -633,8 +610,29 @@ static int plain_close(struct fid *fid)
 }
 
 static struct fi_ops plain_ops         = {.size = sizeof(plain_ops), .close = plain_close};
-static struct fi_ops_domain domain_ops = {
-    .size = sizeof(domain_ops), .av_open = av_open, .cq_open = cq_open, .endpoint = ep_open};
+static struct fi_ops_domain domain_ops = {.size         = sizeof(domain_ops),
+                                          .av_open      = av_open,
+                                          .cq_open      = cq_open,
+                                          .endpoint     = ep_open,
+                                          .query_atomic = query_atomic};
+
+static int domain_control(struct fid *fid, int command, void *arg)
+{
+    (void)fid;
+    return map_key(command, arg);
+}
+
+static int domain_close(struct fid *fid)
+{
+    if (mapped_keys != 0) {
+        wrong("a raw key stays mapped");
+    }
+    free(fid);
+    return 0;
+}
+
+static struct fi_ops domain_fid_ops = {
+    .size = sizeof(domain_fid_ops), .close = domain_close, .control = domain_control};
 
 static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **domain_p, void *context)
 {
@@ -644,7 +642,7 @@ static int domain_open(struct fid_fabric *fabric, struct fi_info *info, struct f
     (void)info;
     (void)context;
     *domain = (struct fid_domain){
-        .fid = {.fclass = FI_CLASS_DOMAIN, .ops = &plain_ops}, .ops = &domain_ops, .mr = &domain_mr_ops};
+        .fid = {.fclass = FI_CLASS_DOMAIN, .ops = &domain_fid_ops}, .ops = &domain_ops, .mr = &domain_mr_ops};
     *domain_p = domain;
     return 0;
 }
@@ -688,7 +686,9 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     (void)flags;
     /* no layer of libfabric's own is to build upon this one */
     if (getenv("CW_STAND_IN") == NULL || hints == NULL || hints->ep_attr == NULL || hints->domain_attr == NULL ||
-        hints->ep_attr->type != FI_EP_RDM || (mr_mode() & ~hints->domain_attr->mr_mode) != 0) {
+        hints->ep_attr->type != FI_EP_RDM ||
+        (hints->tx_attr != NULL && (hints->tx_attr->op_flags & FI_DELIVERY_COMPLETE) && !has("told")) ||
+        (mr_mode() & ~hints->domain_attr->mr_mode) != 0) {
         return -FI_ENODATA;
     }
     info                             = fi_allocinfo();
@@ -707,9 +707,19 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
     info->domain_attr->name          = strdup("standin0");
     info->domain_attr->resource_mgmt = FI_RM_ENABLED;
     info->domain_attr->mr_mode       = mr_mode();
+    info->domain_attr->threading     = FI_THREAD_SAFE;
     info->domain_attr->mr_key_size   = has("small_key") ? 1 : 8;
     info->domain_attr->av_type       = FI_AV_TABLE;
     info->fabric_attr->name          = strdup("standin");
+    if (has("rma")) {
+        info->caps |= FI_RMA | FI_ATOMIC | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+        info->caps |= has("fence") ? FI_FENCE : 0;
+        info->tx_attr->caps = info->rx_attr->caps = info->caps;
+        info->tx_attr->msg_order |= has("ordered") ? FI_ORDER_RAW : 0;
+        info->rx_attr->msg_order |= has("ordered") ? FI_ORDER_RAW : 0;
+        info->ep_attr->max_order_raw_size = has("ordered") ? SIZE_MAX : 0;
+        info->ep_attr->max_msg_size       = 1 << 20;
+    }
     /* the name comes from libfabric */
     info->fabric_attr->api_version = FI_VERSION(1, 17);
     *info_p                        = info;

@@ -4,21 +4,17 @@
  * endpoint of type FI_EP_RDM; its connections are numbers within it.
  *
  *   ofi_device.c   the providers and domains of the machine, and those of them that are used
- *   ofi_open.c     opening and closing the objects of libfabric; ofi_mr.c: registering the transport's own memory
+ *   ofi_domain.c   fabric and domain of libfabric, and memory that peers reach; ofi_mr.c: registering memory
+ *   ofi_open.c     opening and closing an interface
  *   ofi_iface.c    the head of the transport: address, progress, sleep
  *   ofi_cq.c       completions, and reports of the provider that cannot be true
  *   ofi_slot.c     memory of packets that leave or arrive
  *   ofi_peer.c     routes (entries of the address vector) and lives of peers
  *   ofi_conn.c     dial, accept, end; ofi_packet.c: packets that arrive; ofi_send.c: packets that leave
+ *   ofi_access.c   reads, writes and atomic operations in the memory of peers
  */
 #ifndef CW_TRANSPORT_OFI_OFI_H
 #define CW_TRANSPORT_OFI_OFI_H
-
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
 
 #include "base/compiler.h"
 #include "base/hash.h"
@@ -27,6 +23,8 @@
 #include "os/libfabric.h"
 #include "os/memory.h"
 #include "os/poll.h"
+#include "transport/ofi/ofi_domain.h"
+#include "transport/ofi/ofi_slot.h"
 #include "transport/ofi/ofi_transport.h"
 #include "transport/ofi/ofi_wire.h"
 
@@ -42,39 +40,7 @@
 struct ofi_conn;
 struct ofi_iface;
 struct ofi_peer;
-
-/* The state of the memory of one packet. */
-enum ofi_slot_state { OFI_FREE, OFI_WAITING, OFI_FLYING };
-
-/* A packet that leaves, or room for a packet that arrives. */
-struct ofi_slot {
-    struct fi_context2 context; /* belongs to the provider while the packet is under way; its address names the slot
-                                 * there */
-    struct cw_list link;        /* in the list of free ones, of its connection, of the interface's orphans, or of those
-                                 * not posted yet */
-    struct cw_list waiting;     /* in iface->waiting while the provider does not take it */
-    struct ofi_block *block;
-    struct ofi_conn *conn; /* the packet's connection; NULL: the connection was closed, or the packet arrives */
-    struct ofi_peer *peer; /* referenced while the packet is under way */
-    char *bytes;
-    uint32_t length;
-    uint32_t number; /* its number among the packets of the connection */
-    enum ofi_slot_state state;
-};
-
-enum ofi_block_kind { OFI_BLOCK_SMALL, OFI_BLOCK_LARGE, OFI_BLOCK_RECEIVE };
-
-/* Slots whose memory is one range, registered together. */
-struct ofi_block {
-    struct ofi_block *next;
-    enum ofi_block_kind kind;
-    unsigned count;
-    size_t room; /* bytes of each slot */
-    struct cw_memory memory;
-    struct fid_mr *mr; /* NULL: the provider needs no registration */
-    void *desc;
-    struct ofi_slot slots[];
-};
+struct ofi_slot;
 
 /* An entry of the address vector. */
 struct ofi_route {
@@ -130,11 +96,23 @@ struct ofi_conn {
     struct cw_list kept;
     struct cw_list flushes;
     struct ofi_peer *peer; /* NULL while the connection is in `calling` */
+    struct {
+        unsigned domain;         /* number of the peer's domain; 0: its memory is out of reach */
+        struct ofi_route *route; /* to its memory; NULL: packets have the same route */
+    } reach;
+    struct cw_list accesses; /* in the order in which they were taken */
+    struct cw_list access_flushes;
+    uint32_t next_access;
+    unsigned accessing;        /* length of `accesses` */
+    unsigned fetching;         /* gets and atomic operations among them */
+    ucs_status_t access_error; /* of those without a completion */
     struct ofi_call *call;
     struct ofi_slot *last;    /* slot for BYE or LEAVE, so that an end needs no memory */
     struct cw_alarm deadline; /* of a dial, later for looks for silence */
+    uint64_t repeat_until_ns; /* the end of attempts to send its HELLO or REPLY again; 0: none was made */
     uint64_t look_ns;         /* the next look for silence */
     uint64_t number;          /* of the connection at this side */
+    uint64_t age;             /* its place among the connections that were ever made here */
     uint64_t peer_number;
     uint32_t token;
     uint32_t peer_token;
@@ -158,13 +136,16 @@ struct ofi_conn {
     uint8_t held;          /* the provider did not take its oldest packet in this round */
     uint8_t is_dialling;   /* `opened` was not called yet */
     uint8_t is_ahead;      /* a send got CW_AGAIN because the peer is behind, */
-    uint8_t wants_large;   /* or because too many large packets are under way */
+    uint8_t wants_large;   /* or because too many large packets are under way, */
+    uint8_t wants_access;  /* or too many accesses, */
+    uint8_t wants_fetched; /* or a fetch must end first */
     struct ofi_slot *ping; /* under way */
 };
 
 struct ofi_iface {
     struct cw_iface super;
-    const struct cw_libfabric *fi;
+    struct ofi_domain *objects;
+    const struct cw_libfabric *fi; /* this and the next three members are those of `objects` */
     struct fi_info *info;
     struct fid_fabric *fabric;
     struct fid_domain *domain;
@@ -185,6 +166,7 @@ struct ofi_iface {
     struct cw_list waiting;       /* packets that the provider did not take, in order */
     struct cw_list orphans;       /* packets under way of connections that were closed */
     struct cw_list unposted;      /* slots of receives that are not posted */
+    struct cw_list over;          /* accesses that ended inside a call, by `waiting` */
     struct cw_list free_slots[2]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
     struct ofi_block *last_hit; /* the block of the last completion */
@@ -195,7 +177,9 @@ struct ofi_iface {
     unsigned num_blocks;
     unsigned idle_rounds; /* progress calls without an event since the last one */
     unsigned strange;     /* failed receives since the last good one */
-    uint64_t next_key;    /* next key of a registration, where the provider does not choose keys */
+    uint64_t ages;        /* connections that were ever made */
+    uint8_t own_objects;
+    uint8_t is_fragile; /* the provider ends the process for a packet to a closed endpoint of the process itself */
     uint8_t wakeup;
     uint8_t broken; /* the provider gave reports that cannot be true, and is not used any more */
     uint8_t closing;
@@ -235,18 +219,6 @@ unsigned cw_ofi_poll(struct ofi_iface *iface);
 /* The provider reported something that cannot be true: all connections end. */
 void cw_ofi_break(struct ofi_iface *iface, const char *what);
 
-/* ---- ofi_slot.c ---- */
-/* NULL: no memory. */
-struct ofi_slot *cw_ofi_slot_new(struct ofi_iface *iface, enum ofi_block_kind kind);
-void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot);
-/* The slot with that context; NULL: no such slot is under way. */
-struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context);
-ucs_status_t cw_ofi_receives_new(struct ofi_iface *iface);
-/* Gives the provider room for another packet. */
-void cw_ofi_post_receive(struct ofi_iface *iface, struct ofi_slot *slot);
-void cw_ofi_post_receives_again(struct ofi_iface *iface);
-void cw_ofi_slots_cleanup(struct ofi_iface *iface);
-
 /* ---- ofi_peer.c ---- */
 /* Whether these bytes are an entry whose address this interface may give to its provider. */
 int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length, const char **why);
@@ -258,6 +230,12 @@ int cw_ofi_peer_is_dead(struct ofi_peer *peer);
 /* Add an interface of this process, by the random number of its entry, to the table of living ones, and remove it. */
 void cw_ofi_life_begin(uint64_t life);
 void cw_ofi_life_end(uint64_t life);
+/* The route of an address that has the form of this provider's addresses; NULL: no memory, or it is no address. The
+ * caller holds a reference. */
+struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length);
+void cw_ofi_route_drop(struct ofi_iface *iface, struct ofi_route *route);
+/* Whether an address has the form of this provider's addresses. */
+int cw_ofi_has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length);
 void cw_ofi_peer_hold(struct ofi_peer *peer);
 void cw_ofi_peer_drop(struct ofi_peer *peer);
 

@@ -11,6 +11,8 @@
  */
 #include "transport/ofi/ofi_send.h"
 
+#include "transport/ofi/ofi_access.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,6 +38,7 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     }
     conn->super    = (struct cw_conn){.iface = &iface->super, .user = user};
     conn->peer     = peer;
+    conn->age      = iface->ages++;
     conn->token    = (uint32_t)cw_random_u64();
     conn->deadline = (struct cw_alarm){.fire = deadline_over};
     cw_list_init(&conn->blocked);
@@ -44,6 +47,8 @@ struct ofi_conn *cw_ofi_conn_new(struct ofi_iface *iface, struct ofi_peer *peer,
     cw_list_init(&conn->slots);
     cw_list_init(&conn->kept);
     cw_list_init(&conn->flushes);
+    cw_list_init(&conn->accesses);
+    cw_list_init(&conn->access_flushes);
     conn->last = (peer != NULL) ? cw_ofi_slot_new(iface, OFI_BLOCK_SMALL) : NULL; /* a dial gets it later */
     if ((peer != NULL && conn->last == NULL) || cw_idmap_add(&iface->numbers, conn, &conn->number) != UCS_OK) {
         if (conn->last != NULL) {
@@ -80,6 +85,7 @@ void cw_ofi_conn_free(struct ofi_conn *conn)
     cw_list_remove(&conn->calling);
     cw_list_remove(&conn->link);
     free(conn->call);
+    cw_ofi_route_drop(iface, conn->reach.route);
     cw_idmap_remove(&iface->numbers, conn->number);
     cw_ofi_peer_drop(conn->peer);
     free(conn->super.end);
@@ -127,7 +133,7 @@ ucs_status_t cw_ofi_dial(struct cw_iface *super, const void *address, size_t add
 static void call(struct ofi_conn *conn, const struct ofi_call *call)
 {
     struct ofi_iface *iface = cw_ofi_iface_of(&conn->super);
-    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .length = call->hello_length};
+    struct cw_ofi_told told = {.kind = CW_OFI_HELLO, .with_entry = 1, .with_reach = 1, .length = call->hello_length};
     ucs_status_t status     = cw_ofi_peer_get(iface, call->bytes, call->address_length, &conn->peer);
 
     told.bytes = call->bytes + call->address_length;
@@ -164,12 +170,16 @@ static void say_bye(struct ofi_iface *iface, struct ofi_conn *conn)
 {
     struct cw_ofi_told told = {
         .kind = CW_OFI_BYE, .to = conn->peer_number, .token = conn->peer_token, .number = conn->next_out};
+    struct ofi_slot *bye;
 
     if (conn->is_dialling) {
         told = (struct cw_ofi_told){.kind = CW_OFI_LEAVE};
     }
     if (!conn->said_bye && conn->peer != NULL && !cw_ofi_peer_is_dead(conn->peer)) {
-        (void)cw_ofi_tell(iface, conn->peer, conn, &told, conn->last);
+        bye = cw_ofi_write_told(iface, conn, &told, conn->last);
+        if (bye != NULL) {
+            cw_ofi_access_bye(conn, bye);
+        }
         conn->last = NULL;
     }
 }
@@ -179,7 +189,11 @@ void cw_ofi_close_conn(struct cw_conn *super)
     struct ofi_conn *conn   = cw_ofi_conn_of(super);
     struct ofi_iface *iface = cw_ofi_iface_of(super);
 
+    cw_ofi_accesses_abandon(conn);
     say_bye(iface, conn);
+    conn->state  = OFI_BROKEN;
+    conn->status = UCS_ERR_CANCELED;
+    cw_ofi_accesses_end(conn, UCS_ERR_CANCELED);
     cw_ofi_cancel_flushes(conn);
     cw_ofi_conn_free(conn);
 }
@@ -190,6 +204,7 @@ void cw_ofi_abandon(struct cw_conn *super)
 {
     struct ofi_conn *conn = cw_ofi_conn_of(super);
 
+    cw_ofi_accesses_abandon(conn);
     say_bye(cw_ofi_iface_of(super), conn);
     cw_list_remove(&conn->calling);
     conn->said_bye    = 1;
@@ -205,7 +220,7 @@ static int is_awaited(struct ofi_conn *conn)
 {
     const struct cw_upcalls *upcalls = conn->super.iface->upcalls;
 
-    return conn->flying > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
+    return conn->flying > 0 || conn->accessing > 0 || (upcalls->awaits != NULL && upcalls->awaits(&conn->super));
 }
 
 static void set_look(struct ofi_conn *conn)
@@ -333,6 +348,7 @@ void cw_ofi_tell_end(struct ofi_conn *conn)
     cw_list_remove(&conn->ending);
     cw_list_remove(&conn->blocked);
     conn->state = OFI_BROKEN;
+    cw_ofi_accesses_end(conn, conn->status);
     if (was_dialling) {
         conn->is_dialling = 0;
         conn->said_bye    = 1;

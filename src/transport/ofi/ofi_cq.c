@@ -5,6 +5,8 @@
  */
 #include "transport/ofi/ofi_send.h"
 
+#include "transport/ofi/ofi_access.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -37,6 +39,8 @@ static void complete(struct ofi_iface *iface, const struct fi_cq_msg_entry *entr
 
     if (slot == NULL) {
         cw_ofi_break(iface, "the provider completes something that was not under way");
+    } else if (cw_unlikely(slot->access.use != OFI_USE_PACKET)) {
+        cw_ofi_accessed(iface, slot, 0, NULL);
     } else if (slot->block->kind != OFI_BLOCK_RECEIVE) {
         conn = cw_ofi_sent(iface, slot, 0, NULL);
         if (conn != NULL && cw_unlikely(!cw_list_empty(&conn->flushes))) {
@@ -84,6 +88,8 @@ static int take_error(struct ofi_iface *iface)
         if (++iface->strange > MAX_STRANGE) {
             cw_ofi_break(iface, "errors without end that belong to no packet");
         }
+    } else if (slot->access.use != OFI_USE_PACKET) {
+        cw_ofi_accessed(iface, slot, (entry.err > 0) ? entry.err : FI_EIO, text);
     } else if (slot->block->kind == OFI_BLOCK_RECEIVE) {
         receive_failed(iface, slot, text);
     } else {

@@ -2,6 +2,7 @@
 /*
  * The head of the transport ofi: address, progress, sleep, and the tables.
  */
+#include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
 
 #include <string.h>
@@ -44,6 +45,9 @@ static CW_APART unsigned tidy(struct ofi_iface *iface)
     if (!cw_list_empty(&iface->waiting)) {
         count += cw_ofi_send_waiting(iface);
     }
+    if (!cw_list_empty(&iface->over)) {
+        count += cw_ofi_access_settle(iface);
+    }
     if (!cw_list_empty(&iface->blocked)) {
         count += cw_ofi_give_room(iface);
     }
@@ -56,7 +60,7 @@ static CW_APART unsigned tidy(struct ofi_iface *iface)
 static int has_work(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->waiting) || !cw_list_empty(&iface->blocked) ||
-           !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling);
+           !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) || !cw_list_empty(&iface->over);
 }
 
 static unsigned ofi_progress(struct cw_iface *super)
@@ -64,6 +68,9 @@ static unsigned ofi_progress(struct cw_iface *super)
     struct ofi_iface *iface = cw_container_of(super, struct ofi_iface, super);
     unsigned count          = cw_ofi_poll(iface);
 
+    if (cw_unlikely(iface->objects->end != NULL)) {
+        cw_ofi_domain_progress(iface->objects);
+    }
     iface->idle_rounds = (count > 0) ? 0 : iface->idle_rounds + 1;
     return cw_unlikely(has_work(iface)) ? count + tidy(iface) : count;
 }
@@ -73,7 +80,7 @@ static unsigned ofi_progress(struct cw_iface *super)
 static int must_look(const struct ofi_iface *iface)
 {
     return !cw_list_empty(&iface->unposted) || !cw_list_empty(&iface->ending) || !cw_list_empty(&iface->calling) ||
-           (!cw_list_empty(&iface->blocked) && iface->flying == 0);
+           !cw_list_empty(&iface->over) || (!cw_list_empty(&iface->blocked) && iface->flying == 0);
 }
 
 static ucs_status_t ofi_arm(struct cw_iface *super)
@@ -115,6 +122,7 @@ const struct cw_transport cw_ofi_transport = {
     .device_class  = CW_DEVICE_NET,
     .connect       = &ofi_connect,
     .packets       = &ofi_packets,
+    .access        = &cw_ofi_access,
     .query_devices = cw_ofi_query_devices,
     .open          = cw_ofi_open,
     .close         = cw_ofi_close,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Opening an interface: one of each object of libfabric. The offer of the provider is copied and reduced to the
- * features that are used, since providers prepare for all features that are asked for.
+ * Opening an interface: an endpoint with its address vector and completion queue.
  */
+#include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
@@ -15,9 +15,6 @@
 #include "os/memory.h"
 #include "os/random.h"
 
-#define CAPABILITIES    (FI_MSG | FI_SEND | FI_RECV | FI_LOCAL_COMM | FI_REMOTE_COMM)
-#define MAX_QUEUE       512u
-#define MAX_RECEIVES    64u
 #define LEAVING_NS      300000000u /* the longest wait for packets under way at the end, */
 #define LEAVING_IDLE_NS 30000000u  /* and the longest part of it in which none completes */
 
@@ -111,26 +108,41 @@ static size_t least(size_t a, size_t b)
     return (a < b) ? a : b;
 }
 
-/* Takes a copy of the offer for this interface. */
-static int take_offer(struct ofi_iface *iface, const struct fi_info *offer)
+/* The sizes that the provider takes. */
+static void take_sizes(struct ofi_iface *iface)
 {
-    iface->info = iface->fi->dupinfo(offer);
-    if (iface->info == NULL) {
-        return 0;
-    }
-    iface->info->caps &= CAPABILITIES;
-    iface->info->tx_attr->caps &= CAPABILITIES;
-    iface->info->rx_attr->caps &= CAPABILITIES;
-    iface->info->tx_attr->size = least(iface->info->tx_attr->size, MAX_QUEUE);
-    iface->info->rx_attr->size = least(iface->info->rx_attr->size, MAX_RECEIVES);
+    const struct fi_info *info = iface->info;
+    const char *provider       = info->fabric_attr->prov_name;
+
     /* over ofi_rxm the receiver fetches longer packets, and the sender would have to call the provider until that
      * ends */
-    iface->max_packet = least(iface->info->ep_attr->max_msg_size,
-                              (strstr(offer->fabric_attr->prov_name, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
+    iface->max_packet =
+        least(info->ep_attr->max_msg_size, (strstr(provider, "ofi_rxm") == NULL) ? CW_OFI_LARGE : 16384);
+    iface->is_fragile = strcmp(provider, "shm") == 0;
+    iface->window     = (strcmp(provider, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
     /* a packet that is injected over ofi_rxd completes without a context */
-    iface->window = (strcmp(offer->fabric_attr->prov_name, "sockets") == 0) ? CW_OFI_WINDOW_S : CW_OFI_WINDOW;
-    iface->inject = (strstr(offer->fabric_attr->prov_name, "ofi_rxd") == NULL) ? offer->tx_attr->inject_size : 0;
-    return 1;
+    iface->inject = (strstr(provider, "ofi_rxd") == NULL) ? info->tx_attr->inject_size : 0;
+}
+
+/* Takes the domain of the context, or makes one for this interface. */
+static ucs_status_t take_objects(struct ofi_iface *iface, const struct cw_iface_params *params)
+{
+    ucs_status_t status;
+
+    if (params->domain != NULL && cw_container_of(params->domain, struct ofi_domain, super)->reaches) {
+        iface->objects = cw_container_of(params->domain, struct ofi_domain, super);
+    } else {
+        status = cw_ofi_domain_make(params->devices[0].name, &iface->objects);
+        if (status != UCS_OK) {
+            return status;
+        }
+        iface->own_objects = 1;
+    }
+    iface->fi     = iface->objects->fi;
+    iface->info   = iface->objects->info;
+    iface->fabric = iface->objects->fabric;
+    iface->domain = iface->objects->domain;
+    return UCS_OK;
 }
 
 /* A network card reports its speed; a provider without one works through the system. */
@@ -166,6 +178,7 @@ static void init(struct ofi_iface *iface, const struct cw_iface_params *params)
     cw_list_init(&iface->waiting);
     cw_list_init(&iface->orphans);
     cw_list_init(&iface->unposted);
+    cw_list_init(&iface->over);
     cw_list_init(&iface->free_slots[OFI_BLOCK_SMALL]);
     cw_list_init(&iface->free_slots[OFI_BLOCK_LARGE]);
 }
@@ -192,10 +205,8 @@ static void dispose(struct ofi_iface *iface)
     cw_ofi_slots_cleanup(iface);
     CLOSE(iface, av);
     CLOSE(iface, cq);
-    CLOSE(iface, domain);
-    CLOSE(iface, fabric);
-    if (iface->info != NULL) {
-        iface->fi->freeinfo(iface->info);
+    if (iface->own_objects) {
+        cw_ofi_domain_close(&iface->objects->super);
     }
     cw_idmap_cleanup(&iface->numbers);
     cw_hash_cleanup(&iface->routes);
@@ -219,34 +230,28 @@ static int is_protected(const struct cw_config *config)
 ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
     struct ofi_iface *iface;
-    const struct fi_info *offer;
-    const char *why;
+    ucs_status_t status;
 
     if (!is_protected(params->config)) {
         return UCS_ERR_UNSUPPORTED;
-    }
-    offer = cw_ofi_offer(params->devices[0].name, &why);
-    if (offer == NULL) {
-        cw_error("the device %s cannot be opened: %s", params->devices[0].name, why);
-        return UCS_ERR_NO_DEVICE;
     }
     iface = calloc(1, sizeof(*iface));
     if (iface == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     init(iface, params);
-    iface->fi = cw_libfabric(&why);
-    if (!take_offer(iface, offer)) {
+    status = take_objects(iface, params);
+    if (status != UCS_OK) {
         dispose(iface);
-        return UCS_ERR_NO_MEMORY;
+        return status;
     }
-    if (fails(iface, "the fabric", iface->fi->fabric(iface->info->fabric_attr, &iface->fabric, NULL)) ||
-        fails(iface, "the domain", fi_domain(iface->fabric, iface->info, &iface->domain, NULL)) ||
-        !open_endpoint(iface) || !name_ourselves(iface) || cw_ofi_receives_new(iface) != UCS_OK) {
+    take_sizes(iface);
+    if (!open_endpoint(iface) || !name_ourselves(iface) || cw_ofi_receives_new(iface) != UCS_OK) {
         dispose(iface);
         return UCS_ERR_IO_ERROR;
     }
     set_limits(iface);
+    cw_ofi_access_limits(iface);
     *iface_p = &iface->super;
     return UCS_OK;
 }
@@ -261,6 +266,7 @@ static void let_leave(struct ofi_iface *iface)
     for (now = moved; !iface->broken && iface->flying > 0 && now < end && now < moved + LEAVING_IDLE_NS;
          now = cw_clock_ns()) {
         (void)cw_ofi_send_waiting(iface);
+        (void)cw_ofi_access_settle(iface);
         (void)cw_ofi_poll(iface);
         if (iface->flying < flying) {
             flying = iface->flying;
@@ -279,6 +285,12 @@ void cw_ofi_close(struct cw_iface *super)
     cw_list_for_each_safe(slot, next, &iface->orphans, struct ofi_slot, link)
     {
         cw_list_remove(&slot->link);
+        if (slot->access.use != OFI_USE_PACKET) {
+            cw_ofi_route_drop(iface, slot->route);
+            if (slot->access.bye != NULL && --slot->access.bye->access.waiting_for == 0) {
+                cw_ofi_peer_drop(slot->access.bye->peer);
+            }
+        }
         cw_ofi_peer_drop(slot->peer);
     }
     dispose(iface);

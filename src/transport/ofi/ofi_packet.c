@@ -4,6 +4,7 @@
  * connection, and a length only as far as bytes came. Packets are handed up by their running numbers; with a provider
  * that keeps order none waits here.
  */
+#include "transport/ofi/ofi_access.h"
 #include "transport/ofi/ofi_send.h"
 
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct arrived {
     const char *data; /* behind the header */
     size_t length;
     const char *entry; /* address entry of a control packet */
+    const char *reach; /* struct cw_ofi_reach of a control packet */
     const char *core;  /* the bytes for the core */
 };
 
@@ -37,9 +39,11 @@ static int parse_control(struct arrived *arrived)
     }
     memcpy(&arrived->control, arrived->data, sizeof(arrived->control));
     arrived->entry = arrived->data + sizeof(arrived->control);
-    arrived->core  = arrived->entry + arrived->control.entry_length;
+    arrived->reach = arrived->entry + arrived->control.entry_length;
+    arrived->core  = arrived->reach + arrived->control.reach_length;
     return arrived->control.version == CW_OFI_VERSION && arrived->control.length <= CW_HELLO_MAX &&
-           arrived->length == sizeof(arrived->control) + arrived->control.entry_length + arrived->control.length;
+           arrived->length == sizeof(arrived->control) + arrived->control.entry_length + arrived->control.reach_length +
+                                  arrived->control.length;
 }
 
 static struct ofi_peer *sender_of(struct ofi_iface *iface, const struct arrived *arrived)
@@ -92,6 +96,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
     conn->next_out    = 1; /* the reply is packet 0 */
     conn->is_acceptor = 1;
     conn->state       = OFI_OPEN;
+    cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
     status = iface->super.upcalls->accept(iface->super.owner, &conn->super, arrived->core, arrived->control.length,
                                           reply, &length);
     if (status == UCS_OK) {
@@ -99,6 +104,7 @@ static void take_hello(struct ofi_iface *iface, const struct arrived *arrived)
                                          .to         = conn->peer_number,
                                          .token      = conn->peer_token,
                                          .with_entry = 1,
+                                         .with_reach = 1,
                                          .bytes      = reply,
                                          .length     = length};
 
@@ -153,6 +159,7 @@ static void take_ordered(struct ofi_conn *conn, const struct arrived *arrived)
     if (arrived->control.kind == CW_OFI_REPLY && conn->state == OFI_DIALLING) {
         conn->peer_number = arrived->control.number;
         conn->peer_token  = arrived->control.token;
+        cw_ofi_reach_read(conn, arrived->reach, arrived->control.reach_length);
         cw_ofi_open_now(conn, arrived->core, arrived->control.length);
     } else if (arrived->control.kind == CW_OFI_BYE && conn->state == OFI_OPEN) {
         conn->said_bye = 1;

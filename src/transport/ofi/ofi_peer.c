@@ -84,8 +84,7 @@ static uint64_t sum(const void *bytes, size_t length)
     return value;
 }
 
-/* Whether an address has the form that this provider's addresses have. */
-static int has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length)
+int cw_ofi_has_form(const struct ofi_iface *iface, const uint8_t *bytes, size_t length)
 {
     const size_t own = iface->entry.head.length;
 
@@ -112,7 +111,7 @@ int cw_ofi_entry_check(struct ofi_iface *iface, const void *bytes, size_t length
     }
     *why = "it is another provider of libfabric, or another form of address";
     if (entry.provider != iface->entry.head.provider || entry.format != iface->info->addr_format ||
-        !has_form(iface, (const uint8_t *)bytes + sizeof(entry), entry.length)) {
+        !cw_ofi_has_form(iface, (const uint8_t *)bytes + sizeof(entry), entry.length)) {
         return 0;
     }
     *why = "the provider reaches its own machine only";
@@ -134,7 +133,7 @@ static struct ofi_route *find_route(const struct ofi_iface *iface, const uint8_t
     return NULL;
 }
 
-static struct ofi_route *route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length)
+struct ofi_route *cw_ofi_route_get(struct ofi_iface *iface, const uint8_t *bytes, size_t length)
 {
     const uint64_t key      = sum(bytes, length);
     struct ofi_route *route = find_route(iface, bytes, length, key);
@@ -158,9 +157,9 @@ static struct ofi_route *route_get(struct ofi_iface *iface, const uint8_t *bytes
     return route;
 }
 
-static void route_drop(struct ofi_iface *iface, struct ofi_route *route)
+void cw_ofi_route_drop(struct ofi_iface *iface, struct ofi_route *route)
 {
-    if (--route->references == 0) {
+    if (route != NULL && --route->references == 0) {
         cw_hash_remove(&iface->routes, &route->link);
         if (!iface->broken) {
             (void)fi_av_remove(iface->av, &route->address, 1, 0);
@@ -219,7 +218,7 @@ ucs_status_t cw_ofi_peer_get(struct ofi_iface *iface, const void *bytes, size_t 
     memcpy(&peer->entry, bytes, sizeof(peer->entry));
     peer->iface = iface;
     if (!is_over(iface, &peer->entry)) {
-        peer->route = route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
+        peer->route = cw_ofi_route_get(iface, (const uint8_t *)bytes + sizeof(peer->entry), peer->entry.length);
     }
     if (peer->route == NULL) {
         free(peer);
@@ -247,6 +246,6 @@ void cw_ofi_peer_drop(struct ofi_peer *peer)
         cw_poller_remove(peer->iface->poller, &peer->process);
         cw_process_unwatch(peer->process.fd);
     }
-    route_drop(peer->iface, peer->route);
+    cw_ofi_route_drop(peer->iface, peer->route);
     free(peer);
 }

@@ -6,23 +6,31 @@
  */
 #include "transport/ofi/ofi_send.h"
 
+#include "transport/ofi/ofi_access.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
 #include "base/probe.h"
+#include "os/clock.h"
+
+#define REPEATING_NS 300000000u /* ofi_rxm may take that long to notice the end of its own connection */
 
 /* Hands a packet to the provider. Returns 0 when the provider did not take it. */
-static int post(struct ofi_iface *iface, struct ofi_slot *slot)
+static int post_packet(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     const struct ofi_route *route = slot->peer->route;
     struct iovec iov              = {.iov_base = slot->bytes, .iov_len = slot->length};
-    struct fi_msg message         = {.msg_iov = &iov, .desc = &slot->block->desc, .iov_count = 1,
-                                     .addr = route->address, .context = &slot->context};
+    struct fi_msg message         = {.msg_iov = &iov, .iov_count = 1, .addr = route->address};
     ssize_t error;
 
-    slot->state = OFI_FLYING;
-    if (slot->length <= iface->inject) {
+    message.desc    = &slot->block->desc;
+    message.context = &slot->context;
+    slot->state     = OFI_FLYING;
+    if (cw_unlikely(iface->is_fragile) && cw_ofi_peer_is_dead(slot->peer)) {
+        error = -FI_EHOSTUNREACH;
+    } else if (slot->length <= iface->inject) {
         error = fi_sendmsg(iface->ep, &message, FI_INJECT | FI_COMPLETION);
     } else {
         error = fi_send(iface->ep, slot->bytes, slot->length, slot->block->desc, route->address, &slot->context);
@@ -38,17 +46,33 @@ static int post(struct ofi_iface *iface, struct ofi_slot *slot)
     return 1;
 }
 
-/* Sends a packet in its turn, of a connection or (`conn` NULL) of none. */
-static void submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot)
+static int post(struct ofi_iface *iface, struct ofi_slot *slot)
+{
+    return cw_likely(slot->access.use == OFI_USE_PACKET) ? post_packet(iface, slot) : cw_ofi_access_post(iface, slot);
+}
+
+/* The connection's list of what is under way. */
+static void note(struct ofi_conn *conn, struct ofi_slot *slot)
+{
+    if (cw_likely(slot->access.use == OFI_USE_PACKET)) {
+        conn->flying++;
+        conn->large += slot->block->kind == OFI_BLOCK_LARGE;
+        cw_list_add_tail(&conn->slots, &slot->link);
+    } else {
+        conn->accessing++;
+        conn->fetching += slot->access.use != OFI_USE_PUT;
+        cw_list_add_tail(&conn->accesses, &slot->link);
+    }
+}
+
+void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot)
 {
     slot->conn = conn;
     slot->peer = peer;
     cw_ofi_peer_hold(peer);
     iface->flying++;
     if (conn != NULL) {
-        conn->flying++;
-        conn->large += slot->block->kind == OFI_BLOCK_LARGE;
-        cw_list_add_tail(&conn->slots, &slot->link);
+        note(conn, slot);
     } else {
         cw_list_add_tail(&iface->orphans, &slot->link);
     }
@@ -85,16 +109,17 @@ static unsigned window_of(const struct ofi_conn *conn)
     return cw_ofi_iface_of(&conn->super)->window;
 }
 
-static int has_room(const struct ofi_conn *conn, int is_large)
+int cw_ofi_has_room(const struct ofi_conn *conn)
 {
-    return conn->flying < window_of(conn) && conn->stuck == 0 && (!is_large || conn->large < CW_OFI_WINDOW_L);
+    return conn->flying < window_of(conn) && conn->stuck == 0 &&
+           (!conn->wants_large || conn->large < CW_OFI_WINDOW_L) &&
+           (!conn->wants_access || conn->accessing < CW_OFI_WINDOW_L) && (!conn->wants_fetched || conn->fetching == 0);
 }
 
-/* Notes that the connection waits for room. A connection that waits for the peer is visited only after a packet of the
- * peer. */
-static ucs_status_t again(struct ofi_iface *iface, struct ofi_conn *conn)
+/* A connection that waits for the peer is visited only after a packet of the peer. */
+ucs_status_t cw_ofi_again(struct ofi_iface *iface, struct ofi_conn *conn)
 {
-    if (ahead_of(conn) >= window_of(conn)) {
+    if (!conn->wants_access && ahead_of(conn) >= window_of(conn)) {
         conn->is_ahead = 1;
     } else if (cw_list_empty(&conn->blocked)) {
         cw_list_add_tail(&iface->blocked, &conn->blocked);
@@ -108,12 +133,14 @@ static ucs_status_t take_slot(struct ofi_iface *iface, struct ofi_conn *conn, en
     if (cw_unlikely(conn->state != OFI_OPEN)) {
         return conn->status;
     }
-    conn->wants_large = kind == OFI_BLOCK_LARGE;
-    if (cw_unlikely(!has_room(conn, conn->wants_large) || ahead_of(conn) >= window_of(conn))) {
-        return again(iface, conn);
+    conn->wants_large   = kind == OFI_BLOCK_LARGE;
+    conn->wants_access  = 0;
+    conn->wants_fetched = 0;
+    if (cw_unlikely(!cw_ofi_has_room(conn) || ahead_of(conn) >= window_of(conn))) {
+        return cw_ofi_again(iface, conn);
     }
     *slot_p = cw_ofi_slot_new(iface, kind);
-    return (*slot_p != NULL) ? UCS_OK : again(iface, conn);
+    return (*slot_p != NULL) ? UCS_OK : cw_ofi_again(iface, conn);
 }
 
 /* Sends a packet of `length` bytes behind the header. */
@@ -124,7 +151,7 @@ static ucs_status_t send(struct ofi_iface *iface, struct ofi_conn *conn, uint8_t
     slot->number = conn->next_out;
     set_header(slot, conn, conn->peer_number, conn->peer_token, conn->next_out << 8 | id);
     conn->next_out = (conn->next_out + 1) % CW_OFI_SEQUENCES;
-    submit(iface, conn, conn->peer, slot);
+    cw_ofi_submit(iface, conn, conn->peer, slot);
     return UCS_OK;
 }
 
@@ -161,13 +188,12 @@ ucs_status_t cw_ofi_send_bcopy(struct cw_conn *super, uint8_t id, size_t max, cw
     return send(iface, conn, id, slot, pack(slot->bytes + sizeof(struct cw_ofi_header), max, arg));
 }
 
-struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
-                             const struct cw_ofi_told *told, struct ofi_slot *slot)
+struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_told *told,
+                                   struct ofi_slot *slot)
 {
     struct cw_ofi_control control = {
         .kind = (uint8_t)told->kind, .version = CW_OFI_VERSION, .length = (uint16_t)told->length};
-    const size_t entry_length = told->with_entry ? iface->entry_length : 0;
-    char *bytes;
+    char *bytes, *at;
 
     if (slot == NULL) {
         slot = cw_ofi_slot_new(iface, OFI_BLOCK_SMALL);
@@ -179,17 +205,34 @@ struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, str
         control.number = conn->number;
         control.token  = conn->token;
     }
-    control.entry_length = (uint8_t)entry_length;
-    bytes                = slot->bytes + sizeof(struct cw_ofi_header);
-    memcpy(bytes, &control, sizeof(control));
-    cw_bytes_copy_any(bytes + sizeof(control), &iface->entry, entry_length);
-    if (told->length > 0) {
-        cw_bytes_copy_any(bytes + sizeof(control) + entry_length, told->bytes, told->length);
+    bytes = slot->bytes + sizeof(struct cw_ofi_header);
+    at    = bytes + sizeof(control);
+    if (told->with_entry) {
+        cw_bytes_copy_any(at, &iface->entry, iface->entry_length);
+        control.entry_length = (uint8_t)iface->entry_length;
+        at += iface->entry_length;
     }
-    slot->length = (uint32_t)(sizeof(struct cw_ofi_header) + sizeof(control) + entry_length + told->length);
+    if (told->with_reach) {
+        control.reach_length = (uint8_t)cw_ofi_reach_write(iface, at);
+        at += control.reach_length;
+    }
+    if (told->length > 0) {
+        cw_bytes_copy_any(at, told->bytes, told->length);
+    }
+    memcpy(bytes, &control, sizeof(control));
+    slot->length = (uint32_t)((size_t)(at - slot->bytes) + told->length);
     slot->number = (conn != NULL) ? conn->next_out : 0;
     set_header(slot, conn, told->to, told->token, told->number << 8);
-    submit(iface, conn, peer, slot);
+    return slot;
+}
+
+struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
+                             const struct cw_ofi_told *told, struct ofi_slot *slot)
+{
+    slot = cw_ofi_write_told(iface, conn, told, slot);
+    if (slot != NULL) {
+        cw_ofi_submit(iface, conn, peer, slot);
+    }
     return slot;
 }
 
@@ -226,12 +269,50 @@ void cw_ofi_cancel_flushes(struct ofi_conn *conn)
     }
 }
 
+static int is_greeting(const struct ofi_slot *slot)
+{
+    struct cw_ofi_header header;
+    struct cw_ofi_control control;
+
+    if (slot->length < sizeof(header) + sizeof(control)) {
+        return 0;
+    }
+    memcpy(&header, slot->bytes, sizeof(header));
+    memcpy(&control, slot->bytes + sizeof(header), sizeof(control));
+    return header.sequence == 0 && (control.kind == CW_OFI_HELLO || control.kind == CW_OFI_REPLY);
+}
+
+/* HELLO and REPLY may fail only because the provider's own connection to the peer had ended before; the next attempt
+ * makes another one. */
+static int may_repeat(struct ofi_conn *conn)
+{
+    const uint64_t now_ns = cw_clock_ns();
+
+    if (conn->repeat_until_ns == 0) {
+        conn->repeat_until_ns = now_ns + REPEATING_NS;
+    }
+    return now_ns < conn->repeat_until_ns && (conn->state == OFI_DIALLING || conn->state == OFI_OPEN);
+}
+
+static void repeat(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_slot *slot)
+{
+    slot->state = OFI_WAITING;
+    if (cw_list_empty(&slot->waiting)) {
+        conn->stuck++;
+        cw_list_add_tail(&iface->waiting, &slot->waiting);
+    }
+}
+
 struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text)
 {
     struct ofi_conn *conn = slot->conn;
     struct ofi_peer *peer = slot->peer;
     unsigned is_large;
 
+    if (cw_unlikely(error != 0) && conn != NULL && !peer->dead && is_greeting(slot) && may_repeat(conn)) {
+        repeat(iface, conn, slot);
+        return conn;
+    }
     if (!cw_list_empty(&slot->waiting) && conn != NULL) {
         conn->stuck--;
     }
@@ -259,7 +340,11 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface)
     {
         if (slot->peer->dead) { /* some providers would try to connect to it for ever */
             count++;
-            (void)cw_ofi_sent(iface, slot, FI_EHOSTUNREACH, "the process ended");
+            if (slot->access.use != OFI_USE_PACKET) {
+                cw_ofi_access_refuse(iface, slot, FI_EHOSTUNREACH);
+            } else {
+                (void)cw_ofi_sent(iface, slot, FI_EHOSTUNREACH, "the process ended");
+            }
             continue;
         }
         if (slot->conn != NULL && slot->conn->held) {
@@ -298,7 +383,7 @@ unsigned cw_ofi_give_room(struct ofi_iface *iface)
     cw_list_splice_tail(&list, &iface->blocked);
     while ((link = cw_list_pop_head(&list)) != NULL) {
         conn = cw_container_of(link, struct ofi_conn, blocked);
-        if (conn->state == OFI_OPEN && !has_room(conn, conn->wants_large)) {
+        if (conn->state == OFI_OPEN && !cw_ofi_has_room(conn)) {
             cw_list_add_tail(&iface->blocked, &conn->blocked);
         } else if (conn->state == OFI_OPEN) {
             count++;
@@ -321,7 +406,7 @@ int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled)
     conn->handled = handled;
     if (cw_unlikely(conn->is_ahead) && ahead_of(conn) < window_of(conn)) {
         conn->is_ahead = 0;
-        (void)again(cw_ofi_iface_of(&conn->super), conn);
+        (void)cw_ofi_again(cw_ofi_iface_of(&conn->super), conn);
     }
     return 1;
 }
@@ -351,7 +436,7 @@ ucs_status_t cw_ofi_flush(struct cw_conn *super, struct cw_completion *completio
     }
     flush = malloc(sizeof(*flush));
     if (flush == NULL) {
-        return again(cw_ofi_iface_of(super), conn);
+        return cw_ofi_again(cw_ofi_iface_of(super), conn);
     }
     flush->completion = completion;
     flush->number     = conn->next_out;

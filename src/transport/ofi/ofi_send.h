@@ -17,13 +17,22 @@ struct cw_ofi_told {
     uint32_t token;
     uint32_t number; /* number of a packet in order */
     int with_entry;
+    int with_reach;
     const void *bytes;
     size_t length;
 };
 /* Sends a control packet to the connection of `to` and `token`. `conn`: this side's connection that the packet names;
  * NULL: none. Uses `slot`, or one of its own if that is NULL. NULL: no memory. */
+struct ofi_slot *cw_ofi_write_told(struct ofi_iface *iface, struct ofi_conn *conn, const struct cw_ofi_told *told,
+                                   struct ofi_slot *slot); /* without sending it */
 struct ofi_slot *cw_ofi_tell(struct ofi_iface *iface, struct ofi_peer *peer, struct ofi_conn *conn,
                              const struct cw_ofi_told *told, struct ofi_slot *slot);
+/* Sends the packet, or begins the access, of a slot in its turn: of a connection or (`conn` NULL) of none. */
+void cw_ofi_submit(struct ofi_iface *iface, struct ofi_conn *conn, struct ofi_peer *peer, struct ofi_slot *slot);
+/* Whether there is room for the packet or access that the connection asked for last. */
+int cw_ofi_has_room(const struct ofi_conn *conn);
+/* Notes that the connection waits for room; returns CW_AGAIN. */
+ucs_status_t cw_ofi_again(struct ofi_iface *iface, struct ofi_conn *conn);
 /* A packet of this side is complete, or failed with that text. Returns its connection, if that still exists. */
 struct ofi_conn *cw_ofi_sent(struct ofi_iface *iface, struct ofi_slot *slot, int error, const char *text);
 /* Offers waiting packets to the provider again; returns how many it took. */

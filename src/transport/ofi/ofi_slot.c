@@ -48,14 +48,14 @@ static struct ofi_block *block_new(struct ofi_iface *iface, enum ofi_block_kind 
 static int more(struct ofi_iface *iface, enum ofi_block_kind kind)
 {
     const int is_small = kind == OFI_BLOCK_SMALL;
+    const size_t large = iface->objects->reaches ? CW_OFI_LARGE : iface->max_packet; /* accesses may be longer */
     struct ofi_block *block;
     unsigned i;
 
     if (iface->num_blocks >= MAX_BLOCKS && !is_small) {
         return 0;
     }
-    block =
-        block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK, is_small ? CW_OFI_SMALL : iface->max_packet);
+    block = block_new(iface, kind, is_small ? SMALL_IN_BLOCK : LARGE_IN_BLOCK, is_small ? CW_OFI_SMALL : large);
     for (i = 0; block != NULL && i < block->count; i++) {
         cw_list_add_tail(&iface->free_slots[kind], &block->slots[i].link);
     }
@@ -77,9 +77,11 @@ void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
 {
     cw_list_remove(&slot->link);
     cw_list_remove(&slot->waiting);
-    slot->state = OFI_FREE;
-    slot->conn  = NULL;
-    slot->peer  = NULL;
+    slot->state      = OFI_FREE;
+    slot->conn       = NULL;
+    slot->peer       = NULL;
+    slot->route      = NULL;
+    slot->access.use = OFI_USE_PACKET;
     cw_list_add_head(&iface->free_slots[slot->block->kind], &slot->link);
 }
 

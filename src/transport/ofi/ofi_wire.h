@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-#define CW_OFI_VERSION     2u
+#define CW_OFI_VERSION     3u
 #define CW_OFI_MAX_ADDRESS 160u /* bytes of a provider's address */
 
 struct cw_ofi_header {
@@ -26,8 +26,8 @@ _Static_assert(sizeof(struct cw_ofi_header) == 24, "part of the wire");
 #define CW_OFI_SEQUENCES (1u << 24)
 
 enum cw_ofi_kind {
-    CW_OFI_HELLO   = 1, /* to 0: a dial; then the address entry of the dialler and the hello of its core */
-    CW_OFI_REPLY   = 2, /* in order, the first: accepted; then the acceptor's address entry and the core's reply */
+    CW_OFI_HELLO   = 1, /* to 0: a dial; then the dialler's address entry and reach, and the hello of its core */
+    CW_OFI_REPLY   = 2, /* in order, the first: accepted; then the acceptor's entry and reach, and the core's reply */
     CW_OFI_REFUSED = 3, /* to a dial: refused; then the reply of the core */
     CW_OFI_GONE    = 4, /* to a dial, a packet or a PING: there is no such connection or listener */
     CW_OFI_BYE     = 5, /* in order, the last: the sender closed its end */
@@ -43,8 +43,8 @@ struct cw_ofi_control {
     uint8_t kind;
     uint8_t version;
     uint8_t entry_length; /* bytes of the sender's address entry that follow */
-    uint8_t unused;
-    uint16_t length; /* bytes of the core that follow the entry */
+    uint8_t reach_length; /* bytes of the struct cw_ofi_reach that follows, and of its address; 0: there is none */
+    uint16_t length;      /* bytes of the core behind them */
     uint16_t unused2;
     uint32_t unused3;
 };
@@ -63,6 +63,15 @@ struct cw_ofi_entry {
     uint64_t boot; /* the machine, by cw_host_boot_id */
 };
 _Static_assert(sizeof(struct cw_ofi_entry) == 40, "part of the wire");
+
+/* How the device of the peer reaches memory of the sender. */
+struct cw_ofi_reach {
+    uint32_t mr_mode;   /* of the provider: both sides must have the same mode, */
+    uint8_t key_length; /* and the same length of keys */
+    uint8_t domain;     /* the number by which keys name the sender's domain, from 1 */
+    uint16_t length;    /* of the address behind this structure, which memory belongs to; 0: that of packets */
+};
+_Static_assert(sizeof(struct cw_ofi_reach) == 8, "part of the wire");
 
 #define CW_OFI_MAX_ENTRY (sizeof(struct cw_ofi_entry) + CW_OFI_MAX_ADDRESS)
 
