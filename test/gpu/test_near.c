@@ -354,6 +354,114 @@ static void test_an_allocation_that_wraps_around(void **state)
     breaks(*state, &(const struct cw_wire_rndv_name){.size = UINT64_MAX - LENGTH});
 }
 
+/* ---- ends ---- */
+
+/* Starts a message within the process and goes on until the device copies it. */
+static void begin_copy(struct cw_pair *pair, const char *from, char *to, ucs_status_ptr_t *sent,
+                       ucs_status_ptr_t *received)
+{
+    const ucp_request_param_t param = cw_param_none();
+    const unsigned before           = standin_calls("cuEventRecord");
+    const double end_s              = cw_time_now_s() + CW_WAIT_S;
+
+    standin_delay(50000000, 0);
+    *received = ucp_tag_recv_nbx(pair->rx->worker, to, LENGTH, 1, CW_TAG_ALL, &param);
+    *sent     = ucp_tag_send_nbx(pair->tx->ep, from, LENGTH, 1, &param);
+    while (standin_calls("cuEventRecord") == before && cw_time_now_s() < end_s) {
+        cw_pair_progress(pair);
+    }
+    assert_int_not_equal(standin_calls("cuEventRecord"), before);
+}
+
+/* The program frees either end under the copy: the driver waits for it, and the message is over in good order. */
+static void test_memory_that_is_freed_meanwhile(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucs_status_ptr_t sent, received;
+
+    cw_pair_open(pair, &config);
+    for (int end = 0; end < 2; end++) {
+        char *from = device_new(LENGTH), *to = device_new(LENGTH);
+
+        begin_copy(pair, from, to, &sent, &received);
+        device_free(end ? from : to);
+        (void)cw_pair_wait(pair, received, "a receive");
+        (void)cw_pair_wait(pair, sent, "a send");
+        device_free(end ? to : from);
+        if (!is_near()) {
+            break; /* chunks of freed memory cannot be copied, which costs the endpoint */
+        }
+    }
+}
+
+/* The context of the receiver's memory is destroyed under the copy: the receive fails, and the process goes on. */
+static void test_a_context_that_is_destroyed_meanwhile(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *from           = device_new(LENGTH), *to;
+    ucs_status_ptr_t sent, received;
+    cuda_context context;
+
+    cw_pair_open(pair, &config);
+    ok(cuCtxCreate_v2(&context, 0, 1));
+    to = device_new(LENGTH);
+    begin_copy(pair, from, to, &sent, &received);
+    ok(cuCtxDestroy_v2(context));
+    ok(cuCtxSetCurrent(primary));
+    assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_ERR_IO_ERROR);
+    (void)cw_pair_wait(pair, sent, "a send");
+    device_free(from);
+}
+
+/* A child that is forked under the copy and ends disturbs nothing. */
+static void test_a_fork_meanwhile(void **state)
+{
+    struct cw_pair *pair = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+    ucs_status_ptr_t sent, received;
+    int status;
+    pid_t pid;
+
+    cw_pair_open(pair, &config);
+    fill(from, 1);
+    begin_copy(pair, from, to, &sent, &received);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
+    check(to, 1);
+    cw_pair_close(pair);
+    device_free(from);
+    device_free(to);
+}
+
+/* A process that calls exit() under the copy ends with that status. */
+static int run_leaver(int fd, const char *argument)
+{
+    ucs_status_ptr_t sent, received;
+    struct cw_pair pair = {.count = 0};
+
+    (void)fd, (void)argument;
+    begin();
+    cw_pair_open(&pair, &config);
+    begin_copy(&pair, device_new(LENGTH), device_new(LENGTH), &sent, &received);
+    exit(0);
+}
+
+static void test_an_exit_meanwhile(void **state)
+{
+    struct cw_remote remote;
+
+    (void)state;
+    cw_remote_start(&remote, "leaver", NULL);
+    cw_remote_join(&remote);
+}
+
 /* ---- two processes ---- */
 
 struct peer {
@@ -589,7 +697,7 @@ static void test_a_sender_that_dies(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}};
+    static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}, {"leaver", run_leaver}};
     const struct CMUnitTest tests[]     = {
             T(test_messages_in_a_process),
             T(test_memory_of_the_host),
@@ -599,6 +707,10 @@ int main(int argc, char **argv)
             T(test_an_unknown_form),
             T(test_bytes_beyond_the_allocation),
             T(test_an_allocation_that_wraps_around),
+            T(test_memory_that_is_freed_meanwhile),
+            T(test_a_context_that_is_destroyed_meanwhile),
+            T(test_a_fork_meanwhile),
+            T(test_an_exit_meanwhile),
             T(test_messages_between_processes),
             T(test_memory_that_is_allocated_again),
             T(test_memory_that_cannot_be_opened),
