@@ -226,6 +226,18 @@ ucs_status_t ucp_ep_query(ucp_ep_h ep, ucp_ep_attr_t *attr)
     return status;
 }
 
+/* The lines that a receiver waits for one after the other, before its processor fetches the following ones ahead. */
+#define LINES_IN_TURN 8u
+#define LINE          64u
+
+/* Seconds that a message takes longer because sender and receiver are not close to each other. */
+static double distance(const struct cw_limits *limits, size_t length)
+{
+    const double lines = (length < LINES_IN_TURN * LINE) ? (double)length / LINE : LINES_IN_TURN;
+
+    return (limits->distance_ns + lines * limits->line_ns) * 1e-9;
+}
+
 ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_t *param,
                                   ucp_ep_evaluate_perf_attr_t *attr)
 {
@@ -245,7 +257,8 @@ ucs_status_t ucp_ep_evaluate_perf(ucp_ep_h ep, const ucp_ep_evaluate_perf_param_
     iface = iface_of(ep);
     if (iface != NULL) {
         count = cw_proto_rows(ep->worker, iface, (ep->state == CW_EP_OPEN) ? ep->conn : NULL, &table, rows);
-        attr->estimated_time = cw_protocol_estimate(rows, count, param->message_size);
+        attr->estimated_time =
+            cw_protocol_estimate(rows, count, param->message_size) + distance(&iface->limits, param->message_size);
     }
     cw_worker_leave(ep->worker);
     return (iface == NULL) ? UCS_ERR_NOT_CONNECTED : UCS_OK;

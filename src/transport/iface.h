@@ -67,7 +67,9 @@ struct cw_limits {
     unsigned max_iov;       /* entries of send_zcopy and send_placed */
     size_t max_placed;      /* payload of send_placed; 0: no send_placed */
     unsigned max_placed_iov; /* entries of send_in_place, at least max_iov, at most CW_PLACE_MAX_IOV; 0: max_iov */
-    double latency_ns;      /* time of 8 bytes in one direction */
+    double latency_ns;      /* time of 8 bytes in one direction, between processors that are close to each other */
+    double distance_ns;     /* what a message takes longer between usual processors; for estimates, not for choices */
+    double line_ns;         /* the same for each of its first cache lines, which no processor fetches ahead */
     double bandwidth_bps;   /* bytes per second of large messages */
     double overhead_ns;     /* CPU time of one send */
     struct cw_access_limits access;

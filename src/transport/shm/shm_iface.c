@@ -37,6 +37,13 @@ static uint32_t round_up_power(uint64_t value, uint32_t min, uint32_t max)
     return power;
 }
 
+/* The cache lines of a message come from the sender's processor. How long that takes depends on the caches that both
+ * processors share, which the library cannot see, and which changes while programs run. These values lie between the
+ * bounds for processors that share all caches and for processors that share only the last one, and are within a factor
+ * of two of both. */
+#define SHM_DISTANCE_NS 35
+#define SHM_LINE_NS     14
+
 /* The byte area holds eight packets of the greatest size: its reader tells only after a quarter of it
  * (cw_cell_should_tell), and one packet may have to skip nearly its own length at the end of the area. */
 static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
@@ -49,6 +56,8 @@ static void set_sizes(struct shm_iface *iface, const struct cw_config *config)
     iface->super.limits = (struct cw_limits){.max_short     = segment - sizeof(uint64_t),
                                              .max_bcopy     = segment,
                                              .latency_ns    = 80,
+                                             .distance_ns   = SHM_DISTANCE_NS,
+                                             .line_ns       = SHM_LINE_NS,
                                              .bandwidth_bps = config->posix_bw_bps,
                                              .overhead_ns   = 10};
 }
