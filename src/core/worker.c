@@ -44,11 +44,11 @@ static int is_alignment(size_t bytes)
 }
 
 /* A program that names its own event descriptor would wait there for events, which never come. */
-static int is_event_fd(uint64_t mask, int fd)
+static int is_event_fd(const ucp_worker_params_t *params)
 {
-    if ((mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && fd < 0) {
+    if ((params->field_mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) && params->event_fd < 0) {
         cw_error("cannot create a worker: its event_fd is %d, which is no descriptor; name one of epoll_create, or "
-                 "leave out UCP_WORKER_PARAM_FIELD_EVENT_FD and ask ucp_worker_get_efd", fd);
+                 "leave out UCP_WORKER_PARAM_FIELD_EVENT_FD and ask ucp_worker_get_efd", params->event_fd);
         return 0;
     }
     return 1;
@@ -69,7 +69,7 @@ static ucs_status_t set_params(struct ucp_worker *worker, const ucp_worker_param
     worker->client_id     = (mask & UCP_WORKER_PARAM_FIELD_CLIENT_ID) ? params->client_id : 0;
     worker->am_alignment  = (mask & UCP_WORKER_PARAM_FIELD_AM_ALIGNMENT) ? params->am_alignment : 1;
     worker->user_epoll_fd = (mask & UCP_WORKER_PARAM_FIELD_EVENT_FD) ? params->event_fd : -1;
-    if (!is_alignment(worker->am_alignment) || !is_event_fd(mask, params->event_fd)) {
+    if (!is_alignment(worker->am_alignment) || !is_event_fd(params)) {
         return UCS_ERR_INVALID_PARAM;
     }
     cw_name_set(worker->name, (mask & UCP_WORKER_PARAM_FIELD_NAME) ? params->name : NULL, worker);

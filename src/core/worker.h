@@ -250,14 +250,14 @@ static inline struct cw_request *cw_request_pool_take(struct ucp_worker *worker)
 static CW_INLINE void cw_request_start(struct cw_request *request, const ucp_request_param_t *param, uint32_t mask,
                                        enum cw_request_kind kind, unsigned flags)
 {
-    void *user_data = param->user_data;
-
     _Static_assert((unsigned)UCP_OP_ATTR_FIELD_CALLBACK == CW_REQUEST_CALLBACK, "one is made of the other");
     request->flags     = (uint16_t)(flags | (mask & UCP_OP_ATTR_FIELD_CALLBACK));
     request->status    = UCS_INPROGRESS;
     request->kind      = (uint8_t)kind;
-    request->cb.send   = param->cb.send; /* not read without CALLBACK */
-    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? user_data : NULL;
+    request->user_data = (mask & UCP_OP_ATTR_FIELD_USER_DATA) ? param->user_data : NULL;
+    if (mask & UCP_OP_ATTR_FIELD_CALLBACK) {
+        request->cb.send = param->cb.send; /* not read without CALLBACK */
+    }
 }
 
 /* cw_request_get inline, for the shortest paths. */
