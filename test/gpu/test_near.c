@@ -625,6 +625,55 @@ static void test_memory_that_cannot_be_opened(void **state)
     assert_null(strstr(strstr(text, "cannot be opened") + 1, "cannot be opened"));
 }
 
+/* Receives all messages. */
+static int run_receiver(int fd, const char *argument)
+{
+    struct peer peer;
+    char *to;
+
+    (void)argument;
+    begin();
+    to = device_new(LENGTH);
+    peer_open(&peer, fd);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        assert_int_equal(peer_receive(&peer, to), UCS_OK);
+        check(to, i);
+    }
+    assert_int_equal(standin_calls("cuIpcOpenMemHandle_v2"), 0);
+    peer_close(&peer);
+    device_free(to);
+    end();
+    return 0;
+}
+
+/* Memory of a pool has no handle for other processes: all arrives through the host, and the log says it once. */
+static void test_memory_without_a_handle(void **state)
+{
+    struct cw_remote remote;
+    struct peer peer;
+    char text[4096];
+    int saved[2], file;
+    cuda_ptr from;
+
+    (void)state;
+    cw_test_need_two_processes();
+    cw_test_skip_over("tcp", "no names travel over tcp");
+    ok(cuMemAllocAsync(&from, LENGTH, NULL));
+    cw_remote_start(&remote, "receiver", NULL);
+    peer_open(&peer, remote.fd);
+    file = cw_capture_start(saved);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        fill((char *)(uintptr_t)from, i);
+        peer_send(&peer, (char *)(uintptr_t)from);
+    }
+    cw_capture_end(file, saved, text, sizeof(text));
+    peer_close(&peer);
+    cw_remote_join(&remote);
+    ok(cuMemFreeAsync(from, NULL));
+    assert_non_null(strstr(text, "has no handle for other processes"));
+    assert_null(strstr(strstr(text, "has no handle") + 1, "has no handle"));
+}
+
 /* UCX_TLS without cuda_ipc opens nothing. */
 static void test_a_setting_forbids_it(void **state)
 {
@@ -697,7 +746,10 @@ static void test_a_sender_that_dies(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_role roles[] = {{"sender", run_sender}, {"victim", run_victim}, {"leaver", run_leaver}};
+    static const struct cw_role roles[] = {{"sender", run_sender},
+                                           {"receiver", run_receiver},
+                                           {"victim", run_victim},
+                                           {"leaver", run_leaver}};
     const struct CMUnitTest tests[]     = {
             T(test_messages_in_a_process),
             T(test_memory_of_the_host),
@@ -714,6 +766,7 @@ int main(int argc, char **argv)
             T(test_messages_between_processes),
             T(test_memory_that_is_allocated_again),
             T(test_memory_that_cannot_be_opened),
+            T(test_memory_without_a_handle),
             T(test_a_setting_forbids_it),
             T(test_a_sender_that_dies),
     };
