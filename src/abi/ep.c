@@ -8,6 +8,7 @@
 #include "connect/connect.h"
 #include "connect/meet.h"
 #include "connect/path.h"
+#include "core/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 #include "plan/choose.h"
@@ -272,16 +273,30 @@ static const char *state_name(const struct ucp_ep *ep)
     return names[ep->state];
 }
 
+/* In mode FAILOVER the first lane may be lost, and a further one carry the messages. */
+static void print_first_lane(const struct ucp_ep *ep, const struct cw_iface *iface, FILE *stream)
+{
+    const struct cw_failover *failover = cw_failover_of(ep);
+
+    if (failover == NULL || failover->first != NULL) {
+        fprintf(stream, "#                 lane[0]:  0:%s/%s messages\n", cw_iface_name(iface), cw_iface_device(iface));
+    } else {
+        fprintf(stream, "#                 lane[0]:  0:lost\n");
+    }
+}
+
 static void print_further_lanes(const struct ucp_ep *ep, FILE *stream)
 {
+    const struct cw_failover *failover = cw_failover_of(ep);
     const struct cw_further_lane *lane;
     unsigned i;
 
     for (i = 0; ep->lanes != NULL && i < CW_MAX_LANES; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_OPEN) {
-            fprintf(stream, "#                 lane[%u]:  %u:%s/%s bulk\n", i + 1, i + 1, cw_lane_name(lane->conn),
-                    cw_iface_device(lane->conn->iface));
+            fprintf(stream, "#                 lane[%u]:  %u:%s/%s bulk%s\n", i + 1, i + 1, cw_lane_name(lane->conn),
+                    cw_iface_device(lane->conn->iface),
+                    (failover != NULL && failover->carrier == lane->conn) ? " messages" : "");
         }
     }
 }
@@ -298,7 +313,7 @@ void ucp_ep_print_info(ucp_ep_h ep, FILE *stream)
     fprintf(stream, "#\n# UCP endpoint %p\n#\n#               peer: worker %016llx, endpoint number %u\n", (void *)ep,
             (unsigned long long)cw_ep_peer_uid(ep), ep->number);
     if (iface != NULL) {
-        fprintf(stream, "#                 lane[0]:  0:%s/%s messages\n", cw_iface_name(iface), cw_iface_device(iface));
+        print_first_lane(ep, iface, stream);
         print_further_lanes(ep, stream);
     }
     fprintf(stream, "#               state: %s\n#\n", state_name(ep));

@@ -8,6 +8,7 @@
 #include "connect/further.h"
 
 #include "base/log.h"
+#include "core/failover.h"
 #include "os/clock.h"
 #include "plan/lanes.h"
 #include "wire/hello.h"
@@ -55,6 +56,14 @@ static void find_paths(const struct ucp_worker *worker, const struct cw_address 
             }
         }
     }
+}
+
+/* Of an endpoint in mode FAILOVER: a lane for each different way, also for slow ones. */
+static unsigned plan_failover(const struct ucp_ep *ep, const struct paths *paths, struct cw_plan_lane *planned)
+{
+    const struct cw_plan_lane_limits limits = {.wanted = cw_lanes_wanted_by(ep), .max_ratio = 1e12, .path_ratio = 0};
+
+    return cw_plan_lanes(paths->plan, paths->count, &limits, planned);
 }
 
 static unsigned plan(const struct ucp_worker *worker, const struct paths *paths, struct cw_plan_lane *planned)
@@ -112,7 +121,7 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
         return 0;
     }
     find_paths(ep->worker, &address, &paths);
-    count = plan(ep->worker, &paths, planned);
+    count = (cw_failover_of(ep) != NULL) ? plan_failover(ep, &paths, planned) : plan(ep->worker, &paths, planned);
     for (i = 0; dial && i < count && i < ep->lanes->max; i++) {
         lane = &ep->lanes->further[i];
         if (lane->state == CW_FURTHER_NONE && cw_clock_ns() >= lane->retry_ns) {
@@ -120,6 +129,20 @@ unsigned cw_further_dial(struct ucp_ep *ep, int dial)
         }
     }
     return count;
+}
+
+int cw_further_can_fail_over(const struct ucp_ep *ep, const struct cw_iface *iface)
+{
+    struct cw_plan_lane planned[CW_MAX_LANES];
+    struct cw_address address;
+    struct paths paths;
+
+    if (ep->err_mode != UCP_ERR_HANDLING_MODE_FAILOVER || cw_ep_peer_uid(ep) == ep->worker->uid ||
+        !cw_failover_suits(ep->worker, iface) || !address_of(ep, &address)) {
+        return 0;
+    }
+    find_paths(ep->worker, &address, &paths);
+    return plan_failover(ep, &paths, planned) >= 2;
 }
 
 unsigned cw_further_tell(const struct ucp_worker *worker, const struct cw_address *address,
@@ -215,6 +238,7 @@ void cw_further_room(struct cw_conn *conn)
         lane->full = 0;
         cw_lanes_room(ep);
     }
+    cw_failover_room(ep, conn);
 }
 
 /* After bytes that are no packet on one lane the bytes of the others cannot be trusted either, so the endpoint
@@ -224,6 +248,9 @@ void cw_further_closed(struct cw_conn *conn, ucs_status_t status)
     struct ucp_ep *ep            = conn->user;
     struct cw_further_lane *lane = cw_lanes_find(ep, conn);
 
+    if (cw_failover_closed(ep, conn, status)) {
+        return;
+    }
     if (lane != NULL && status == UCS_ERR_IO_ERROR) {
         cw_ep_fail(ep, status);
     } else if (lane != NULL) {

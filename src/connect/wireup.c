@@ -10,6 +10,7 @@
 #include "connect/further.h"
 #include "connect/meet.h"
 #include "connect/path.h"
+#include "core/failover.h"
 #include "wire/hello.h"
 
 /* The number of our endpoint that belongs to a peer's endpoint of this number. */
@@ -44,9 +45,8 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     struct cw_hello hello     = {.source_uid = worker->uid,
                                  .target_uid = cw_ep_peer_uid(ep),
                                  .number     = ep->number,
-                                 .err_mode   = ep->err_mode,
-                                 .flags      = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ?
-                                               CW_HELLO_NO_LOOPBACK : 0};
+                                 .err_mode   = ep->err_mode};
+    const uint8_t no_loopback = (ep->flags & UCP_EP_PARAMS_FLAGS_NO_LOOPBACK) ? CW_HELLO_NO_LOOPBACK : 0;
     ucs_status_t status       = UCS_ERR_UNREACHABLE;
     uint8_t bytes[CW_HELLO_LENGTH];
     struct cw_address address;
@@ -55,10 +55,11 @@ ucs_status_t cw_wireup_connect(struct ucp_ep *ep)
     if (ep->peer->address_length == 0 || cw_address_decode(ep->peer->address, &address) != UCS_OK) {
         return UCS_ERR_UNREACHABLE;
     }
-    cw_hello_encode(&hello, bytes);
     while (cw_path_next(worker, &address, ep->tried_path, NULL, &path)) {
         ep->tried_path = path.number;
-        status         = cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn);
+        hello.flags    = no_loopback | (cw_further_can_fail_over(ep, path.iface) ? CW_HELLO_FAILOVER : 0);
+        cw_hello_encode(&hello, bytes);
+        status = cw_lane_dial(path.iface, path.address, path.length, bytes, sizeof(bytes), ep, &ep->conn);
         if (status == UCS_OK) {
             cw_ep_watch(ep, ep->conn); /* also while a peer that computes leaves the greeting unread */
             cw_ep_set_state(ep, CW_EP_DIALING);
@@ -97,10 +98,17 @@ static void give_way(struct ucp_ep *ep)
     cw_ep_drop_conn(ep);
 }
 
-static void accept_on(struct ucp_ep *ep, struct cw_conn *conn)
+static enum cw_hello_answer accept_on(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
 {
+    struct cw_conn *lane = NULL;
+
     conn->user = ep;
-    cw_ep_opened(ep, conn);
+    if ((hello->flags & CW_HELLO_FAILOVER) && ep->meeting == NULL && ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
+        cw_failover_suits(ep->worker, conn->iface)) {
+        lane = cw_failover_new(ep, conn);
+    }
+    cw_ep_opened(ep, (lane != NULL) ? lane : conn);
+    return (lane != NULL) ? CW_HELLO_COUNTED : CW_HELLO_ACCEPTED;
 }
 
 static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
@@ -108,8 +116,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
     switch (ep->state) {
     case CW_EP_IDLE:
     case CW_EP_WAITING:
-        accept_on(ep, conn);
-        return CW_HELLO_ACCEPTED;
+        return accept_on(ep, conn, hello);
     case CW_EP_DIALING:
         if (hello->source_uid == ep->worker->uid && hello->number == ep->number && ep->loop_conn == NULL) {
             conn->user    = ep; /* the endpoint dialled itself: this is its receiving end */
@@ -120,8 +127,7 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
             return CW_HELLO_LOST;
         }
         give_way(ep);
-        accept_on(ep, conn);
-        return CW_HELLO_ACCEPTED;
+        return accept_on(ep, conn, hello);
     case CW_EP_OPEN:
         return our_dial_wins(ep, hello) ? CW_HELLO_LOST : CW_HELLO_REFUSED;
     default:
@@ -130,14 +136,13 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
 }
 
 /* Accepts the further connection of a client that changes its transport. */
-static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *conn)
+static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
 {
     if (ep == NULL || ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
         return CW_HELLO_REFUSED;
     }
     cw_ep_drop_conn(ep);
-    accept_on(ep, conn);
-    return CW_HELLO_ACCEPTED;
+    return accept_on(ep, conn, hello);
 }
 
 /* The peer created its endpoint first, or our endpoint was closed and freed already: the program holds no handle of it
@@ -159,8 +164,7 @@ static enum cw_hello_answer accept_new(struct ucp_worker *worker, struct cw_conn
         return CW_HELLO_REFUSED;
     }
     ep->err_mode = hello->err_mode;
-    accept_on(ep, conn);
-    return CW_HELLO_ACCEPTED;
+    return accept_on(ep, conn, hello);
 }
 
 /* Tells why the first bytes of a connection are refused. */
@@ -202,7 +206,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
         number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
         ep     = cw_ep_find(worker, hello.source_uid, number);
         if (hello.flags & CW_HELLO_MEETING) {
-            answer = accept_meeting(ep, conn);
+            answer = accept_meeting(ep, conn, &hello);
         } else if (ep != NULL) {
             answer = (ep->meeting == NULL) ? accept_known(ep, conn, &hello) : CW_HELLO_REFUSED;
         } else {
@@ -211,7 +215,7 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     }
     cw_hello_reply_encode(answer, reply);
     *reply_length = CW_HELLO_REPLY_LENGTH;
-    return (answer == CW_HELLO_ACCEPTED) ? UCS_OK : UCS_ERR_REJECTED;
+    return (answer == CW_HELLO_ACCEPTED || answer == CW_HELLO_COUNTED) ? UCS_OK : UCS_ERR_REJECTED;
 }
 
 /* The dial failed: dials by another interface if there is one. */
@@ -223,6 +227,22 @@ static void dial_failed(struct ucp_ep *ep, ucs_status_t status)
         cw_debug("cannot connect to worker %016llx: %s", (unsigned long long)cw_ep_peer_uid(ep),
                  ucs_status_string(status));
         cw_ep_fail(ep, status);
+    }
+}
+
+/* The peer agrees to count packets. */
+static void opened_counted(struct ucp_ep *ep, struct cw_conn *conn)
+{
+    struct cw_conn *lane = NULL;
+
+    conn->dialled = 1;
+    if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER && cw_failover_suits(ep->worker, conn->iface)) {
+        lane = cw_failover_new(ep, conn);
+    }
+    if (lane == NULL) {
+        cw_ep_fail(ep, UCS_ERR_NO_MEMORY);
+    } else {
+        cw_ep_opened(ep, lane);
     }
 }
 
@@ -249,6 +269,8 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     if (status == UCS_OK && answer == CW_HELLO_ACCEPTED) {
         conn->dialled = 1;
         cw_ep_opened(ep, conn);
+    } else if (status == UCS_OK && answer == CW_HELLO_COUNTED) {
+        opened_counted(ep, conn);
     } else if (status == UCS_ERR_REJECTED && answer == CW_HELLO_LOST) {
         cw_ep_drop_conn(ep);
         cw_ep_set_state(ep, CW_EP_WAITING);

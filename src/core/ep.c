@@ -11,6 +11,7 @@
 
 #include "base/log.h"
 #include "core/ep_batch.h"
+#include "core/failover.h"
 #include "core/lanes.h"
 #include "core/proto_info.h"
 
@@ -554,7 +555,8 @@ static int is_done(const struct ucp_ep *ep)
 {
     return !cw_ep_has_user(ep) && !ep->unread && cw_list_empty(&ep->pending) && cw_list_empty(&ep->inflight) &&
            cw_list_empty(&ep->held) && !is_expecting(ep) &&
-           (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE || ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME));
+           (ep->state == CW_EP_FAILED || ep->state == CW_EP_IDLE ||
+            (ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME) && cw_failover_is_settled(ep)));
 }
 
 static void ep_free(struct ucp_ep *ep)
@@ -613,6 +615,7 @@ static void retire(struct ucp_ep *ep)
 static void reap(struct ucp_ep *ep)
 {
     close_old_conns(ep);
+    cw_failover_reap(ep);
     if (ep->state == CW_EP_OPEN && ep->lanes != NULL) {
         cw_lanes_room(ep);
     }

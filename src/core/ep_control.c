@@ -26,15 +26,28 @@ static size_t pack_control(void *dest, size_t max, void *arg)
     return state->length;
 }
 
-static ucs_status_t send_now(struct ucp_ep *ep, struct control_state *state)
+static ucs_status_t send_on(struct cw_conn *conn, struct control_state *state)
 {
-    struct cw_conn *conn = ep->conn;
-    size_t payload       = state->length - sizeof(uint64_t);
+    size_t payload = state->length - sizeof(uint64_t);
 
     if (payload <= conn->iface->limits.max_short) {
         return cw_lane_send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
     }
     return cw_lane_send_bcopy(conn, state->id, state->length, pack_control, state);
+}
+
+static ucs_status_t send_now(struct ucp_ep *ep, struct control_state *state)
+{
+    return send_on(ep->conn, state);
+}
+
+ucs_status_t cw_control_send_on(struct cw_conn *conn, uint8_t id, const void *packet, size_t length)
+{
+    struct control_state now = {.length = (uint8_t)length, .id = id};
+
+    assert(length >= sizeof(uint64_t) && length <= CW_CONTROL_MAX);
+    memcpy(now.packet, packet, length);
+    return send_on(conn, &now);
 }
 
 static ucs_status_t control_send(struct cw_request *request)

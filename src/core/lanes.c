@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/failover.h"
 #include "os/clock.h"
 #include "os/random.h"
 
@@ -34,6 +35,15 @@ unsigned cw_lanes_wanted(const struct ucp_worker *worker)
     const unsigned most = (rndv > rma) ? rndv : rma;
 
     return (most < 2) ? 0 : (most < CW_MAX_LANES) ? most : CW_MAX_LANES;
+}
+
+unsigned cw_lanes_wanted_by(const struct ucp_ep *ep)
+{
+    const unsigned wanted = cw_lanes_wanted(ep->worker);
+    const int fails_over  = (ep->state == CW_EP_OPEN) ? cw_failover_of(ep) != NULL
+                                                      : ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER;
+
+    return (fails_over && wanted < CW_LANES_FAILOVER) ? CW_LANES_FAILOVER : wanted;
 }
 
 struct cw_lanes *cw_lanes_new(struct ucp_ep *ep, unsigned max)
@@ -82,7 +92,7 @@ static void send_packet(struct ucp_ep *ep, enum cw_wire_lane_kind kind, unsigned
 /* Sends the offer, as the acceptor of the message lane, which makes the token. */
 static void offer(struct ucp_ep *ep)
 {
-    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted(ep->worker));
+    struct cw_lanes *lanes   = cw_lanes_new(ep, cw_lanes_wanted_by(ep));
     const uint64_t random[2] = {cw_random_u64(), cw_random_u64()};
 
     if (lanes == NULL) {
@@ -103,7 +113,7 @@ static int may_have_lanes(const struct ucp_ep *ep)
 
 void cw_lanes_want(struct ucp_ep *ep)
 {
-    const unsigned wanted = cw_lanes_wanted(ep->worker);
+    const unsigned wanted = cw_lanes_wanted_by(ep);
 
     ep->conn->lanes_asked = 1;
     if (wanted == 0 || !may_have_lanes(ep)) {
@@ -164,7 +174,7 @@ static ucs_status_t on_ask(struct ucp_ep *ep)
 
 static ucs_status_t on_offer(struct ucp_ep *ep, const struct cw_wire_lane *packet)
 {
-    const unsigned wanted = cw_lanes_wanted(ep->worker);
+    const unsigned wanted = cw_lanes_wanted_by(ep);
     struct cw_lanes *lanes;
 
     if (!ep->conn->dialled) {

@@ -81,6 +81,10 @@ struct cw_kept {
 
 /* The number of lanes that a message may use, and that peers may open. */
 unsigned cw_lanes_wanted(const struct ucp_worker *worker);
+/* That of an endpoint. In mode FAILOVER there are some that messages can move to, however many are used at once
+ * (N22-84). */
+unsigned cw_lanes_wanted_by(const struct ucp_ep *ep);
+#define CW_LANES_FAILOVER 2u
 static inline unsigned cw_lanes_for_rma(const struct ucp_worker *worker)
 {
     return worker->context->config->max_rma_rails;
@@ -97,6 +101,8 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
 /* Sends a placed packet on the lane `conn`. CW_HOLD: a further lane has no room. */
 ucs_status_t cw_lanes_send(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *header,
                            const struct iovec *iov, unsigned count, struct cw_completion *completion);
+/* Dials lanes again that could not be opened, or that ended, if it is time. */
+void cw_lanes_look_for(struct cw_lanes *lanes);
 /* Sends lost packets again, as far as there is room. */
 void cw_lanes_resend(struct cw_lanes *lanes);
 /* The peer confirmed this many bytes more: measures the bandwidth of the lane. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "core/failover.h"
 #include "os/clock.h"
 
 #define LEAST_PIECE  (64u << 10)
@@ -68,7 +69,9 @@ static size_t piece_of(const struct ucp_ep *ep, const struct cw_further_lane *la
     const size_t chunk = ep->worker->context->config->min_rndv_chunk_size;
     const size_t least = (chunk < LEAST_PIECE) ? LEAST_PIECE : chunk;
     const size_t most  = (chunk > CW_LANES_PIECE) ? chunk : CW_LANES_PIECE;
-    const size_t max   = lane->conn->iface->limits.max_placed;
+    const size_t there = ep->conn->iface->limits.max_placed; /* if all further lanes end, the piece goes there */
+    const size_t here  = lane->conn->iface->limits.max_placed;
+    const size_t max   = (here < there) ? here : there;
     size_t piece       = (size_t)((double)left * share);
 
     piece = (piece < least) ? least : (piece > most) ? most : piece;
@@ -121,8 +124,7 @@ static int has_open(const struct cw_lanes *lanes)
     return 0;
 }
 
-/* Dials lanes again that could not be opened, or that ended, if it is time. */
-static void look_for_lanes(struct cw_lanes *lanes)
+void cw_lanes_look_for(struct cw_lanes *lanes)
 {
     if (lanes->next_dial_ns != 0 && lanes->ep->conn->dialled && cw_clock_ns() >= lanes->next_dial_ns) {
         lanes->next_dial_ns = 0;
@@ -144,7 +146,7 @@ struct cw_conn *cw_lanes_choose(struct ucp_ep *ep, size_t left, unsigned rails, 
     if (!cw_list_empty(&ep->lanes->lost)) {
         return NULL;
     }
-    look_for_lanes(ep->lanes);
+    cw_lanes_look_for(ep->lanes);
     if (!has_open(ep->lanes)) {
         *piece_p = (max < CW_LANES_PIECE) ? max : CW_LANES_PIECE; /* the next piece may find another lane */
         return ep->conn;
@@ -191,6 +193,7 @@ static ucs_status_t send_kept(struct cw_further_lane *lane, struct cw_kept *kept
 
     if (status != UCS_OK && status != UCS_INPROGRESS) {
         lane->full = 1; /* `room` follows, or the end of the lane */
+        cw_failover_full(kept->lanes->ep, lane);
         return status;
     }
     kept->busy     = status == UCS_INPROGRESS;

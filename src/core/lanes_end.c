@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "core/failover.h"
 #include "os/clock.h"
 
 #define RETRY_NS UINT64_C(10000000000)
@@ -127,6 +128,9 @@ static void drop(struct cw_lanes *lanes, struct cw_further_lane *lane)
         place = cw_container_of(link, struct cw_lane_place, link);
         upcalls->unplaced(lanes->ep->conn, place->id, place->header, place->length);
         free(place);
+    }
+    if (conn != NULL) {
+        cw_failover_dropped(lanes->ep, conn, cw_lane_index(lanes, lane) - 1);
     }
 }
 

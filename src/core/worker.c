@@ -11,6 +11,7 @@
 #include "base/cell_take.h"
 #include "base/log.h"
 #include "core/ep.h"
+#include "core/failover.h"
 #include "mem/md.h"
 #include "os/memory.h"
 #include "os/random.h"
@@ -202,6 +203,7 @@ static void release(struct ucp_worker *worker)
         worker->num_ifaces--;
         cw_iface_close(worker->ifaces[worker->num_ifaces]);
     }
+    cw_failover_cleanup(worker);
     free(worker->ifaces);
     free(worker->plans);
     if (worker->op_state != NULL) {

@@ -139,6 +139,7 @@ struct ucp_worker {
     struct cw_trace *trace;             /* NULL: off */
     struct cw_sleeps sleeps;
     struct cw_yield_policy yield_policy;
+    struct cw_failover_iface **failover; /* core/failover.c: an entry for each of `ifaces`; NULL: none is needed */
     size_t page_length;
     int page_fd;
     struct cw_counters counts;

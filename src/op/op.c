@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/probe.h"
 #include "core/ep_kept.h"
+#include "core/failover.h"
 #include "core/lanes.h"
 #include "op/cma.h"
 #include "op/credit.h"
@@ -131,11 +132,14 @@ static int is_further(const struct ucp_ep *ep, const struct cw_conn *conn)
     return conn != ep->conn && conn != ep->loop_conn;
 }
 
-/* A further lane carries placed packets only. Packets on a lane that the endpoint has given up are ignored. */
-static CW_COLD void packet_further(struct ucp_ep *ep, const struct cw_conn *conn, uint8_t id, size_t length)
+/* A further lane carries placed packets only, unless messages can move to it. Packets on a lane that the endpoint has
+ * given up are ignored. */
+static CW_COLD void packet_further(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *data, size_t length)
 {
-    if (ep->state == CW_EP_OPEN && cw_lanes_find(ep, conn) != NULL) {
-        cw_op_refused(ep, id, length, UCS_ERR_IO_ERROR);
+    const ucs_status_t status = (ep->state == CW_EP_OPEN) ? cw_failover_on_packet(ep, conn, id, data, length) : UCS_OK;
+
+    if (status != UCS_OK) {
+        cw_op_refused(ep, id, length, status);
     }
 }
 
@@ -146,7 +150,7 @@ void cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, size_t len
 
     CW_PROBE(packet, ep, id, length);
     if (cw_unlikely(conn != ep->conn) && is_further(ep, conn)) {
-        packet_further(ep, conn, id, length);
+        packet_further(ep, conn, id, data, length);
         return;
     }
     if (cw_likely(ep->state == CW_EP_OPEN)) {

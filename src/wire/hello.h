@@ -7,7 +7,8 @@
  *               0    4 magic "CWY1"                             0    4 magic "CWR1"
  *               4    2 version 4                                4    1 enum cw_hello_answer
  *               6    1 error handling mode                      5    3 zero
- *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a meeting
+ *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a meeting,
+ *                      4 = asks for counted packets
  *               8    8 uid of the dialling worker
  *              16    8 uid of the dialled worker
  *              24    4 number of the dialler's endpoint
@@ -25,6 +26,7 @@
 #define CW_HELLO_REPLY_LENGTH 8u
 
 #define CW_HELLO_NO_LOOPBACK 1u
+#define CW_HELLO_FAILOVER    4u /* packets shall be counted, so that another lane can take them over */
 #define CW_HELLO_MEETING     2u /* source_uid is the number of the meeting (docs/change/client-server.md) */
 
 struct cw_hello {
@@ -40,7 +42,8 @@ enum cw_hello_answer {
     CW_HELLO_LOST         = 1, /* the acceptor dials for this endpoint, too, and its connection is used */
     CW_HELLO_WRONG_WORKER = 2, /* the dialled worker does not live here any more */
     CW_HELLO_REFUSED      = 3, /* the endpoint cannot be used: it failed, or the acceptor lacks memory */
-    CW_HELLO_ANSWERS      = 4
+    CW_HELLO_COUNTED     = 4, /* as ACCEPTED, and packets are counted, as the dialler asked (wire/failover.h) */
+    CW_HELLO_ANSWERS      = 5
 };
 
 void cw_hello_encode(const struct cw_hello *hello, uint8_t bytes[CW_HELLO_LENGTH]);

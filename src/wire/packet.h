@@ -48,7 +48,8 @@ enum cw_packet_id {
     CW_PACKET_LANE           = 34, /* wire/lane.h, struct cw_wire_lane: about the further lanes of the endpoint */
     CW_PACKET_PUT_LIST       = 35, /* wire/rma.h, struct cw_wire_put_list; placed: struct cw_wire_put_list_data */
     CW_PACKET_RNDV_NAME      = 36, /* struct cw_wire_rndv_name */
-    CW_PACKET_COUNT          = 37
+    CW_PACKET_MOVE           = 37, /* wire/failover.h, struct cw_wire_move: about the carrier of the message lane */
+    CW_PACKET_COUNT          = 38
 };
 
 /* A whole message. OFFSET 0 SIZE 8: tag. Payload: the message. */

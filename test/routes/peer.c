@@ -156,10 +156,12 @@ static void wait_for_ep(void)
     }
 }
 
+static ucp_err_handling_mode_t err_mode = UCP_ERR_HANDLING_MODE_PEER;
+
 static void make_ep(ucp_ep_params_t *params)
 {
     params->field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params->err_mode       = UCP_ERR_HANDLING_MODE_PEER;
+    params->err_mode       = err_mode;
     params->err_handler.cb = on_error;
     must(ucp_ep_create(worker, params, &ep), "ucp_ep_create");
 }
@@ -403,6 +405,9 @@ static int obey(char *line)
     } else if (strcmp(words[0], "flush") == 0) {
         wait_for_ep();
         answer(finish(ucp_ep_flush_nbx(ep, &none), NULL), start_ms);
+    } else if (strcmp(words[0], "mode") == 0) {
+        err_mode = (ucp_err_handling_mode_t)atoi(words[1]);
+        puts("ok 0");
     } else if (strcmp(words[0], "transport") == 0) {
         do_transport();
     } else if (strcmp(words[0], "close") == 0) {

@@ -488,12 +488,14 @@ def further_sockets_blocked(the_bed):
         the_bed.peers.clear()
 
 
-def slow_cables(the_bed, *rates, rails=2):
+def slow_cables(the_bed, *rates, rails=2, mode=1):
     a, b = cables(the_bed, len(rates))
     for host in (a, b):
         for number, rate in enumerate(rates):
             host.slow("e%d" % number, rate)
     left, right = (host.peer(TLS="tcp", MAX_RNDV_RAILS=rails, MAX_RMA_RAILS=rails) for host in (a, b))
+    for peer in (left, right):
+        ok(peer.ask("mode %d" % mode), "mode")
     join(left, right)
     ok(left.ask("send 1 8"), "send")
     message_lane = left.connections()[0][1]
@@ -556,6 +558,38 @@ def link_cut(the_bed):
     ok(right.hear(60), "echo")
     talk(left, right)
     check("is lost" in left.told() + right.told(), "no lane was lost")
+
+
+def short_pings(left, right, count=50):
+    for _ in range(count):
+        long_ping(left, right, 64)
+
+
+@scenario
+def message_lane_cut(the_bed):
+    """Mode FAILOVER (2): each of two links is cut in turn under way, without a word, and mended. Messages go on over
+    the other one soon, and none is lost (N22-70, N22-71); the lane that was lost is made again (N22-82)."""
+    left, right, _ = slow_cables(the_bed, "100mbit", "100mbit", mode=2)
+    for size in (64, 16 << 20):
+        parts = shares(left, 2, lambda: short_pings(left, right))
+        cut = parts.index(max(parts))
+        right.tell("echo 2")
+        left.tell("ping 2 %d" % size)
+        for host in (left.host, right.host):
+            host.firewall('meta iifname "e%d" drop' % cut)
+        begin = time.monotonic()
+        ok(left.hear(60), "ping")
+        ok(right.hear(60), "echo")
+        short_pings(left, right, 5)
+        check(size > 64 or time.monotonic() - begin < 3, "it took %.1f s" % (time.monotonic() - begin))
+        talk(left, right)
+        parts = shares(left, 2, lambda: short_pings(left, right))
+        check(parts.index(max(parts)) != cut, "messages still go by the link that was cut: %s" % parts)
+        for host in (left.host, right.host):
+            host.nft("delete table inet wall")
+        time.sleep(12)
+        short_pings(left, right, 5)
+    check("from now on" in left.told() + right.told(), "messages did not move")
 
 
 @scenario

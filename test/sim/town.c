@@ -83,20 +83,36 @@ static int has_lanes(void)
     return getenv("CW_SIM_LANES") != NULL && cw_town_is_simulated();
 }
 
+/* CW_SIM_FAILOVER, beside CW_SIM_LANES: endpoints without error handling are in mode FAILOVER, and any lane is cut,
+ * also the one that carries messages, as long as another one to the same peer lives (N22-70). */
+static int has_failover(void)
+{
+    return getenv("CW_SIM_FAILOVER") != NULL && has_lanes();
+}
+
 static struct cw_sim_knobs with_lanes(const struct cw_sim_knobs *knobs, uint64_t seed)
 {
     struct cw_sim_knobs changed = *knobs;
 
-    changed.num_devices              = 1 + (unsigned)(seed % 3);
+    changed.num_devices              = has_failover() ? 2 + (unsigned)(seed % 2) : 1 + (unsigned)(seed % 3);
     changed.max_placed               = 300 + cw_hash_mix(seed) % 5000;
     changed.chance[CW_SIM_NO_COPIES] = CW_SIM_ALWAYS;
+    if (has_failover() && changed.max_bcopy < 144) {
+        changed.max_bcopy = 144; /* for RNDV_DATA with the least piece */
+    }
     return changed;
 }
 
 static void cut_lanes(struct cw_town *town)
 {
+    const char *spare = NULL, *cut = "CWL1";
+
+    if (has_failover()) {
+        spare = "CWL1";
+        cut   = (cw_town_random(town, 2) == 0) ? "CWY1" : "CWL1";
+    }
     if (has_lanes() && cw_town_random(town, 64) == 0) {
-        town->num_cuts += (unsigned)cw_sim_cut(town->world, "CWL1", 4, (int)cw_town_random(town, 2));
+        town->num_cuts += (unsigned)cw_sim_cut(town->world, cut, 4, spare, (int)cw_town_random(town, 2));
     }
 }
 
@@ -246,7 +262,7 @@ struct cw_town *cw_town_new(uint64_t seed, const struct cw_sim_knobs *knobs, ucp
     memset(town, 0, sizeof(*town));
     town->seed       = seed;
     town->random     = seed * 3;
-    town->mode       = mode;
+    town->mode       = (has_failover() && mode == UCP_ERR_HANDLING_MODE_NONE) ? UCP_ERR_HANDLING_MODE_FAILOVER : mode;
     town->sleepers   = sleepers;
     library_random   = seed * 5 + (cw_town_is_simulated() ? 0 : (uint64_t)getpid() << 32); /* workers are named by it */
     library_clock_ns = 0;

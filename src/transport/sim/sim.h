@@ -129,8 +129,9 @@ void cw_sim_rdma_unmapped(const void *address, size_t length);
 
 /* Cuts one connection whose hello begins with these bytes, if there is any: both ends see CONNECTION_RESET, or with
  * `silently` no packet arrives any more in either direction, and neither end is told. Not from inside an upcall.
- * Answers whether there was one. */
-int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, int silently);
+ * Answers whether there was one. `spare`, if not NULL, are the first bytes of the hello of another connection: then
+ * only a connection is cut whose owners have one of these that is open and not cut. */
+int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently);
 
 /* A number from the world's own generator, for the choices of the test. */
 uint64_t cw_sim_random(struct cw_sim_world *world);

@@ -282,7 +282,34 @@ static int is_meant(const struct cw_sim_link *link, const void *hello, size_t le
            memcmp(link->hello_data, hello, length) == 0;
 }
 
-int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, int silently)
+static int is_cut(const struct cw_sim_link *link)
+{
+    return link->channels[0].cut || link->channels[1].cut;
+}
+
+/* Whether another connection of these two owners is open whose hello begins with these bytes. */
+static int has_spare(const struct cw_sim_world *world, const struct cw_sim_link *link, const void *hello, size_t length)
+{
+    const void *from = link->ifaces[0]->iface.owner, *to = link->ifaces[1]->iface.owner;
+    const struct cw_sim_link *other;
+    unsigned i;
+
+    for (i = 0; i < world->num_ifaces; i++) {
+        if (world->ifaces[i] == NULL || world->ifaces[i]->iface.owner != from) {
+            continue;
+        }
+        cw_list_for_each(other, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
+        {
+            if (other != link && is_meant(other, hello, length) && other->ifaces[1]->iface.owner == to &&
+                !is_cut(other)) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}
+
+int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, const void *spare, int silently)
 {
     struct cw_sim_link *link, *chosen = NULL;
     uint64_t count = 0;
@@ -294,7 +321,9 @@ int cw_sim_cut(struct cw_sim_world *world, const void *hello, size_t length, int
         }
         cw_list_for_each(link, &world->ifaces[i]->links[0], struct cw_sim_link, by_iface[0])
         {
-            if (is_meant(link, hello, length) && cw_sim_below(world, ++count) == 0) {
+            if (is_meant(link, hello, length) &&
+                (spare == NULL || (!is_cut(link) && has_spare(world, link, spare, length))) &&
+                cw_sim_below(world, ++count) == 0) {
                 chosen = link;
             }
         }

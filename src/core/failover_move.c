@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The move of a message lane to another carrier (core/failover.h), and its silence: if nothing is confirmed for a
+ * while, this side asks on the further lanes. A peer that answers twice, and has handled nothing in between, shows that
+ * the carrier is cut. Impossible numbers end the endpoint.
+ */
+#include "core/failover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "os/clock.h"
+
+#define SILENT_NS   UINT64_C(300000000)
+#define ANSWER_NS   UINT64_C(300000000)  /* after this time without TAKEN the next further lane is tried */
+#define REPAIR_NS   UINT64_C(1000000000) /* time between looks for lanes that are to be opened again */
+#define MAX_ANSWERS 2u
+#define MAX_STRIKES 3u
+
+static struct cw_further_lane *lane_at(const struct ucp_ep *ep, unsigned index)
+{
+    return (ep->lanes != NULL && ep->lanes->further[index].state == CW_FURTHER_OPEN) ? &ep->lanes->further[index]
+                                                                                     : NULL;
+}
+
+/* The alarm is set no later than then. */
+static void look_at(struct cw_failover *failover, uint64_t at_ns)
+{
+    if (!cw_alarm_is_set(&failover->watch) || failover->watch.at_ns > at_ns) {
+        cw_poller_alarm_set(failover->ep->worker->poller, &failover->watch, at_ns);
+    }
+}
+
+static void suspect(struct cw_failover *failover, const struct cw_further_lane *lane)
+{
+    const unsigned index = (unsigned)(lane - failover->ep->lanes->further);
+
+    if (!(failover->doubtful & 1u << index)) {
+        failover->doubtful |= (uint8_t)(1u << index);
+        failover->strikes[index] = 0;
+    }
+}
+
+/* Tells or asks something on a further lane that may be cut. 0: the lane has no room. */
+static int tell_on(struct cw_failover *failover, const struct cw_further_lane *lane, enum cw_wire_move_kind kind)
+{
+    suspect(failover, lane);
+    return cw_failover_tell(failover, lane->conn, kind);
+}
+
+void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
+{
+    struct cw_failover *failover = cw_failover_of(ep);
+
+    if (failover != NULL && cw_list_empty(&lane->kept)) {
+        suspect(failover, lane);
+        look_at(failover, cw_clock_ns() + CW_FAILOVER_LOOK_NS);
+    }
+}
+
+/* ---- moving ---- */
+
+/* Offers the next further lane to the peer, first of all the one on which it was heard. */
+static void try_next(struct cw_failover *failover)
+{
+    struct ucp_ep *ep = failover->ep;
+    struct cw_further_lane *lane, *next = NULL;
+    unsigned i, index;
+
+    for (i = 1; i <= CW_MAX_LANES; i++) {
+        index = (failover->last + i) % CW_MAX_LANES;
+        lane  = lane_at(ep, index);
+        if (lane != NULL && (next == NULL || lane->conn == failover->heard)) {
+            next = lane;
+        }
+    }
+    failover->heard = NULL;
+    if (next == NULL) {
+        cw_ep_fail(ep, failover->status);
+        return;
+    }
+    failover->last      = (uint8_t)(next - ep->lanes->further);
+    failover->candidate = next->conn;
+    failover->generation++;
+    failover->owes_here = !tell_on(failover, next, CW_WIRE_MOVE_HERE);
+}
+
+/* Has the dialler choose another carrier. */
+static void tell_lost(struct cw_failover *failover)
+{
+    struct cw_further_lane *lane;
+    unsigned i, count = 0;
+
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        lane = lane_at(failover->ep, i);
+        if (lane != NULL) {
+            (void)tell_on(failover, lane, CW_WIRE_MOVE_LOST);
+            count++;
+        }
+    }
+    if (count == 0) {
+        cw_ep_fail(failover->ep, failover->status);
+    }
+}
+
+static void seek(struct cw_failover *failover)
+{
+    failover->asked_ns = cw_clock_ns();
+    if (failover->conn.dialled) {
+        try_next(failover);
+    } else {
+        tell_lost(failover);
+    }
+    look_at(failover, failover->asked_ns + CW_FAILOVER_LOOK_NS);
+}
+
+/* The carrier is left; nothing that still comes by it is handled. */
+static void begin(struct cw_failover *failover, ucs_status_t status)
+{
+    failover->carrier   = NULL;
+    failover->candidate = NULL;
+    failover->owes_here = 0;
+    failover->status    = status;
+    failover->moved_ns  = cw_clock_ns();
+    failover->answers   = 0;
+    failover->probed    = 0;
+    cw_ep_owes(failover->ep);
+    if (failover->ep->peer_ended) {
+        cw_ep_fail(failover->ep, status); /* its worker is being destroyed: no lane survives */
+        return;
+    }
+    seek(failover);
+}
+
+/* Closes the first connection by the next reap. */
+static void leave_first(struct cw_failover *failover, const char *why)
+{
+    struct ucp_ep *ep     = failover->ep;
+    struct cw_conn *first = failover->first;
+
+    if (ep->closes == 0) {
+        cw_diag("the first lane of endpoint %p to worker %016llx, by %s/%s, is lost: %s", (void *)ep,
+                (unsigned long long)cw_ep_peer_uid(ep), cw_lane_name(first), cw_iface_device(first->iface), why);
+    }
+    if (first->end != NULL) { /* the reason to give if no lane survives */
+        free(failover->conn.end);
+        failover->conn.end = first->end;
+        first->end         = NULL;
+    }
+    failover->first = NULL;
+    cw_lane_abandon(first);
+    first->next_old = ep->old_conns;
+    ep->old_conns   = first;
+    cw_ep_reap_later(ep);
+}
+
+static void is_carried(struct cw_failover *failover, struct cw_conn *conn)
+{
+    struct ucp_ep *ep          = failover->ep;
+    const uint64_t resent      = failover->sent - failover->acked;
+    struct cw_further_lane *to = cw_lanes_find(ep, conn);
+
+    failover->carrier  = conn;
+    failover->moved_ns = cw_clock_ns();
+    free(failover->conn.end);
+    failover->conn.end = NULL;
+    cw_failover_name(failover);
+    cw_failover_rewind(failover);
+    cw_diag("messages of endpoint %p to worker %016llx go by lane %u, %s/%s, from now on; %llu packets are sent again",
+            (void *)ep, (unsigned long long)cw_ep_peer_uid(ep), (to == NULL) ? 0 : cw_lane_index(ep->lanes, to),
+            cw_lane_name(conn), cw_iface_device(conn->iface), (unsigned long long)resent);
+}
+
+int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
+{
+    struct cw_failover *failover = cw_failover_of(ep);
+    const int was_carrier        = failover != NULL && failover->carrier == conn;
+
+    if (failover == NULL || conn != failover->first) {
+        return 0;
+    }
+    if (ep->state != CW_EP_OPEN) {
+        return 1;
+    }
+    leave_first(failover, (conn->end != NULL) ? conn->end : "its connection has ended");
+    if (status == UCS_ERR_IO_ERROR) { /* bytes that are no packets: the other lanes cannot be trusted either */
+        cw_ep_fail(ep, status);
+    } else if (was_carrier) {
+        begin(failover, status);
+    }
+    return 1;
+}
+
+void cw_failover_dropped(struct ucp_ep *ep, struct cw_conn *conn, unsigned index)
+{
+    struct cw_failover *failover = cw_failover_of(ep);
+
+    if (failover == NULL || ep->state != CW_EP_OPEN) {
+        return;
+    }
+    failover->missing |= (uint8_t)(1u << index);
+    look_at(failover, cw_clock_ns() + REPAIR_NS);
+    if (conn->end != NULL && failover->conn.end == NULL) {
+        failover->conn.end = conn->end;
+        conn->end          = NULL;
+    }
+    if (failover->carrier == conn) {
+        begin(failover, UCS_ERR_CONNECTION_RESET);
+    } else if (failover->carrier == NULL && (failover->candidate == conn || !failover->conn.dialled)) {
+        seek(failover);
+    }
+}
+
+/* ---- packets ---- */
+
+/* 0: no packet beyond those that were sent can have been handled. */
+static int take_count(struct cw_failover *failover, uint64_t handled, int is_moving)
+{
+    const uint64_t unsent = (failover->unsent == NULL || is_moving) ? failover->sent : failover->unsent->number;
+
+    if (handled < failover->acked || handled > unsent) {
+        return 0;
+    }
+    cw_failover_confirm(failover, handled);
+    return 1;
+}
+
+static ucs_status_t on_here(struct cw_failover *failover, struct cw_conn *conn, const struct cw_wire_move *move)
+{
+    if (failover->conn.dialled || cw_lanes_find(failover->ep, conn) == NULL) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (move->generation <= failover->generation) {
+        return UCS_OK;
+    }
+    if (!take_count(failover, move->handled, 1)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (failover->first != NULL && failover->carrier == failover->first) {
+        leave_first(failover, "the peer has left it");
+    }
+    failover->generation = move->generation;
+    failover->told       = failover->handled;
+    failover->candidate  = conn;
+    failover->owes_here  = !cw_failover_tell(failover, conn, CW_WIRE_MOVE_TAKEN);
+    is_carried(failover, conn);
+    cw_failover_pump(failover);
+    return UCS_OK;
+}
+
+static ucs_status_t on_taken(struct cw_failover *failover, struct cw_conn *conn, const struct cw_wire_move *move)
+{
+    if (!failover->conn.dialled) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (move->generation != failover->generation || failover->carrier != NULL || conn != failover->candidate) {
+        return UCS_OK;
+    }
+    if (failover->owes_here || !take_count(failover, move->handled, 1)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    failover->told = failover->handled; /* HERE told it */
+    is_carried(failover, conn);
+    cw_failover_pump(failover);
+    return UCS_OK;
+}
+
+/* Leaves a carrier by which nothing gets through. */
+static void is_silent(struct cw_failover *failover)
+{
+    static const char why[]      = "nothing comes through any more";
+    struct ucp_ep *ep            = failover->ep;
+    struct cw_further_lane *lane = cw_lanes_find(ep, failover->carrier);
+
+    if (lane != NULL) {
+        cw_lanes_lost(ep->lanes, lane, why);
+    } else if (failover->carrier == failover->first) {
+        leave_first(failover, why);
+        begin(failover, UCS_ERR_ENDPOINT_TIMEOUT);
+    }
+}
+
+static ucs_status_t on_lost(struct cw_failover *failover, const struct cw_conn *conn, const struct cw_wire_move *move)
+{
+    if (!failover->conn.dialled) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (move->generation == failover->generation && failover->carrier != NULL) {
+        failover->heard = conn;
+        is_silent(failover);
+    }
+    return UCS_OK;
+}
+
+/* The peer has answered on the carrier: a lane on which it does not answer meanwhile is cut. */
+static void on_alive_carrier(struct cw_failover *failover)
+{
+    struct cw_further_lane *lane;
+    unsigned i;
+
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        lane = lane_at(failover->ep, i);
+        if (lane != NULL && (failover->doubtful & 1u << i) && ++failover->strikes[i] > MAX_STRIKES) {
+            cw_lanes_lost(failover->ep->lanes, lane, "nothing comes through any more");
+        }
+    }
+}
+
+static ucs_status_t on_alive(struct cw_failover *failover, const struct cw_conn *conn, const struct cw_wire_move *move)
+{
+    const uint64_t before = failover->acked;
+
+    if (move->generation != failover->generation || failover->carrier == NULL || move->handled < before) {
+        return UCS_OK; /* it is older than what the carrier told */
+    }
+    if (!take_count(failover, move->handled, 0)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    if (move->handled > before) {
+        cw_failover_pump(failover);
+    }
+    if (conn == failover->carrier) {
+        on_alive_carrier(failover);
+    }
+    if (move->handled > before || conn == failover->carrier) {
+        return UCS_OK;
+    }
+    failover->heard = conn;
+    if (failover->probed && !cw_list_empty(&failover->packets)) {
+        failover->probed = 0;
+        if (++failover->answers >= MAX_ANSWERS) {
+            is_silent(failover);
+        }
+    }
+    return UCS_OK;
+}
+
+static ucs_status_t on_handled(struct cw_failover *failover, const struct cw_conn *conn,
+                               const struct cw_wire_move *move)
+{
+    if (conn != failover->carrier || move->generation != failover->generation) {
+        return UCS_OK;
+    }
+    if (move->handled < failover->acked) {
+        return UCS_OK; /* an answer to a probe has told more already */
+    }
+    if (!take_count(failover, move->handled, 0)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    cw_failover_pump(failover);
+    return UCS_OK;
+}
+
+static ucs_status_t on_move(struct cw_failover *failover, struct cw_conn *conn, const void *data, size_t length)
+{
+    struct cw_wire_move move;
+
+    if (length != sizeof(move)) {
+        return UCS_ERR_IO_ERROR;
+    }
+    memcpy(&move, data, sizeof(move));
+    if (move.reserved[0] != 0 || move.reserved[1] != 0 || move.reserved[2] != 0) {
+        return UCS_ERR_IO_ERROR;
+    }
+    move.generation = le32toh(move.generation);
+    move.handled    = le64toh(move.handled);
+    switch (move.kind) {
+    case CW_WIRE_MOVE_HANDLED:
+        return on_handled(failover, conn, &move);
+    case CW_WIRE_MOVE_LOST:
+        return on_lost(failover, conn, &move);
+    case CW_WIRE_MOVE_HERE:
+        return on_here(failover, conn, &move);
+    case CW_WIRE_MOVE_TAKEN:
+        return on_taken(failover, conn, &move);
+    case CW_WIRE_MOVE_PROBE:
+        (void)cw_failover_tell(failover, conn, CW_WIRE_MOVE_ALIVE);
+        return UCS_OK;
+    case CW_WIRE_MOVE_ALIVE:
+        return on_alive(failover, conn, &move);
+    default:
+        return UCS_ERR_IO_ERROR;
+    }
+}
+
+ucs_status_t cw_failover_on_packet(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    struct cw_failover *failover = cw_failover_of(ep);
+    struct cw_further_lane *lane;
+
+    if (failover == NULL) {
+        return (cw_lanes_find(ep, conn) == NULL) ? UCS_OK : UCS_ERR_IO_ERROR;
+    }
+    lane = cw_lanes_find(ep, conn);
+    if (conn != failover->first && lane == NULL) {
+        return UCS_OK; /* this endpoint has given the connection up */
+    }
+    if (lane != NULL) {
+        failover->doubtful &= (uint8_t) ~(1u << (cw_lane_index(ep->lanes, lane) - 1));
+    }
+    return (id == CW_PACKET_MOVE) ? on_move(failover, conn, data, length)
+                                  : cw_failover_on_counted(failover, conn, id, data, length);
+}
+
+/* ---- silence ---- */
+
+static void probe(struct cw_failover *failover, uint64_t now_ns)
+{
+    struct cw_further_lane *lane;
+    unsigned i;
+
+    if (cw_list_empty(&failover->packets) || now_ns - failover->moved_ns < SILENT_NS) {
+        return;
+    }
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        lane = lane_at(failover->ep, i);
+        if (lane != NULL && lane->conn != failover->carrier) {
+            failover->probed = 1;
+            (void)tell_on(failover, lane, CW_WIRE_MOVE_PROBE);
+        }
+    }
+}
+
+/* Compares the lanes that are doubtful with the carrier. */
+static void doubt(struct cw_failover *failover)
+{
+    struct cw_further_lane *lane;
+    unsigned i;
+
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        lane = lane_at(failover->ep, i);
+        if (lane == NULL || lane->conn == failover->carrier) {
+            failover->doubtful &= (uint8_t) ~(1u << i);
+        } else if (failover->doubtful & 1u << i) {
+            (void)cw_failover_tell(failover, lane->conn, CW_WIRE_MOVE_PROBE);
+        }
+    }
+    if (failover->doubtful != 0) {
+        (void)cw_failover_tell(failover, failover->carrier, CW_WIRE_MOVE_PROBE);
+    }
+}
+
+/* Has lanes that were lost opened again (N22-82). */
+static void repair(struct cw_failover *failover)
+{
+    struct ucp_ep *ep = failover->ep;
+    unsigned i;
+
+    for (i = 0; i < CW_MAX_LANES; i++) {
+        if (lane_at(ep, i) != NULL) {
+            failover->missing &= (uint8_t) ~(1u << i);
+        }
+    }
+    if (failover->missing != 0 && failover->conn.dialled) {
+        cw_lanes_look_for(ep->lanes);
+    }
+}
+
+unsigned cw_failover_look(struct cw_alarm *alarm)
+{
+    struct cw_failover *failover = cw_container_of(alarm, struct cw_failover, watch);
+    const uint64_t now_ns        = cw_clock_ns();
+
+    if (failover->ep->state != CW_EP_OPEN) {
+        return 0;
+    }
+    if (failover->carrier == NULL && now_ns - failover->asked_ns >= ANSWER_NS) {
+        seek(failover);
+    } else if (failover->carrier != NULL) {
+        doubt(failover);
+        probe(failover, now_ns);
+    }
+    if (failover->ep->lanes != NULL && failover->ep->state == CW_EP_OPEN) {
+        repair(failover);
+    }
+    if (failover->carrier == NULL || failover->doubtful != 0 || !cw_list_empty(&failover->packets)) {
+        look_at(failover, now_ns + CW_FAILOVER_LOOK_NS);
+    } else if (failover->missing != 0 && failover->conn.dialled) {
+        look_at(failover, now_ns + REPAIR_NS);
+    }
+    return 0;
+}

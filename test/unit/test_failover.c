@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A message lane that outlives its connection (core/failover.h), without a network: which packets the next carrier
+ * sends again (N22-71), the bound of copies, and that a peer which lies costs its endpoint and nothing else.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/failover.h"
+#include "os/clock.h"
+#include "test_no_op.h"
+
+enum { FIRST, SECOND, THIRD, CONNS };
+
+#define MAX_SENT 2000u
+
+static struct ucp_context context;
+static struct cw_config config;
+static struct ucp_worker *worker;
+static struct ucp_ep *ep;
+static struct cw_iface iface, *ifaces[] = {&iface};
+static struct cw_conn conns[CONNS];
+static unsigned abandoned[CONNS], rooms, came;
+static int is_full;
+
+/* What the transport was given, but LANE. */
+static struct {
+    unsigned conn;
+    uint8_t id;
+    uint64_t header;
+    struct cw_wire_move move;
+} sent[MAX_SENT];
+static unsigned num_sent;
+
+static void record(const struct cw_conn *conn, uint8_t id, const void *packet, size_t length)
+{
+    if (id == CW_PACKET_LANE) {
+        return;
+    }
+    assert_true(num_sent < MAX_SENT);
+    sent[num_sent].conn = (unsigned)(conn - conns);
+    sent[num_sent].id   = id;
+    memcpy(&sent[num_sent].header, packet, sizeof(uint64_t));
+    if (id == CW_PACKET_MOVE) {
+        assert_int_equal(length, sizeof(struct cw_wire_move));
+        memcpy(&sent[num_sent].move, packet, length);
+    }
+    num_sent++;
+}
+
+static ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+{
+    unsigned char packet[256];
+
+    if (is_full) {
+        return CW_AGAIN;
+    }
+    memcpy(packet, &header, sizeof(header));
+    if (length > 0) {
+        memcpy(packet + sizeof(header), payload, length);
+    }
+    record(conn, id, packet, sizeof(header) + length);
+    return UCS_OK;
+}
+
+static ucs_status_t send_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
+{
+    unsigned char packet[8192];
+
+    if (is_full) {
+        return CW_AGAIN;
+    }
+    assert_true(max <= sizeof(packet));
+    record(conn, id, packet, pack(packet, max, arg));
+    return UCS_OK;
+}
+
+static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *header, const struct iovec *iov,
+                                  unsigned iov_count, struct cw_completion *completion)
+{
+    (void)conn, (void)id, (void)header, (void)iov, (void)iov_count, (void)completion;
+    return UCS_OK;
+}
+
+static void abandon(struct cw_conn *conn)
+{
+    abandoned[conn - conns]++;
+}
+
+static void close_conn(struct cw_conn *conn)
+{
+    (void)conn;
+}
+
+static void packet(struct cw_conn *conn, uint8_t id, const void *data, size_t length)
+{
+    (void)id, (void)data, (void)length;
+    assert_ptr_equal(conn, ep->conn);
+    came++;
+}
+
+static void room(struct cw_conn *conn)
+{
+    assert_ptr_equal(conn, ep->conn);
+    rooms++;
+}
+
+static void unplaced(struct cw_conn *conn, uint8_t id, const void *header, size_t length)
+{
+    (void)conn, (void)id, (void)header, (void)length;
+}
+
+static void ep_quiesce(struct ucp_ep *one)
+{
+    (void)one;
+}
+
+static void ep_lost(struct ucp_ep *one, ucs_status_t status)
+{
+    (void)one, (void)status;
+}
+
+static const struct cw_transport_connect connecting = {.abandon = abandon, .close_conn = close_conn};
+static const struct cw_transport_packets packets    = {
+       .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place};
+static const struct cw_transport transport      = {.name = "fake", .connect = &connecting, .packets = &packets};
+static const struct cw_device device            = {.name = "fake0"};
+static const struct cw_upcalls upcalls          = {.packet = packet, .room = room, .unplaced = unplaced};
+static const struct cw_worker_handlers handlers = {
+    .upcalls = &upcalls, .ep_init = ep_init, .ep_expects = ep_expects, .ep_quiesce = ep_quiesce, .ep_lost = ep_lost};
+
+static struct cw_failover *lane_of_ep(void)
+{
+    struct cw_failover *failover = cw_failover_of(ep);
+
+    assert_non_null(failover);
+    return failover;
+}
+
+/* An endpoint in mode FAILOVER with two further lanes. */
+static void open_ep(int dialled)
+{
+    struct cw_conn *lane;
+    unsigned i;
+
+    ep = cw_ep_new(worker, cw_peer_get(worker, 5, NULL, 0), 0);
+    assert_non_null(ep);
+    ep->err_mode = UCP_ERR_HANDLING_MODE_FAILOVER;
+    for (i = 0; i < CONNS; i++) {
+        conns[i] = (struct cw_conn){.iface = &iface, .user = ep, .dialled = (uint8_t)dialled};
+    }
+    assert_true(cw_failover_suits(worker, &iface));
+    lane = cw_failover_new(ep, &conns[FIRST]);
+    assert_non_null(lane);
+    cw_ep_opened(ep, lane);
+    assert_non_null(cw_lanes_new(ep, 2));
+    for (i = 0; i < 2; i++) {
+        cw_lanes_opened(ep, &ep->lanes->further[i], &conns[SECOND + i]);
+    }
+    num_sent = rooms = came = 0;
+    is_full                 = 0;
+    memset(abandoned, 0, sizeof(abandoned));
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    worker = calloc(1, sizeof(*worker));
+    if (worker == NULL) {
+        return -1;
+    }
+    config             = (struct cw_config){.max_rndv_rails = 2};
+    context.config     = &config;
+    worker->context    = &context;
+    worker->handlers   = &handlers;
+    worker->uid        = 4;
+    worker->ifaces     = ifaces;
+    worker->num_ifaces = 1;
+    cw_list_init(&worker->eps);
+    cw_list_init(&worker->reap);
+    cw_list_init(&worker->owing);
+    cw_hash_init(&worker->peers, 1);
+    cw_hash_init(&worker->ep_index, 2);
+    assert_int_equal(cw_poller_new(1, &worker->poller), UCS_OK);
+    iface = (struct cw_iface){
+        .transport = &transport,
+        .device    = &device,
+        .packets   = &packets,
+        .told      = 1,
+        .limits    = {.max_short = 64, .max_bcopy = 8192, .max_placed = 65536, .max_iov = 4, .bandwidth_bps = 1e9}};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    while (!cw_list_empty(&worker->eps)) {
+        cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
+    }
+    cw_failover_cleanup(worker);
+    cw_hash_cleanup(&worker->peers);
+    cw_hash_cleanup(&worker->ep_index);
+    cw_poller_free(worker->poller);
+    free(worker);
+    return 0;
+}
+
+static ucs_status_t send_one(uint64_t header)
+{
+    return cw_lane_send_short(ep->conn, CW_PACKET_TAG_EAGER, header, NULL, 0);
+}
+
+static ucs_status_t move(unsigned conn, unsigned kind, uint32_t generation, uint64_t handled)
+{
+    const struct cw_wire_move packed = {
+        .kind = (uint8_t)kind, .generation = htole32(generation), .handled = htole64(handled)};
+
+    return cw_failover_on_packet(ep, &conns[conn], CW_PACKET_MOVE, &packed, sizeof(packed));
+}
+
+static void take_one(unsigned conn)
+{
+    const uint64_t header = 1;
+
+    assert_int_equal(cw_failover_on_packet(ep, &conns[conn], CW_PACKET_TAG_EAGER, &header, sizeof(header)), UCS_OK);
+}
+
+/* Sent on the connection, in this order: the packets with these headers, and nothing else but MOVE. */
+static void assert_messages(unsigned from, unsigned conn, uint64_t first, uint64_t last)
+{
+    unsigned i;
+
+    for (i = from; i < num_sent; i++) {
+        if (sent[i].id != CW_PACKET_MOVE) {
+            assert_int_equal(sent[i].conn, conn);
+            assert_int_equal(sent[i].header, first);
+            first++;
+        }
+    }
+    assert_int_equal(first, last + 1);
+}
+
+/* N22-71: the acceptor hears that the dialler has left the carrier. */
+static void the_rest_is_sent_again(void **state)
+{
+    unsigned before;
+    uint64_t i;
+
+    (void)state;
+    open_ep(0);
+    for (i = 0; i < 5; i++) {
+        assert_int_equal(send_one(i), UCS_OK);
+    }
+    take_one(FIRST);
+    take_one(FIRST);
+    assert_messages(0, FIRST, 0, 4);
+    before = num_sent;
+    assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 2), UCS_OK);
+    assert_int_equal(sent[before].conn, SECOND);
+    assert_int_equal(sent[before].move.kind, CW_WIRE_MOVE_TAKEN);
+    assert_int_equal(le64toh(sent[before].move.handled), 2);
+    assert_messages(before, SECOND, 2, 4);
+    assert_int_equal(abandoned[FIRST], 1);
+    assert_int_equal(came, 2);
+    take_one(FIRST); /* is late */
+    take_one(THIRD);
+    assert_int_equal(came, 2);
+    take_one(SECOND);
+    assert_int_equal(came, 3);
+    assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 2), UCS_OK); /* is old */
+    assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
+/* The dialler chooses the next carrier, and sends nothing again before the acceptor told what came. */
+static void the_dialler_waits_for_the_count(void **state)
+{
+    unsigned before, used;
+    uint64_t i;
+
+    (void)state;
+    open_ep(1);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(send_one(i), UCS_OK);
+    }
+    before = num_sent;
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
+    assert_int_equal(num_sent, before + 1);
+    assert_int_equal(sent[before].move.kind, CW_WIRE_MOVE_HERE);
+    used = sent[before].conn;
+    assert_int_equal(send_one(3), CW_AGAIN);
+    assert_int_equal(move(used, CW_WIRE_MOVE_TAKEN, 1, 1), UCS_OK);
+    assert_messages(before, used, 1, 2);
+    assert_true(rooms > 0);
+    assert_int_equal(send_one(3), UCS_OK);
+    assert_messages(before, used, 1, 3);
+    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[used]), "this is a test");
+    assert_int_equal(ep->state, CW_EP_OPEN);
+    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[SECOND + THIRD - used]), "this is a test");
+    assert_int_equal(ep->state, CW_EP_FAILED); /* N22-81: no lane is left */
+}
+
+/* The acceptor asks the dialler to choose. */
+static void the_acceptor_asks(void **state)
+{
+    unsigned before;
+
+    (void)state;
+    open_ep(0);
+    before = num_sent;
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
+    assert_int_equal(num_sent, before + 2);
+    assert_int_equal(sent[before].move.kind, CW_WIRE_MOVE_LOST);
+    assert_int_equal(sent[before + 1].move.kind, CW_WIRE_MOVE_LOST);
+    assert_int_not_equal(sent[before].conn, sent[before + 1].conn);
+}
+
+/* Bytes that are no packets cost the endpoint, as on any lane. */
+static void broken_framing_moves_nothing(void **state)
+{
+    (void)state;
+    open_ep(1);
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_IO_ERROR), 1);
+    assert_int_equal(ep->state, CW_EP_FAILED);
+}
+
+/* A peer that confirms nothing costs a bounded number of copies. */
+static void copies_are_bounded(void **state)
+{
+    static char bytes[8192];
+    struct cw_wire_rndv_data header = {.receive_id = 1};
+    const struct iovec iov          = {bytes, sizeof(bytes)};
+    const uint64_t limit            = UINT64_C(2) << 20;
+    ucs_status_t status             = UCS_OK;
+    const struct cw_failover *failover;
+
+    (void)state;
+    open_ep(0);
+    failover = lane_of_ep();
+    while (status == UCS_OK) {
+        status = cw_lane_send_placed(ep->conn, CW_PACKET_RNDV_DATA, &header, &iov, 1, NULL);
+        assert_true(failover->bytes < limit);
+    }
+    assert_int_equal(status, CW_AGAIN);
+    assert_true(failover->bytes > limit / 4);
+    assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, failover->taken), UCS_OK);
+    assert_int_equal(failover->bytes, 0);
+    assert_int_equal(rooms, 1);
+}
+
+/* A full carrier takes one packet more, which it gets when it has room, and in order. */
+static void a_full_carrier_keeps_the_order(void **state)
+{
+    (void)state;
+    open_ep(0);
+    is_full = 1;
+    assert_int_equal(send_one(0), UCS_OK);
+    assert_int_equal(send_one(1), CW_AGAIN);
+    assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, 1), UCS_ERR_IO_ERROR); /* it was not sent yet */
+    is_full = 0;
+    cw_failover_room(ep, &conns[FIRST]);
+    assert_int_equal(rooms, 1);
+    assert_int_equal(send_one(1), UCS_OK);
+    assert_messages(0, FIRST, 0, 1);
+}
+
+/* Counts that lie, roles and connections that do not fit: the endpoint ends, or the packet is passed over. */
+static void lies_are_refused(void **state)
+{
+    struct cw_wire_move packed = {.kind = CW_WIRE_MOVE_HANDLED};
+    unsigned kind, i;
+    size_t length;
+
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        open_ep((int)i);
+        assert_int_equal(send_one(0), UCS_OK);
+        assert_int_equal(send_one(1), UCS_OK);
+        assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, 1), UCS_OK);
+        for (length = 0; length < 2 * sizeof(packed); length++) {
+            char bytes[2 * sizeof(packed)] = {CW_WIRE_MOVE_PROBE};
+
+            assert_int_equal(cw_failover_on_packet(ep, &conns[FIRST], CW_PACKET_MOVE, bytes, length),
+                             (length == sizeof(packed)) ? UCS_OK : UCS_ERR_IO_ERROR);
+        }
+        for (kind = 0; kind < 3; kind++) {
+            memset(packed.reserved, 0, sizeof(packed.reserved));
+            packed.reserved[kind] = 1;
+            assert_int_equal(cw_failover_on_packet(ep, &conns[FIRST], CW_PACKET_MOVE, &packed, sizeof(packed)),
+                             UCS_ERR_IO_ERROR);
+        }
+        for (kind = CW_WIRE_MOVE_KINDS; kind < 256; kind++) {
+            assert_int_equal(move(FIRST, kind, 0, 1), UCS_ERR_IO_ERROR);
+        }
+        assert_int_equal(move(FIRST, 0, 0, 1), UCS_ERR_IO_ERROR);
+        assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, 3), UCS_ERR_IO_ERROR);
+        assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 0, UINT64_MAX), UCS_ERR_IO_ERROR);
+        assert_int_equal(move(SECOND, CW_WIRE_MOVE_ALIVE, 0, 3), UCS_ERR_IO_ERROR);
+        assert_int_equal(move(SECOND, CW_WIRE_MOVE_HANDLED, 0, 3), UCS_OK); /* on no carrier: passed over */
+        assert_int_equal(move(FIRST, CW_WIRE_MOVE_HANDLED, 7, 3), UCS_OK);  /* of another generation */
+        if (i == 0) {
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_TAKEN, 0, 1), UCS_ERR_IO_ERROR);
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_LOST, 0, 1), UCS_ERR_IO_ERROR);
+            assert_int_equal(move(FIRST, CW_WIRE_MOVE_HERE, 1, 1), UCS_ERR_IO_ERROR);
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 3), UCS_ERR_IO_ERROR);
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 0), UCS_ERR_IO_ERROR); /* fewer than confirmed */
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 0, 3), UCS_OK);           /* is old */
+        } else {
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 1), UCS_ERR_IO_ERROR);
+            assert_int_equal(move(SECOND, CW_WIRE_MOVE_TAKEN, 0, 9), UCS_OK); /* nothing was offered */
+        }
+        assert_int_equal(ep->state, CW_EP_OPEN);
+        assert_int_equal(lane_of_ep()->acked, 1);
+        assert_ptr_equal(lane_of_ep()->carrier, &conns[FIRST]);
+        cw_ep_destroy(ep);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(the_rest_is_sent_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_dialler_waits_for_the_count, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(the_acceptor_asks, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(broken_framing_moves_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_are_bounded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_full_carrier_keeps_the_order, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(lies_are_refused, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
