@@ -319,7 +319,7 @@ void cw_failover_pump(struct cw_failover *failover)
     }
 }
 
-static void end_flushes(struct cw_list *list, int is_running)
+static void end_flushes(struct cw_list *list, int is_running, ucs_status_t status)
 {
     struct cw_completion *completion;
     struct failover_flush *flush;
@@ -332,8 +332,14 @@ static void end_flushes(struct cw_list *list, int is_running)
         if (!is_running) {
             free(flush);
         }
-        completion->done(completion, UCS_ERR_CANCELED);
+        completion->done(completion, status);
     }
+}
+
+void cw_failover_flushed(struct cw_failover *failover)
+{
+    end_flushes(&failover->flushes, 0, UCS_OK);
+    end_flushes(&failover->running, 1, UCS_OK);
 }
 
 /* ---- the slots of connections ---- */
@@ -345,8 +351,8 @@ static void close_conn(struct cw_conn *conn)
 
     cw_poller_alarm_cancel(failover->ep->worker->poller, &failover->watch);
     failover->carrier = NULL;
-    end_flushes(&failover->flushes, 0);
-    end_flushes(&failover->running, 1);
+    end_flushes(&failover->flushes, 0, UCS_ERR_CANCELED);
+    end_flushes(&failover->running, 1, UCS_ERR_CANCELED);
     if (failover->first != NULL) {
         cw_lane_close(failover->first);
     }

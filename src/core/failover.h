@@ -85,8 +85,10 @@ static inline int cw_failover_is_settled(const struct ucp_ep *ep)
 {
     const struct cw_failover *failover = cw_failover_of(ep);
 
-    return failover == NULL || (cw_list_empty(&failover->packets) && failover->told == failover->handled);
+    return failover == NULL || (cw_list_empty(&failover->packets) && failover->told == failover->handled &&
+                                (ep->lanes == NULL || !ep->lanes->untold));
 }
+
 /* A packet came in on the first connection or a further lane. An error costs the endpoint. */
 ucs_status_t cw_failover_on_packet(struct ucp_ep *ep, struct cw_conn *conn, uint8_t id, const void *data,
                                    size_t length);
@@ -105,6 +107,8 @@ void cw_failover_reap(struct ucp_ep *ep);
 unsigned cw_failover_look(struct cw_alarm *alarm);
 /* failover.c, used by failover_move.c: sends what the carrier takes. */
 void cw_failover_pump(struct cw_failover *failover);
+/* Everything that was taken is known to be at the peer: ends all flushes. */
+void cw_failover_flushed(struct cw_failover *failover);
 /* Frees the packets before that number. */
 void cw_failover_confirm(struct cw_failover *failover, uint64_t handled);
 /* Has the carrier begin with the first packet that is not confirmed. */

@@ -61,6 +61,15 @@ void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane)
 
 /* ---- moving ---- */
 
+/* A peer that has closed its endpoint keeps its lanes until it has handled our CLOSE, and so everything before that. */
+static void no_lane(struct cw_failover *failover)
+{
+    if (failover->ep->closes == (CW_CLOSE_SENT | CW_CLOSE_CAME)) {
+        cw_failover_flushed(failover);
+    }
+    cw_ep_fail(failover->ep, failover->status);
+}
+
 /* Offers the next further lane to the peer, first of all the one on which it was heard. */
 static void try_next(struct cw_failover *failover)
 {
@@ -77,7 +86,7 @@ static void try_next(struct cw_failover *failover)
     }
     failover->heard = NULL;
     if (next == NULL) {
-        cw_ep_fail(ep, failover->status);
+        no_lane(failover);
         return;
     }
     failover->last      = (uint8_t)(next - ep->lanes->further);
@@ -100,7 +109,7 @@ static void tell_lost(struct cw_failover *failover)
         }
     }
     if (count == 0) {
-        cw_ep_fail(failover->ep, failover->status);
+        no_lane(failover);
     }
 }
 

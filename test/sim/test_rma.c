@@ -707,7 +707,7 @@ static void run_close_loses_nothing(uint64_t seed)
     for (unsigned i = 0; i < town->num_workers * town->num_workers; i++) {
         silent_ended(&ways[i / town->num_workers][i % town->num_workers], UINT32_MAX);
     }
-    for (unsigned i = 0; i < 3000; i++) {
+    for (unsigned i = 0; i < cw_town_rest(); i++) {
         cw_town_step(town);
     }
     end();

@@ -394,6 +394,11 @@ void cw_town_step(struct cw_town *town)
     }
 }
 
+unsigned cw_town_rest(void)
+{
+    return has_failover() ? 300000 : 3000; /* a lane that was cut without a word is noticed by the clock */
+}
+
 unsigned cw_town_rounds(void)
 {
     return cw_town_is_simulated() ? CW_MAX_ROUNDS : 100 * CW_MAX_ROUNDS; /* the system does not wait for our calls */

@@ -85,6 +85,8 @@ void cw_town_step(struct cw_town *town);
 int cw_town_is_simulated(void);
 /* After so many steps without an end something hangs. */
 unsigned cw_town_rounds(void);
+/* The number of steps in which what is under way arrives. */
+unsigned cw_town_rest(void);
 /* Steps until all operations are done. */
 void cw_town_finish(struct cw_town *town);
 
