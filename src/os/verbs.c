@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEVICES "/sys/class/infiniband"
+#define DEVICES       "/sys/class/infiniband"
+#define FORK_UNNEEDED 2 /* IBV_FORK_UNNEEDED, which older headers lack */
 
 struct symbol {
     const char *name;
@@ -45,6 +46,21 @@ static int has_device(void)
     return found;
 }
 
+/* Called before anything is registered. Where the kernel does not copy registered pages for a child, they stay with the
+ * process that registered them, and the child has no such pages. ibv_fork_init() takes them from the child on other
+ * kernels as well, so it is not called there. It fails where another library of the process registered memory before,
+ * which has then decided this. */
+static void begin_fork(void *library)
+{
+    void *address = dlsym(library, "ibv_is_fork_initialized"); /* since rdma-core 36 */
+    int (*state)(void);
+
+    memcpy(&state, &address, sizeof(state));
+    if (address == NULL || state() != FORK_UNNEEDED) {
+        (void)table.fork_init();
+    }
+}
+
 /* With the lock held. */
 static int open_library(void)
 {
@@ -68,10 +84,7 @@ static int open_library(void)
         }
         memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
     }
-    /* Called before anything is registered, so that registered pages stay with the process that registered them when it
-     * forks. The call does nothing where the kernel copies such pages for the child. It fails where another library of
-     * the process registered memory before, which has then decided this. */
-    (void)table.fork_init();
+    begin_fork(library);
     return 1;
 }
 
