@@ -52,6 +52,8 @@ def comments(source):
 
 def check_function(name, page, comment):
     """What is missing on the page of a function."""
+    if name.startswith("ucp_") and "@thread" not in comment:
+        yield "%s: no thread rule" % name
     for heading in ("NAME", "SYNOPSIS", "DESCRIPTION", '"SEE ALSO"'):
         if "\n.SH %s\n" % heading not in page:
             yield "%s: no section %s" % (name, heading)
@@ -159,6 +161,8 @@ def self_test(pages, *rest):
     ]
     missed = [expected for changed, expected in broken
               if not any(re.match(expected, c) for c in check_pages(changed, *rest))]
+    if not any("no thread rule" in c for c in check_function("ucp_mem_map", pages["ucp_mem_map.3"], "Map memory.")):
+        missed.append("a function without a thread rule")
     with tempfile.TemporaryDirectory() as directory:
         os.mkdir(os.path.join(directory, "man3"))
         with open(os.path.join(directory, "man3", "bad.3"), "w", encoding="utf-8") as file:

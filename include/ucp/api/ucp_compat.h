@@ -3,8 +3,8 @@
  * The older generations of the interface. New programs use the calls of ucp.h; these are kept, complete, for those
  * written against them, and each is defined by the current call that it names. Include ucp.h, which includes this.
  *
- * A comment that names a current call and no parameters means: parameters, thread rule and statuses are those of that
- * call, and the differences are the rules below.
+ * A comment that names a current call and no parameters means: parameters and statuses are those of that call, and the
+ * differences are the rules below.
  *
  * Rules of the generations (REQ-40..46):
  *   _nb   datatype and callback are arguments; the callback has no user data. Returns NULL, a request or an error
@@ -102,10 +102,18 @@ ucs_status_t ucp_request_test(void *request, ucp_tag_recv_info_t *info);
  */
 void ucp_ep_destroy(ucp_ep_h ep);
 
-/** ucp_ep_close_nbx() in flush mode, without callback (CLS-16). */
+/**
+ * ucp_ep_close_nbx() in flush mode, without callback (CLS-16).
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_disconnect_nb(ucp_ep_h ep);
 
-/** ucp_ep_close_nbx() in @a mode (enum ucp_ep_close_mode), without callback (CLS-16). */
+/**
+ * ucp_ep_close_nbx() in @a mode (enum ucp_ep_close_mode), without callback (CLS-16).
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_ep_close_nb(ucp_ep_h ep, unsigned mode);
 
 /**
@@ -142,25 +150,49 @@ ucs_status_t ucp_worker_get_address(ucp_worker_h worker, ucp_address_t **address
 
 /* ---- flush; `flags` are reserved and ignored (FLU-6) ---- */
 
-/** ucp_ep_flush_nbx() and wait. */
+/**
+ * ucp_ep_flush_nbx() and wait.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_ep_flush(ucp_ep_h ep);
 
-/** ucp_worker_flush_nbx() and wait. */
+/**
+ * ucp_worker_flush_nbx() and wait.
+ *
+ * @thread One that may use @a worker (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_worker_flush(ucp_worker_h worker);
 
-/** ucp_ep_flush_nbx(). */
+/**
+ * ucp_ep_flush_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_ep_flush_nb(ucp_ep_h ep, unsigned flags, ucp_send_callback_t cb);
 
-/** ucp_worker_flush_nbx(). */
+/**
+ * ucp_worker_flush_nbx().
+ *
+ * @thread One that may use @a worker (WRK-3).
+ */
 ucs_status_ptr_t ucp_worker_flush_nb(ucp_worker_h worker, unsigned flags, ucp_send_callback_t cb);
 
 /* ---- tags ---- */
 
-/** ucp_tag_send_nbx(). */
+/**
+ * ucp_tag_send_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_tag_send_nb(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
                                  ucp_send_callback_t cb);
 
-/** ucp_tag_send_sync_nbx(). */
+/**
+ * ucp_tag_send_sync_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_tag_send_sync_nb(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype,
                                       ucp_tag_t tag, ucp_send_callback_t cb);
 
@@ -168,11 +200,16 @@ ucs_status_ptr_t ucp_tag_send_sync_nb(ucp_ep_h ep, const void *buffer, size_t co
  * ucp_tag_send_nbx() in memory of the caller; quick local completion is preferred (REQ-44).
  *
  * @return UCS_OK: done, @a req was not used. UCS_INPROGRESS: ask @a req. Else the error.
+ * @thread One that may use the worker of @a ep (WRK-3).
  */
 ucs_status_t ucp_tag_send_nbr(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
                               void *req);
 
-/** ucp_tag_recv_nbx(), but never returns NULL (REQ-42, R2). */
+/**
+ * ucp_tag_recv_nbx(), but never returns NULL (REQ-42, R2).
+ *
+ * @thread One that may use @a worker (WRK-3).
+ */
 ucs_status_ptr_t ucp_tag_recv_nb(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype,
                                  ucp_tag_t tag, ucp_tag_t tag_mask, ucp_tag_recv_callback_t cb);
 
@@ -180,11 +217,16 @@ ucs_status_ptr_t ucp_tag_recv_nb(ucp_worker_h worker, void *buffer, size_t count
  * ucp_tag_recv_nbx() in memory of the caller (REQ-45).
  *
  * @return UCS_OK: posted, perhaps complete already; ask @a req in every case. Else the error.
+ * @thread One that may use @a worker (WRK-3).
  */
 ucs_status_t ucp_tag_recv_nbr(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype, ucp_tag_t tag,
                               ucp_tag_t tag_mask, void *req);
 
-/** ucp_tag_msg_recv_nbx(), but never returns NULL (REQ-42). */
+/**
+ * ucp_tag_msg_recv_nbx(), but never returns NULL (REQ-42).
+ *
+ * @thread One that may use @a worker (WRK-3).
+ */
 ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t count, ucp_datatype_t datatype,
                                      ucp_tag_message_h message, ucp_tag_recv_callback_t cb);
 
@@ -205,17 +247,29 @@ ucs_status_ptr_t ucp_tag_msg_recv_nb(ucp_worker_h worker, void *buffer, size_t c
 ucs_status_t ucp_worker_set_am_handler(ucp_worker_h worker, uint16_t id, ucp_am_callback_t cb, void *arg,
                                        uint32_t flags);
 
-/** ucp_am_send_nbx() without a header, always eager; of @a flags only UCP_AM_SEND_FLAG_REPLY counts (AMD-3). */
+/**
+ * ucp_am_send_nbx() without a header, always eager; of @a flags only UCP_AM_SEND_FLAG_REPLY counts (AMD-3).
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_am_send_nb(ucp_ep_h ep, uint16_t id, const void *buffer, size_t count, ucp_datatype_t datatype,
                                 ucp_send_callback_t cb, unsigned flags);
 
 /* ---- streams ---- */
 
-/** ucp_stream_send_nbx(). */
+/**
+ * ucp_stream_send_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_stream_send_nb(ucp_ep_h ep, const void *buffer, size_t count, ucp_datatype_t datatype,
                                     ucp_send_callback_t cb, unsigned flags);
 
-/** ucp_stream_recv_nbx(); may return NULL, with *length set (REQ-43). @a flags: ucp_stream_recv_flags_t. */
+/**
+ * ucp_stream_recv_nbx(); may return NULL, with *length set (REQ-43). @a flags: ucp_stream_recv_flags_t.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_stream_recv_nb(ucp_ep_h ep, void *buffer, size_t count, ucp_datatype_t datatype,
                                     ucp_stream_recv_callback_t cb, size_t *length, unsigned flags);
 
@@ -255,23 +309,47 @@ void ucp_rkey_buffer_release(void *rkey_buffer);
 
 /* ---- put and get (RMA-7) ---- */
 
-/** ucp_put_nbx() of @a length bytes, and wait until @a buffer may be reused. */
+/**
+ * ucp_put_nbx() of @a length bytes, and wait until @a buffer may be reused.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_put(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** ucp_get_nbx() of @a length bytes, and wait for the data. */
+/**
+ * ucp_get_nbx() of @a length bytes, and wait for the data.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_get(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** ucp_put_nbx() without a request. UCS_OK: @a buffer may be reused; UCS_INPROGRESS: after a flush (R17). */
+/**
+ * ucp_put_nbx() without a request. UCS_OK: @a buffer may be reused; UCS_INPROGRESS: after a flush (R17).
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_t ucp_put_nbi(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** ucp_put_nbx(). */
+/**
+ * ucp_put_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_put_nb(ucp_ep_h ep, const void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey,
                             ucp_send_callback_t cb);
 
-/** ucp_get_nbx() without a request. UCS_OK: the data is there; UCS_INPROGRESS: after a flush. */
+/**
+ * ucp_get_nbx() without a request. UCS_OK: the data is there; UCS_INPROGRESS: after a flush.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_t ucp_get_nbi(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** ucp_get_nbx(). */
+/**
+ * ucp_get_nbx().
+ *
+ * @thread One that may use the worker of @a ep (WRK-3).
+ */
 ucs_status_ptr_t ucp_get_nb(ucp_ep_h ep, void *buffer, size_t length, uint64_t remote_addr, ucp_rkey_h rkey,
                             ucp_send_callback_t cb);
 
@@ -311,29 +389,61 @@ ucs_status_ptr_t ucp_atomic_fetch_nb(ucp_ep_h ep, ucp_atomic_fetch_op_t opcode, 
 /* The calls below wait. The add calls return when the operand is on its way (as ucp_atomic_post()), the others when the
  * old value is in *result, which is written on success only. */
 
-/** 32 bits: *p += add. */
+/**
+ * 32 bits: *p += add.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_add32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** 64 bits: *p += add. */
+/**
+ * 64 bits: *p += add.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_add64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, ucp_rkey_h rkey);
 
-/** 32 bits: *p += add, old value to *result. */
+/**
+ * 32 bits: *p += add, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_fadd32(ucp_ep_h ep, uint32_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result);
 
-/** 64 bits: *p += add, old value to *result. */
+/**
+ * 64 bits: *p += add, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_fadd64(ucp_ep_h ep, uint64_t add, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result);
 
-/** 32 bits: *p = swap, old value to *result. */
+/**
+ * 32 bits: *p = swap, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_swap32(ucp_ep_h ep, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint32_t *result);
 
-/** 64 bits: *p = swap, old value to *result. */
+/**
+ * 64 bits: *p = swap, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_swap64(ucp_ep_h ep, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey, uint64_t *result);
 
-/** 32 bits: if (*p == compare) *p = swap, old value to *result. */
+/**
+ * 32 bits: if (*p == compare) *p = swap, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_cswap32(ucp_ep_h ep, uint32_t compare, uint32_t swap, uint64_t remote_addr, ucp_rkey_h rkey,
                                 uint32_t *result);
 
-/** 64 bits: if (*p == compare) *p = swap, old value to *result. */
+/**
+ * 64 bits: if (*p == compare) *p = swap, old value to *result.
+ *
+ * @thread One that may use the worker of @a ep (WRK-3), outside callbacks.
+ */
 ucs_status_t ucp_atomic_cswap64(ucp_ep_h ep, uint64_t compare, uint64_t swap, uint64_t remote_addr, ucp_rkey_h rkey,
                                 uint64_t *result);
 
