@@ -96,12 +96,32 @@ void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_sett
     settings->receives             = (unsigned)clamp(config->rc_rx_queue_len, 32, 32768);
     settings->inlined              = (unsigned)clamp(config->rc_tx_min_inline, 8, 512);
     /* A piece of this many bytes of a message, and the header before it. */
-    settings->segment              = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
+    settings->segment       = ((size_t)clamp(config->ib_seg_size, 2048, 1u << 20) & ~(size_t)63) + HEADER_ROOM;
     settings->most_segments = clamp(number_or_auto(config->ib_max_segments, 8192), settings->receives + 64, 1u << 20);
     settings->connect_timeout_ns = config->ud_timeout_ns;
     settings->first_retry_ns     = 20000000;
     settings->keepalive_ns       = config->keepalive_interval_ns;
     settings->guarded = (config->auth_key_file != NULL && config->auth_key_file[0] != '\0') || config->auth_tls != 0;
+}
+
+void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_verbs_port *port)
+{
+    settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
+    settings->retries  = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
+    settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
+    settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
+    if (!port->address.ethernet && settings->traffic_class_chosen) {
+        settings->traffic_class = 0;
+    }
+}
+
+_Static_assert(sizeof(struct cw_verbs_conn) + 128 * sizeof(struct cw_verbs_segment *) <= 2048,
+               "a connection of the default length takes at most 2 KiB");
+
+/* Memory of this library for a connection, beside the device's. */
+static size_t conn_bytes(unsigned sends)
+{
+    return sizeof(struct cw_verbs_conn) + sends * sizeof(struct cw_verbs_segment *);
 }
 
 static void set_rate(struct cw_verbs_port *port, const struct ibv_port_attr *attr)
@@ -222,7 +242,7 @@ static void look_at_port(const struct cw_verbs_library *lib, struct ibv_context 
         snprintf(port->why, sizeof(port->why), "it does not answer");
         return;
     }
-    port->max_reads        = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
+    port->max_reads = (limits.max_qp_rd_atom > 0) ? (unsigned)limits.max_qp_rd_atom : 1;
     /* RDMA in software takes 7 to mean without end, as only the retries of a peer without receives may be. */
     port->max_retries      = (limits.vendor_id == VENDOR_RXE) ? MOST_RETRIES - 1 : MOST_RETRIES;
     port->max_sends        = (unsigned)limits.max_qp_wr;
@@ -310,6 +330,7 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
 {
     struct cw_verbs_port ports[MAX_PORTS];
     struct cw_verbs_settings settings;
+    struct cw_verbs_settings fitted;
     const char *why = NULL;
     char gid[CW_VERBS_GID_TEXT];
     unsigned num, i, j;
@@ -331,7 +352,14 @@ void cw_verbs_explain(const struct cw_config *config, struct cw_text *text)
         }
         if (ports[i].why[0] != '\0') {
             cw_text_addf(text, "%s is not used: %s\n", ports[i].name, ports[i].why);
+            continue;
         }
+        fitted = settings;
+        cw_verbs_settings_fit(&fitted, &ports[i]);
+        cw_text_addf(text,
+                     "%s: a connection has %u places for sends (UCX_RC_TX_QUEUE_LEN) and takes %zu bytes beside the "
+                     "device's; a worker has %u receives of %zu bytes (UCX_RC_RX_QUEUE_LEN, UCX_IB_SEG_SIZE)\n",
+                     ports[i].name, fitted.sends, conn_bytes(fitted.sends), fitted.receives, fitted.segment);
     }
 }
 

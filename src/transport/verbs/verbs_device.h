@@ -57,6 +57,8 @@ struct cw_verbs_port {
 
 void cw_verbs_gid_text(const uint8_t gid[16], char text[CW_VERBS_GID_TEXT]);
 void cw_verbs_settings_load(const struct cw_config *config, struct cw_verbs_settings *settings);
+/* The limits of the device bound the settings. */
+void cw_verbs_settings_fit(struct cw_verbs_settings *settings, const struct cw_verbs_port *port);
 unsigned cw_verbs_query_devices(const struct cw_config *config, struct cw_device *devices, unsigned max);
 void cw_verbs_explain(const struct cw_config *config, struct cw_text *text);
 /* Opens the device of that name. On failure port->why tells the reason. */

@@ -226,21 +226,6 @@ static void free_iface(struct cw_verbs_iface *iface)
     free(iface);
 }
 
-/* The limits of the device bound the settings. */
-static void fit_settings(struct cw_verbs_iface *iface)
-{
-    struct cw_verbs_settings *settings = &iface->settings;
-    const struct cw_verbs_port *port   = &iface->port;
-
-    settings->reads    = (settings->reads > port->max_reads) ? (uint8_t)port->max_reads : settings->reads;
-    settings->retries  = (settings->retries > port->max_retries) ? (uint8_t)port->max_retries : settings->retries;
-    settings->sends    = (settings->sends > port->max_sends) ? port->max_sends : settings->sends;
-    settings->receives = (settings->receives > port->max_receives) ? port->max_receives : settings->receives;
-    if (!port->address.ethernet && settings->traffic_class_chosen) {
-        settings->traffic_class = 0;
-    }
-}
-
 static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_iface **iface_p)
 {
     const char *why                    = NULL;
@@ -282,7 +267,7 @@ static ucs_status_t verbs_open(const struct cw_iface_params *params, struct cw_i
         free_iface(iface);
         return UCS_ERR_NO_DEVICE;
     }
-    fit_settings(iface);
+    cw_verbs_settings_fit(&iface->settings, &iface->port);
     set_limits(iface);
     if (iface->domain != NULL) {
         cw_verbs_access_limits(iface);
