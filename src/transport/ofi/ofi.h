@@ -169,7 +169,8 @@ struct ofi_iface {
     struct cw_list over;          /* accesses that ended inside a call, by `waiting` */
     struct cw_list free_slots[2]; /* by enum ofi_block_kind */
     struct ofi_block *blocks;
-    struct ofi_block *last_hit; /* the block of the last completion */
+    struct ofi_block *receives;  /* the block of all receives */
+    struct ofi_block *last_sent; /* the block of the last completion of another kind; NULL: none yet */
     size_t max_packet;
     size_t inject;
     unsigned window; /* packets of a connection that are under way, or that the peer has not handled */

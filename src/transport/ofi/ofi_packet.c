@@ -332,5 +332,7 @@ void cw_ofi_arrived(struct ofi_iface *iface, const char *bytes, size_t length)
     if (cw_unlikely(!cw_list_empty(&conn->kept))) {
         deliver_kept(conn);
     }
-    cw_ofi_tell_handled(conn);
+    if (cw_unlikely((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= iface->window / 2)) {
+        cw_ofi_tell_handled(conn); /* the peer may wait for that */
+    }
 }

@@ -415,7 +415,7 @@ void cw_ofi_tell_handled(struct ofi_conn *conn)
 {
     const struct cw_ofi_told told = {.kind = CW_OFI_HANDLED, .to = conn->peer_number, .token = conn->peer_token};
 
-    if ((conn->next_in - conn->told) % CW_OFI_SEQUENCES >= window_of(conn) / 2 && conn->state == OFI_OPEN) {
+    if (conn->state == OFI_OPEN) {
         (void)cw_ofi_tell(cw_ofi_iface_of(&conn->super), conn->peer, conn, &told, NULL);
     }
 }

@@ -40,7 +40,7 @@ unsigned cw_ofi_send_waiting(struct ofi_iface *iface);
 unsigned cw_ofi_give_room(struct ofi_iface *iface);
 /* The peer told which packet it expects next. Returns 0 for a number that cannot be. */
 int cw_ofi_peer_handled(struct ofi_conn *conn, uint32_t handled);
-/* Tells the peer which packets were handled, if it may wait for that. */
+/* Tells the peer which packets were handled. */
 void cw_ofi_tell_handled(struct ofi_conn *conn);
 /* Completes the flushes that wait for no packet any more; inside progress. */
 void cw_ofi_end_flushes(struct ofi_conn *conn);

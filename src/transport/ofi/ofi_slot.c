@@ -85,28 +85,39 @@ void cw_ofi_slot_free(struct ofi_iface *iface, struct ofi_slot *slot)
     cw_list_add_head(&iface->free_slots[slot->block->kind], &slot->link);
 }
 
-static struct ofi_slot *find_in(const struct ofi_block *block, const void *context)
+static inline struct ofi_slot *find_in(const struct ofi_block *block, const void *context)
 {
-    uintptr_t offset;
+    const uintptr_t offset = (uintptr_t)context - (uintptr_t)block->slots; /* great for an address before the block */
 
-    if (block == NULL) {
-        return NULL;
-    }
-    offset = (uintptr_t)context - (uintptr_t)block->slots; /* an address before the block gives a very great one */
     if (offset >= block->count * sizeof(block->slots[0]) || offset % sizeof(block->slots[0]) != 0) {
         return NULL;
     }
     return (struct ofi_slot *)(uintptr_t)context;
 }
 
-struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context)
+static CW_APART struct ofi_slot *find_anywhere(struct ofi_iface *iface, const void *context)
 {
-    struct ofi_block *block = iface->last_hit;
-    struct ofi_slot *slot   = (block != NULL) ? find_in(block, context) : NULL;
+    struct ofi_block *block;
+    struct ofi_slot *slot = NULL;
 
     for (block = iface->blocks; slot == NULL && block != NULL; block = block->next) {
-        slot            = find_in(block, context);
-        iface->last_hit = block;
+        slot = find_in(block, context);
+        if (slot != NULL && block->kind != OFI_BLOCK_RECEIVE) {
+            iface->last_sent = block;
+        }
+    }
+    return slot;
+}
+
+struct ofi_slot *cw_ofi_slot_find(struct ofi_iface *iface, void *context)
+{
+    struct ofi_slot *slot = find_in(iface->receives, context);
+
+    if (slot == NULL && cw_likely(iface->last_sent != NULL)) {
+        slot = find_in(iface->last_sent, context);
+    }
+    if (cw_unlikely(slot == NULL)) {
+        slot = find_anywhere(iface, context);
     }
     return (slot != NULL && slot->state == OFI_FLYING) ? slot : NULL;
 }
@@ -145,6 +156,7 @@ ucs_status_t cw_ofi_receives_new(struct ofi_iface *iface)
     if (block == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
+    iface->receives = block;
     for (i = 0; i < block->count; i++) {
         cw_ofi_post_receive(iface, &block->slots[i]);
     }
