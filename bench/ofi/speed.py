@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Speed over a provider of libfabric of this library and of libfabric's own fi_pingpong, in turn: medians, and the ratio
-of each pair of runs. Both send one message to and fro; a figure is microseconds for one direction.
+"""Speed over a provider of libfabric of this library and of libfabric's own fi_pingpong, in turn: medians, and the
+ratio of each pair of runs. Both send one message to and fro; a figure is microseconds for one direction.
 
     speed.py --tool build/optimized/bin/ucx_perftest [--provider tcp] [--rounds 11]
 
@@ -80,7 +80,7 @@ def instructions(options, settings):
                            env=dict(os.environ, **settings), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                            timeout=400, check=True)
             counts.append(in_libucp(out))
-    return (counts[1] - counts[0]) / 4000 # two messages of an iteration
+    return (counts[1] - counts[0]) / 4000  # two messages of an iteration
 
 
 def main():

@@ -246,7 +246,9 @@ ucs_status_t cw_ofi_open(const struct cw_iface_params *params, struct cw_iface *
         return status;
     }
     take_sizes(iface);
-    if (!open_endpoint(iface) || !name_ourselves(iface) || cw_ofi_receives_new(iface) != UCS_OK) {
+    /* the poller makes its set now, since the first peer would cost a descriptor otherwise that stays */
+    if (cw_poller_fd(iface->poller) < 0 || !open_endpoint(iface) || !name_ourselves(iface) ||
+        cw_ofi_receives_new(iface) != UCS_OK) {
         dispose(iface);
         return UCS_ERR_IO_ERROR;
     }
