@@ -170,20 +170,35 @@ static const struct cw_iface *iface_of(ucp_ep_h ep)
     return path.iface;
 }
 
+/* Fills the next entry for a lane, if the program has room for one more. */
+static void tell_transport(const struct cw_iface *iface, ucp_transports_t *transports, unsigned room)
+{
+    const ucp_transport_entry_t entry = {.transport_name = cw_iface_name(iface), .device_name = cw_iface_device(iface)};
+    const size_t size = (transports->entry_size < sizeof(entry)) ? transports->entry_size : sizeof(entry);
+
+    if (transports->num_entries < room) {
+        memcpy((char *)transports->entries + transports->num_entries * transports->entry_size, &entry, size);
+        transports->num_entries++;
+    }
+}
+
+/* EP-32: the message lane, then the further lanes. */
 static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
 {
     const struct cw_iface *iface = iface_of(ep);
-    ucp_transport_entry_t entry  = {0};
-    size_t size                  = (transports->entry_size < sizeof(entry)) ? transports->entry_size : sizeof(entry);
+    const unsigned room          = transports->num_entries;
+    unsigned i;
 
-    if (iface == NULL || transports->num_entries == 0) {
-        transports->num_entries = 0;
+    transports->num_entries = 0;
+    if (iface == NULL) {
         return;
     }
-    entry.transport_name = cw_iface_name(iface);
-    entry.device_name    = cw_iface_device(iface);
-    memcpy(transports->entries, &entry, size);
-    transports->num_entries = 1;
+    tell_transport(iface, transports, room);
+    for (i = 0; ep->lanes != NULL && i < CW_MAX_LANES; i++) {
+        if (ep->lanes->further[i].state == CW_FURTHER_OPEN) {
+            tell_transport(ep->lanes->further[i].conn->iface, transports, room);
+        }
+    }
 }
 
 /* EP-30 */

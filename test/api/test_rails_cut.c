@@ -92,6 +92,43 @@ static void finish(struct cw_pair *pair, struct cw_target *target, struct flight
     }
 }
 
+/* EP-32, N22-117: all lanes are told, into arrays that are longer than any endpoint has lanes, or shorter. */
+static void test_ep32_n22_117_lanes(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct cw_pair_config config = {.features = CW_RMA_FEATURES, .peer_mode = true};
+    ucp_transport_entry_t entries[64 + 1];
+    ucp_ep_attr_t attr = {.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS};
+    char *out = calloc(1, LENGTH), *in = calloc(1, LENGTH);
+    unsigned lanes = 0;
+
+    cw_pair_open(pair, &config);
+    for (int i = 0; i < 100 && lanes < 2; i++) { /* long messages open further lanes */
+        struct cw_op send = {0}, receive = {0};
+
+        cw_op_recv(&receive, pair->rx->worker, in, LENGTH, 1, UINT64_MAX);
+        cw_op_send(&send, pair->tx->ep, out, LENGTH, 1);
+        assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+        assert_int_equal(cw_op_wait(pair, &receive, "receive"), UCS_OK);
+        attr.transports = (ucp_transports_t){.entries = entries, .num_entries = 64, .entry_size = sizeof(entries[0])};
+        assert_int_equal(ucp_ep_query(pair->tx->ep, &attr), UCS_OK);
+        lanes = attr.transports.num_entries;
+    }
+    assert_in_range(lanes, 2, 64);
+    for (unsigned i = 0; i < lanes; i++) {
+        assert_string_equal(entries[i].transport_name, "tcp");
+        assert_true(strlen(entries[i].device_name) > 0);
+    }
+    memset(entries, 0x5c, sizeof(entries));
+    attr.transports.num_entries = lanes - 1;
+    assert_int_equal(ucp_ep_query(pair->tx->ep, &attr), UCS_OK);
+    assert_int_equal(attr.transports.num_entries, lanes - 1);
+    assert_memory_equal(&entries[lanes - 1], &entries[64], sizeof(entries[0]));
+    cw_pair_close(pair);
+    free(out);
+    free(in);
+}
+
 static void test_err2_further_sockets_cut(void **state)
 {
     struct cw_pair *pair = *state;
@@ -140,6 +177,7 @@ int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {CW_SERVANT_ROLE};
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_ep32_n22_117_lanes, cw_test_setup, cw_test_teardown),
         cmocka_unit_test_setup_teardown(test_err2_further_sockets_cut, cw_test_setup, cw_test_teardown),
     };
     int code;
