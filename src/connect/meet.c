@@ -144,7 +144,7 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
 static void stay(struct ucp_ep *ep)
 {
     /* nothing was sent on it, so there is room */
-    ucs_status_t status = cw_lane_send_short(ep->conn, CW_PACKET_STAY, 0, NULL, 0);
+    ucs_status_t status = cw_lane_send_header(ep->conn, CW_PACKET_STAY, 0);
 
     if (status == UCS_OK) {
         ep->conn->dialled = 1;

@@ -17,6 +17,18 @@ struct control_state {
 
 _Static_assert(sizeof(struct control_state) <= CW_REQUEST_STATE_SIZE, "state fits the request");
 
+static size_t pack_header(void *dest, size_t max, void *header)
+{
+    (void)max;
+    memcpy(dest, header, sizeof(uint64_t));
+    return sizeof(uint64_t);
+}
+
+ucs_status_t cw_lane_pack_header(struct cw_conn *lane, uint8_t id, uint64_t header)
+{
+    return cw_lane_send_bcopy(lane, id, sizeof(header), pack_header, &header);
+}
+
 static size_t pack_control(void *dest, size_t max, void *arg)
 {
     const struct control_state *state = arg;
@@ -30,6 +42,9 @@ static ucs_status_t send_on(struct cw_conn *conn, struct control_state *state)
 {
     size_t payload = state->length - sizeof(uint64_t);
 
+    if (payload == 0) {
+        return cw_lane_send_header(conn, state->id, state->packet[0]);
+    }
     if (payload <= conn->iface->limits.max_short) {
         return cw_lane_send_short(conn, state->id, state->packet[0], &state->packet[1], payload);
     }

@@ -29,6 +29,16 @@ static CW_INLINE ucs_status_t cw_lane_send_bcopy(struct cw_conn *lane, uint8_t i
     return lane->iface->packets->send_bcopy(lane, id, max, pack, arg);
 }
 
+/* By send_bcopy. */
+ucs_status_t cw_lane_pack_header(struct cw_conn *lane, uint8_t id, uint64_t header);
+
+/* A packet of 8 bytes of header and no payload, which every transport takes. */
+static inline ucs_status_t cw_lane_send_header(struct cw_conn *lane, uint8_t id, uint64_t header)
+{
+    return cw_likely(lane->iface->packets->send_short != NULL) ?
+           lane->iface->packets->send_short(lane, id, header, NULL, 0) : cw_lane_pack_header(lane, id, header);
+}
+
 /* Only where limits.max_zcopy is not 0. */
 static inline ucs_status_t cw_lane_send_zcopy(struct cw_conn *lane, uint8_t id, const void *header,
                                               size_t header_length, const struct iovec *iov, unsigned iov_count,

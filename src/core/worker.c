@@ -306,7 +306,7 @@ static void say_goodbye(struct ucp_ep *ep)
         cw_ep_drain_all(ep);
     }
     if (ep->state == CW_EP_OPEN) {
-        (void)cw_lane_send_short(ep->conn, CW_PACKET_END, 0, NULL, 0);
+        (void)cw_lane_send_header(ep->conn, CW_PACKET_END, 0);
     }
 }
 
@@ -557,6 +557,7 @@ struct cw_protocol_input cw_worker_protocol_input(const struct ucp_worker *worke
     const struct cw_domain *domain = iface->domain;
 
     return (struct cw_protocol_input){.max_short        = iface->limits.max_short,
+                                      .lacks_short      = iface->packets->send_short == NULL,
                                       .max_bcopy        = iface->limits.max_bcopy,
                                       .max_zcopy        = iface->limits.max_zcopy,
                                       .max_placed       = iface->limits.max_placed,

@@ -69,7 +69,7 @@ static ucs_status_t flush_op_send(struct cw_request *request)
     if (status != UCS_OK) {
         return status;
     }
-    status = cw_lane_send_short(conn, CW_PACKET_FLUSH, htole64(id), NULL, 0);
+    status = cw_lane_send_header(conn, CW_PACKET_FLUSH, htole64(id));
     if (status != UCS_OK) {
         cw_idmap_remove(&request->worker->ids, id);
         return status;

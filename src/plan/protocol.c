@@ -35,7 +35,7 @@ void cw_protocol_choose(const struct cw_protocol_input *input, struct cw_protoco
     if (input->max_zcopy <= CW_PLAN_HEADER) {
         plan->zcopy_min = CW_PLAN_NEVER;
     }
-    plan->short_end = smaller(input->max_short + 1, smaller(plan->rndv_min, plan->zcopy_min));
+    plan->short_end = smaller(input->max_short + !input->lacks_short, smaller(plan->rndv_min, plan->zcopy_min));
 }
 
 /* The cost of `row` for that length less the cost of `other`. */

@@ -23,7 +23,8 @@
 #define CW_PLAN_MAX_HEADER (CW_PLAN_HEADER + 4096u)
 
 struct cw_protocol_input {
-    size_t max_short;
+    size_t max_short;       /* payload */
+    uint8_t lacks_short;    /* not even a header goes by the short send */
     size_t max_bcopy;
     size_t max_zcopy;   /* 0: the transport cannot send without a copy */
     size_t max_placed;  /* 0: the transport cannot place payloads */

@@ -112,7 +112,7 @@ static ucs_status_t dial(struct cw_iface *super, const void *address, size_t add
     return UCS_OK;
 }
 
-/* What the core sends inside `accept` stands in the queue, and so comes behind `opened`. */
+/* Packets that the core sends inside `accept` stand in the queue, and so come behind `opened`. */
 static void greet(struct cw_iface *super, const struct letter *hello)
 {
     struct mailbox_conn *acceptor = conn_new(super, hello->to, NULL);
@@ -249,7 +249,7 @@ static const struct cw_transport_packets packets_group = {.send_bcopy = send_bco
 
 const struct cw_transport cw_mailbox_transport = {
     .name          = "mailbox",
-    .wire_id       = 250,
+    .wire_id       = 251,
     .device_class  = CW_DEVICE_SELF,
     .connect       = &connect_group,
     .packets       = &packets_group,
