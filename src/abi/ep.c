@@ -6,7 +6,7 @@
 
 #include "abi/door.h"
 #include "connect/connect.h"
-#include "connect/meet.h"
+#include "connect/cm.h"
 #include "connect/path.h"
 #include "core/failover.h"
 #include "core/lanes.h"
@@ -75,7 +75,7 @@ ucs_status_t ucp_ep_create(ucp_worker_h worker, const ucp_ep_params_t *params, u
             return UCS_ERR_INVALID_PARAM;
         }
         cw_worker_enter(worker);
-        status = cw_meet_create(worker, params, ep_p);
+        status = cw_cm_create(worker, params, ep_p);
         cw_worker_leave(worker);
         return status;
     }
@@ -204,16 +204,16 @@ static void query_transports(ucp_ep_h ep, ucp_transports_t *transports)
 /* EP-30 */
 static ucs_status_t query_sockaddrs(ucp_ep_h ep, ucp_ep_attr_t *attr)
 {
-    const struct cw_meeting *meeting = ep->meeting;
+    const struct cw_ep_cm *cm = ep->cm;
 
-    if (meeting == NULL || ep->state == CW_EP_FAILED || meeting->remote.family == CW_NET_NONE) {
+    if (cm == NULL || ep->state == CW_EP_FAILED || cm->remote.family == CW_NET_NONE) {
         return UCS_ERR_NOT_CONNECTED;
     }
     if (attr->field_mask & UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR) {
-        cw_net_to_sockaddr(&meeting->local, &attr->local_sockaddr);
+        cw_net_to_sockaddr(&cm->local, &attr->local_sockaddr);
     }
     if (attr->field_mask & UCP_EP_ATTR_FIELD_REMOTE_SOCKADDR) {
-        cw_net_to_sockaddr(&meeting->remote, &attr->remote_sockaddr);
+        cw_net_to_sockaddr(&cm->remote, &attr->remote_sockaddr);
     }
     return UCS_OK;
 }

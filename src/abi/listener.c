@@ -3,7 +3,7 @@
  * Listeners and connection requests (CS-*). A connection request belongs to no worker; accept and reject enter one.
  */
 #include "abi/door.h"
-#include "connect/meet.h"
+#include "connect/cm.h"
 
 ucs_status_t ucp_listener_create(ucp_worker_h worker, const ucp_listener_params_t *params, ucp_listener_h *listener_p)
 {
@@ -51,7 +51,7 @@ ucs_status_t ucp_listener_reject(ucp_listener_h listener, ucp_conn_request_h con
         return UCS_ERR_INVALID_PARAM;
     }
     cw_worker_enter(listener->worker);
-    cw_request_reject(listener->worker, conn_request, CW_MEET_REJECTED);
+    cw_request_reject(listener->worker, conn_request, CW_CM_REJECTED);
     cw_worker_leave(listener->worker);
     return UCS_OK;
 }
@@ -68,7 +68,7 @@ ucs_status_t ucp_conn_request_query(ucp_conn_request_h conn_request, ucp_conn_re
         cw_net_to_sockaddr(&conn_request->client, &attr->client_address);
     }
     if (attr->field_mask & UCP_CONN_REQUEST_ATTR_FIELD_CLIENT_ID) {
-        attr->client_id = conn_request->meet.client_id;
+        attr->client_id = conn_request->asked.client_id;
     }
     return UCS_OK;
 }

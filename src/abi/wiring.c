@@ -6,7 +6,7 @@
 #include "abi/door.h"
 #include "connect/connect.h"
 #include "connect/further.h"
-#include "connect/meet.h"
+#include "connect/cm.h"
 #include "core/mem.h"
 #include "op/op.h"
 #include "op/rma.h"
@@ -22,7 +22,7 @@ static const struct cw_upcalls upcalls = {
     .opened    = cw_wireup_opened,
     .seen      = cw_wireup_seen,
     .room      = cw_wireup_room,
-    .requested = cw_meet_requested,
+    .requested = cw_cm_requested,
     .awaits    = cw_wireup_awaits,
     .closed    = cw_wireup_closed,
 };

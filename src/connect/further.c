@@ -27,8 +27,8 @@ static int address_of(const struct ucp_ep *ep, struct cw_address *address)
 {
     const uint8_t *bytes = (ep->peer->address_length > 0) ? ep->peer->address : NULL;
 
-    if (ep->meeting != NULL) {
-        bytes = ep->meeting->server_address;
+    if (ep->cm != NULL) {
+        bytes = ep->cm->server_address;
     }
     return bytes != NULL && cw_address_decode(bytes, address) == UCS_OK;
 }
@@ -89,10 +89,10 @@ static void dial_lane(struct ucp_ep *ep, struct cw_further_lane *lane, const str
     struct cw_iface *iface               = ep->worker->ifaces[paths->plan[planned->path].iface];
     uint8_t bytes[CW_LANE_HELLO_LENGTH];
 
-    if (ep->meeting !=
-        NULL) { /* the number of the meeting stands for the client, and its endpoint is endpoint 1 of the server */
+    if (ep->cm != NULL) {
+        /* the number of the connection request stands for the client, and its endpoint is endpoint 1 of the server */
         hello.source_uid = cw_ep_peer_uid(ep);
-        hello.target_uid = ep->meeting->server_uid;
+        hello.target_uid = ep->cm->server_uid;
         hello.number     = 1;
     }
     memcpy(hello.token, ep->lanes->token, sizeof(hello.token));

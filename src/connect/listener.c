@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The server's side of connect/meet.h: listeners, connection requests, and the endpoints made from them.
+ * The server's side of connect/cm.h: listeners, connection requests, and the endpoints made from them.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "connect/connect.h"
-#include "connect/meet.h"
+#include "connect/cm.h"
 #include "core/lane_cm.h"
 
 #define LISTENER_GONE 0x80000000u
@@ -27,7 +27,7 @@ static ucs_status_t check_params(const ucp_listener_params_t *params, struct cw_
         cw_error("a listener needs either an accept handler or a connection handler");
         return UCS_ERR_INVALID_PARAM;
     }
-    return cw_meet_address(&params->sockaddr, "a listener", address);
+    return cw_cm_address(&params->sockaddr, "a listener", address);
 }
 
 static int backlog_of(const struct ucp_worker *worker)
@@ -40,7 +40,7 @@ static int backlog_of(const struct ucp_worker *worker)
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p)
 {
-    struct cw_iface *iface = cw_meet_iface(worker);
+    struct cw_iface *iface = cw_cm_iface(worker);
     struct ucp_listener *listener;
     struct cw_net_address address;
     ucs_status_t status = check_params(params, &address);
@@ -98,49 +98,49 @@ static void used_up(struct ucp_conn_request *request)
     free(request);
 }
 
-void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer)
+void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer)
 {
-    uint8_t reply[CW_MEET_REPLY_HEADER];
-    size_t length = cw_meet_reply_encode(answer, NULL, 0, reply, sizeof(reply));
+    uint8_t reply[CW_CM_REPLY_HEADER];
+    size_t length = cw_cm_reply_encode(answer, NULL, 0, reply, sizeof(reply));
 
-    (void)cw_cm_answer(request->cm, request->conn, cw_meet_iface(worker), 0, reply, length);
+    (void)cw_cm_answer(request->cm, request->conn, cw_cm_iface(worker), 0, reply, length);
     used_up(request);
 }
 
 static ucs_status_t check_mode(const struct ucp_conn_request *request, const ucp_ep_params_t *params)
 {
-    if (cw_ep_mode(params, request->meet.err_mode) != request->meet.err_mode) {
+    if (cw_ep_mode(params, request->asked.err_mode) != request->asked.err_mode) {
         cw_error("cannot accept a client with error handling mode %d: it has mode %u; use the same mode on both sides, "
                  "or leave it out at the server",
-                 (int)params->err_mode, request->meet.err_mode);
+                 (int)params->err_mode, request->asked.err_mode);
         return UCS_ERR_UNSUPPORTED;
     }
     return UCS_OK;
 }
 
-/* The server's endpoint of a meeting; it opens when the client has chosen. */
+/* The server's endpoint of a connection request; it opens when the client has chosen. */
 static ucs_status_t ep_new(struct ucp_worker *worker, const struct ucp_conn_request *request, struct ucp_ep **ep_p)
 {
     struct cw_peer *peer;
     struct ucp_ep *ep;
 
-    if (cw_ep_find(worker, request->meet.number, 1) != NULL) {
+    if (cw_ep_find(worker, request->asked.number, 1) != NULL) {
         cw_error("cannot accept a client: it gave a number that another one has");
         return UCS_ERR_REJECTED;
     }
-    peer = cw_peer_get(worker, request->meet.number, NULL, 0);
+    peer = cw_peer_get(worker, request->asked.number, NULL, 0);
     ep   = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 1);
     if (ep == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ep->meeting = calloc(1, sizeof(*ep->meeting));
-    if (ep->meeting == NULL) {
+    ep->cm = calloc(1, sizeof(*ep->cm));
+    if (ep->cm == NULL) {
         cw_ep_destroy(ep);
         return UCS_ERR_NO_MEMORY;
     }
-    ep->err_mode           = request->meet.err_mode;
-    ep->meeting->is_server = 1;
-    cw_cm_ends(request->cm, request->conn, &ep->meeting->local, &ep->meeting->remote);
+    ep->err_mode      = request->asked.err_mode;
+    ep->cm->is_server = 1;
+    cw_cm_ends(request->cm, request->conn, &ep->cm->local, &ep->cm->remote);
     *ep_p = ep;
     return UCS_OK;
 }
@@ -150,16 +150,16 @@ static size_t reply_with_address(struct ucp_worker *worker, uint8_t reply[CW_HEL
     uint8_t address[CW_ADDRESS_MAX];
     size_t length = cw_worker_address(worker, CW_ADDRESS_ALL, address);
 
-    if (length > CW_HELLO_MAX - CW_MEET_REPLY_HEADER) {
+    if (length > CW_HELLO_MAX - CW_CM_REPLY_HEADER) {
         length = cw_worker_address(worker, CW_ADDRESS_TO_MOVE, address);
     }
-    return cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_HELLO_MAX);
+    return cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, CW_HELLO_MAX);
 }
 
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
-    struct cw_iface *iface = cw_meet_iface(worker);
+    struct cw_iface *iface = cw_cm_iface(worker);
     ucs_status_t status    = check_mode(request, params);
     uint8_t reply[CW_HELLO_MAX];
     struct cw_conn *conn;
@@ -171,7 +171,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     }
     status = (status == UCS_OK) ? ep_new(worker, request, &ep) : status;
     if (status != UCS_OK) {
-        cw_request_reject(worker, request, CW_MEET_IMPOSSIBLE);
+        cw_request_reject(worker, request, CW_CM_IMPOSSIBLE);
         return status;
     }
     conn       = request->conn;
@@ -190,7 +190,7 @@ ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_reques
     return UCS_OK;
 }
 
-void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
+void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length)
 {
     static struct cw_log_limit limit;
     const ucp_ep_params_t defaults   = {.field_mask = 0};
@@ -199,8 +199,8 @@ void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size
     struct cw_net_address local;
     struct ucp_ep *ep;
 
-    if (request == NULL || cw_meet_decode(hello, length, &request->meet) != UCS_OK ||
-        request->meet.err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
+    if (request == NULL || cw_cm_request_decode(hello, length, &request->asked) != UCS_OK ||
+        request->asked.err_mode > UCP_ERR_HANDLING_MODE_FAILOVER) {
         cw_log_ratelimited(&limit, CW_LOG_WARN, "dropped a client of a listener: %s",
                            (request == NULL) ? "no memory" : "its hello is of another protocol or version");
         free(request);

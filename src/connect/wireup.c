@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "connect/further.h"
-#include "connect/meet.h"
+#include "connect/cm.h"
 #include "connect/path.h"
 #include "core/failover.h"
 #include "wire/hello.h"
@@ -103,7 +103,7 @@ static enum cw_hello_answer accept_on(struct ucp_ep *ep, struct cw_conn *conn, c
     struct cw_conn *lane = NULL;
 
     conn->user = ep;
-    if ((hello->flags & CW_HELLO_FAILOVER) && ep->meeting == NULL && ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
+    if ((hello->flags & CW_HELLO_FAILOVER) && ep->cm == NULL && ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
         cw_failover_suits(ep->worker, conn->iface)) {
         lane = cw_failover_new(ep, conn);
     }
@@ -136,9 +136,9 @@ static enum cw_hello_answer accept_known(struct ucp_ep *ep, struct cw_conn *conn
 }
 
 /* Accepts the further connection of a client that changes its transport. */
-static enum cw_hello_answer accept_meeting(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
+static enum cw_hello_answer accept_request(struct ucp_ep *ep, struct cw_conn *conn, const struct cw_hello *hello)
 {
-    if (ep == NULL || ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING) {
+    if (ep == NULL || ep->cm == NULL || !ep->cm->is_server || ep->state != CW_EP_DIALING) {
         return CW_HELLO_REFUSED;
     }
     cw_ep_drop_conn(ep);
@@ -205,10 +205,10 @@ ucs_status_t cw_wireup_accept(void *owner, struct cw_conn *conn, const void *byt
     if (hello.target_uid == worker->uid) {
         number = partner_number(worker, hello.source_uid, hello.number, hello.flags & CW_HELLO_NO_LOOPBACK);
         ep     = cw_ep_find(worker, hello.source_uid, number);
-        if (hello.flags & CW_HELLO_MEETING) {
-            answer = accept_meeting(ep, conn, &hello);
+        if (hello.flags & CW_HELLO_CM) {
+            answer = accept_request(ep, conn, &hello);
         } else if (ep != NULL) {
-            answer = (ep->meeting == NULL) ? accept_known(ep, conn, &hello) : CW_HELLO_REFUSED;
+            answer = (ep->cm == NULL) ? accept_known(ep, conn, &hello) : CW_HELLO_REFUSED;
         } else {
             answer = accept_new(worker, conn, &hello, number);
         }
@@ -258,8 +258,8 @@ void cw_wireup_opened(struct cw_conn *conn, ucs_status_t status, const void *rep
     if (ep->conn != conn || ep->state != CW_EP_DIALING) {
         return; /* the peer's dial won meanwhile, or the endpoint failed: progress closes this connection */
     }
-    if (ep->meeting != NULL) {
-        cw_meet_opened(conn, status, reply, reply_length);
+    if (ep->cm != NULL) {
+        cw_cm_opened(conn, status, reply, reply_length);
         return;
     }
     if (reply != NULL && cw_hello_reply_decode(reply, reply_length, &answer) != UCS_OK) {
@@ -284,7 +284,7 @@ void cw_wireup_seen(struct cw_conn *conn)
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->conn == conn && ep->state == CW_EP_DIALING && ep->meeting == NULL) {
+    if (ep->conn == conn && ep->state == CW_EP_DIALING && ep->cm == NULL) {
         cw_ep_reached(ep);
     }
 }
@@ -312,8 +312,8 @@ void cw_wireup_closed(struct cw_conn *conn, ucs_status_t status)
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->meeting != NULL && ep->meeting->moves && conn == ep->loop_conn) {
-        ep->meeting->ended = status; /* most likely the server already uses the faster connection */
+    if (ep->cm != NULL && ep->cm->moves && conn == ep->loop_conn) {
+        ep->cm->ended = status; /* most likely the server already uses the faster connection */
     } else if (conn == ep->conn || conn == ep->loop_conn) {
         cw_ep_fail(ep, status);
     } else {

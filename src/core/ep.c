@@ -583,9 +583,9 @@ static void ep_free(struct ucp_ep *ep)
         cw_hash_remove(&worker->peers, &peer->link);
         free(peer);
     }
-    if (ep->meeting != NULL) {
-        free(ep->meeting->server_address);
-        free(ep->meeting);
+    if (ep->cm != NULL) {
+        free(ep->cm->server_address);
+        free(ep->cm);
     }
     free(ep->end);
     free(ep);

@@ -50,7 +50,7 @@ struct cw_peer {
 };
 
 /* State of an endpoint that was made at a listener (docs/change/client-server.md). */
-struct cw_meeting {
+struct cw_ep_cm {
     uint64_t server_uid;                /* at the client: the worker that accepted */
     uint8_t *server_address;            /* at the client: the address for further lanes; NULL: unknown */
     struct cw_net_address local;
@@ -88,7 +88,7 @@ struct ucp_ep {
     uint64_t spent_round;
     struct cw_conn *loop_conn;          /* the accepting end when the endpoint is connected to itself; while a client
                                          * changes its transport, the connection by which it met the server */
-    struct cw_meeting *meeting;         /* NULL: made by worker address */
+    struct cw_ep_cm *cm;                /* NULL: made by worker address */
     struct cw_conn *old_conns;          /* dials that failed or gave way to the peer's; closed by the next reap */
     struct cw_peer *peer;
     ucp_err_handler_cb_t err_cb;

@@ -219,8 +219,9 @@ static CW_APART ucs_status_ptr_t flush_unopened(struct ucp_ep *ep, const ucp_req
     if (ep->state == CW_EP_FAILED) {
         return UCS_STATUS_PTR(ep->status);
     }
-    return (unused && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && ep->meeting == NULL && is_reached(ep)) ?
-           NULL : start(ep, param, flush_send, 1);
+    return (unused && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE && ep->cm == NULL && is_reached(ep))
+               ? NULL
+               : start(ep, param, flush_send, 1);
 }
 
 void cw_ep_reached(struct ucp_ep *ep)
@@ -299,7 +300,7 @@ static void close_unasked(struct ucp_ep *ep)
  * for an endpoint of its own that is to stay. */
 static int connects_unasked(const struct ucp_ep *ep)
 {
-    return (ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING) && ep->meeting == NULL && is_idle(ep);
+    return (ep->state == CW_EP_DIALING || ep->state == CW_EP_WAITING) && ep->cm == NULL && is_idle(ep);
 }
 
 ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param, int force)
@@ -332,7 +333,7 @@ ucs_status_ptr_t cw_ep_close(struct ucp_ep *ep, const ucp_request_param_t *param
 void cw_ep_peer_closed(struct ucp_ep *ep)
 {
     ep->closes |= CW_CLOSE_CAME;
-    if (ep->meeting != NULL && cw_ep_has_user(ep)) {
+    if (ep->cm != NULL && cw_ep_has_user(ep)) {
         cw_ep_fail(ep, UCS_ERR_CONNECTION_RESET); /* ERR-20 */
         return;
     }

@@ -183,20 +183,20 @@ static inline int cw_lane_can_copy(struct cw_conn *lane)
 
 /* The functions from here on only where the lane has copies. */
 static inline ucs_status_t cw_lane_copy_from(struct cw_conn *lane, const struct iovec *to, unsigned count,
-                                             uint64_t from, const struct cw_beacon *beacon)
+                                             uint64_t from, const struct cw_validity *validity)
 {
-    return lane->iface->transport->copies->read(lane, to, count, from, beacon);
+    return lane->iface->transport->copies->read(lane, to, count, from, validity);
 }
 
 static inline ucs_status_t cw_lane_copy_to(struct cw_conn *lane, const struct iovec *from, unsigned count, uint64_t to,
-                                           const struct cw_beacon *beacon)
+                                           const struct cw_validity *validity)
 {
-    return lane->iface->transport->copies->write(lane, from, count, to, beacon);
+    return lane->iface->transport->copies->write(lane, from, count, to, validity);
 }
 
-static inline struct cw_board *cw_lane_board(struct cw_conn *lane, int ours, unsigned index)
+static inline struct cw_claim_pair *cw_lane_claim_pair(struct cw_conn *lane, int ours, unsigned index)
 {
-    return lane->iface->transport->copies->board(lane, ours, index);
+    return lane->iface->transport->copies->pair(lane, ours, index);
 }
 
 static inline int cw_lane_peer_gone(struct cw_conn *lane)

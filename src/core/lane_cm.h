@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The part of core/lane.h for meetings by socket addresses: the slots of struct cw_transport_cm.
+ * The part of core/lane.h for connections by socket addresses: the slots of struct cw_transport_cm.
  */
 #ifndef CW_CORE_LANE_CM_H
 #define CW_CORE_LANE_CM_H

@@ -10,11 +10,11 @@
 
 /* Only where the lane has copies. UCS_ERR_UNSUPPORTED: the transport has no such slot. */
 static inline ucs_status_t cw_lane_scatter(struct cw_conn *lane, const struct iovec *from, const struct iovec *to,
-                                           unsigned count, const struct cw_beacon *beacon)
+                                           unsigned count, const struct cw_validity *validity)
 {
     const struct cw_transport_copies *copies = lane->iface->transport->copies;
 
-    return (copies->scatter == NULL) ? UCS_ERR_UNSUPPORTED : copies->scatter(lane, from, to, count, beacon);
+    return (copies->scatter == NULL) ? UCS_ERR_UNSUPPORTED : copies->scatter(lane, from, to, count, validity);
 }
 
 #endif

@@ -106,7 +106,7 @@ static void offer(struct ucp_ep *ep)
 static int may_have_lanes(const struct ucp_ep *ep)
 {
     const int is_own =
-        cw_ep_peer_uid(ep) == ep->worker->uid || (ep->meeting != NULL && ep->meeting->server_uid == ep->worker->uid);
+        cw_ep_peer_uid(ep) == ep->worker->uid || (ep->cm != NULL && ep->cm->server_uid == ep->worker->uid);
 
     return ep->state == CW_EP_OPEN && ep->loop_conn == NULL && !is_own && ep->conn->iface->limits.max_placed > 0;
 }

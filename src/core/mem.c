@@ -2,8 +2,8 @@
 /*
  * Regions: their life from ucp_mem_map to ucp_mem_unmap, and accesses that peers ask for (core/mem.h). How memory is
  * allocated and registered is in mem_map.c; memory of other processes is in mem_attach.c.
- * Invariants: a region is in table->regions, and its beacons hold its token, exactly while it is registered; a pin is
- * on the list of its region exactly while pin->mem is set.
+ * Invariants: a region is in table->regions, and its validity words hold its token, exactly while it is registered; a
+ * pin is on the list of its region exactly while pin->mem is set.
  */
 #include "core/mem.h"
 
@@ -25,19 +25,19 @@ ucs_status_t cw_mem_table_new(struct cw_mem_table **table_p)
     cw_hash_init(&table->regions, cw_random_u64());
     cw_hash_init(&table->mappings, cw_random_u64());
     cw_list_init(&table->all);
-    cw_list_init(&table->beacons);
+    cw_list_init(&table->validitys);
     *table_p = table;
     return UCS_OK;
 }
 
-/* ---- beacons ---- */
+/* ---- validity words ---- */
 
-static struct cw_beacon_page *beacon_page_new(void)
+static struct cw_validity_page *validity_page_new(void)
 {
     const size_t length              = cw_memory_page();
     const unsigned count             = (unsigned)(length / sizeof(uint64_t));
     const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
-    struct cw_beacon_page *page      = malloc(sizeof(*page) + count * sizeof(page->free[0]));
+    struct cw_validity_page *page    = malloc(sizeof(*page) + count * sizeof(page->free[0]));
 
     if (page == NULL || cw_memory_allocate(&wish, &page->memory) != UCS_OK) {
         free(page);
@@ -49,37 +49,38 @@ static struct cw_beacon_page *beacon_page_new(void)
     return page;
 }
 
-static uint64_t *beacon_take(struct cw_mem_table *table)
+static uint64_t *validity_take(struct cw_mem_table *table)
 {
-    struct cw_beacon_page *page = cw_list_head(&table->beacons, struct cw_beacon_page, link);
-    uint64_t *beacon;
+    struct cw_validity_page *page = cw_list_head(&table->validitys, struct cw_validity_page, link);
+    uint64_t *validity;
 
-    if (cw_list_empty(&table->beacons) || page->num_free == 0) {
-        page = beacon_page_new();
+    if (cw_list_empty(&table->validitys) || page->num_free == 0) {
+        page = validity_page_new();
         if (page == NULL) {
             return NULL;
         }
-        cw_list_add_head(&table->beacons, &page->link);
+        cw_list_add_head(&table->validitys, &page->link);
     }
-    beacon = (uint64_t *)(void *)page->memory.ptr + page->free[--page->num_free];
+    validity = (uint64_t *)(void *)page->memory.ptr + page->free[--page->num_free];
     if (page->num_free == 0) {
         cw_list_remove(&page->link);
-        cw_list_add_tail(&table->beacons, &page->link);
+        cw_list_add_tail(&table->validitys, &page->link);
     }
-    return beacon;
+    return validity;
 }
 
-static void beacon_give_back(struct cw_mem_table *table, uint64_t *beacon)
+static void validity_give_back(struct cw_mem_table *table, uint64_t *validity)
 {
-    struct cw_beacon_page *page;
+    struct cw_validity_page *page;
 
-    cw_list_for_each(page, &table->beacons, struct cw_beacon_page, link) {
-        const uintptr_t offset = (uintptr_t)beacon - (uintptr_t)page->memory.ptr;
+    cw_list_for_each(page, &table->validitys, struct cw_validity_page, link)
+    {
+        const uintptr_t offset = (uintptr_t)validity - (uintptr_t)page->memory.ptr;
 
         if (offset < page->memory.length) {
             page->free[page->num_free++] = (uint16_t)(offset / sizeof(uint64_t));
             cw_list_remove(&page->link);
-            cw_list_add_head(&table->beacons, &page->link);
+            cw_list_add_head(&table->validitys, &page->link);
             return;
         }
     }
@@ -116,16 +117,17 @@ ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem)
     cw_list_init(&mem->pins);
     cw_lock_enter(&table->lock);
     if (mem->key.length > 0) {
-        mem->beacon = beacon_take(table);
-        if (mem->beacon == NULL) {
+        mem->validity = validity_take(table);
+        if (mem->validity == NULL) {
             cw_lock_leave(&table->lock);
             return UCS_ERR_NO_MEMORY;
         }
         mem->key.token  = new_token(table);
-        mem->key.beacon = (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->beacon : 0; /* 0: no copies */
+        mem->key.validity =
+            (mem->memory_type == UCS_MEMORY_TYPE_HOST) ? (uintptr_t)mem->validity : 0; /* 0: no copies */
         cw_hash_add(&table->regions, &mem->link, mem->key.token);
         publish(mem);
-        __atomic_store_n(mem->beacon, mem->key.token, __ATOMIC_RELEASE);
+        __atomic_store_n(mem->validity, mem->key.token, __ATOMIC_RELEASE);
     }
     cw_list_add_tail(&table->all, &mem->all_link);
     cw_lock_leave(&table->lock);
@@ -142,11 +144,11 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
         return;
     }
     cw_hash_remove(&table->regions, &mem->link);
-    __atomic_store_n(mem->beacon, 0, __ATOMIC_RELEASE);
+    __atomic_store_n(mem->validity, 0, __ATOMIC_RELEASE);
     if (mem->memory.ptr != NULL) {
         mem->md->withdraw(&mem->memory, &part);
     }
-    beacon_give_back(table, mem->beacon);
+    validity_give_back(table, mem->validity);
 }
 
 void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
@@ -164,7 +166,7 @@ void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
 
 void cw_mem_table_free(struct cw_mem_table *table)
 {
-    struct cw_beacon_page *page;
+    struct cw_validity_page *page;
     struct cw_list *link;
     struct ucp_mem *mem;
 
@@ -176,8 +178,8 @@ void cw_mem_table_free(struct cw_mem_table *table)
         cw_mem_dispose(table, mem);
     }
     cw_mapping_free_all(table);
-    while ((link = cw_list_pop_head(&table->beacons)) != NULL) {
-        page = cw_container_of(link, struct cw_beacon_page, link);
+    while ((link = cw_list_pop_head(&table->validitys)) != NULL) {
+        page = cw_container_of(link, struct cw_validity_page, link);
         cw_memory_release(&page->memory);
         free(page);
     }

@@ -82,11 +82,11 @@ void cw_mem_unpin(struct ucp_context *context, struct cw_mem_pin *pin);
 
 /*
  * How this process reaches the memory of a key by loads and stores, if it can: `*local_p` is where key->address lies
- * here, `*beacon_p` holds the token while the region is registered. *mapping_p: to be given back, or NULL when it is a
- * region of our own. UCS_ERR_UNREACHABLE: not by loads and stores.
+ * here, `*validity_p` holds the token while the region is registered. *mapping_p: to be given back, or NULL when it is
+ * a region of our own. UCS_ERR_UNREACHABLE: not by loads and stores.
  */
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
-                           const uint64_t **beacon_p, struct cw_mapping **mapping_p);
+                           const uint64_t **validity_p, struct cw_mapping **mapping_p);
 void cw_mem_detach(struct ucp_context *context, struct cw_mapping *mapping);
 
 /* As cw_mem_handle, of the region that the range lies in, and the range of that. It lives as long as the program keeps

@@ -40,7 +40,7 @@ static ucs_status_t mapping_new(const struct cw_key *key, struct cw_mapping **ma
     if (mapping == NULL) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = cw_md_host.attach(&part, &label, key->length, &mapping->memory, &mapping->beacon);
+    status = cw_md_host.attach(&part, &label, key->length, &mapping->memory, &mapping->validity);
     if (status != UCS_OK) {
         free(mapping);
         return status;
@@ -126,14 +126,14 @@ void cw_mapping_free_all(struct cw_mem_table *table)
 /* Whether the keys are equal in all fields, also in the place of the memory. */
 static int is_same_key(const struct cw_key *first, const struct cw_key *second)
 {
-    return names_the_same(first, second) && first->beacon == second->beacon && first->flags == second->flags &&
+    return names_the_same(first, second) && first->validity == second->validity && first->flags == second->flags &&
            first->system == second->system && first->pid == second->pid && first->fd == second->fd;
 }
 
 /* For a key to a region of this context: UCS_OK, or UCS_ERR_UNREACHABLE if the key contradicts the region.
  * UCS_ERR_NO_ELEM: the key is to none of them. */
 static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *key, char **local_p,
-                               const uint64_t **beacon_p)
+                               const uint64_t **validity_p)
 {
     ucs_status_t status = UCS_ERR_NO_ELEM;
     struct cw_hash_link *link;
@@ -146,7 +146,7 @@ static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *
         status = UCS_ERR_UNREACHABLE;
         if (is_same_key(&mem->key, key) && mem->memory_type == UCS_MEMORY_TYPE_HOST) {
             *local_p  = (char *)(uintptr_t)key->address;
-            *beacon_p = mem->beacon;
+            *validity_p = mem->validity;
             status    = UCS_OK;
         }
     }
@@ -155,7 +155,7 @@ static ucs_status_t attach_own(struct cw_mem_table *table, const struct cw_key *
 }
 
 ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key, char **local_p,
-                           const uint64_t **beacon_p, struct cw_mapping **mapping_p)
+                           const uint64_t **validity_p, struct cw_mapping **mapping_p)
 {
     struct cw_mapping *mapping;
     ucs_status_t status;
@@ -164,7 +164,7 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
     if (!cw_context_allows(context, "posix") && !cw_context_allows(context, "self")) {
         return UCS_ERR_UNREACHABLE;
     }
-    status = attach_own(context->memory, key, local_p, beacon_p);
+    status = attach_own(context->memory, key, local_p, validity_p);
     if (status != UCS_ERR_NO_ELEM) {
         return status;
     }
@@ -173,7 +173,7 @@ ucs_status_t cw_mem_attach(struct ucp_context *context, const struct cw_key *key
         return status;
     }
     *local_p   = mapping->memory.ptr;
-    *beacon_p  = mapping->beacon;
+    *validity_p = mapping->validity;
     *mapping_p = mapping;
     return UCS_OK;
 }

@@ -15,7 +15,7 @@
 
 /* Words that hold the token of a region while it is registered: read by peers, at any time. Their pages stay until the
  * context ends, so that a word can be read whatever became of the region. */
-struct cw_beacon_page {
+struct cw_validity_page {
     struct cw_list link;
     struct cw_memory memory;
     unsigned num_free;
@@ -27,7 +27,7 @@ struct cw_mem_table {
     struct cw_hash regions;     /* struct ucp_mem by token */
     struct cw_hash mappings;    /* struct cw_mapping by token */
     struct cw_list all;         /* struct ucp_mem, also those of no bytes and those that only pins keep */
-    struct cw_list beacons;     /* struct cw_beacon_page; those with a free word first */
+    struct cw_list validitys;   /* struct cw_validity_page; those with a free word first */
 };
 
 struct cw_mem_device;   /* mem_device.c */
@@ -39,7 +39,7 @@ struct ucp_mem {
     const struct cw_md *md;
     struct cw_list pins;
     struct cw_key key;          /* token 0: no bytes */
-    uint64_t *beacon;
+    uint64_t *validity;
     struct cw_memory memory;    /* what we allocated; ptr NULL: the user's, or imported */
     struct cw_mapping *mapping; /* imported */
     struct cw_mem_device *device; /* NULL: no device reaches it */
@@ -53,7 +53,7 @@ struct ucp_mem {
 struct cw_mapping {
     struct cw_hash_link link;
     struct cw_memory memory;
-    const uint64_t *beacon;     /* within the memory */
+    const uint64_t *validity; /* within the memory */
     struct cw_key key;
     unsigned references;
 };
@@ -74,7 +74,7 @@ ucs_status_t cw_mem_device_register(struct ucp_mem *mem);
 void cw_mem_device_deregister(struct ucp_mem *mem);
 struct cw_key_parts cw_mem_parts(const struct ucp_mem *mem);
 
-/* Enters a new region whose key lacks token and beacon only. UCS_ERR_NO_MEMORY. */
+/* Enters a new region whose key lacks token and validity word only. UCS_ERR_NO_MEMORY. */
 ucs_status_t cw_mem_register(struct cw_mem_table *table, struct ucp_mem *mem);
 /* Gives back what a region holds that is on no list (any more). Table not locked. */
 void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem);

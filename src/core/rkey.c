@@ -29,7 +29,7 @@ ucs_status_t cw_rkey_unpack(struct ucp_context *context, const void *bytes, stru
     rkey->parts   = (struct cw_key_parts){.bytes = (const uint8_t *)(rkey + 1), .length = parts.length};
     memcpy(rkey + 1, parts.bytes, parts.length);
     if (key.length > 0 && key.executor == 0 && /* else a device of the owner makes its atomic operations */
-        cw_mem_attach(context, &key, &local, &rkey->beacon, &rkey->mapping) != UCS_OK) {
+        cw_mem_attach(context, &key, &local, &rkey->validity, &rkey->mapping) != UCS_OK) {
         local = NULL; /* copies or packets reach the memory then */
     }
     cw_rkey_set_local(rkey, local);

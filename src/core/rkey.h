@@ -15,7 +15,7 @@ struct ucp_rkey {
     struct cw_key key;
     struct cw_key_parts parts;  /* of the owner's devices; behind this structure */
     char *local;                /* key.address lies here; NULL: not reached by loads and stores */
-    const uint64_t *beacon;     /* with local: holds key.token while the region is registered */
+    const uint64_t *validity;   /* with local: holds key.token while the region is registered */
     struct cw_mapping *mapping;
     uint64_t readable;          /* so many bytes may be read by loads; 0 with local NULL, as the next two, */
     uint64_t writable;          /* and written by stores; */
@@ -56,7 +56,7 @@ static inline int cw_rkey_holds(const struct ucp_rkey *rkey, uint64_t address, u
 /* Whether a region that loads and stores reach is still registered. */
 static inline int cw_rkey_is_live(const struct ucp_rkey *rkey)
 {
-    return cw_likely(__atomic_load_n(rkey->beacon, __ATOMIC_RELAXED) == rkey->key.token);
+    return cw_likely(__atomic_load_n(rkey->validity, __ATOMIC_RELAXED) == rkey->key.token);
 }
 
 /* Whether loads and stores reach the region, which is still registered. */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The origin's part of op/cma.h. Invariants: a share is done when its bytes are copied; a copy ends when all shares are
- * done, or when one share failed and no process copies another one; the board is in use until the copy ends.
+ * done, or when one share failed and no process copies another one; the claim pair is in use until the copy ends.
  */
 #include "op/cma.h"
 
 #include <stdlib.h>
 
 #include "core/ep_round.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/incoming.h"
 #include "op/op.h"
 
@@ -23,7 +23,7 @@ struct cw_cma {
     struct cw_dt_cursor *cursor;
     void (*done)(struct cw_request *request, ucs_status_t status);
     struct cw_shares shares;
-    struct cw_beacon beacon;
+    struct cw_validity validity;
     uint64_t address;
     uint64_t length;
     uint64_t id; /* in op_state->copies; 0: none */
@@ -36,11 +36,11 @@ struct cw_cma {
 
 int cw_cma_is_possible(struct ucp_ep *ep, const struct cw_key *key)
 {
-    return ep->state == CW_EP_OPEN && key->beacon != 0 && cw_lane_can_copy(ep->conn);
+    return ep->state == CW_EP_OPEN && key->validity != 0 && cw_lane_can_copy(ep->conn);
 }
 
 /* Copies the next `length` bytes of the cursor, to or from the remote address `address` + `cursor->offset`. */
-static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon, uint64_t address, uint64_t length,
+static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_validity *validity, uint64_t address, uint64_t length,
                                struct cw_dt_cursor *cursor, enum cw_cma_way way)
 {
     struct iovec iov[CW_PLACE_MAX_IOV];
@@ -50,8 +50,8 @@ static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon
 
     while (length > 0) {
         count  = cw_dt_window(cursor, length, iov, CW_PLACE_MAX_IOV, &part);
-        status = (way == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, beacon)
-                                     : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, beacon);
+        status = (way == CW_CMA_PUT) ? cw_lane_copy_to(ep->conn, iov, count, address + cursor->offset, validity)
+                                     : cw_lane_copy_from(ep->conn, iov, count, address + cursor->offset, validity);
         if (status != UCS_OK) {
             return status;
         }
@@ -64,9 +64,9 @@ static ucs_status_t copy_bytes(struct ucp_ep *ep, const struct cw_beacon *beacon
 ucs_status_t cw_cma_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t address, struct cw_dt_cursor *cursor,
                         enum cw_cma_way way)
 {
-    const struct cw_beacon beacon = {.address = key->beacon, .value = key->token};
+    const struct cw_validity validity = {.address = key->validity, .value = key->token};
 
-    if (copy_bytes(ep, &beacon, address, cursor->length, cursor, way) == UCS_OK) {
+    if (copy_bytes(ep, &validity, address, cursor->length, cursor, way) == UCS_OK) {
         return UCS_OK;
     }
     cw_dt_rewind(cursor);
@@ -77,12 +77,12 @@ ucs_status_t cw_cma_now(struct ucp_ep *ep, const struct cw_key *key, uint64_t ad
 
 static uint64_t num_shares(const struct cw_cma *copy)
 {
-    return cw_board_shares(copy->length, SHARE_BYTES);
+    return cw_claim_shares(copy->length, SHARE_BYTES);
 }
 
 static int all_copied(const struct cw_cma *copy)
 {
-    return cw_board_num_done(copy->shares.done) >= num_shares(copy);
+    return cw_claim_num_done(copy->shares.done) >= num_shares(copy);
 }
 
 static void copy_free(struct cw_cma *copy)
@@ -138,7 +138,7 @@ static void run(struct cw_job *job)
         cw_worker_add_job(ep->worker, job);
         return;
     }
-    if (!cw_board_claim(copy->shares.claim, copy->shares.generation, num_shares(copy), &share)) {
+    if (!cw_claim_next(copy->shares.claim, copy->shares.generation, num_shares(copy), &share)) {
         settle(copy);
         return;
     }
@@ -148,13 +148,13 @@ static void run(struct cw_job *job)
     if (copy->cursor->class_id == UCP_DATATYPE_CONTIG) {
         copy->cursor->offset = offset;
     }
-    if (copy_bytes(ep, &copy->beacon, copy->address, length, copy->cursor, copy->way) != UCS_OK) {
+    if (copy_bytes(ep, &copy->validity, copy->address, length, copy->cursor, copy->way) != UCS_OK) {
         copy->failed = 1;
-        cw_board_end(copy->shares.claim, copy->shares.generation);
+        cw_claim_end(copy->shares.claim, copy->shares.generation);
         settle(copy);
         return;
     }
-    cw_board_done(copy->shares.done);
+    cw_claim_done(copy->shares.done);
     cw_ep_spend(ep, length);
     if (all_copied(copy)) {
         finish(copy, UCS_OK);
@@ -182,7 +182,7 @@ static void ask_for_help(struct cw_cma *copy, const struct cw_key *key)
                                         .origin_address = htole64((uint64_t)(uintptr_t)copy->cursor->contig),
                                         .help_id        = htole64(copy->id),
                                         .share          = htole32(SHARE_BYTES),
-                                        .board          = htole32(copy->shares.board),
+                                        .pair           = htole32(copy->shares.pair),
                                         .generation     = htole32(copy->shares.generation),
                                         .way            = htole32(copy->way)};
 
@@ -198,26 +198,26 @@ ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, 
     const int helps     = cursor->class_id == UCP_DATATYPE_CONTIG && cursor->length > ALONE_BYTES;
     struct cw_cma *copy = malloc(sizeof(*copy));
 
-    if (copy == NULL || cw_board_shares(cursor->length, SHARE_BYTES) > CW_BOARD_MAX_SHARES) {
+    if (copy == NULL || cw_claim_shares(cursor->length, SHARE_BYTES) > CW_CLAIM_MAX_SHARES) {
         free(copy);
         return UCS_ERR_NO_MEMORY;
     }
-    *copy = (struct cw_cma){.in      = {.kind = &copy_kind, .total = cursor->length},
-                            .job     = {.run = run},
-                            .request = request,
-                            .cursor  = cursor,
-                            .done    = done,
-                            .beacon  = {.address = key->beacon, .value = key->token},
-                            .address = address,
-                            .length  = cursor->length,
-                            .way     = (uint8_t)way};
+    *copy = (struct cw_cma){.in       = {.kind = &copy_kind, .total = cursor->length},
+                            .job      = {.run = run},
+                            .request  = request,
+                            .cursor   = cursor,
+                            .done     = done,
+                            .validity = {.address = key->validity, .value = key->token},
+                            .address  = address,
+                            .length   = cursor->length,
+                            .way      = (uint8_t)way};
     cw_list_init(&copy->job.link);
     cw_incoming_add(&copy->in, ep);
     if (helps && cw_idmap_add(&cw_op_state(ep->worker)->copies, copy, &copy->id) != UCS_OK) {
         copy->id = 0;
     }
     cw_shares_begin(ep, &copy->shares, copy->id != 0);
-    if (copy->shares.board < CW_BOARDS) {
+    if (copy->shares.pair < CW_CLAIM_PAIRS) {
         ask_for_help(copy, key);
     }
     cw_worker_add_job(ep->worker, &copy->job);
@@ -226,12 +226,12 @@ ucs_status_t cw_cma_begin(struct cw_request *request, const struct cw_key *key, 
 }
 
 /* Waits until `give_up_ns` at most for the shares that the owner took. The origin waits only once: otherwise the owner
- * could make it wait again by a write to the board. */
+ * could make it wait again by a write to the claim pair. */
 static void quiesce(struct cw_cma *copy, struct cw_conn *conn, uint64_t give_up_ns)
 {
-    uint64_t claimed = cw_board_end(copy->shares.claim, copy->shares.generation);
+    uint64_t claimed = cw_claim_end(copy->shares.claim, copy->shares.generation);
 
-    while (copy->asked && !copy->quiet && !copy->failed && cw_board_num_done(copy->shares.done) < claimed &&
+    while (copy->asked && !copy->quiet && !copy->failed && cw_claim_num_done(copy->shares.done) < claimed &&
            cw_lane_can_copy(conn) && cw_clock_ns() < give_up_ns) {
     }
     copy->quiet = 1;

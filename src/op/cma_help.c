@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The owner's part of op/cma.h: the owner copies shares of a peer's copy, to or from registered memory of this process.
- * Each board of the peer has at most one helper, so a peer cannot make the owner keep more; a newer HELP for a board
- * replaces the older one. The owner checks each share against the table of regions. Only the system uses the peer's
- * addresses, and only in the peer's process.
+ * Each claim pair of the peer has at most one helper, so a peer cannot make the owner keep more; a newer HELP for a
+ * claim pair replaces the older one. The owner checks each share against the table of regions. Only the system uses the
+ * peer's addresses, and only in the peer's process.
  */
 #include <stdlib.h>
 
 #include "core/ep_round.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/cma.h"
 #include "op/incoming.h"
 
@@ -66,7 +66,7 @@ static void run(struct cw_job *job)
     struct ucp_ep *ep               = helper->in.ep;
     ucs_status_t status             = UCS_ERR_UNSUPPORTED;
     uint64_t offset, left;
-    struct cw_board *board;
+    struct cw_claim_pair *pair;
     uint32_t share;
 
     if (ep->state != CW_EP_OPEN) {
@@ -77,13 +77,13 @@ static void run(struct cw_job *job)
         return;
     }
     if (cw_lane_can_copy(ep->conn)) {
-        board = cw_lane_board(ep->conn, 0, help->board);
-        if (cw_board_claim(&board->claim, help->generation, cw_board_shares(help->length, help->share), &share)) {
+        pair = cw_lane_claim_pair(ep->conn, 0, help->pair);
+        if (cw_claim_next(&pair->claim, help->generation, cw_claim_shares(help->length, help->share), &share)) {
             offset = (uint64_t)share * help->share;
             left   = help->length - offset;
             status = copy_share(ep, help, offset, (left < help->share) ? left : help->share);
             if (status == UCS_OK) {
-                cw_board_done(&board->done);
+                cw_claim_done(&pair->done);
                 cw_ep_spend(ep, help->share);
                 cw_worker_add_job(ep->worker, job);
                 return;
@@ -96,7 +96,7 @@ static void run(struct cw_job *job)
     helper_free(helper);
 }
 
-static struct helper *find(struct ucp_ep *ep, uint32_t board)
+static struct helper *find(struct ucp_ep *ep, uint32_t pair)
 {
     struct cw_incoming *incoming;
     struct helper *helper;
@@ -104,7 +104,7 @@ static struct helper *find(struct ucp_ep *ep, uint32_t board)
     cw_list_for_each(incoming, &cw_op_ep(ep)->incoming.partial, struct cw_incoming, link)
     {
         helper = cw_container_of(incoming, struct helper, in);
-        if (incoming->kind == &help_kind && helper->help.board == board) {
+        if (incoming->kind == &help_kind && helper->help.pair == pair) {
             return helper;
         }
     }
@@ -122,14 +122,14 @@ static int decode(const void *data, struct cw_wire_help *help)
                                   .origin_address = le64toh(packet.origin_address),
                                   .help_id        = le64toh(packet.help_id),
                                   .share          = le32toh(packet.share),
-                                  .board          = le32toh(packet.board),
+                                  .pair           = le32toh(packet.pair),
                                   .generation     = le32toh(packet.generation),
                                   .way            = le32toh(packet.way)};
-    return help->length > 0 && help->length <= UINT64_MAX - help->address && help->share >= CW_BOARD_MIN_SHARE &&
-           help->share <= CW_BOARD_MAX_SHARE && help->board < CW_BOARDS && help->generation > 0 &&
-           help->generation <= CW_BOARD_MAX_GENERATION &&
+    return help->length > 0 && help->length <= UINT64_MAX - help->address && help->share >= CW_CLAIM_MIN_SHARE &&
+           help->share <= CW_CLAIM_MAX_SHARE && help->pair < CW_CLAIM_PAIRS && help->generation > 0 &&
+           help->generation <= CW_CLAIM_MAX_GENERATION &&
            (help->way == CW_WIRE_HELP_PUT || help->way == CW_WIRE_HELP_GET) &&
-           cw_board_shares(help->length, help->share) <= CW_BOARD_MAX_SHARES;
+           cw_claim_shares(help->length, help->share) <= CW_CLAIM_MAX_SHARES;
 }
 
 ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length)
@@ -140,7 +140,7 @@ ucs_status_t cw_cma_on_help(struct ucp_ep *ep, const void *data, size_t length)
     if (length != sizeof(help) || !decode(data, &help) || ep->conn == NULL || !cw_lane_has_copies(ep->conn)) {
         return UCS_ERR_IO_ERROR;
     }
-    helper = find(ep, help.board);
+    helper = find(ep, help.pair);
     if (helper != NULL) {
         helper->help = help; /* the copy that asked before is over; the job goes on with this one */
         return UCS_OK;

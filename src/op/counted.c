@@ -3,9 +3,9 @@
  * Implementation of op/counted.h. Invariants: only the side that holds the claim changes `done`, and `done` never
  * falls; this side carries out packet n while `done` is n, so each packet is carried out exactly once; the log has the
  * packets from rma->carried to rma->counted, which the transport keeps in place until the owner has passed them. If the
- * peer writes false values to the board, it can end a wait of this side too early, make this side skip the peer's own
- * packets, or make it wait as long as the transport excuses the peer. After that the owner shuts the counting: it takes
- * the claim when the claim is free, and keeps it.
+ * peer writes false values to the claim pair, it can end a wait of this side too early, make this side skip the peer's
+ * own packets, or make it wait as long as the transport excuses the peer. After that the owner shuts the counting: it
+ * takes the claim when the claim is free, and keeps it.
  */
 #include "op/counted.h"
 
@@ -25,12 +25,12 @@
 struct log_entry {
     const char *packet;         /* struct cw_wire_put, then the bytes */
     struct cw_wire_put header;  /* copy of the packet's header, equal to it while the packet is there */
-    uint64_t beacon;
+    uint64_t validity;
     size_t length;
 };
 
 struct cw_counted {
-    struct cw_board *board;
+    struct cw_claim_pair *pair;
     uint32_t refused;           /* the refused packets in `done`, as last seen */
     uint8_t away;               /* the origin carried packets out, and the owner has not looked since */
     struct log_entry log[CW_COUNTED_PACKETS];
@@ -46,7 +46,7 @@ int cw_counted_is_open(struct ucp_ep *ep, const struct ucp_rkey *rkey)
         return 0;
     }
     if (cw_unlikely(rma->packets != NULL && rma->packets->away)) {
-        rma->packets->away = __atomic_load_n(&rma->packets->board->claim, __ATOMIC_RELAXED) == CW_COUNTED_AWAY;
+        rma->packets->away = __atomic_load_n(&rma->packets->pair->claim, __ATOMIC_RELAXED) == CW_COUNTED_AWAY;
         return !rma->packets->away && cw_counted_is_settled(rma);
     }
     return 1;
@@ -57,7 +57,7 @@ static struct cw_counted *counted_new(struct ucp_ep *ep)
     struct cw_counted *packets = malloc(sizeof(*packets));
 
     if (packets != NULL) {
-        packets->board   = cw_lane_board(ep->conn, 1, CW_COUNTED);
+        packets->pair              = cw_lane_claim_pair(ep->conn, 1, CW_COUNTED);
         packets->refused = 0;
         packets->away    = 0;
         cw_op_ep(ep)->rma->packets = packets;
@@ -117,11 +117,8 @@ ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uin
         cw_fallback_begin(rma, 1);
         return status;
     }
-    packets->log[rma->counted++ % CW_COUNTED_PACKETS] =
-        (struct log_entry){.packet = packing.place,
-                           .header = packing.header,
-                           .beacon = rkey->key.beacon,
-                           .length = parcel->length};
+    packets->log[rma->counted++ % CW_COUNTED_PACKETS] = (struct log_entry){
+        .packet = packing.place, .header = packing.header, .validity = rkey->key.validity, .length = parcel->length};
     cw_ep_owes_rma(ep);
     return UCS_OK;
 }
@@ -144,7 +141,7 @@ void cw_counted_look(struct cw_rma *rma)
 {
     if (!cw_counted_is_settled(rma)) {
         /* pairs with the release in carry */
-        take_count(rma, __atomic_load_n(&rma->packets->board->done, __ATOMIC_ACQUIRE));
+        take_count(rma, __atomic_load_n(&rma->packets->pair->done, __ATOMIC_ACQUIRE));
     }
 }
 
@@ -159,7 +156,7 @@ void cw_counted_confirmed(struct cw_rma *rma, uint32_t number)
  * carrying it out; its place then holds other bytes. */
 static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entry)
 {
-    const struct cw_beacon beacon = {.address = entry->beacon, .value = le64toh(entry->header.token)};
+    const struct cw_validity validity = {.address = entry->validity, .value = le64toh(entry->header.token)};
     const size_t header_length    = sizeof(entry->header);
     const struct iovec iov        = {.iov_base = (void *)(uintptr_t)(entry->packet + header_length),
                                      .iov_len  = entry->length};
@@ -167,19 +164,19 @@ static ucs_status_t write_packet(struct ucp_ep *ep, const struct log_entry *entr
     if (memcmp(entry->packet, &entry->header, header_length) != 0) {
         return UCS_ERR_UNSUPPORTED;
     }
-    return cw_lane_copy_to(ep->conn, &iov, 1, le64toh(entry->header.address), &beacon);
+    return cw_lane_copy_to(ep->conn, &iov, 1, le64toh(entry->header.address), &validity);
 }
 
-static int claim(struct cw_board *board, enum cw_counted_state who)
+static int claim(struct cw_claim_pair *pair, enum cw_counted_state who)
 {
     uint64_t state = CW_COUNTED_FREE;
 
-    if (cw_likely(__atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0, __ATOMIC_ACQ_REL,
-                                              __ATOMIC_RELAXED))) {
+    if (cw_likely(
+            __atomic_compare_exchange_n(&pair->claim, &state, (uint64_t)who, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))) {
         return 1;
     }
-    return state == CW_COUNTED_AWAY && __atomic_compare_exchange_n(&board->claim, &state, (uint64_t)who, 0,
-                                                                  __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+    return state == CW_COUNTED_AWAY &&
+           __atomic_compare_exchange_n(&pair->claim, &state, (uint64_t)who, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
 /* Returns whether the origin may carry out its puts: no operation may be under way that these puts must not overtake.
@@ -200,11 +197,11 @@ ucs_status_t cw_counted_rescue(struct cw_rma *rma)
     if (!may_rescue(rma)) {
         return UCS_ERR_UNSUPPORTED;
     }
-    if (!claim(packets->board, CW_COUNTED_ORIGIN)) {
-        return (__atomic_load_n(&packets->board->claim, __ATOMIC_RELAXED) == CW_COUNTED_SHUT) ? UCS_ERR_UNSUPPORTED :
-               CW_AGAIN;
+    if (!claim(packets->pair, CW_COUNTED_ORIGIN)) {
+        return (__atomic_load_n(&packets->pair->claim, __ATOMIC_RELAXED) == CW_COUNTED_SHUT) ? UCS_ERR_UNSUPPORTED
+                                                                                             : CW_AGAIN;
     }
-    done = __atomic_load_n(&packets->board->done, __ATOMIC_RELAXED);
+    done = __atomic_load_n(&packets->pair->done, __ATOMIC_RELAXED);
     take_count(rma, done);
     for (i = 0; i < RESCUE_PACKETS && !cw_counted_is_settled(rma) && status == UCS_OK; i++) {
         status = write_packet(rma->ep, &packets->log[rma->carried % CW_COUNTED_PACKETS]);
@@ -214,8 +211,8 @@ ucs_status_t cw_counted_rescue(struct cw_rma *rma)
         }
     }
     done = (done & ~(uint64_t)UINT32_MAX) | rma->carried;
-    __atomic_store_n(&packets->board->done, done, __ATOMIC_RELEASE);
-    __atomic_store_n(&packets->board->claim, packets->away ? CW_COUNTED_AWAY : CW_COUNTED_FREE, __ATOMIC_RELEASE);
+    __atomic_store_n(&packets->pair->done, done, __ATOMIC_RELEASE);
+    __atomic_store_n(&packets->pair->claim, packets->away ? CW_COUNTED_AWAY : CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return (status == UCS_OK) ? UCS_OK : UCS_ERR_UNSUPPORTED;
 }
 
@@ -243,11 +240,11 @@ static ucs_status_t give_up(const struct ucp_ep *ep)
 
 /* Waits while the origin holds the claim and lets the system write. The owner must not handle later packets before the
  * origin has finished. */
-static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, uint64_t begin_ns)
+static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_claim_pair *pair, uint64_t begin_ns)
 {
     unsigned spins;
 
-    for (spins = 0; !claim(board, CW_COUNTED_OWNER); spins++) {
+    for (spins = 0; !claim(pair, CW_COUNTED_OWNER); spins++) {
         if (spins < SPINS) {
             cw_cpu_relax();
             continue;
@@ -264,29 +261,30 @@ static ucs_status_t wait_for_claim(struct ucp_ep *ep, struct cw_board *board, ui
 }
 
 /* Carries out packet `number`, unless the origin has done so. The caller holds the claim. */
-static CW_INLINE void carry(struct ucp_ep *ep, struct cw_board *board, uint32_t number, const void *data,
+static CW_INLINE void carry(struct ucp_ep *ep, struct cw_claim_pair *pair, uint32_t number, const void *data,
                             size_t length)
 {
-    uint64_t done = __atomic_load_n(&board->done, __ATOMIC_RELAXED);
+    uint64_t done = __atomic_load_n(&pair->done, __ATOMIC_RELAXED);
 
     if (cw_likely((uint32_t)done == number)) {
         if (cw_unlikely(cw_rma_target_put(ep, data, length) != UCS_OK)) {
             done += REFUSED_ONE;
         }
         done = (done & ~(uint64_t)UINT32_MAX) | (uint32_t)(number + 1);
-        __atomic_store_n(&board->done, done, __ATOMIC_RELEASE); /* pairs with cw_counted_look's acquire */
+        __atomic_store_n(&pair->done, done, __ATOMIC_RELEASE); /* pairs with cw_counted_look's acquire */
     }
 }
 
 /* The owner did not get the claim at once: the origin holds it, or the owner has shut the counting. */
-static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_claim_pair *pair, const void *data,
+                                           size_t length)
 {
     const uint64_t begin_ns = cw_clock_ns();
     struct cw_rma *rma      = cw_op_ep(ep)->rma;
     ucs_status_t status     = UCS_OK;
 
     if (!rma->counted_shut) {
-        status               = wait_for_claim(ep, board, begin_ns);
+        status = wait_for_claim(ep, pair, begin_ns);
         rma->claim_waited_ns += cw_clock_ns() - begin_ns;
     }
     if (status != UCS_OK) {
@@ -297,40 +295,40 @@ static CW_COLD ucs_status_t carry_out_late(struct ucp_ep *ep, struct cw_board *b
         rma->counted_shut     = !cw_lane_is_excused(ep->conn, rma->claim_waited_ns);
         rma->claim_waited_ns = 0;
     }
-    carry(ep, board, rma->counted_here++, data, length);
-    __atomic_store_n(&board->claim, rma->counted_shut ? CW_COUNTED_SHUT : CW_COUNTED_FREE, __ATOMIC_RELEASE);
+    carry(ep, pair, rma->counted_here++, data, length);
+    __atomic_store_n(&pair->claim, rma->counted_shut ? CW_COUNTED_SHUT : CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return UCS_OK;
 }
 
-static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_board *board, const void *data, size_t length)
+static ucs_status_t carry_out(struct ucp_ep *ep, struct cw_claim_pair *pair, const void *data, size_t length)
 {
-    if (cw_unlikely(!claim(board, CW_COUNTED_OWNER))) {
-        return carry_out_late(ep, board, data, length);
+    if (cw_unlikely(!claim(pair, CW_COUNTED_OWNER))) {
+        return carry_out_late(ep, pair, data, length);
     }
-    carry(ep, board, cw_op_ep(ep)->rma->counted_here++, data, length);
-    __atomic_store_n(&board->claim, CW_COUNTED_FREE, __ATOMIC_RELEASE);
+    carry(ep, pair, cw_op_ep(ep)->rma->counted_here++, data, length);
+    __atomic_store_n(&pair->claim, CW_COUNTED_FREE, __ATOMIC_RELEASE);
     return UCS_OK;
 }
 
-/* Returns the board of the peer. An endpoint to its own worker is both ends, and its packets arrive on its loop
+/* Returns the claim pair of the peer. An endpoint to its own worker is both ends, and its packets arrive on its loop
  * connection. */
-static struct cw_board *peer_board(const struct ucp_ep *ep)
+static struct cw_claim_pair *peer_pair(const struct ucp_ep *ep)
 {
     struct cw_conn *conn = (cw_ep_peer_uid(ep) == ep->worker->uid && ep->loop_conn != NULL) ? ep->loop_conn : ep->conn;
 
-    return cw_lane_board(conn, 0, CW_COUNTED);
+    return cw_lane_claim_pair(conn, 0, CW_COUNTED);
 }
 
-/* Finds the board. If this peer kept the owner waiting before, on another connection, the owner shuts the counting at
- * once. */
+/* Finds the claim pair. If this peer kept the owner waiting before, on another connection, the owner shuts the counting
+ * at once. */
 static CW_COLD void begin_as_owner(struct ucp_ep *ep, struct cw_rma *rma)
 {
-    struct cw_board *board = peer_board(ep);
+    struct cw_claim_pair *pair = peer_pair(ep);
 
-    rma->owner_board = board;
-    if (!cw_lane_is_excused(ep->conn, 0) && claim(board, CW_COUNTED_OWNER)) {
+    rma->owner_pair = pair;
+    if (!cw_lane_is_excused(ep->conn, 0) && claim(pair, CW_COUNTED_OWNER)) {
         rma->counted_shut = 1;
-        __atomic_store_n(&board->claim, CW_COUNTED_SHUT, __ATOMIC_RELEASE);
+        __atomic_store_n(&pair->claim, CW_COUNTED_SHUT, __ATOMIC_RELEASE);
     }
 }
 
@@ -344,8 +342,8 @@ ucs_status_t cw_counted_on_put(struct ucp_ep *ep, const void *data, size_t lengt
     if (cw_unlikely(length <= sizeof(struct cw_wire_put) || !cw_lane_has_copies(ep->conn))) {
         return UCS_ERR_IO_ERROR;
     }
-    if (cw_unlikely(rma->owner_board == NULL)) {
+    if (cw_unlikely(rma->owner_pair == NULL)) {
         begin_as_owner(ep, rma);
     }
-    return carry_out(ep, rma->owner_board, data, length);
+    return carry_out(ep, rma->owner_pair, data, length);
 }

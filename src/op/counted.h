@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Puts by packets that the origin can take back (docs/change/one-sided.md, "Counted packets"): the owner carries them
- * out in the order of the connection and counts them in a board that both sides see. If the owner makes no progress,
- * the origin lets the system write the bytes that are left, and the owner skips those packets. Callers: put.c,
- * rma_flush.c, fallback.c; op.c for the owner.
+ * out in the order of the connection and counts them in a claim pair that both sides see. If the owner makes no
+ * progress, the origin lets the system write the bytes that are left, and the owner skips those packets. Callers:
+ * put.c, rma_flush.c, fallback.c; op.c for the owner.
  *
- *   board->claim: the side that carries out packets now, enum cw_counted_state
- *   board->done:  lower 32 bits: packets carried out since the beginning; upper 32 bits: how many of them were refused
+ *   pair->claim: the side that carries out packets now, enum cw_counted_state
+ *   pair->done:  lower 32 bits: packets carried out since the beginning; upper 32 bits: how many of them were refused
  */
 #ifndef CW_OP_COUNTED_H
 #define CW_OP_COUNTED_H
@@ -45,7 +45,7 @@ static inline size_t cw_counted_max(const struct ucp_ep *ep)
 ucs_status_t cw_counted_send(struct ucp_ep *ep, const struct ucp_rkey *rkey, uint64_t address,
                             const struct cw_parcel *parcel);
 
-/* Reads from the board how many packets were carried out. */
+/* Reads from the claim pair how many packets were carried out. */
 void cw_counted_look(struct cw_rma *rma);
 static inline int cw_counted_is_settled(const struct cw_rma *rma)
 {

@@ -38,8 +38,8 @@ void cw_fallback_begin(struct cw_rma *rma, int hurries)
     stay(rma, hurries ? HURRIES : PACED);
 }
 
-/* Reads the board: in each round if few packets wait, else in fewer rounds, because each read takes the cache line away
- * from the owner. */
+/* Reads the claim pair: in each round if few packets wait, else in fewer rounds, because each read takes the cache line
+ * away from the owner. */
 static void look(struct cw_rma *rma)
 {
     const uint32_t waiting = rma->counted - rma->carried;

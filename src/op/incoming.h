@@ -4,8 +4,8 @@
  * transfers under way, answers that are owed. The object of each operation contains a struct cw_incoming, which is on a
  * list of struct cw_op_incoming, so that the end of the endpoint ends the operation, too. `receiving` may be long, so
  * no packet searches it. Objects that packets have to find are on `partial`: at most CW_MAX_UNFINISHED messages whose
- * parts are missing, and one helper of copies per board. A complete message that the program has not received yet is on
- * `stored`; a closed endpoint does not stay for it.
+ * parts are missing, and one helper of copies per claim pair. A complete message that the program has not received yet
+ * is on `stored`; a closed endpoint does not stay for it.
  */
 #ifndef CW_OP_INCOMING_H
 #define CW_OP_INCOMING_H

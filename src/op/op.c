@@ -44,8 +44,7 @@ static ucs_status_t peer_ended(struct ucp_ep *ep, const void *data, size_t lengt
 static ucs_status_t stay(struct ucp_ep *ep, const void *data, size_t length)
 {
     (void)data;
-    if (ep->meeting == NULL || !ep->meeting->is_server || ep->state != CW_EP_DIALING ||
-        length != sizeof(uint64_t)) {
+    if (ep->cm == NULL || !ep->cm->is_server || ep->state != CW_EP_DIALING || length != sizeof(uint64_t)) {
         return UCS_ERR_IO_ERROR;
     }
     cw_ep_opened(ep, ep->conn);
@@ -116,7 +115,7 @@ CW_APART void cw_op_handle(struct ucp_ep *ep, uint8_t id, const void *data, size
         if (ep->state == CW_EP_FAILED) {
             return;
         }
-        if (ep->meeting != NULL && id != CW_PACKET_STAY) {
+        if (ep->cm != NULL && id != CW_PACKET_STAY) {
             id = CW_PACKET_INVALID; /* the client has not chosen a connection yet */
         }
     }

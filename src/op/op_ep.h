@@ -36,10 +36,10 @@ struct cw_op_ep {
     uint64_t announced_round;   /* op/send: worker->round of the last announcement */
     uint32_t next_message_id;   /* op/send: of the next message in several packets */
     uint32_t fences;            /* op/rma: fences that active messages have to wait for */
-    uint32_t board_generation;  /* op/board: of the last transfer with a board */
-    uint16_t boards_used;       /* op/board: bit per board */
+    uint32_t pair_generation;   /* op/shares: of the last transfer with a claim pair */
+    uint16_t pairs_used;        /* op/shares: bit per claim pair */
     uint16_t num_copying;       /* op/rndv_recv: transfers of which this side still copies shares */
-    uint16_t boards_shared;     /* op/send_rndv: a bit per board of the peer of which this side takes shares */
+    uint16_t pairs_shared;      /* op/send_rndv: a bit per claim pair of the peer of which this side takes shares */
     uint32_t near_process;      /* op/near: the peer whose memory of a device was opened; 0: none */
     struct cw_stream *stream;   /* NULL until first use */
     struct cw_rma *rma;         /* NULL until first use */

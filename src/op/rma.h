@@ -43,7 +43,7 @@ struct cw_rma {
     uint32_t serving;             /* as owner: answers not yet sent to the peer; at most CW_RMA_WINDOW */
     uint32_t passed;              /* fences that are passed, but still hold back active messages */
     struct cw_counted *packets;     /* counted.c: its further state; NULL: no packet was counted yet */
-    struct cw_board *owner_board; /* as owner: the board of the peer's counted packets, if used */
+    struct cw_claim_pair *owner_pair; /* as owner: the claim pair of the peer's counted packets, if used */
     uint32_t counted_here;        /* as owner: counted packets that arrived */
     uint64_t claim_waited_ns;     /* as owner: time waited for the origin since the transport was told */
     uint8_t counted_shut;          /* as owner: the wait was too long, the origin gets no claim any more */
@@ -59,7 +59,7 @@ struct cw_rma {
     uint32_t fallback_rounds;
     uint32_t told_carried; /* value of `carried` that waiting operations have seen */
     uint8_t falls_back;    /* enum fallback in fallback.c */
-    uint8_t must_ask;      /* the board reports a refusal; FLUSHED will say which */
+    uint8_t must_ask;      /* the claim pair reports a refusal; FLUSHED will say which */
     uint8_t running;
     uint8_t absent;       /* get.c: next gets that the peer is not asked for, as it answers late */
     uint8_t absent_for;   /* that number the last time; 0: the peer answers in time */

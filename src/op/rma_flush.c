@@ -37,7 +37,7 @@ static void flush_op_release(struct cw_request *request)
     cw_rma_end(request->ep, op->generation);
 }
 
-/* Waits for counted puts; the board confirms them, so no packet is sent. */
+/* Waits for counted puts; the claim pair confirms them, so no packet is sent. */
 static ucs_status_t wait_for_counted(struct cw_rma *rma, struct flush_op *op)
 {
     if (cw_counted_is_settled(rma)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The states and packets of op/rndv_recv.h. Invariants: received + reserved never exceeds the length of the message, so
- * that the request cannot complete while the transport still writes into its memory; a board is in use from READY COPY
- * until the sender has said that it stopped, or everything is copied.
+ * that the request cannot complete while the transport still writes into its memory; a claim pair is in use from READY
+ * COPY until the sender has said that it stopped, or everything is copied.
  */
 #include "op/rndv_recv.h"
 
@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "core/ep_round.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/rndv_recv_device.h"
 #include "op/get.h"
 #include "op/incoming.h"
@@ -110,13 +110,13 @@ static const struct cw_incoming_kind fetch_kind = {.lost = lost};
 
 static void send_ready(struct cw_rndv_recv *fetch, enum cw_wire_rndv_mode mode, uint64_t address, uint32_t piece)
 {
-    const uint32_t board                   = (mode == CW_WIRE_RNDV_COPY) ? fetch->shares.board : 0;
+    const uint32_t pair                    = (mode == CW_WIRE_RNDV_COPY) ? fetch->shares.pair : 0;
     const struct cw_wire_rndv_ready packet = {.send_id    = htole64(fetch->offer.send_id),
                                               .receive_id = htole64(fetch->id),
                                               .address    = htole64(address),
                                               .mode       = htole32((uint32_t)mode),
                                               .piece      = htole32(piece),
-                                              .board      = htole32(board),
+                                              .pair       = htole32(pair),
                                               .generation = htole32(fetch->shares.generation)};
 
     cw_ep_send_control(fetch->in.ep, CW_PACKET_RNDV_READY, &packet, sizeof(packet));
@@ -161,7 +161,7 @@ static void ask_for_data(struct cw_rndv_recv *fetch)
 
 static int all_copied(const struct cw_rndv_recv *fetch)
 {
-    return cw_board_num_done(fetch->shares.done) >= cw_board_shares(fetch->offer.length, SHARE_BYTES);
+    return cw_claim_num_done(fetch->shares.done) >= cw_claim_shares(fetch->offer.length, SHARE_BYTES);
 }
 
 static void copied(struct cw_rndv_recv *fetch)
@@ -208,8 +208,8 @@ static void copy(struct cw_job *job)
         cw_worker_add_job(ep->worker, job);
         return;
     }
-    if (!cw_board_claim(fetch->shares.claim, fetch->shares.generation,
-                        cw_board_shares(fetch->offer.length, SHARE_BYTES), &share)) {
+    if (!cw_claim_next(fetch->shares.claim, fetch->shares.generation, cw_claim_shares(fetch->offer.length, SHARE_BYTES),
+                       &share)) {
         settle(fetch);
         return;
     }
@@ -218,11 +218,11 @@ static void copy(struct cw_job *job)
     length = (length < SHARE_BYTES) ? length : SHARE_BYTES;
     if (read_part(ep, &fetch->offer, fetch->cursor, offset, length) != UCS_OK) {
         fetch->copy_failed = 1;
-        cw_board_end(fetch->shares.claim, fetch->shares.generation);
+        cw_claim_end(fetch->shares.claim, fetch->shares.generation);
         settle(fetch);
         return;
     }
-    cw_board_done(fetch->shares.done);
+    cw_claim_done(fetch->shares.done);
     cw_ep_spend(ep, length);
     if (all_copied(fetch)) {
         copied(fetch);
@@ -245,7 +245,7 @@ static void begin_copy(struct cw_rndv_recv *fetch)
     cw_shares_begin(ep, &fetch->shares,
                     scheme_of(ep) != CW_RNDV_GET_ZCOPY &&
                         (fetch->offer.length > ALONE_BYTES || cw_op_ep(ep)->num_copying > 0));
-    if (fetch->shares.board < CW_BOARDS) {
+    if (fetch->shares.pair < CW_CLAIM_PAIRS) {
         ask_for_copies(fetch);
     }
     set_phase(fetch, COPYING);
@@ -263,7 +263,7 @@ static void begin_passive(struct cw_rndv_recv *fetch)
         fetch->offer.length / SHARE_BYTES < UINT32_MAX && (scheme == CW_RNDV_AUTO || scheme == CW_RNDV_PUT_ZCOPY) &&
         cw_lane_is_excused(ep->conn, 0)) {
         cw_shares_begin(fetch->in.ep, &fetch->shares, 1);
-        if (fetch->shares.board < CW_BOARDS) {
+        if (fetch->shares.pair < CW_CLAIM_PAIRS) {
             ask_for_copies(fetch);
             return;
         }
@@ -354,7 +354,7 @@ static struct cw_rndv_recv *fetch_new(struct ucp_ep *ep, const struct cw_offer *
                                    .request = request,
                                    .cursor  = cursor,
                                    .offer   = *offer,
-                                   .shares  = {.board = CW_BOARDS},
+                                   .shares  = {.pair = CW_CLAIM_PAIRS},
                                    .phase   = WAITING,
                                    .status  = UCS_OK};
     if (cw_idmap_add(&cw_op_state(ep->worker)->fetches, fetch, &fetch->id) != UCS_OK) {
@@ -689,8 +689,8 @@ void cw_rndv_recv_quiesce(struct ucp_ep *ep)
         if (incoming->kind != &fetch_kind || !fetch->asked || fetch->unannounced || fetch->phase == RECEIVING) {
             continue;
         }
-        claimed = cw_board_end(fetch->shares.claim, fetch->shares.generation);
-        while (cw_board_num_done(fetch->shares.done) < claimed && cw_lane_can_copy(ep->conn) &&
+        claimed = cw_claim_end(fetch->shares.claim, fetch->shares.generation);
+        while (cw_claim_num_done(fetch->shares.done) < claimed && cw_lane_can_copy(ep->conn) &&
                cw_clock_ns() < give_up_ns) {
         }
     }

@@ -106,7 +106,7 @@ struct cw_send {
     uint64_t address;
     uint32_t piece;
     uint32_t generation : 24;
-    uint32_t board      : 6;
+    uint32_t pair : 6;
     uint32_t cancelling : 1;         /* the receiver is, or will be, asked to give it back */
     uint32_t cancelled  : 1;         /* the receiver gave it back */
 };

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "core/ep_round.h"
 #include "core/lanes.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/near.h"
 #include "op/op_ep.h"
 #include "op/send.h"
@@ -223,13 +223,13 @@ void cw_send_stop_job(struct cw_send *send)
     cw_list_remove(&send->job.link);
 }
 
-/* From now on the receiver may name the board for another send. */
-static void leave_board(struct cw_request *request)
+/* From now on the receiver may name the claim pair for another send. */
+static void leave_pair(struct cw_request *request)
 {
     const struct cw_send *send = cw_request_state(request);
 
     if (send->phase == CW_SEND_COPYING) {
-        cw_op_ep(request->ep)->boards_shared &= (uint16_t)~(1u << send->board);
+        cw_op_ep(request->ep)->pairs_shared &= (uint16_t) ~(1u << send->pair);
     }
 }
 
@@ -239,7 +239,7 @@ static void stop_copying(struct cw_request *request, ucs_status_t status)
     const struct cw_wire_rndv_copied packet = {.receive_id = htole64(send->receive_id),
                                                .status     = (int32_t)htole32((uint32_t)status)};
 
-    leave_board(request);
+    leave_pair(request);
     send->phase = CW_SEND_COPIED;
     cw_ep_send_control(request->ep, CW_PACKET_RNDV_COPIED, &packet, sizeof(packet));
 }
@@ -277,7 +277,7 @@ static void copy(struct cw_job *job)
     struct cw_send *send       = cw_container_of(job, struct cw_send, job);
     struct cw_request *request = cw_send_request(send);
     struct cw_conn *conn       = request->ep->conn;
-    struct cw_board *board;
+    struct cw_claim_pair *pair;
     ucs_status_t status;
     uint32_t share;
 
@@ -292,8 +292,8 @@ static void copy(struct cw_job *job)
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return;
     }
-    board = cw_lane_board(conn, 0, send->board);
-    if (!cw_board_claim(&board->claim, send->generation, cw_board_shares(send->cursor.length, send->piece), &share)) {
+    pair = cw_lane_claim_pair(conn, 0, send->pair);
+    if (!cw_claim_next(&pair->claim, send->generation, cw_claim_shares(send->cursor.length, send->piece), &share)) {
         stop_copying(request, UCS_OK);
         return;
     }
@@ -302,7 +302,7 @@ static void copy(struct cw_job *job)
         stop_copying(request, status);
         return;
     }
-    cw_board_done(&board->done);
+    cw_claim_done(&pair->done);
     cw_ep_spend(request->ep, send->piece);
     cw_worker_add_job(request->worker, job);
 }
@@ -341,21 +341,21 @@ static ucs_status_t begin_copy(struct cw_request *request, const struct cw_wire_
 {
     struct cw_send *send = cw_request_state(request);
 
-    if (send->phase != CW_SEND_ANNOUNCED || ready->address == 0 || ready->board >= CW_BOARDS ||
-        ready->piece < CW_BOARD_MIN_SHARE || ready->piece > CW_BOARD_MAX_SHARE ||
-        ready->generation > CW_BOARD_MAX_GENERATION || !cw_lane_has_copies(request->ep->conn) ||
-        (cw_op_ep(request->ep)->boards_shared & (1u << ready->board)) ||
-        cw_board_shares(send->cursor.length, ready->piece) > CW_BOARD_MAX_SHARES) {
+    if (send->phase != CW_SEND_ANNOUNCED || ready->address == 0 || ready->pair >= CW_CLAIM_PAIRS ||
+        ready->piece < CW_CLAIM_MIN_SHARE || ready->piece > CW_CLAIM_MAX_SHARE ||
+        ready->generation > CW_CLAIM_MAX_GENERATION || !cw_lane_has_copies(request->ep->conn) ||
+        (cw_op_ep(request->ep)->pairs_shared & (1u << ready->pair)) ||
+        cw_claim_shares(send->cursor.length, ready->piece) > CW_CLAIM_MAX_SHARES) {
         return UCS_ERR_IO_ERROR;
     }
     if (!cw_dt_is_memory(&send->cursor)) {
         stop_copying(request, UCS_ERR_UNSUPPORTED);
         return UCS_OK;
     }
-    cw_op_ep(request->ep)->boards_shared |= (uint16_t)(1u << ready->board);
+    cw_op_ep(request->ep)->pairs_shared |= (uint16_t)(1u << ready->pair);
     send->phase      = CW_SEND_COPYING;
-    send->board      = ready->board & 0x3f;
-    send->generation = ready->generation & CW_BOARD_MAX_GENERATION;
+    send->pair       = ready->pair & 0x3f;
+    send->generation = ready->generation & CW_CLAIM_MAX_GENERATION;
     send->job.run    = copy;
     cw_worker_add_job(request->worker, &send->job);
     return UCS_OK;
@@ -374,7 +374,7 @@ ucs_status_t cw_send_on_ready(struct ucp_ep *ep, const void *data, size_t length
     ready.address    = le64toh(ready.address);
     ready.mode       = le32toh(ready.mode);
     ready.piece      = le32toh(ready.piece);
-    ready.board      = le32toh(ready.board);
+    ready.pair       = le32toh(ready.pair);
     ready.generation = le32toh(ready.generation);
     request          = cw_send_find(ep, le64toh(ready.send_id));
     if (request == NULL || ready.piece < CW_WIRE_LEAST_PIECE ||
@@ -443,7 +443,7 @@ ucs_status_t cw_send_on_done(struct ucp_ep *ep, const void *data, size_t length)
     send = cw_request_state(request);
     switch (send->phase) {
     case CW_SEND_COPYING:
-        leave_board(request);
+        leave_pair(request);
         break;
     case CW_SEND_ANNOUNCED:
     case CW_SEND_COPIED:

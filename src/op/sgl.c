@@ -132,7 +132,7 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
 {
     struct ucp_rkey *rkey = sgl->rkeys[i];
     struct iovec from[MOST_TOGETHER], to[MOST_TOGETHER];
-    const struct cw_beacon beacon = {.address = rkey->key.beacon, .value = rkey->key.token};
+    const struct cw_validity validity = {.address = rkey->key.validity, .value = rkey->key.token};
     uint64_t first = UINT64_MAX, end = 0;
     size_t length = 0, one, num, k;
 
@@ -148,7 +148,7 @@ static size_t put_together(const struct post *post, const struct cw_sgl *sgl, si
         length += one;
     }
     if (k < FEW_TOGETHER || !is_clear(post->ep, first, end - first) ||
-        cw_lane_scatter(post->ep->conn, from, to, (unsigned)k, &beacon) != UCS_OK) {
+        cw_lane_scatter(post->ep->conn, from, to, (unsigned)k, &validity) != UCS_OK) {
         return 0;
     }
     cw_count_message(post->ep->worker, CW_COUNT_PUT_SENT, length);

@@ -127,8 +127,9 @@ static int is_left(struct cw_stream *stream)
     const struct ucp_ep *ep = stream->ep;
     const uint64_t bytes    = stream->unread + sizeof(*stream) + sizeof(*ep);
 
-    if (!ep->unread || cw_ep_was_closed(ep) || !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
-                                       ((ep->closes & CW_CLOSE_CAME) && ep->meeting != NULL))) {
+    if (!ep->unread || cw_ep_was_closed(ep) ||
+        !((ep->peer_ended && ep->err_mode == UCP_ERR_HANDLING_MODE_NONE) ||
+          ((ep->closes & CW_CLOSE_CAME) && ep->cm != NULL))) {
         return 0;
     }
     if (!cw_ep_has_user(ep) && stream->left == 0 && cw_op_leave(ep->worker, bytes)) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Records of TLS 1.3 on a socket after the handshake, many per system call. OpenSSL's own layer moves one record per
- * call and copies each byte once more on both sides (docs/why/trust.md). Callers: os/tls.c, and the guard of TCP by it.
+ * call and copies each byte once more on both sides (docs/why/trust.md). Callers: os/tls.c, and the filter of TCP by
+ * it.
  *
  * Encrypted bytes that the socket does not take stay in a buffer, in order. The plain bytes in them count as sent when
  * the socket has taken their record. Until then the caller offers these bytes again, and the stream does not read them

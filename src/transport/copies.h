@@ -9,20 +9,20 @@
 
 /* A word in the peer's process that has this value as long as some memory there is still the memory that the key
  * names. */
-struct cw_beacon {
+struct cw_validity {
     uint64_t address;
     uint64_t value;
 };
 
 /* Accessed with atomic operations only; the core defines the meaning of the words. They are zero at first. */
-struct cw_board {
+struct cw_claim_pair {
     _Alignas(64) uint64_t claim;
     _Alignas(64) uint64_t done;
 };
 
-#define CW_BOARDS        16u              /* for shares of copies (op/board.h) */
-#define CW_COUNTED        CW_BOARDS        /* index of the board behind them (op/counted.h) */
-#define CW_ALL_BOARDS    (CW_BOARDS + 1u)
+#define CW_CLAIM_PAIRS     16u            /* for shares of copies (op/shares.h) */
+#define CW_COUNTED         CW_CLAIM_PAIRS /* index of the claim pair behind them (op/counted.h) */
+#define CW_ALL_CLAIM_PAIRS (CW_CLAIM_PAIRS + 1u)
 /* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
  * `excused` and `process` may be NULL. */
 struct cw_transport_copies {
@@ -30,25 +30,25 @@ struct cw_transport_copies {
     int (*ready)(struct cw_conn *conn);
     /* Copies between memory of this process and an address of the peer, which may be any number, as the system checks
      * it. The call blocks for the whole copy, so the caller keeps it to some 100 KiB. All bytes are copied, or the
-     * answer is UCS_ERR_IO_ERROR. With a beacon (else NULL) a read counts only if the beacon holds its value after it,
-     * and a write is made only if the beacon holds it before; otherwise, and for memory that does not exist, the answer
-     * is UCS_ERR_REJECTED, and further copies are possible. */
+     * answer is UCS_ERR_IO_ERROR. With a validity word (else NULL) a read counts only if the validity word holds its
+     * value after it, and a write is made only if the validity word holds it before; otherwise, and for memory that
+     * does not exist, the answer is UCS_ERR_REJECTED, and further copies are possible. */
     ucs_status_t (*read)(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
-                         const struct cw_beacon *beacon);
+                         const struct cw_validity *validity);
     ucs_status_t (*write)(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
-                          const struct cw_beacon *beacon);
+                          const struct cw_validity *validity);
     /* As write, each entry to an entry of equal length in the peer's process. NULL: the caller uses single writes. */
     ucs_status_t (*scatter)(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
-                            const struct cw_beacon *beacon);
-    /* Two words that both ends see, index < CW_ALL_BOARDS. `ours` 1: the words that this end hands out, 0: the peer's.
-     * The peer can write any value there at any time. */
-    struct cw_board *(*board)(struct cw_conn *conn, int ours, unsigned index);
+                            const struct cw_validity *validity);
+    /* Two words that both ends see, index < CW_ALL_CLAIM_PAIRS. `ours` 1: the words that this end hands out, 0: the
+     * peer's. The peer can write any value there at any time. */
+    struct cw_claim_pair *(*pair)(struct cw_conn *conn, int ours, unsigned index);
     /* Whether the peer has ended the connection, or died, although packets from before are still to be handed up; asked
-     * by a caller that waits for a word on a board. It is a system call. NULL: the peer is in this process. */
+     * by a caller that waits for a word on a claim pair. It is a system call. NULL: the peer is in this process. */
     int (*gone)(struct cw_conn *conn);
-    /* With waited_ns > 0 the caller tells that the peer let it wait for this time for a word on a board; with 0 it asks
-     * whether it may wait. 1: it may; 0: nothing of the peer is waited for any more, and `ready` is 0. Copies see to
-     * this by themselves. NULL: the peer is in this process. */
+    /* With waited_ns > 0 the caller tells that the peer let it wait for this time for a word on a claim pair; with 0 it
+     * asks whether it may wait. 1: it may; 0: nothing of the peer is waited for any more, and `ready` is 0. Copies see
+     * to this by themselves. NULL: the peer is in this process. */
     int (*excused)(struct cw_conn *conn, uint64_t waited_ns);
     /* The id of the peer's process, from the system and not from the peer, in the name space of this process; this
      * process' own id where the peer is in it. 0: not known. It is a system call. */

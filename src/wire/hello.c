@@ -54,8 +54,7 @@ ucs_status_t cw_hello_decode(const void *bytes, size_t length, struct cw_hello *
     }
     memcpy(&wire, bytes, sizeof(wire));
     if (memcmp(wire.magic, hello_magic, sizeof(wire.magic)) != 0 || le16toh(wire.version) != VERSION ||
-        wire.reserved != 0 ||
-        (wire.flags & ~(CW_HELLO_NO_LOOPBACK | CW_HELLO_MEETING | CW_HELLO_FAILOVER)) != 0) {
+        wire.reserved != 0 || (wire.flags & ~(CW_HELLO_NO_LOOPBACK | CW_HELLO_CM | CW_HELLO_FAILOVER)) != 0) {
         return UCS_ERR_INVALID_PARAM;
     }
     *hello = (struct cw_hello){.source_uid = le64toh(wire.source_uid),

@@ -7,7 +7,7 @@
  *               0    4 magic "CWY1"                             0    4 magic "CWR1"
  *               4    2 version 4                                4    1 enum cw_hello_answer
  *               6    1 error handling mode                      5    3 zero
- *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a meeting,
+ *               7    1 flags: 1 = endpoints to self pair up, 2 = goes on with a connection request,
  *                      4 = asks for counted packets
  *               8    8 uid of the dialling worker
  *              16    8 uid of the dialled worker
@@ -27,7 +27,7 @@
 
 #define CW_HELLO_NO_LOOPBACK 1u
 #define CW_HELLO_FAILOVER    4u /* packets shall be counted, so that another lane can take them over */
-#define CW_HELLO_MEETING     2u /* source_uid is the number of the meeting (docs/change/client-server.md) */
+#define CW_HELLO_CM          2u /* source_uid is the number of the connection request (docs/change/client-server.md) */
 
 struct cw_hello {
     uint64_t source_uid;

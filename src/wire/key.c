@@ -51,17 +51,17 @@ static size_t part_length(const uint8_t *part)
     return (part[0] & 15u) + 1u;
 }
 
-/* The beacon is aligned to a word, and no address of a process has more than 59 bits. For any other beacon the key is
- * made without one. */
-static void put_beacon(uint8_t *bytes, uint64_t beacon)
+/* The validity word is aligned to a word, and no address of a process has more than 59 bits. For any other validity
+ * word the key is made without one. */
+static void put_validity(uint8_t *bytes, uint64_t validity)
 {
     uint8_t word[8];
 
-    put64(word, (beacon >> 59 == 0) ? beacon / 8 : 0);
+    put64(word, (validity >> 59 == 0) ? validity / 8 : 0);
     memcpy(bytes, word, 7);
 }
 
-static uint64_t get_beacon(const uint8_t *bytes)
+static uint64_t get_validity(const uint8_t *bytes)
 {
     uint8_t word[8] = {0};
 
@@ -78,7 +78,7 @@ size_t cw_key_encode(const struct cw_key *key, const struct cw_key_parts *parts,
     put64(bytes + 5, key->token);
     put64(bytes + 13, key->address);
     put64(bytes + 21, key->length);
-    put_beacon(bytes + 29, key->beacon);
+    put_validity(bytes + 29, key->validity);
     if (key->flags & CW_KEY_SHARED) {
         bytes[length] = HOST_BYTES - 1;
         put64(bytes + length + 1, key->system);
@@ -179,12 +179,12 @@ ucs_status_t cw_key_decode(const void *buffer, struct cw_key *key, struct cw_key
     if (length == 0) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *key = (struct cw_key){.token    = get64(bytes + 5),
-                           .address  = get64(bytes + 13),
-                           .length   = get64(bytes + 21),
-                           .beacon   = get_beacon(bytes + 29),
-                           .rights   = bytes[4] & 15u,
-                           .executor = bytes[4] >> 4};
+    *key  = (struct cw_key){.token    = get64(bytes + 5),
+                            .address  = get64(bytes + 13),
+                            .length   = get64(bytes + 21),
+                            .validity = get_validity(bytes + 29),
+                            .rights   = bytes[4] & 15u,
+                            .executor = bytes[4] >> 4};
     parts = (struct cw_key_parts){.bytes = bytes + CW_KEY_LEAST, .length = length - CW_KEY_LEAST};
     if (!take_host(key, &parts) || !holds(key, &parts)) {
         return UCS_ERR_INVALID_PARAM;

@@ -22,7 +22,7 @@
  *        5    8 token of the region, 0 for a region of no bytes
  *       13    8 address of the region
  *       21    8 length of the region
- *       29    7 an eighth of the address of the beacon in the owner's process, 0: none
+ *       29    7 an eighth of the address of the validity word in the owner's process, 0: none
  *       36      parts, by growing number
  *
  * A part is one byte, of which bits 4-7 are the number of a domain of the owner, bits 0-3 the length of what follows
@@ -43,7 +43,7 @@ struct cw_key {
     uint64_t token;
     uint64_t address;
     uint64_t length;
-    uint64_t beacon;
+    uint64_t validity;
     uint64_t system;
     uint32_t pid;
     uint32_t fd;

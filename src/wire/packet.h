@@ -114,7 +114,7 @@ enum cw_wire_rndv_mode {
 
 /* The receiver of an announced message is ready. 0/8: id of the send; 8/8: id of the receive; 16/8: COPY: address
  * of the receiver's memory; 24/4: enum cw_wire_rndv_mode; 28/4: SEND: bytes that one RNDV_DATA may carry, at least
- * CW_WIRE_LEAST_PIECE; COPY: bytes of a share, 4096 to 1 MiB; 32/4: COPY: index of the board; 36/4: COPY: its
+ * CW_WIRE_LEAST_PIECE; COPY: bytes of a share, 4096 to 1 MiB; 32/4: COPY: index of the claim pair; 36/4: COPY: its
  * generation. The rest is zero. */
 struct cw_wire_rndv_ready {
     uint64_t send_id;
@@ -122,7 +122,7 @@ struct cw_wire_rndv_ready {
     uint64_t address;
     uint32_t mode;
     uint32_t piece;
-    uint32_t board;
+    uint32_t pair;
     uint32_t generation;
 };
 

@@ -129,7 +129,7 @@ enum cw_wire_help_way {
 
 /* The origin copies between the two processes and the owner may take shares. 0/8: token; 8/8: address in the region;
  * 16/8: bytes; 24/8: address of the first byte in the origin's process; 32/8: id for HELPED; 40/4: bytes of a share;
- * 44/4: index of the origin's board; 48/4: its generation; 52/4: enum cw_wire_help_way. */
+ * 44/4: index of the origin's claim pair; 48/4: its generation; 52/4: enum cw_wire_help_way. */
 struct cw_wire_help {
     uint64_t token;
     uint64_t address;
@@ -137,7 +137,7 @@ struct cw_wire_help {
     uint64_t origin_address;
     uint64_t help_id;
     uint32_t share;
-    uint32_t board;
+    uint32_t pair;
     uint32_t generation;
     uint32_t way;
 };

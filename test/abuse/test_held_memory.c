@@ -34,32 +34,32 @@
 
 enum { TAG = 5 };
 
-struct meeting {
+struct cm {
     struct cw_party party;
     int other;                  /* socket to the other process */
 };
 
-static void tell(const struct meeting *meeting, const void *data, size_t length)
+static void tell(const struct cm *cm, const void *data, size_t length)
 {
-    cw_check(write(meeting->other, data, length) == (ssize_t)length);
+    cw_check(write(cm->other, data, length) == (ssize_t)length);
 }
 
-static void hear(const struct meeting *meeting, void *data, size_t length)
+static void hear(const struct cm *cm, void *data, size_t length)
 {
-    cw_check(recv(meeting->other, data, length, MSG_WAITALL) == (ssize_t)length);
+    cw_check(recv(cm->other, data, length, MSG_WAITALL) == (ssize_t)length);
 }
 
-static void join(struct meeting *meeting)
+static void join(struct cm *cm)
 {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     char bytes[1024]       = {0};
 
-    cw_party_open(&meeting->party, UCP_FEATURE_TAG);
-    (void)cw_party_address(&meeting->party, bytes);
-    tell(meeting, bytes, sizeof(bytes));
-    hear(meeting, bytes, sizeof(bytes));
+    cw_party_open(&cm->party, UCP_FEATURE_TAG);
+    (void)cw_party_address(&cm->party, bytes);
+    tell(cm, bytes, sizeof(bytes));
+    hear(cm, bytes, sizeof(bytes));
     params.address = (const ucp_address_t *)bytes;
-    cw_check(ucp_ep_create(meeting->party.worker, &params, &meeting->party.ep) == UCS_OK);
+    cw_check(ucp_ep_create(cm->party.worker, &params, &cm->party.ep) == UCS_OK);
 }
 
 /* ---- the one that holds its memory back ---- */
@@ -125,23 +125,23 @@ static void prepare(void)
 
 /* ---- what the two do ---- */
 
-static ucs_status_ptr_t post(struct meeting *meeting, void *data, int sends)
+static ucs_status_ptr_t post(struct cm *cm, void *data, int sends)
 {
     const ucp_request_param_t none = {.op_attr_mask = 0};
 
-    return sends ? ucp_tag_send_nbx(meeting->party.ep, data, LENGTH, TAG, &none) :
-                   ucp_tag_recv_nbx(meeting->party.worker, data, LENGTH, TAG, UINT64_MAX, &none);
+    return sends ? ucp_tag_send_nbx(cm->party.ep, data, LENGTH, TAG, &none)
+                 : ucp_tag_recv_nbx(cm->party.worker, data, LENGTH, TAG, UINT64_MAX, &none);
 }
 
 /* The longest call of progress until the request is over. */
-static uint64_t finish(struct meeting *meeting, ucs_status_ptr_t request)
+static uint64_t finish(struct cm *cm, ucs_status_ptr_t request)
 {
     uint64_t longest = 0, begin;
 
     cw_check(!UCS_PTR_IS_ERR(request));
     while (UCS_PTR_IS_PTR(request) && ucp_request_check_status(request) == UCS_INPROGRESS) {
         begin = cw_now_ns();
-        (void)ucp_worker_progress(meeting->party.worker);
+        (void)ucp_worker_progress(cm->party.worker);
         begin   = cw_now_ns() - begin;
         longest = (begin > longest) ? begin : longest;
     }
@@ -153,21 +153,21 @@ static uint64_t finish(struct meeting *meeting, ucs_status_ptr_t request)
 }
 
 /* As long as the other one needs. */
-static void serve_until_told(struct meeting *meeting)
+static void serve_until_told(struct cm *cm)
 {
-    struct pollfd item = {.fd = meeting->other, .events = POLLIN};
+    struct pollfd item = {.fd = cm->other, .events = POLLIN};
     char byte;
 
     while (poll(&item, 1, 0) == 0) {
-        (void)ucp_worker_progress(meeting->party.worker);
+        (void)ucp_worker_progress(cm->party.worker);
     }
-    hear(meeting, &byte, 1);
+    hear(cm, &byte, 1);
 }
 
 /* Sends or receives in memory that is not there at first; a second connection, by a new worker, for the last round. */
 static void holder(int other, int sends)
 {
-    struct meeting meeting = {.other = other};
+    struct cm cm = {.other = other};
     unsigned round;
 
     faults = open_faults();
@@ -175,15 +175,15 @@ static void holder(int other, int sends)
     prepare();
     for (round = 0; round < ROUNDS; round++) {
         if (round == 0 || round == ROUNDS - 1) {
-            join(&meeting);
+            join(&cm);
         }
         hide();
-        (void)finish(&meeting, post(&meeting, pages, sends));
-        serve_until_told(&meeting);
+        (void)finish(&cm, post(&cm, pages, sends));
+        serve_until_told(&cm);
         cw_check(pages[0] == (sends ? 0x44 : 0x66) && pages[LENGTH - 1] == (sends ? 0x44 : 0x66));
         if (round >= ROUNDS - 2) {
-            tell(&meeting, "x", 1);
-            cw_party_close(&meeting.party);
+            tell(&cm, "x", 1);
+            cw_party_close(&cm.party);
         }
     }
 }
@@ -192,7 +192,7 @@ static void body(void *argument)
 {
     static uint8_t data[LENGTH];
     const int sends        = *(const int *)argument;
-    struct meeting meeting = {0};
+    struct cm cm           = {0};
     uint64_t longest[ROUNDS];
     int ends[2], status = 0;
     unsigned round;
@@ -214,19 +214,19 @@ static void body(void *argument)
         _exit(0);
     }
     (void)close(ends[1]);
-    meeting.other = ends[0];
+    cm.other = ends[0];
     cw_log_watch();
     for (round = 0; round < ROUNDS; round++) {
         if (round == 0 || round == ROUNDS - 1) {
-            join(&meeting);
+            join(&cm);
         }
         memset(data, 0x66, sizeof(data));
-        longest[round] = finish(&meeting, post(&meeting, data, sends));
+        longest[round] = finish(&cm, post(&cm, data, sends));
         cw_check(data[0] == (sends ? 0x66 : 0x44) && data[LENGTH - 1] == (sends ? 0x66 : 0x44));
-        tell(&meeting, "x", 1);
+        tell(&cm, "x", 1);
         if (round >= ROUNDS - 2) {
-            hear(&meeting, &byte, 1);
-            cw_party_close(&meeting.party);
+            hear(&cm, &byte, 1);
+            cw_party_close(&cm.party);
         }
     }
     cw_check(waitpid(pid, &status, 0) == pid && status == 0);

@@ -258,9 +258,9 @@ static void test_refused(void **state)
 }
 
 /* CS-33 when the move to shared memory fails: the connection by which they met serves on. */
-static void test_a_meeting_stays(void **state)
+static void test_a_connection_request_stays(void **state)
 {
-    struct shortage others[] = {{.what = "three descriptors, for the meeting itself", .descriptors = 3},
+    struct shortage others[] = {{.what = "three descriptors, for the cm itself", .descriptors = 3},
                                 {.what = "another user", .user = 12345}};
     size_t i;
 
@@ -488,7 +488,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_a_meeting_stays),
+        cmocka_unit_test(test_a_connection_request_stays),
         cmocka_unit_test(test_bad_directories),
         cmocka_unit_test(test_killed_with_directory),
         cmocka_unit_test(test_killed_with_abstract_name),

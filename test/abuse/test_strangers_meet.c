@@ -22,10 +22,10 @@
 #include "transport/tcp/tcp_addr.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_wire.h"
-#include "wire/meet.h"
+#include "wire/cm.h"
 #include "wire/packet.h"
 
-enum { HELLO_BYTES = CW_TCP_GREETING_SIZE + CW_MEET_LENGTH, MAX_REQUESTS = 2000 };
+enum { HELLO_BYTES = CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH, MAX_REQUESTS = 2000 };
 
 static ucp_listener_h listener;
 static struct sockaddr_in listener_name;
@@ -100,10 +100,10 @@ static int has_failed(void *argument)
 
 static void hello_bytes(uint8_t bytes[HELLO_BYTES], uint64_t number)
 {
-    const struct cw_meet meet = {.number = number, .err_mode = UCP_ERR_HANDLING_MODE_PEER};
+    const struct cw_cm_request asked = {.number = number, .err_mode = UCP_ERR_HANDLING_MODE_PEER};
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_MEET_LENGTH, 0);
-    cw_meet_encode(&meet, bytes + CW_TCP_GREETING_SIZE);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
+    cw_cm_request_encode(&asked, bytes + CW_TCP_GREETING_SIZE);
 }
 
 static void shown_out(uint16_t port, const void *bytes, size_t length, int finish)
@@ -154,8 +154,8 @@ static void body_greetings(void *argument)
     bytes[CW_TCP_GREETING_SIZE + 6] = UCP_ERR_HANDLING_MODE_FAILOVER + 1;
     shown_out(port, bytes, sizeof(good), 0);
     memset(bytes, 0, sizeof(bytes)); /* a hello of another length */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_MEET_LENGTH + 8, 0);
-    shown_out(port, bytes, CW_TCP_GREETING_SIZE + CW_MEET_LENGTH + 8, 0);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH + 8, 0);
+    shown_out(port, bytes, CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH + 8, 0);
 
     hello = cw_stranger_hello(); /* for a worker, with its key and without */
     entry = cw_server_entry(cw_tcp_transport.wire_id, &length);
@@ -166,10 +166,10 @@ static void body_greetings(void *argument)
         shown_out(port, bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH, 0);
     }
     shown_out(htons(address.port), good, sizeof(good), 0); /* for a listener, at a worker */
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_MEET_LENGTH, address.key);
-    memcpy(bytes + CW_TCP_GREETING_SIZE, good + CW_TCP_GREETING_SIZE, CW_MEET_LENGTH);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, address.key);
+    memcpy(bytes + CW_TCP_GREETING_SIZE, good + CW_TCP_GREETING_SIZE, CW_CM_REQUEST_LENGTH);
     shown_out(htons(address.port), bytes, sizeof(good), 0);
-    hello.flags = CW_HELLO_MEETING; /* goes on with a meeting that nobody has */
+    hello.flags = CW_HELLO_CM; /* goes on with a connection request that nobody has */
     cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_HELLO_LENGTH, address.key);
     cw_hello_encode(&hello, bytes + CW_TCP_GREETING_SIZE);
     shown_out(htons(address.port), bytes, CW_TCP_GREETING_SIZE + CW_HELLO_LENGTH, 0);
@@ -425,10 +425,10 @@ static void must_fail(int trap, const void *bytes, size_t length, int opens)
     cw_visit_is_over(3);
 }
 
-static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_greeting_kind kind, enum cw_meet_answer answer,
+static size_t answer_bytes(uint8_t *bytes, enum cw_tcp_greeting_kind kind, enum cw_cm_verdict answer,
                            const void *address, size_t length)
 {
-    const size_t total = cw_meet_reply_encode(answer, address, length, bytes + CW_TCP_GREETING_SIZE, CW_HELLO_MAX);
+    const size_t total = cw_cm_reply_encode(answer, address, length, bytes + CW_TCP_GREETING_SIZE, CW_HELLO_MAX);
 
     cw_tcp_greeting_encode(bytes, kind, total, 0);
     return CW_TCP_GREETING_SIZE + total;
@@ -446,7 +446,7 @@ static void body_answers(void *argument)
     cw_check(bind(trap, (struct sockaddr *)&name, sizeof(name)) == 0 && listen(trap, 10) == 0);
     must_fail(trap, "", 0, 0);
     must_fail(trap, "HTTP/1.1 400 Bad Request\r\n\r\n", 28, 0);
-    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_ACCEPTED, NULL, 0);
+    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, NULL, 0);
     for (i = 1; i < total; i++) {
         must_fail(trap, bytes, i, 0);
     }
@@ -455,25 +455,25 @@ static void body_answers(void *argument)
         must_fail(trap, bytes, total, 0);
         bytes[i] ^= 0x40;
     }
-    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_REJECTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_REFUSED, CW_MEET_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)7, CW_MEET_ACCEPTED, NULL, 0), 0);
-    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)5, CW_MEET_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_REJECTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, CW_TCP_REFUSED, CW_CM_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)7, CW_CM_ACCEPTED, NULL, 0), 0);
+    must_fail(trap, bytes, answer_bytes(bytes, (enum cw_tcp_greeting_kind)5, CW_CM_ACCEPTED, NULL, 0), 0);
 
-    length = cw_party_address(&cw_friend, blob); /* somebody else's, who knows nothing of the meeting */
-    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_ACCEPTED, blob, length);
+    length = cw_party_address(&cw_friend, blob); /* somebody else's, who knows nothing of the connection request */
+    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
     must_fail(trap, bytes, total, 1);
     length = cw_party_address(&cw_server, blob); /* its own */
-    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_ACCEPTED, blob, length);
+    total  = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, blob, length);
     must_fail(trap, bytes, total, 1);
     for (i = 0; i < 300; i++) { /* damaged */
         memcpy(blob, bytes, total);
-        blob[CW_TCP_GREETING_SIZE + CW_MEET_REPLY_HEADER + cw_random(&seed) % (total - CW_TCP_GREETING_SIZE -
-                                                                               CW_MEET_REPLY_HEADER)] ^=
+        blob[CW_TCP_GREETING_SIZE + CW_CM_REPLY_HEADER +
+             cw_random(&seed) % (total - CW_TCP_GREETING_SIZE - CW_CM_REPLY_HEADER)] ^=
             (uint8_t)(1u << cw_random(&seed) % 8);
         must_fail(trap, blob, total, 1);
     }
-    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_MEET_ACCEPTED, NULL, 0); /* good, and then: */
+    total = answer_bytes(bytes, CW_TCP_ACCEPTED, CW_CM_ACCEPTED, NULL, 0); /* good, and then: */
     cw_tcp_frame_encode(bytes + total, CW_TCP_PACKET, CW_PACKET_STAY, 8);
     must_fail(trap, bytes, total + CW_TCP_FRAME_HEADER + 8, 1);
     cw_tcp_frame_encode(bytes + total, CW_TCP_PACKET, CW_PACKET_COUNT, 8);
@@ -509,7 +509,7 @@ static void test_gone_before_the_answer(void **state)
 static void test_random_packets(void **state)
 {
     (void)state;
-    cw_child_must_pass(body_random_packets, NULL, "random packets on a meeting's connection");
+    cw_child_must_pass(body_random_packets, NULL, "random packets on a cm's connection");
 }
 
 static void test_answers(void **state)

@@ -228,7 +228,7 @@ static void test_many_in_both_directions(void **state)
     free(in);
 }
 
-/* Some hundred long transfers at once: all share the few boards of a connection. */
+/* Some hundred long transfers at once: all share the few claim pairs of a connection. */
 static void test_many_long_ones(void **state)
 {
     enum { COUNT = 60, LENGTH = 1200001 };

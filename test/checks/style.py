@@ -8,7 +8,7 @@ before it. Everywhere: no marks of unfinished work, and no paths that only one m
 In src/ nothing ends the program, installs signal handlers or runs before main; style.txt lists the exceptions (PATH
 NAME REASON), and one that nobody needs any more is an error. Where src/ moves the bytes of programs, what may be long
 is copied by base/bytes.h, which knows where memcpy is slow; memcpy and memmove are for constant lengths, for what two
-ends tell each other when they meet, and for what style.txt lists with its length.
+ends tell each other when they asked, and for what style.txt lists with its length.
 
 The subject of a sentence is a thing of the system: no sentence of a comment in src/ or include/, or of a text in docs/,
 begins with "The same", "Likewise", "What", "Who" or "So many". openings.txt lists the files that still have such

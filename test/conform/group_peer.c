@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the peer's process and boards: copies of all sizes and alignments, addresses that are none, the end of the
- * peer's connection and of its process, a system and a configuration that do not allow it. Where the system forbids
+ * Memory of the peer's process and claim pairs: copies of all sizes and alignments, addresses that are none, the end of
+ * the peer's connection and of its process, a system and a configuration that do not allow it. Where the system forbids
  * copies the tests that need them are skipped.
  */
 #include <errno.h>
@@ -55,7 +55,7 @@ static void need_slots(void)
     const struct cw_transport_copies *copies = cw_subject.transport->copies;
 
     cw_rig_need(copies != NULL, "copies to and from the peer's memory");
-    cw_check(copies->ready != NULL && copies->read != NULL && copies->write != NULL && copies->board != NULL,
+    cw_check(copies->ready != NULL && copies->read != NULL && copies->write != NULL && copies->pair != NULL,
              "a slot for the peer's memory is empty");
 }
 
@@ -221,10 +221,10 @@ static void test_bad_addresses(void **state)
     (void)munmap(pages, 4 * PAGE);
 }
 
-static void test_boards(void **state)
+static void test_claim_pairs(void **state)
 {
     struct cw_rig *rig = *state;
-    struct cw_board *near, *far;
+    struct cw_claim_pair *near, *far;
     struct cw_end *one, *other, *third, *fourth;
     unsigned i, ours, round;
 
@@ -232,28 +232,30 @@ static void test_boards(void **state)
     cw_rig_connect(rig, rig->a, rig->b, &one, &other);
     cw_rig_connect(rig, rig->b, rig->a, &third, &fourth);
     for (round = 0; round < 2; round++) {
-        for (i = 0; i < 2 * CW_ALL_BOARDS; i++) {
-            ours = i / CW_ALL_BOARDS;
-            near = cw_subject.transport->copies->board(one->conn, (int)ours, i % CW_ALL_BOARDS);
-            far  = cw_subject.transport->copies->board(other->conn, !ours, i % CW_ALL_BOARDS);
-            cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "board %u is not there", i);
+        for (i = 0; i < 2 * CW_ALL_CLAIM_PAIRS; i++) {
+            ours = i / CW_ALL_CLAIM_PAIRS;
+            near = cw_subject.transport->copies->pair(one->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS);
+            far  = cw_subject.transport->copies->pair(other->conn, !ours, i % CW_ALL_CLAIM_PAIRS);
+            cw_check(near != NULL && far != NULL && address_of(near) % 64 == 0, "pair %u is not there", i);
             cw_check(__atomic_load_n(&near->claim, __ATOMIC_ACQUIRE) == 1000 * i * round &&
-                     __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
-                     "board %u was not 0 at first, or another board's words were written to it", i);
+                         __atomic_load_n(&far->done, __ATOMIC_ACQUIRE) == 2000 * i * round,
+                     "pair %u was not 0 at first, or another pair's words were written to it", i);
             __atomic_store_n(&near->claim, 1000 * i, __ATOMIC_RELEASE);
             __atomic_store_n(&far->done, 2000 * i, __ATOMIC_RELEASE);
             cw_check(__atomic_load_n(&far->claim, __ATOMIC_ACQUIRE) == 1000 * i &&
-                     __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i, "board %u is not shared", i);
-            cw_check(cw_subject.transport->copies->board(third->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0 &&
-                     cw_subject.transport->copies->board(fourth->conn, (int)ours, i % CW_ALL_BOARDS)->claim == 0,
-                     "two connections share a board");
+                         __atomic_load_n(&near->done, __ATOMIC_ACQUIRE) == 2000 * i,
+                     "pair %u is not shared", i);
+            cw_check(cw_subject.transport->copies->pair(third->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS)->claim == 0 &&
+                         cw_subject.transport->copies->pair(fourth->conn, (int)ours, i % CW_ALL_CLAIM_PAIRS)->claim ==
+                             0,
+                     "two connections share a pair");
         }
     }
-    exchange_packets(rig, one, other); /* boards do not lie in the way of anything */
+    exchange_packets(rig, one, other); /* claim pairs do not lie in the way of anything */
     exchange_packets(rig, fourth, third);
     cw_end_close(one);
-    near = cw_subject.transport->copies->board(other->conn, 1, 0);
-    cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a board ends with the peer's connection");
+    near = cw_subject.transport->copies->pair(other->conn, 1, 0);
+    cw_check(__atomic_add_fetch(&near->claim, 1, __ATOMIC_ACQ_REL) > 0, "a pair ends with the peer's connection");
 }
 
 /* Known before progress says so. */
@@ -450,7 +452,7 @@ static void must_do_without(struct cw_rig *rig)
     cw_check(!is_ready(one) && !is_ready(other), "copies are ready although they are not allowed");
     cw_check(copy(one, 0, &iov, 1, address_of(theirs)) == UCS_ERR_IO_ERROR &&
              copy(other, 1, &iov, 1, address_of(theirs)) == UCS_ERR_IO_ERROR, "a copy is done that is not allowed");
-    cw_check(cw_subject.transport->copies->board(one->conn, 1, 3) != NULL, "there are no boards");
+    cw_check(cw_subject.transport->copies->pair(one->conn, 1, 3) != NULL, "there are no pairs");
     exchange_packets(rig, one, other);
     cw_end_close(one);
     cw_end_close(other);
@@ -537,7 +539,7 @@ int cw_group_peer(void)
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_bad_addresses),
-        cmocka_unit_test(test_boards),
+        cmocka_unit_test(test_claim_pairs),
         cmocka_unit_test(test_peer_gone),
         cmocka_unit_test(test_peer_closes),
         cmocka_unit_test(test_other_process),

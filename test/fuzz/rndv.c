@@ -22,7 +22,7 @@ static struct cw_transport_connect connecting;
 static struct cw_transport_packets packets;
 static struct cw_iface iface, *real;
 static uint64_t ids[4];         /* announced send, synchronous send, the last two receives that asked for bytes */
-static struct cw_board boards[CW_BOARDS];
+static struct cw_claim_pair pairs[CW_CLAIM_PAIRS];
 static char peer_memory[LENGTH];
 static int copies_work;
 
@@ -65,10 +65,10 @@ static int peer_ready(struct cw_conn *conn)
 }
 
 static ucs_status_t peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon)
+                              const struct cw_validity *validity)
 {
     (void)conn;
-    (void)beacon;
+    (void)validity;
     for (unsigned i = 0; i < count; i++) {
         memset(to[i].iov_base, 1, to[i].iov_len);
     }
@@ -76,10 +76,10 @@ static ucs_status_t peer_read(struct cw_conn *conn, const struct iovec *to, unsi
 }
 
 static ucs_status_t peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon)
+                               const struct cw_validity *validity)
 {
     (void)conn;
-    (void)beacon;
+    (void)validity;
     for (unsigned i = 0; i < count; i++) {
         fuzz_check(from[i].iov_len <= sizeof(peer_memory));
         memcpy(peer_memory, from[i].iov_base, from[i].iov_len);
@@ -87,12 +87,12 @@ static ucs_status_t peer_write(struct cw_conn *conn, const struct iovec *from, u
     return to % 3 == 0 ? UCS_ERR_IO_ERROR : UCS_OK;
 }
 
-static struct cw_board *board_of(struct cw_conn *conn, int ours, unsigned index)
+static struct cw_claim_pair *pair_of(struct cw_conn *conn, int ours, unsigned index)
 {
     (void)conn;
     (void)ours;
-    fuzz_check(index < CW_BOARDS);
-    return &boards[index];
+    fuzz_check(index < CW_CLAIM_PAIRS);
+    return &pairs[index];
 }
 
 static void close_conn(struct cw_conn *conn)
@@ -102,7 +102,7 @@ static void close_conn(struct cw_conn *conn)
 }
 
 static const struct cw_transport_copies copies = {
-    .ready = peer_ready, .read = peer_read, .write = peer_write, .board = board_of};
+    .ready = peer_ready, .read = peer_read, .write = peer_write, .pair = pair_of};
 
 static void divert(ucp_ep_h ep)
 {
@@ -125,7 +125,7 @@ static void divert(ucp_ep_h ep)
     iface.packets           = &packets;
     ep->conn->iface         = &iface;
     memset(ids, 0, sizeof(ids));
-    memset(boards, 0, sizeof(boards));
+    memset(pairs, 0, sizeof(pairs));
 }
 
 static uint64_t id_of(ucs_status_ptr_t request)

@@ -60,7 +60,7 @@ struct person {
     uint8_t *memory;            /* sections and a guard */
     uint64_t *shared;
     ucp_mem_h memh, shared_memh;
-    uint64_t beacon[2];         /* of direct keys */
+    uint64_t validity[2]; /* of direct keys */
     uint32_t epoch;
     uint64_t counts[2][MAX_COUNTS]; /* what fetches of its words gave */
     unsigned num_counts[2];
@@ -514,7 +514,7 @@ static ucp_mem_h map(unsigned worker, void *memory, size_t length)
 }
 
 /* Two keys: as the library makes it, and one that reaches the memory by loads and stores. */
-static void unpack(struct way *way, ucp_mem_h memh, uint64_t *beacon, ucp_rkey_h keys[2])
+static void unpack(struct way *way, ucp_mem_h memh, uint64_t *validity, ucp_rkey_h keys[2])
 {
     void *bytes;
     size_t length;
@@ -525,9 +525,9 @@ static void unpack(struct way *way, ucp_mem_h memh, uint64_t *beacon, ucp_rkey_h
         assert_null(keys[i]->local); /* UCX_TLS=sim does not allow it */
     }
     ucp_rkey_buffer_release(bytes);
-    *beacon         = keys[1]->key.token;
+    *validity         = keys[1]->key.token;
     keys[1]->local  = (char *)(uintptr_t)keys[1]->key.address;
-    keys[1]->beacon = beacon;
+    keys[1]->validity = validity;
 }
 
 static void make_way(unsigned from, unsigned to)
@@ -539,8 +539,8 @@ static void make_way(unsigned from, unsigned to)
     way->written = calloc(section, sizeof(*way->written));
     way->epoch   = calloc(section, sizeof(*way->epoch));
     cw_list_init(&way->silent);
-    unpack(way, people[to].memh, &people[to].beacon[0], way->keys);
-    unpack(way, people[to].shared_memh, &people[to].beacon[1], way->shared_keys);
+    unpack(way, people[to].memh, &people[to].validity[0], way->keys);
+    unpack(way, people[to].shared_memh, &people[to].validity[1], way->shared_keys);
 }
 
 static void start(uint64_t seed, ucp_err_handling_mode_t mode, int sleepers, size_t section_size)
@@ -747,7 +747,7 @@ static void run_unmap_under_access(uint64_t seed)
     talk(40 + below(60));
     assert_int_equal(ucp_mem_unmap(town->people[owner].context, people[owner].memh), UCS_OK);
     people[owner].memh      = NULL;
-    people[owner].beacon[0] = 0;
+    people[owner].validity[0] = 0;
     memset(people[owner].memory, 0x77, length);
     talk(60);
     for (unsigned from = 0; from < town->num_workers; from++) {

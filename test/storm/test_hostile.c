@@ -23,23 +23,23 @@
 #include "wire/hello.h"
 #include "wire/key.h"
 #include "wire/lane.h"
-#include "wire/meet.h"
+#include "wire/cm.h"
 #include "wire/rma.h"
 
 enum { MARGIN = 65536, REGION = 65536, MOST = 70000, POOL = 64, WAYS = 8, IDS = CW_PACKET_COUNT + 2, WAIT_S = 20 };
 enum { FEATURES = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64 };
 
 enum state {
-    STRANGER,           /* at the worker's port, nothing was said */
-    OPEN,               /* the greeting was answered */
-    CLOSED,             /* and CLOSE was said */
-    ENDED,              /* and END was said */
-    LANE,               /* a further lane of an open endpoint */
-    STRANGER_LISTENER,  /* at a listener, nothing was said */
-    WAITING,            /* the program has not answered the request */
-    CHOOSING,           /* it has, and the visitor has not chosen */
-    MET,                /* the connection of a meeting is open, and operations are under way */
-    LEFT,               /* the program has closed its endpoint */
+    STRANGER,          /* at the worker's port, nothing was said */
+    OPEN,              /* the greeting was answered */
+    CLOSED,            /* and CLOSE was said */
+    ENDED,             /* and END was said */
+    LANE,              /* a further lane of an open endpoint */
+    STRANGER_LISTENER, /* at a listener, nothing was said */
+    WAITING,           /* the program has not answered the request */
+    CHOOSING,          /* it has, and the visitor has not chosen */
+    MET,               /* the connection of a connection request is open, and operations are under way */
+    LEFT,              /* the program has closed its endpoint */
     STATES
 };
 
@@ -314,9 +314,9 @@ static void begin_operations(void)
     }
 }
 
-static int open_meeting(enum state state)
+static int open_request(enum state state)
 {
-    struct cw_meet meet = {.number = storm_random(&random_state), .err_mode = 1};
+    struct cw_cm_request asked     = {.number = storm_random(&random_state), .err_mode = 1};
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST | UCP_EP_PARAM_FIELD_ERR_HANDLER |
                                             UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .err_mode = UCP_ERR_HANDLING_MODE_PEER, .err_handler = {failed, NULL}};
@@ -325,9 +325,9 @@ static int open_meeting(enum state state)
     double end = storm_now_s() + WAIT_S;
     int fd = call(1);
 
-    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_MEET_LENGTH, 0);
-    cw_meet_encode(&meet, bytes + CW_TCP_GREETING_SIZE);
-    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_MEET_LENGTH);
+    cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, CW_CM_REQUEST_LENGTH, 0);
+    cw_cm_request_encode(&asked, bytes + CW_TCP_GREETING_SIZE);
+    say(fd, bytes, CW_TCP_GREETING_SIZE + CW_CM_REQUEST_LENGTH);
     while (server.request == NULL) {
         progress();
         cw_check(storm_now_s() < end);
@@ -380,7 +380,7 @@ static int come(enum state state, int *first)
     case LANE:
         return open_lane(first);
     default:
-        fd = open_meeting(state);
+        fd = open_request(state);
         for (i = 0; i < 5; i++) {
             progress();
             (void)hear(fd);

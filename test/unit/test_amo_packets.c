@@ -262,7 +262,7 @@ static void test_every_operation(void **state)
     (void)state;
     check_ops();
     cw_rkey_set_local(rkey, (char *)words);
-    rkey->beacon = &rkey->key.token;
+    rkey->validity = &rkey->key.token;
     check_ops();
 }
 
@@ -591,7 +591,7 @@ static void test_waits_for_late_gets(void **state)
     (void)state;
     for (int direct = 0; direct < 2; direct++) {
         cw_rkey_set_local(rkey, direct ? (char *)words : NULL);
-        rkey->beacon = &rkey->key.token;
+        rkey->validity = &rkey->key.token;
         words[WORD]  = 0;
         words[0]     = 0;
         cw_rma_late_add(cw_op_ep(ep)->rma, address_of(&words[WORD]), 8);
@@ -627,7 +627,7 @@ static void test_waits_for_fence(void **state)
         assert_int_equal(UCS_PTR_IS_PTR(before), fetching);
         assert_int_equal(ucp_worker_fence(worker), UCS_OK);
         cw_rkey_set_local(rkey, (char *)words);
-        rkey->beacon = &rkey->key.token;
+        rkey->validity = &rkey->key.token;
         behind       = amo(UCP_ATOMIC_OP_SWAP, 0, &second, 8, address_of(&words[WORD]));
         assert_true(words[WORD] == 10);
         assert_int_equal(wait_for(behind), UCS_OK);

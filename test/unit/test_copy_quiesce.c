@@ -7,7 +7,7 @@
 
 #include "op/cma.h"
 
-enum { LENGTH = 8 << 20, COPIES = CW_BOARDS, MS = 1000000 };
+enum { LENGTH = 8 << 20, COPIES = CW_CLAIM_PAIRS, MS = 1000000 };
 
 static char *there;
 
@@ -15,7 +15,7 @@ static char *there;
 static void take_shares(void)
 {
     for (unsigned i = 0; i < COPIES; i++) {
-        boards[i].claim = (uint64_t)(i + 1) << 32 | 1000;
+        pairs[i].claim = (uint64_t)(i + 1) << 32 | 1000;
     }
 }
 

@@ -45,8 +45,8 @@ static struct cw_hello random_hello(void)
                              .target_uid = next_random(),
                              .number     = (uint32_t)next_random(),
                              .err_mode   = (uint8_t)(next_random() & 1),
-                             .flags      = (uint8_t)(next_random() &
-                                                   (CW_HELLO_NO_LOOPBACK | CW_HELLO_MEETING | CW_HELLO_FAILOVER))};
+                             .flags =
+                                 (uint8_t)(next_random() & (CW_HELLO_NO_LOOPBACK | CW_HELLO_CM | CW_HELLO_FAILOVER))};
 }
 
 static int hello_equal(const struct cw_hello *a, const struct cw_hello *b)

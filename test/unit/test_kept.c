@@ -14,7 +14,7 @@
 #include "core/ep_kept.h"
 #include "core/mem.h"
 #include "op/am_desc.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/op.h"
 #include "wire/key.h"
 #include "wire/rma.h"
@@ -453,34 +453,34 @@ static void test_lent_endpoints_are_bounded(void **state)
     assert_non_null(cw_hash_find(&worker->peers, MORE + 1));
 }
 
-static struct cw_board *no_board(struct cw_conn *conn, int ours, unsigned number)
+static struct cw_claim_pair *no_pair(struct cw_conn *conn, int ours, unsigned number)
 {
     (void)conn, (void)ours, (void)number;
     return NULL;
 }
 
-/* One helper for each board, however often it is asked. */
+/* One helper for each claim pair, however often it is asked. */
 static void test_helpers_are_bounded(void **state)
 {
-    struct cw_wire_help help = {.length     = htole64(CW_BOARD_MIN_SHARE),
-                                .share      = htole32(CW_BOARD_MIN_SHARE),
+    struct cw_wire_help help = {.length     = htole64(CW_CLAIM_MIN_SHARE),
+                                .share      = htole32(CW_CLAIM_MIN_SHARE),
                                 .generation = htole32(1),
                                 .way        = htole32(CW_WIRE_HELP_PUT)};
     unsigned helpers         = 0;
     struct cw_list *link;
 
     (void)state;
-    fake_copies.board = no_board;
-    for (unsigned i = 0; i < 3 * CW_BOARDS; i++) {
-        help.board = htole32(i % CW_BOARDS);
+    fake_copies.pair = no_pair;
+    for (unsigned i = 0; i < 3 * CW_CLAIM_PAIRS; i++) {
+        help.pair = htole32(i % CW_CLAIM_PAIRS);
         cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
     }
     for (link = cw_op_ep(ep)->incoming.partial.next; link != &cw_op_ep(ep)->incoming.partial; link = link->next) {
         helpers++;
     }
     assert_int_equal(ep->state, CW_EP_OPEN);
-    assert_int_equal(helpers, CW_BOARDS);
-    help.board = htole32(CW_BOARDS);
+    assert_int_equal(helpers, CW_CLAIM_PAIRS);
+    help.pair = htole32(CW_CLAIM_PAIRS);
     cw_op_packet(ep->conn, CW_PACKET_HELP, &help, sizeof(help));
     assert_int_equal(ep->state, CW_EP_FAILED);
 }

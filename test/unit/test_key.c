@@ -14,15 +14,15 @@
 #include "core/rkey.h"
 #include "wire/key.h"
 
-static const struct cw_key sample = {.token   = 0x1122334455667788,
-                                     .address = 0x7fabcdef0123,
-                                     .length  = 0x10203040,
-                                     .beacon  = 0x7f1234567890,
-                                     .system  = 0x99aabbccddeeff00,
-                                     .pid     = 0x01020304,
-                                     .fd      = 0x05060708,
-                                     .rights  = CW_KEY_WRITE,
-                                     .flags   = CW_KEY_SHARED,
+static const struct cw_key sample = {.token    = 0x1122334455667788,
+                                     .address  = 0x7fabcdef0123,
+                                     .length   = 0x10203040,
+                                     .validity = 0x7f1234567890,
+                                     .system   = 0x99aabbccddeeff00,
+                                     .pid      = 0x01020304,
+                                     .fd       = 0x05060708,
+                                     .rights   = CW_KEY_WRITE,
+                                     .flags    = CW_KEY_SHARED,
                                      .executor = 9};
 
 /* Of devices 2 and 9. */
@@ -36,7 +36,7 @@ static void the_format_is_fixed(void **state)
         0x88, 0x77, 0x66, 0x55, 0x44, 0x33, 0x22, 0x11, /* token */
         0x23, 0x01, 0xef, 0xcd, 0xab, 0x7f, 0,    0,    /* address */
         0x40, 0x30, 0x20, 0x10, 0,    0,    0,    0,    /* length */
-        0x12, 0xcf, 0x8a, 0x46, 0xe2, 0x0f, 0,          /* an eighth of the beacon */
+        0x12, 0xcf, 0x8a, 0x46, 0xe2, 0x0f, 0,          /* an eighth of the validity word */
         0x0f,                                           /* the host's part: */
         0x00, 0xff, 0xee, 0xdd, 0xcc, 0xbb, 0xaa, 0x99, /* system */
         0x04, 0x03, 0x02, 0x01, 0x08, 0x07, 0x06, 0x05, /* process, descriptor */
@@ -56,7 +56,7 @@ static void the_format_is_fixed(void **state)
         assert_int_equal(cw_key_length(bytes + shift), sizeof(expected));
         assert_int_equal(cw_key_decode(bytes + shift, &key, &parts), UCS_OK);
         assert_true(key.token == sample.token && key.address == sample.address && key.length == sample.length);
-        assert_true(key.beacon == sample.beacon && key.system == sample.system && key.pid == sample.pid);
+        assert_true(key.validity == sample.validity && key.system == sample.system && key.pid == sample.pid);
         assert_true(key.fd == sample.fd && key.rights == sample.rights && key.flags == sample.flags);
         assert_int_equal(key.executor, 9);
         part = cw_key_find_part(&parts, 2, &length);

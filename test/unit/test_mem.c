@@ -136,7 +136,7 @@ static void protection_is_obeyed(void **state)
     }
 }
 
-/* Many regions of the same bytes, unmapped in another order (MEM-11); more than one page of beacons. */
+/* Many regions of the same bytes, unmapped in another order (MEM-11); more than one page of validity words. */
 static void regions_are_independent(void **state)
 {
     enum { COUNT = 1500 };
@@ -148,18 +148,18 @@ static void regions_are_independent(void **state)
     for (i = 0; i < COUNT; i++) {
         assert_int_equal(map(area + i, 100, 0, &mems[i]), UCS_OK);
         keys[i] = key_of(mems[i]);
-        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[i].beacon, keys[i].token);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[i].validity, keys[i].token);
     }
     for (i = 0; i < COUNT; i++) {
         at = i * 7 % COUNT;
         assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_OK);
         assert_int_equal(cw_mem_unmap(context, mems[at]), UCS_OK);
         assert_int_equal(enter(keys[at].token, area + at, 100, BOTH), UCS_ERR_INVALID_ADDR);
-        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[at].beacon, 0);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)keys[at].validity, 0);
     }
     for (i = 0; i < COUNT; i++) { /* words are used again, tokens are not */
         assert_int_equal(map(area + i, 100, 0, &mems[i]), UCS_OK);
-        assert_int_equal(*(const uint64_t *)(uintptr_t)key_of(mems[i]).beacon, key_of(mems[i]).token);
+        assert_int_equal(*(const uint64_t *)(uintptr_t)key_of(mems[i]).validity, key_of(mems[i]).token);
         assert_int_not_equal(key_of(mems[i]).token, keys[i].token);
     }
     for (i = 0; i < COUNT; i += 2) {
@@ -411,7 +411,7 @@ static void pins_of_others_keep_the_memory(void **state)
     context->mt_workers_shared = 0;
     assert_int_equal(ep.state, CW_EP_OPEN);
     assert_int_equal(enter(key.token, (void *)(uintptr_t)key.address, 1, 0), UCS_ERR_INVALID_ADDR);
-    assert_int_equal(*(const uint64_t *)(uintptr_t)key.beacon, 0);
+    assert_int_equal(*(const uint64_t *)(uintptr_t)key.validity, 0);
     cw_mem_unpin(context, &pins[0]);
     *(volatile char *)ptr = 1;
     cw_mem_unpin(context, &pins[1]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Memory that another process allocated, reached by its key (core/mem.h, KEY-7, MEM-30..32): both see the same bytes,
- * the beacon tells when the owner unmapped, keys that do not agree with the memory are not believed, and nothing of
- * ours is left afterwards. The owner is a child that obeys one-letter commands.
+ * the validity word tells when the owner unmapped, keys that do not agree with the memory are not believed, and nothing
+ * of ours is left afterwards. The owner is a child that obeys one-letter commands.
  */
 #define _GNU_SOURCE
 

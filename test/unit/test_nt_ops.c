@@ -216,7 +216,7 @@ static void reach(void *memory, ucp_mem_h *memh, ucp_rkey_h *rkey)
     assert_int_equal(ucp_ep_rkey_unpack(eps[0], packed, rkey), UCS_OK);
     ucp_rkey_buffer_release(packed);
     cw_rkey_set_local(*rkey, NULL);
-    (*rkey)->key.beacon = 0;
+    (*rkey)->key.validity = 0;
 }
 
 static void test_puts_and_gets(void **state)

@@ -11,7 +11,7 @@
 #include "test_under.h"
 
 #include "core/ep_kept.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/op.h"
 #include "op/tag_desc.h"
 #include "wire/rma.h"
@@ -125,7 +125,7 @@ static void pile_up(void)
     set_trap();
 }
 
-static struct cw_board *no_board(struct cw_conn *conn, int ours, unsigned number)
+static struct cw_claim_pair *no_pair(struct cw_conn *conn, int ours, unsigned number)
 {
     (void)conn, (void)ours, (void)number;
     return NULL;
@@ -136,12 +136,12 @@ static void test_packets_walk_along_nothing(void **state)
     const struct cw_wire_help help = {.token      = htole64(1),
                                       .length     = htole64(1u << 20),
                                       .help_id    = htole64(1),
-                                      .share      = htole32(CW_BOARD_MIN_SHARE),
+                                      .share      = htole32(CW_CLAIM_MIN_SHARE),
                                       .generation = htole32(1),
                                       .way        = htole32(CW_WIRE_HELP_PUT)};
 
     (void)state;
-    fake_copies.board = no_board;
+    fake_copies.pair = no_pair;
     pile_up();
     first_piece(NUMBER, 0);
     last_piece(NUMBER);

@@ -76,7 +76,7 @@ static inline void map(unsigned prot)
     assert_int_equal(ucp_ep_rkey_unpack(ep, bytes, &rkey), UCS_OK);
     ucp_rkey_buffer_release(bytes);
     cw_rkey_set_local(rkey, NULL); /* by packets only */
-    rkey->key.beacon = 0;
+    rkey->key.validity = 0;
 }
 
 static inline void unmap(void)

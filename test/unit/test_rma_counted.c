@@ -20,10 +20,10 @@ static void test_owner_in_progress(void **state)
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 2);
     flush = ucp_ep_flush_nbx(ep, &none);
     assert_true(is_pending(flush));
-    board()->done = 1;
+    pair()->done = 1;
     progress();
     assert_true(is_pending(flush));
-    board()->done = 2;
+    pair()->done = 2;
     assert_int_equal(finish(flush), UCS_OK);
     assert_int_equal(num_writes, 0);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 0);
@@ -46,8 +46,8 @@ static void test_owner_is_through_at_last(void **state)
         for (int i = 0; i < rounds && num_writes == 0; i++) {
             ucp_worker_progress(worker);
         }
-        board()->done  = 40;
-        board()->claim = CW_COUNTED_FREE;
+        pair()->done  = 40;
+        pair()->claim = CW_COUNTED_FREE;
         assert_int_equal(finish(flush), UCS_OK);
         end_counted(1);
     }
@@ -65,7 +65,7 @@ static void test_owner_away(void **state)
         for (uint8_t i = 0; i < 40; i++) {
             put(100 * i, i);
         }
-        board()->done = seen;
+        pair()->done  = seen;
         flush         = ucp_ep_flush_nbx(ep, &none);
         assert_true(is_pending(flush));
         wait_long();
@@ -75,19 +75,19 @@ static void test_owner_away(void **state)
             assert_true(writes[i].address == base() + 100 * (seen + i));
             assert_int_equal(writes[i].first, seen + i);
             assert_int_equal(writes[i].length, 100);
-            assert_int_equal(writes[i].beacon, 0x1000);
+            assert_int_equal(writes[i].validity, 0x1000);
         }
-        assert_true(board()->done == 40);
-        assert_true(board()->claim == CW_COUNTED_AWAY);
+        assert_true(pair()->done == 40);
+        assert_true(pair()->claim == CW_COUNTED_AWAY);
         assert_int_equal(count_packets(CW_PACKET_FLUSH), 0);
         put(5000, 99);
         assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 40);
         assert_int_equal(num_writes, 41 - seen);
         assert_null(ucp_ep_flush_nbx(ep, &none));
-        board()->claim = CW_COUNTED_FREE; /* it was there */
+        pair()->claim = CW_COUNTED_FREE; /* it was there */
         put(5000, 98);
         assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 41);
-        board()->done = 41;
+        pair()->done = 41;
         assert_null(ucp_ep_flush_nbx(ep, &none));
         end_counted(1);
     }
@@ -113,8 +113,8 @@ static void test_owner_comes_and_goes(void **state)
     pieces = num_writes;
     assert_in_range(pieces, 1, 19);
     packets_taken  = MAX_RECORDS;
-    board()->done  = 20;
-    board()->claim = CW_COUNTED_FREE;
+    pair()->done   = 20;
+    pair()->claim  = CW_COUNTED_FREE;
     assert_int_equal(finish(request), UCS_OK);
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 20);
     assert_int_equal(num_writes, pieces + 1);
@@ -161,14 +161,14 @@ static void test_claim_stuck(void **state)
         put(0, 1);
         put(100, 2);
         put(200, 3);
-        board()->claim = held[i];
+        pair()->claim  = held[i];
         flush          = ucp_ep_flush_nbx(ep, &none);
         wait_long();
         assert_true(is_pending(flush));
         assert_int_equal(num_writes, 0);
-        assert_true(board()->claim == held[i]);
-        board()->done  = 2;
-        board()->claim = CW_COUNTED_FREE;
+        assert_true(pair()->claim == held[i]);
+        pair()->done  = 2;
+        pair()->claim = CW_COUNTED_FREE;
         wait_long();
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(num_writes, 1);
@@ -185,7 +185,7 @@ static void test_owner_dies(void **state)
     (void)state;
     begin_counted();
     put(0, 1);
-    board()->claim = CW_COUNTED_OWNER;
+    pair()->claim  = CW_COUNTED_OWNER;
     flush          = ucp_ep_flush_nbx(ep, &none);
     wait_long();
     assert_true(is_pending(flush));
@@ -206,24 +206,24 @@ static void test_forged_counts(void **state)
         begin_counted();
         put(0, 1);
         put(100, 2);
-        board()->done = 1;
+        pair()->done  = 1;
         flush         = ucp_ep_flush_nbx(ep, &none);
         assert_true(is_pending(flush));
         progress();
-        board()->done = forged[i];
+        pair()->done = forged[i];
         wait_long();
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(num_writes, 0);
         assert_int_equal(cw_op_ep(ep)->rma->counted, 2);
         put(200, 3);
         flush         = ucp_ep_flush_nbx(ep, &none);
-        board()->done = 3;
+        pair()->done  = 3;
         assert_int_equal(finish(flush), UCS_OK);
         end_counted(1);
     }
 }
 
-/* What the board says was refused is asked about, and told by the flush. */
+/* What the claim pair says was refused is asked about, and told by the flush. */
 static void test_refused(void **state)
 {
     ucs_status_ptr_t flush;
@@ -232,7 +232,7 @@ static void test_refused(void **state)
     begin_counted();
     put(0, 1);
     flush         = ucp_ep_flush_nbx(ep, &none);
-    board()->done = (UINT64_C(1) << 32) | 1;
+    pair()->done  = (UINT64_C(1) << 32) | 1;
     progress();
     assert_true(is_pending(flush));
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
@@ -263,8 +263,8 @@ static void test_rescue_refused(void **state)
         assert_true(is_pending(flush));
         assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
         assert_int_equal(num_writes, (i == 2) ? 1 : 0);
-        assert_true(board()->done == num_writes);
-        assert_true(board()->claim != CW_COUNTED_ORIGIN);
+        assert_true(pair()->done == num_writes);
+        assert_true(pair()->claim != CW_COUNTED_ORIGIN);
         feed_flushed(UCS_OK);
         assert_int_equal(finish(flush), UCS_OK);
         assert_int_equal(cw_op_ep(ep)->rma->carried, 2);
@@ -280,20 +280,20 @@ static void test_shut_by_the_owner(void **state)
     (void)state;
     begin_counted();
     put(0, 1);
-    board()->claim = CW_COUNTED_SHUT;
+    pair()->claim = CW_COUNTED_SHUT;
     put(100, 2);
     assert_int_equal(count_packets(CW_PACKET_PUT_COUNTED), 2);
     flush = ucp_ep_flush_nbx(ep, &none);
     wait_long();
     assert_true(is_pending(flush));
     assert_int_equal(num_writes, 0);
-    assert_true(board()->claim == CW_COUNTED_SHUT);
+    assert_true(pair()->claim == CW_COUNTED_SHUT);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
     feed_flushed(UCS_OK);
     assert_int_equal(finish(flush), UCS_OK);
     put(200, 3);
     flush         = ucp_ep_flush_nbx(ep, &none);
-    board()->done = 3; /* in progress it is as fast as ever */
+    pair()->done  = 3; /* in progress it is as fast as ever */
     assert_int_equal(finish(flush), UCS_OK);
     assert_int_equal(count_packets(CW_PACKET_FLUSH), 1);
     end_counted(1);
@@ -348,13 +348,13 @@ static void test_owner_carries_out(void **state)
     check_rest(0, 100);
     assert_int_equal(memory[GUARD], 0xee);
     assert_int_equal(memory[GUARD + 99], 0xee);
-    assert_true(board()->done == 2);
-    assert_true(board()->claim == CW_COUNTED_FREE);
+    assert_true(pair()->done == 2);
+    assert_true(pair()->claim == CW_COUNTED_FREE);
     feed_counted(rkey->key.token ^ 1, base() + 200, 8);        /* refused, and counted */
     feed_counted(rkey->key.token, base() + ROOM - 7, 8);
     feed_counted(rkey->key.token, base() - 1, 8);
     check_rest(0, 100);
-    assert_true(board()->done == ((UINT64_C(3) << 32) | 5));
+    assert_true(pair()->done == ((UINT64_C(3) << 32) | 5));
     assert_int_equal(cw_op_ep(ep)->rma->refused, UCS_ERR_INVALID_ADDR);
     end_counted(1);
 }
@@ -364,17 +364,17 @@ static void test_owner_passes_over(void **state)
 {
     (void)state;
     begin_owner();
-    board()->done  = 2;
-    board()->claim = CW_COUNTED_AWAY;
+    pair()->done  = 2;
+    pair()->claim = CW_COUNTED_AWAY;
     feed_counted(rkey->key.token, base(), 10);
-    assert_true(board()->claim == CW_COUNTED_FREE);
+    assert_true(pair()->claim == CW_COUNTED_FREE);
     feed_counted(rkey->key.token, base() + 100, 10);
     check_rest(0, 0);
-    assert_true(board()->done == 2);
+    assert_true(pair()->done == 2);
     feed_counted(rkey->key.token, base() + 200, 10);
     check_rest(200, 10);
     assert_int_equal(memory[GUARD + 200], 0xee);
-    assert_true(board()->done == 3);
+    assert_true(pair()->done == 3);
     end_counted(1);
 }
 
@@ -386,11 +386,11 @@ static void test_owner_with_forged_counts(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(forged) / sizeof(forged[0]); i++) {
         begin_owner();
-        board()->done = forged[i];
+        pair()->done = forged[i];
         feed_counted(rkey->key.token, base(), 10);
         check_rest(0, 0);
-        assert_true(board()->done == forged[i]);
-        assert_true(board()->claim == CW_COUNTED_FREE);
+        assert_true(pair()->done == forged[i]);
+        assert_true(pair()->claim == CW_COUNTED_FREE);
         end_counted(1);
     }
 }
@@ -403,7 +403,7 @@ static void test_owner_does_not_wait_for_ever(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
         begin_owner();
-        board()->claim = held[i];
+        pair()->claim  = held[i];
         step_ns        = UINT64_C(100000000);
         feed_counted(rkey->key.token, base(), 10);
         assert_int_equal(ep->status, UCS_ERR_ENDPOINT_TIMEOUT);
@@ -417,7 +417,7 @@ static void test_owner_does_not_wait_for_the_dead(void **state)
 {
     (void)state;
     begin_owner();
-    board()->claim           = CW_COUNTED_ORIGIN;
+    pair()->claim            = CW_COUNTED_ORIGIN;
     step_ns                  = 0; /* no time passes */
     fake_copies.gone = fake_gone;
     looks_until_gone = 5;
@@ -446,7 +446,7 @@ static int frees_the_claim(struct cw_conn *conn)
     (void)conn;
     assert_true(looks_until_free > 0);
     if (--looks_until_free == 0) {
-        board()->claim = CW_COUNTED_FREE;
+        pair()->claim = CW_COUNTED_FREE;
     }
     return 0;
 }
@@ -476,24 +476,24 @@ static void test_owner_shuts_the_counting(void **state)
 
     (void)state;
     begin_patient_owner(100000000);
-    for (packets = 0; board()->claim == CW_COUNTED_FREE; packets++) {
+    for (packets = 0; pair()->claim == CW_COUNTED_FREE; packets++) {
         assert_true(waited_ns <= 100000000);
-        board()->claim   = CW_COUNTED_ORIGIN;
+        pair()->claim    = CW_COUNTED_ORIGIN;
         looks_until_free = 10;
         step_ns          = 1000000;
         feed_counted(rkey->key.token, base() + packets, 1);
         assert_int_equal(looks_until_free, 0);
         assert_int_equal(ep->state, CW_EP_OPEN);
     }
-    assert_true(board()->claim == CW_COUNTED_SHUT);
+    assert_true(pair()->claim == CW_COUNTED_SHUT);
     assert_in_range(packets, 8, 12);
     before  = waited_ns;
     step_ns = UINT64_C(10000000000); /* it would be given up at once */
     for (size_t i = 0; i < sizeof(held) / sizeof(held[0]); i++) {
-        board()->claim = held[i];
+        pair()->claim = held[i];
         feed_counted(rkey->key.token, base() + packets++, 1);
         feed_counted(rkey->key.token, base() + packets++, 1);
-        assert_true(board()->done == packets);
+        assert_true(pair()->done == packets);
     }
     assert_true(waited_ns == before);
     check_rest(0, packets);
@@ -509,13 +509,13 @@ static void test_short_holds_add_up(void **state)
     (void)state;
     begin_patient_owner(100000000);
     step_ns = 20000;
-    for (unsigned i = 0; board()->claim == CW_COUNTED_FREE; i++) {
+    for (unsigned i = 0; pair()->claim == CW_COUNTED_FREE; i++) {
         assert_true(i < 6000);
-        board()->claim   = CW_COUNTED_ORIGIN;
+        pair()->claim    = CW_COUNTED_ORIGIN;
         looks_until_free = 1;
         feed_counted(rkey->key.token, base() + i, 1);
     }
-    assert_true(board()->claim == CW_COUNTED_SHUT);
+    assert_true(pair()->claim == CW_COUNTED_SHUT);
     end_patient_owner(1);
 }
 
@@ -532,15 +532,15 @@ static void test_no_counting_for_the_distrusted(void **state)
         waited_ns                      = 1;
         looks_until_free               = 1000;
         step_ns                        = 0; /* no time passes */
-        cw_op_ep(ep)->rma->owner_board = NULL;
+        cw_op_ep(ep)->rma->owner_pair  = NULL;
         loop                           = ep->loop_conn;
         ep->loop_conn                  = NULL;
-        board()->claim                 = held[i];
+        pair()->claim                  = held[i];
         feed_counted(rkey->key.token, base(), 10);
         ep->loop_conn = loop;
         if (i < 2) {
-            assert_true(board()->claim == CW_COUNTED_SHUT);
-            assert_true(board()->done == 1);
+            assert_true(pair()->claim == CW_COUNTED_SHUT);
+            assert_true(pair()->done == 1);
             check_rest(0, 10);
         } else {
             assert_int_equal(ep->status, UCS_ERR_ENDPOINT_TIMEOUT);

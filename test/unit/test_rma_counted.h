@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Ground of the tests of counted puts and short gets: a transport with boards whose peer comes late, never, or tells
- * nonsense. The clock is the test's, so nobody waits. One file of a program includes it.
+ * Ground of the tests of counted puts and short gets: a transport with claim pairs whose peer comes late, never, or
+ * tells nonsense. The clock is the test's, so nobody waits. One file of a program includes it.
  */
 #ifndef CW_TEST_RMA_COUNTED_H
 #define CW_TEST_RMA_COUNTED_H
@@ -14,12 +14,13 @@ enum { PATIENCE = 1600 /* rounds that are longer than the origin waits */, MAX_W
 
 struct write {
     uint64_t address;
-    uint64_t beacon;
+    uint64_t validity;
     size_t length;
     uint8_t first;
 };
 
-static struct cw_board boards[CW_ALL_BOARDS];   /* those that the origin hands out; of the owner's side the same */
+static struct cw_claim_pair
+    pairs[CW_ALL_CLAIM_PAIRS];                  /* those that the origin hands out; of the owner's side the same */
 static uint8_t slots[MAX_RECORDS][400];         /* the transport's memory */
 static struct write writes[MAX_WRITES];
 static unsigned num_writes, num_reads;
@@ -35,12 +36,12 @@ uint64_t cw_clock_ns(void)
     return now_ns;
 }
 
-static inline struct cw_board *fake_board(struct cw_conn *conn, int ours, unsigned index)
+static inline struct cw_claim_pair *fake_pair(struct cw_conn *conn, int ours, unsigned index)
 {
     (void)conn;
     (void)ours;
-    assert_true(index < CW_ALL_BOARDS);
-    return &boards[index];
+    assert_true(index < CW_ALL_CLAIM_PAIRS);
+    return &pairs[index];
 }
 
 static inline int fake_gone(struct cw_conn *conn)
@@ -57,32 +58,31 @@ static inline int fake_ready(struct cw_conn *conn)
 }
 
 static inline ucs_status_t fake_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon)
+                                      const struct cw_validity *validity)
 {
     (void)conn;
     assert_int_equal(count, 1);
-    assert_true(beacon->value == rkey->key.token);
+    assert_true(validity->value == rkey->key.token);
     if (write_answer == UCS_OK) {
         assert_true(num_writes < MAX_WRITES);
-        writes[num_writes++] =
-            (struct write){to, beacon->address, from->iov_len, *(const uint8_t *)from->iov_base};
+        writes[num_writes++] = (struct write){to, validity->address, from->iov_len, *(const uint8_t *)from->iov_base};
     }
     return write_answer;
 }
 
 static inline ucs_status_t fake_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon)
+                                     const struct cw_validity *validity)
 {
     (void)conn;
     (void)from;
     assert_int_equal(count, 1);
-    assert_true(beacon->value == rkey->key.token);
+    assert_true(validity->value == rkey->key.token);
     memset(to->iov_base, 0xdd, to->iov_len);
     num_reads++;
     return UCS_OK;
 }
 
-/* What was sent stays, as the contract of transports with boards says. */
+/* What was sent stays, as the contract of transports with claim pairs says. */
 static inline ucs_status_t keeping_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
 {
     uint8_t *slot = slots[num_records % MAX_RECORDS];
@@ -95,33 +95,33 @@ static inline ucs_status_t keeping_bcopy(struct cw_conn *conn, uint8_t id, size_
     return record(id, slot, pack(slot, max, arg));
 }
 
-static inline struct cw_board *board(void)
+static inline struct cw_claim_pair *pair(void)
 {
-    return &boards[CW_COUNTED];
+    return &pairs[CW_COUNTED];
 }
 
 static inline void begin_counted(void)
 {
     begin();
-    memset(boards, 0, sizeof(boards));
+    memset(pairs, 0, sizeof(pairs));
     num_writes    = num_reads = 0;
     packets_taken = MAX_RECORDS;
     write_answer  = UCS_OK;
     is_near       = 1;
     step_ns       = 100;
-    rkey->key.beacon        = 0x1000;
+    rkey->key.validity        = 0x1000;
     fake_packets.send_bcopy = keeping_bcopy;
     fake_transport.copies   = &fake_copies;
-    fake_copies = (struct cw_transport_copies){
-        .ready = fake_ready, .read = fake_read, .write = fake_write, .board = fake_board};
+    fake_copies =
+        (struct cw_transport_copies){.ready = fake_ready, .read = fake_read, .write = fake_write, .pair = fake_pair};
 }
 
-/* As owner of memory, with the boards that the origin hands out. */
+/* As owner of memory, with the claim pairs that the origin hands out. */
 static inline void begin_owner(void)
 {
     begin_counted();
     assert_non_null(cw_rma_get(ep));
-    cw_op_ep(ep)->rma->owner_board = board();
+    cw_op_ep(ep)->rma->owner_pair = pair();
 }
 
 /* No copies any more, so that the end of a test goes as in other programs. */

@@ -7,15 +7,15 @@
 
 enum { SIZE = 2 * 4096 };
 
-static struct cw_board boards[CW_ALL_BOARDS];
+static struct cw_claim_pair pairs[CW_ALL_CLAIM_PAIRS];
 static int excuses;
 
-static struct cw_board *fake_board(struct cw_conn *conn, int ours, unsigned index)
+static struct cw_claim_pair *fake_pair(struct cw_conn *conn, int ours, unsigned index)
 {
     (void)conn;
     (void)ours;
-    assert_true(index < CW_ALL_BOARDS);
-    return &boards[index];
+    assert_true(index < CW_ALL_CLAIM_PAIRS);
+    return &pairs[index];
 }
 
 /* The system copies nothing between the processes. */
@@ -26,9 +26,9 @@ static int never_ready(struct cw_conn *conn)
 }
 
 static ucs_status_t never(struct cw_conn *conn, const struct iovec *iov, unsigned count, uint64_t address,
-                          const struct cw_beacon *beacon)
+                          const struct cw_validity *validity)
 {
-    (void)conn, (void)iov, (void)count, (void)address, (void)beacon;
+    (void)conn, (void)iov, (void)count, (void)address, (void)validity;
     fail_msg("the system is asked to copy");
     return UCS_ERR_IO_ERROR;
 }
@@ -53,7 +53,7 @@ static void test_distrusted(void **state)
         begin();
         fake_transport.copies = &fake_copies;
         fake_copies           = (struct cw_transport_copies){
-            .ready = never_ready, .read = never, .write = never, .board = fake_board, .excused = fake_excused};
+                      .ready = never_ready, .read = never, .write = never, .pair = fake_pair, .excused = fake_excused};
         request = ucp_tag_recv_nbx(worker, room, sizeof(room), 9, UINT64_MAX, &none);
         feed(CW_PACKET_TAG_RTS, &rts, sizeof(rts));
         assert_int_equal((uint32_t)word_of(sent_packet(CW_PACKET_RNDV_READY), 24),

@@ -258,7 +258,7 @@ static void test_ready_that_is_not_right(void **state)
         ready.piece   = i == 0 ? 0 : i == 4 ? htole32(1) : ready.piece;
         ready.mode    = i == 1 ? 0 : i == 2 ? htole32(3) : i == 3 ? UINT32_MAX : i >= 4 ? htole32(2) : ready.mode;
         ready.address = i >= 5 ? htole64(4096) : 0; /* copies: there is no such thing on this connection */
-        ready.board   = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_BOARDS) : 0;
+        ready.pair    = i == 6 ? UINT32_MAX : i == 7 ? htole32(CW_CLAIM_PAIRS) : 0;
         feed_ready(ready);
         end(0);
         assert_true(finish(request) < 0);

@@ -17,7 +17,7 @@
 
 #include "core/ep_round.h"
 #include "core/mem_table.h"
-#include "op/board.h"
+#include "op/shares.h"
 #include "op/op.h"
 #include "op/op_ep.h"
 #include "op/stream.h"
@@ -35,7 +35,7 @@ static ucp_worker_h worker;
 static ucp_ep_h ep;
 static struct cw_iface *real_iface;
 static struct cw_iface fake_iface;
-static struct cw_board boards[CW_ALL_BOARDS];
+static struct cw_claim_pair pairs[CW_ALL_CLAIM_PAIRS];
 static char *memory;
 static uint64_t last_send_id;
 static uint64_t packets, bytes;     /* of data, and copied, since the last look */
@@ -80,9 +80,9 @@ static int fake_peer_ready(struct cw_conn *conn)
 }
 
 static ucs_status_t fake_peer_copy(struct cw_conn *conn, const struct iovec *iov, unsigned count, uint64_t there,
-                                   const struct cw_beacon *beacon)
+                                   const struct cw_validity *validity)
 {
-    (void)conn, (void)there, (void)beacon;
+    (void)conn, (void)there, (void)validity;
     packets++;
     for (unsigned i = 0; i < count; i++) {
         bytes     += iov[i].iov_len;
@@ -91,14 +91,14 @@ static ucs_status_t fake_peer_copy(struct cw_conn *conn, const struct iovec *iov
     return UCS_OK;
 }
 
-static struct cw_board *fake_board(struct cw_conn *conn, int ours, unsigned index)
+static struct cw_claim_pair *fake_pair(struct cw_conn *conn, int ours, unsigned index)
 {
     (void)conn, (void)ours;
-    return &boards[index];
+    return &pairs[index];
 }
 
 static const struct cw_transport_copies fake_peer = {
-    .ready = fake_peer_ready, .read = fake_peer_copy, .write = fake_peer_copy, .board = fake_board};
+    .ready = fake_peer_ready, .read = fake_peer_copy, .write = fake_peer_copy, .pair = fake_pair};
 
 /* ---- a fresh endpoint for each test ---- */
 
@@ -176,14 +176,14 @@ static ucs_status_ptr_t announce(size_t length)
     return request;
 }
 
-static void feed_ready(enum cw_wire_rndv_mode mode, uint32_t piece, uint32_t board)
+static void feed_ready(enum cw_wire_rndv_mode mode, uint32_t piece, uint32_t pair)
 {
     const struct cw_wire_rndv_ready ready = {.send_id    = last_send_id,
                                              .receive_id = htole64(77),
                                              .address    = (mode == CW_WIRE_RNDV_COPY) ? htole64(4096) : 0,
                                              .mode       = htole32((uint32_t)mode),
                                              .piece      = htole32(piece),
-                                             .board      = htole32(board),
+                                             .pair       = htole32(pair),
                                              .generation = htole32(1)};
 
     feed(CW_PACKET_RNDV_READY, &ready, sizeof(ready));
@@ -288,7 +288,7 @@ static void test_gets(void **state)
 static void test_shares_that_are_too_long(void **state)
 {
     const struct cw_wire_help help = {.length     = htole64(LONG),
-                                      .share      = htole32(CW_BOARD_MAX_SHARE + 1),
+                                      .share      = htole32(CW_CLAIM_MAX_SHARE + 1),
                                       .generation = htole32(1),
                                       .way        = htole32(CW_WIRE_HELP_GET)};
     ucs_status_ptr_t request;
@@ -296,7 +296,7 @@ static void test_shares_that_are_too_long(void **state)
     (void)state;
     begin(1);
     request = announce(LONG);
-    feed_ready(CW_WIRE_RNDV_COPY, CW_BOARD_MAX_SHARE + 1, 0);
+    feed_ready(CW_WIRE_RNDV_COPY, CW_CLAIM_MAX_SHARE + 1, 0);
     end(0);
     assert_true(cw_alone_wait(worker, request) < 0);
     begin(1);
@@ -304,8 +304,8 @@ static void test_shares_that_are_too_long(void **state)
     end(0);
 }
 
-/* As many copies at a time as there are boards. */
-static void test_a_board_is_of_one_copy(void **state)
+/* As many copies at a time as there are claim pairs. */
+static void test_a_pair_is_of_one_copy(void **state)
 {
     ucs_status_ptr_t requests[2];
     struct cw_wire_rndv_done done = {.status = 0};
@@ -313,8 +313,8 @@ static void test_a_board_is_of_one_copy(void **state)
     (void)state;
     for (int over = 0; over < 2; over++) {
         begin(1);
-        memset(boards, 0, sizeof(boards));
-        cw_board_begin(&boards[3].claim, &boards[3].done, 1);
+        memset(pairs, 0, sizeof(pairs));
+        cw_claim_begin(&pairs[3].claim, &pairs[3].done, 1);
         requests[0] = announce(LONG);
         feed_ready(CW_WIRE_RNDV_COPY, 128 << 10, 3);
         (void)one_round();
@@ -452,11 +452,16 @@ static void test_credit_is_for_the_oldest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pieces_that_are_too_small), cmocka_unit_test(test_small_pieces),
-        cmocka_unit_test(test_long_pieces),               cmocka_unit_test(test_gets),
-        cmocka_unit_test(test_shares_that_are_too_long),  cmocka_unit_test(test_a_board_is_of_one_copy),
-        cmocka_unit_test(test_copies_of_many_receives),   cmocka_unit_test(test_credit_byte_by_byte),
-        cmocka_unit_test(test_copies_of_many_receives),   cmocka_unit_test(test_credit_is_for_the_oldest),
+        cmocka_unit_test(test_pieces_that_are_too_small),
+        cmocka_unit_test(test_small_pieces),
+        cmocka_unit_test(test_long_pieces),
+        cmocka_unit_test(test_gets),
+        cmocka_unit_test(test_shares_that_are_too_long),
+        cmocka_unit_test(test_a_pair_is_of_one_copy),
+        cmocka_unit_test(test_copies_of_many_receives),
+        cmocka_unit_test(test_credit_byte_by_byte),
+        cmocka_unit_test(test_copies_of_many_receives),
+        cmocka_unit_test(test_credit_is_for_the_oldest),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

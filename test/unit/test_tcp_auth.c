@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
        PROOF_BYTES = CW_TCP_GREETING_SIZE + CW_TCP_PROOF_SIZE };
@@ -146,7 +146,7 @@ static void make_offer(uint8_t bytes[OFFER_BYTES], uint8_t protection, uint8_t f
 
 /* What a dialler says that has the acceptor's secret, or another one. */
 static void make_proof(uint8_t bytes[PROOF_BYTES], const uint8_t *offer, const uint8_t *agreed, uint8_t role,
-                       const struct cw_tcp_guarding *guarding)
+                       const struct cw_tcp_security *security)
 {
     struct cw_tcp_claim claim = {
         .label = "CWproof1", .role = role, .protection = CW_TCP_SECRET, .version = CW_TCP_VERSION};
@@ -156,7 +156,7 @@ static void make_proof(uint8_t bytes[PROOF_BYTES], const uint8_t *offer, const u
     memcpy(claim.nonces[0], offer + CW_TCP_GREETING_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
     memcpy(claim.nonces[1], agreed + CW_TCP_GREETING_SIZE + offsetof(struct cw_tcp_offer, nonce), CW_TCP_NONCE_SIZE);
     cw_tcp_greeting_encode(bytes, (enum cw_tcp_greeting_kind)CW_TCP_PROOF, CW_TCP_PROOF_SIZE, key_of_acceptor(&port));
-    assert_int_equal(cw_tcp_prove(guarding, &claim, bytes + CW_TCP_GREETING_SIZE), 1);
+    assert_int_equal(cw_tcp_prove(security, &claim, bytes + CW_TCP_GREETING_SIZE), 1);
 }
 
 /* As far as the challenge. */
@@ -199,7 +199,7 @@ static void test_same_key(void **state)
     (void)state;
     begin();
     link = connect_nodes(&dialler, &acceptor, &accepted);
-    assert_null(tcp_conn(link)->guard); /* nothing is in the way afterwards */
+    assert_null(tcp_conn(link)->filter); /* nothing is in the way afterwards */
     assert_int_equal(cw_tcp_transport.packets->send_short(link->conn, 3, 1, "data", 4), UCS_OK);
     DRIVE_UNTIL(&dialler, &acceptor, accepted->packets == 1);
     assert_int_equal(num_warnings, 0);
@@ -239,13 +239,13 @@ static void test_hand_made(void **state)
     (void)state;
     begin();
     fd = challenged(offer, agreed);
-    make_proof(proof, offer, agreed, 1, tcp_of(&acceptor)->guarding);
+    make_proof(proof, offer, agreed, 1, tcp_of(&acceptor)->security);
     for (i = 0; i < PROOF_BYTES; i++) { /* slowly */
         say(fd, proof + i, 1);
         step(&acceptor);
     }
     assert_int_equal(hear(fd, answer, PROOF_BYTES), PROOF_BYTES);
-    make_proof(expected, offer, agreed, 2, tcp_of(&acceptor)->guarding);
+    make_proof(expected, offer, agreed, 2, tcp_of(&acceptor)->security);
     assert_memory_equal(answer, expected, PROOF_BYTES);
     cw_tcp_greeting_encode(hello, CW_TCP_HELLO, 5, key_of_acceptor(&port));
     say(fd, hello, sizeof(hello));
@@ -267,8 +267,8 @@ static void test_wrong_proof(void **state)
     open_with_key(&other, other_file);
     for (i = 0; i < 4; i++) {
         fd = challenged(offer, agreed);
-        make_proof(proof, offer, agreed, (i == 1) ? 2 : 1, (i == 0) ? tcp_of(&other)->guarding :
-                   tcp_of(&acceptor)->guarding);
+        make_proof(proof, offer, agreed, (i == 1) ? 2 : 1,
+                   (i == 0) ? tcp_of(&other)->security : tcp_of(&acceptor)->security);
         proof[PROOF_BYTES - 1] ^= i == 2;     /* one bit */
         proof[CW_TCP_GREETING_SIZE] ^= i == 3;
         say(fd, proof, sizeof(proof));
@@ -287,7 +287,7 @@ static void test_replay(void **state)
     (void)state;
     begin();
     fd = challenged(offer, agreed);
-    make_proof(proof, offer, agreed, 1, tcp_of(&acceptor)->guarding);
+    make_proof(proof, offer, agreed, 1, tcp_of(&acceptor)->security);
     say(fd, proof, sizeof(proof));
     assert_int_equal(hear(fd, answer, sizeof(answer)), sizeof(answer));
     assert_int_equal(answer[5], CW_TCP_PROOF);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Marks of guarded TCP connections: bytes that are dropped on the way with nothing behind them are missed all the same,
- * and afterwards both sides are silent. The test drops bytes by taking them from the receiver's descriptor; what is to
- * arrive of them it sends again as it was. It waits for no time: marks are made due.
+ * Marks of protected TCP connections: bytes that are dropped on the way with nothing behind them are missed all the
+ * same, and afterwards both sides are silent. The test drops bytes by taking them from the receiver's descriptor; what
+ * is to arrive of them it sends again as it was. It waits for no time: marks are made due.
  */
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "test_tcp.h"
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 
 enum { CHECKSUM, TLS, PAYLOAD = 1500, NOTICED = 2 };
 
@@ -35,10 +35,10 @@ static int remove_key(void **state)
     return unlink(key);
 }
 
-static void configure(struct node *node, int guard)
+static void configure(struct node *node, int filter)
 {
     node_configure(node);
-    if (guard == CHECKSUM) {
+    if (filter == CHECKSUM) {
         node->config.tcp_checksum = 1;
     } else {
         node->config.auth_tls      = 1;
@@ -78,10 +78,10 @@ static void be_silent(void)
     assert_true(is_silent(&left) && is_silent(&right));
 }
 
-static void begin(int guard)
+static void begin(int filter)
 {
-    configure(&left, guard);
-    configure(&right, guard);
+    configure(&left, filter);
+    configure(&right, filter);
     if (node_try_open(&left, NULL) != UCS_OK) {
         print_message("no OpenSSL 3 on this machine\n");
         skip();
@@ -120,13 +120,13 @@ static void lose(size_t count)
     assert_int_equal(send(from, bytes, (size_t)got - count, MSG_NOSIGNAL), (size_t)got - count);
 }
 
-static void loss_is_noticed(int guard)
+static void loss_is_noticed(int filter)
 {
     static const size_t counts[] = {1, 9, 300, 2 * PAYLOAD};
     unsigned i, k;
 
     for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
-        begin(guard);
+        begin(filter);
         lose(counts[i]);
         drive_for_ms(&left, &right, 2);
         assert_int_equal(accepted->closed_status, UCS_INPROGRESS);
@@ -168,7 +168,7 @@ static void test_silence_follows(void **state)
     send_packet();
     make_due(&left);
     send_packet();
-    DRIVE_UNTIL(&left, &right, accepted->packets == 3 && !tcp_conn(dialled)->guard->mark.asks);
+    DRIVE_UNTIL(&left, &right, accepted->packets == 3 && !tcp_conn(dialled)->filter->mark.asks);
     assert_false(is_silent(&left));
     make_due(&left);
     DRIVE_UNTIL(&left, &right, is_silent(&left));
@@ -229,7 +229,7 @@ static void test_full_buffer(void **state)
     end();
 }
 
-/* What is no mark, and a mark where there is no guard. */
+/* What is no mark, and a mark where there is no filter. */
 static void test_wrong_marks(void **state)
 {
     uint8_t frame[CW_TCP_FRAME_HEADER + 8] = {0};
@@ -245,7 +245,7 @@ static void test_wrong_marks(void **state)
         dialled = connect_nodes(&left, &right, &accepted);
         cw_tcp_frame_encode(frame, CW_TCP_MARK, 0, (i == 1) ? 7 : 8);
         frame[CW_TCP_FRAME_HEADER + 4] = (i == 0) ? 3 : CW_TCP_MARK_ASKS;
-        assert_int_equal(cw_tcp_guard_send(tcp_conn(dialled), frame, sizeof(frame)), sizeof(frame));
+        assert_int_equal(cw_tcp_filter_send(tcp_conn(dialled), frame, sizeof(frame)), sizeof(frame));
         DRIVE_UNTIL(&left, &right, accepted->closed_status != UCS_INPROGRESS);
         assert_int_equal(accepted->closed_status, UCS_ERR_IO_ERROR);
         end();

@@ -12,7 +12,7 @@
 #include "os/openssl.h"
 #include "os/tls.h"
 #include "test_tcp.h"
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 
 enum { OFF, PSK, CERT };
 
@@ -157,7 +157,7 @@ static void messages_both_ways(int mode)
     assert_int_equal(node_try_open(&dialler, NULL), UCS_OK);
     assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
     link = connect_nodes(&dialler, &acceptor, &accepted);
-    assert_non_null(tcp_conn(link)->guard);
+    assert_non_null(tcp_conn(link)->filter);
     send_all_sizes(&dialler, &acceptor, link, accepted);
     send_all_sizes(&acceptor, &dialler, accepted, link);
     assert_int_equal(cw_tcp_transport.arm(dialler.iface), UCS_OK);

@@ -33,8 +33,8 @@
 enum event_kind { EVENT_PACKET, EVENT_HELLO, EVENT_CLOSED };
 
 /* Shared by both ends; the end that is closed last frees it. */
-struct boards {
-    struct cw_board boards[2][CW_ALL_BOARDS];   /* [0]: those that the dialler hands out */
+struct pairs {
+    struct cw_claim_pair pairs[2][CW_ALL_CLAIM_PAIRS]; /* [0]: those that the dialler hands out */
     unsigned references;
 };
 
@@ -44,7 +44,7 @@ struct self_conn {
     struct cw_list link;        /* iface->conns */
     struct event *last_event;   /* EVENT_CLOSED for this end, made beforehand so that it cannot fail; NULL: it is in the
                                  * queue */
-    struct boards *boards;
+    struct pairs *pairs;
     int is_dialler;
     int blocked;                /* a send was answered CW_AGAIN */
 };
@@ -244,24 +244,24 @@ static struct event *event_new(struct self_iface *iface, struct self_conn *targe
     return event;
 }
 
-/* The boards that the peer has, or new ones. */
-static struct boards *boards_get(struct self_conn *peer)
+/* The claim pairs that the peer has, or new ones. */
+static struct pairs *pairs_get(struct self_conn *peer)
 {
-    struct boards *boards = (peer != NULL) ? peer->boards : aligned_alloc(CW_CACHE_LINE, sizeof(*boards));
+    struct pairs *pairs = (peer != NULL) ? peer->pairs : aligned_alloc(CW_CACHE_LINE, sizeof(*pairs));
 
-    if (boards != NULL && peer == NULL) {
-        memset(boards, 0, sizeof(*boards));
+    if (pairs != NULL && peer == NULL) {
+        memset(pairs, 0, sizeof(*pairs));
     }
-    if (boards != NULL) {
-        boards->references++;
+    if (pairs != NULL) {
+        pairs->references++;
     }
-    return boards;
+    return pairs;
 }
 
-static void boards_put(struct boards *boards)
+static void pairs_put(struct pairs *pairs)
 {
-    if (boards != NULL && --boards->references == 0) {
-        free(boards);
+    if (pairs != NULL && --pairs->references == 0) {
+        free(pairs);
     }
 }
 
@@ -269,17 +269,19 @@ static struct self_conn *conn_new(struct self_iface *iface, void *user, struct s
 {
     struct self_conn *conn = malloc(sizeof(*conn));
     struct event *event    = malloc(sizeof(*event));
-    struct boards *boards  = boards_get(peer);
+    struct pairs *pairs    = pairs_get(peer);
 
-    if (conn == NULL || event == NULL || boards == NULL) {
+    if (conn == NULL || event == NULL || pairs == NULL) {
         free(conn);
         free(event);
-        boards_put(boards);
+        pairs_put(pairs);
         return NULL;
     }
     *event = (struct event){.target = conn, .kind = EVENT_CLOSED};
-    *conn  = (struct self_conn){.super = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
-                                .peer = peer, .last_event = event, .boards = boards,
+    *conn  = (struct self_conn){.super      = {.iface = &iface->super, .user = user, .max_whole = MAX_WHOLE},
+                                .peer       = peer,
+                                .last_event = event,
+                                .pairs      = pairs,
                                 .is_dialler = (peer == NULL)};
     cw_list_add_tail(&iface->conns, &conn->link);
     return conn;
@@ -288,7 +290,7 @@ static struct self_conn *conn_new(struct self_iface *iface, void *user, struct s
 static void conn_free(struct self_conn *conn)
 {
     cw_list_remove(&conn->link);
-    boards_put(conn->boards);
+    pairs_put(conn->pairs);
     free(conn->last_event);
     free(conn);
 }
@@ -420,16 +422,16 @@ static int self_peer_ready(struct cw_conn *super)
     return self_conn_of(super)->peer != NULL;
 }
 
-/* Registered memory of this process is accessed directly. A beacon that comes with a key of another process may be no
- * address here, so it is not read. */
+/* Registered memory of this process is accessed directly. A validity word that comes with a key of another process may
+ * be no address here, so it is not read. */
 static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
-                                   const struct cw_beacon *beacon)
+                                   const struct cw_validity *validity)
 {
     const char *source = (const char *)(uintptr_t)from;
     unsigned i;
 
-    if (beacon != NULL || !self_peer_ready(super)) {
-        return (beacon != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
+    if (validity != NULL || !self_peer_ready(super)) {
+        return (validity != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
     }
     for (i = 0; i < count; i++) {
         copy(to[i].iov_base, source, to[i].iov_len);
@@ -439,13 +441,13 @@ static ucs_status_t self_peer_read(struct cw_conn *super, const struct iovec *to
 }
 
 static ucs_status_t self_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to,
-                                    const struct cw_beacon *beacon)
+                                    const struct cw_validity *validity)
 {
     char *dest = (char *)(uintptr_t)to;
     unsigned i;
 
-    if (beacon != NULL || !self_peer_ready(super)) {
-        return (beacon != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
+    if (validity != NULL || !self_peer_ready(super)) {
+        return (validity != NULL) ? UCS_ERR_REJECTED : UCS_ERR_IO_ERROR;
     }
     for (i = 0; i < count; i++) {
         copy(dest, from[i].iov_base, from[i].iov_len);
@@ -454,12 +456,12 @@ static ucs_status_t self_peer_write(struct cw_conn *super, const struct iovec *f
     return UCS_OK;
 }
 
-static struct cw_board *self_board(struct cw_conn *super, int ours, unsigned index)
+static struct cw_claim_pair *self_pair(struct cw_conn *super, int ours, unsigned index)
 {
     struct self_conn *conn = self_conn_of(super);
 
-    assert(index < CW_ALL_BOARDS);
-    return &conn->boards->boards[(conn->is_dialler == !!ours) ? 0 : 1][index];
+    assert(index < CW_ALL_CLAIM_PAIRS);
+    return &conn->pairs->pairs[(conn->is_dialler == !!ours) ? 0 : 1][index];
 }
 
 static void take_hello(struct self_iface *iface, struct event *event)
@@ -568,7 +570,7 @@ static const struct cw_transport_copies self_copies = {
     .ready   = self_peer_ready,
     .read    = self_peer_read,
     .write   = self_peer_write,
-    .board   = self_board,
+    .pair    = self_pair,
     .process = self_process,
 };
 

@@ -56,14 +56,14 @@ enum shm_heat {
 /* Whether copies to and from the peer's process work. */
 enum shm_peer_state { SHM_PEER_UNPROVED, SHM_PEER_READY, SHM_PEER_CLOSED };
 
-/* The beginning of the memory. Index 0: of the ring to the acceptor, and the boards that the dialler hands out. */
+/* The beginning of the memory. Index 0: of the ring to the acceptor, and the claim pairs that the dialler hands out. */
 struct shm_shared {
     struct shm_ring_control rings[2];
-    struct cw_board boards[2][CW_ALL_BOARDS];
+    struct cw_claim_pair pairs[2][CW_ALL_CLAIM_PAIRS];
 };
 
-_Static_assert(sizeof(struct cw_board) == 2 * CW_CACHE_LINE, "layout shared with the peer");
-_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_ALL_BOARDS) * CW_CACHE_LINE, "layout shared with the peer");
+_Static_assert(sizeof(struct cw_claim_pair) == 2 * CW_CACHE_LINE, "layout shared with the peer");
+_Static_assert(sizeof(struct shm_shared) == (6 + 4 * CW_ALL_CLAIM_PAIRS) * CW_CACHE_LINE, "shared with the peer");
 
 #define SHM_PAGE 4096u
 
@@ -238,14 +238,14 @@ int cw_shm_peer_take(struct shm_conn *conn, const struct shm_greeting *greeting)
 void cw_shm_peer_end(struct shm_conn *conn);
 int cw_shm_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_shm_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon);
+                              const struct cw_validity *validity);
 ucs_status_t cw_shm_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon);
+                               const struct cw_validity *validity);
 ucs_status_t cw_shm_peer_scatter(struct cw_conn *conn, const struct iovec *from, const struct iovec *to, unsigned count,
-                                 const struct cw_beacon *beacon);
+                                 const struct cw_validity *validity);
 /* Also 0 when the peer's process has ended. */
 uint32_t cw_shm_peer_process(struct cw_conn *conn);
-struct cw_board *cw_shm_board(struct cw_conn *conn, int ours, unsigned index);
+struct cw_claim_pair *cw_shm_pair(struct cw_conn *conn, int ours, unsigned index);
 int cw_shm_peer_gone(struct cw_conn *conn);
 
 /* shm_trim.c */

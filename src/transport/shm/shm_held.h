@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Processes of this machine that keep this one waiting where microseconds are usual. Callers: shm_peer.c around copies;
- * the core, by the slot peer_excused, where it waits for a word on a board.
+ * the core, by the slot peer_excused, where it waits for a word on a claim pair.
  */
 #ifndef CW_TRANSPORT_SHM_SHM_HELD_H
 #define CW_TRANSPORT_SHM_SHM_HELD_H

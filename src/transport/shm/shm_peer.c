@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory of the peer's process: copies by the system between two processes, and the boards.
+ * Memory of the peer's process: copies by the system between two processes, and the claim pairs.
  *
  * The first question whether the system copies (name spaces, seccomp, ptrace restrictions) is answered by a trial: the
  * peer's probe word is read and compared with the greeting's value, and its target word is written. The id of its
@@ -122,19 +122,19 @@ static CW_COLD ucs_status_t why_not(const struct shm_conn *conn)
            UCS_ERR_IO_ERROR;
 }
 
-/* Copies with a beacon in place of the probe: its right value also proves that the process is the right one. */
-static ucs_status_t copy_with_beacon(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
-                                     uint64_t there, const struct cw_beacon *beacon)
+/* Copies with a validity word in place of the probe: its right value also proves that the process is the right one. */
+static ucs_status_t copy_with_validity(struct shm_conn *conn, int writes, const struct iovec *iov, unsigned count,
+                                       uint64_t there, const struct cw_validity *validity)
 {
     const struct cw_peer_process owner = {
-        .pid = conn->peer.pid, .probe_address = beacon->address, .probe = beacon->value};
+        .pid = conn->peer.pid, .probe_address = validity->address, .probe = validity->value};
 
     return (copy(&owner, writes, iov, count, there) == UCS_OK) ? UCS_OK : why_not(conn);
 }
 
 /* After a failed trial no copy is tried again. */
 static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct iovec *iov, unsigned count,
-                              uint64_t there, const struct cw_beacon *beacon)
+                              uint64_t there, const struct cw_validity *validity)
 {
     struct shm_conn *conn = shm_conn_of(super);
     struct shm_watch watch;
@@ -144,8 +144,8 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
         return UCS_ERR_IO_ERROR;
     }
     cw_shm_watch_begin(conn, &watch);
-    status = (beacon != NULL) ? copy_with_beacon(conn, writes, iov, count, there, beacon) :
-             copy(&conn->peer, writes, iov, count, there);
+    status = (validity != NULL) ? copy_with_validity(conn, writes, iov, count, there, validity)
+                                : copy(&conn->peer, writes, iov, count, there);
     cw_shm_watch_end(conn, &watch, cw_bytes_in_iov(iov, count));
     if (status == UCS_ERR_IO_ERROR) {
         conn->peer_state = SHM_PEER_CLOSED;
@@ -154,23 +154,23 @@ static ucs_status_t peer_copy(struct cw_conn *super, int writes, const struct io
 }
 
 ucs_status_t cw_shm_peer_read(struct cw_conn *super, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon)
+                              const struct cw_validity *validity)
 {
-    return peer_copy(super, 0, to, count, from, beacon);
+    return peer_copy(super, 0, to, count, from, validity);
 }
 
 ucs_status_t cw_shm_peer_write(struct cw_conn *super, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon)
+                               const struct cw_validity *validity)
 {
-    return peer_copy(super, 1, from, count, to, beacon);
+    return peer_copy(super, 1, from, count, to, validity);
 }
 
 ucs_status_t cw_shm_peer_scatter(struct cw_conn *super, const struct iovec *from, const struct iovec *to,
-                                 unsigned count, const struct cw_beacon *beacon)
+                                 unsigned count, const struct cw_validity *validity)
 {
     struct shm_conn *conn               = shm_conn_of(super);
-    const struct cw_peer_process owner = {
-        .pid = conn->peer.pid, .probe_address = beacon->address, .probe = beacon->value};
+    const struct cw_peer_process owner  = {
+         .pid = conn->peer.pid, .probe_address = validity->address, .probe = validity->value};
     struct shm_watch watch;
     ucs_status_t status;
 
@@ -193,14 +193,14 @@ uint32_t cw_shm_peer_process(struct cw_conn *super)
     return (fd >= 0) ? (uint32_t)cw_unix_peer_pid(fd) : 0;
 }
 
-struct cw_board *cw_shm_board(struct cw_conn *super, int ours, unsigned index)
+struct cw_claim_pair *cw_shm_pair(struct cw_conn *super, int ours, unsigned index)
 {
     struct shm_conn *conn     = shm_conn_of(super);
     struct shm_shared *shared = conn->memory;
     const unsigned side       = (conn->is_dialler == !!ours) ? 0 : 1;
 
-    assert(index < CW_ALL_BOARDS);
-    return &shared->boards[side][index];
+    assert(index < CW_ALL_CLAIM_PAIRS);
+    return &shared->pairs[side][index];
 }
 
 int cw_shm_peer_gone(struct cw_conn *super)

@@ -455,10 +455,10 @@ static const struct cw_transport_packets rdma_packets = {
 };
 
 static const struct cw_transport_copies sim_copies = {
-    .ready   = cw_sim_peer_ready,
-    .read    = cw_sim_peer_read,
-    .write   = cw_sim_peer_write,
-    .board   = cw_sim_board,
+    .ready = cw_sim_peer_ready,
+    .read  = cw_sim_peer_read,
+    .write = cw_sim_peer_write,
+    .pair  = cw_sim_pair,
 };
 
 const struct cw_transport cw_sim_transport = {

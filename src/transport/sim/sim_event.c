@@ -119,7 +119,7 @@ static struct cw_sim_event *pop(struct cw_sim_event **heap)
 
 void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet)
 {
-    if (link->boards == NULL) {
+    if (link->pairs == NULL) {
         free(packet);
         return;
     }
@@ -323,7 +323,7 @@ void cw_sim_link_put(struct cw_sim_link *link)
             link->retired = packet->sibling;
             free(packet);
         }
-        free(link->boards);
+        free(link->pairs);
         free(link->reply_data);
         free(link);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The slots of the transport "sim" that reach into the peer's memory: copies, boards, the arrival of placed packets.
- * All ends are in one process, so a copy is a plain copy; a sanitizer finds a core that copies from memory which its
- * peer has given up. Copies end with the peer's connection, and by the faults NO_COPIES and COPY.
+ * The slots of the transport "sim" that reach into the peer's memory: copies, claim pairs, the arrival of placed
+ * packets. All ends are in one process, so a copy is a plain copy; a sanitizer finds a core that copies from memory
+ * which its peer has given up. Copies end with the peer's connection, and by the faults NO_COPIES and COPY.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -84,38 +84,38 @@ static ucs_status_t peer_copy(struct cw_conn *base, int writes, const struct iov
     return UCS_OK;
 }
 
-static int is_right(const struct cw_beacon *beacon)
+static int is_right(const struct cw_validity *validity)
 {
-    return beacon == NULL ||
-           __atomic_load_n((const uint64_t *)(uintptr_t)beacon->address, __ATOMIC_ACQUIRE) == beacon->value;
+    return validity == NULL ||
+           __atomic_load_n((const uint64_t *)(uintptr_t)validity->address, __ATOMIC_ACQUIRE) == validity->value;
 }
 
 ucs_status_t cw_sim_peer_read(struct cw_conn *base, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon)
+                              const struct cw_validity *validity)
 {
-    return is_right(beacon) ? peer_copy(base, 0, to, count, from) : UCS_ERR_REJECTED;
+    return is_right(validity) ? peer_copy(base, 0, to, count, from) : UCS_ERR_REJECTED;
 }
 
 ucs_status_t cw_sim_peer_write(struct cw_conn *base, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon)
+                               const struct cw_validity *validity)
 {
-    return is_right(beacon) ? peer_copy(base, 1, from, count, to) : UCS_ERR_REJECTED;
+    return is_right(validity) ? peer_copy(base, 1, from, count, to) : UCS_ERR_REJECTED;
 }
 
-struct cw_board *cw_sim_board(struct cw_conn *base, int ours, unsigned index)
+struct cw_claim_pair *cw_sim_pair(struct cw_conn *base, int ours, unsigned index)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
     struct cw_sim_link *link = conn->link;
-    const size_t size        = 2 * CW_ALL_BOARDS * sizeof(struct cw_board);
-    void *boards;
+    const size_t size        = 2 * CW_ALL_CLAIM_PAIRS * sizeof(struct cw_claim_pair);
+    void *pairs;
 
-    cw_sim_must(index < CW_ALL_BOARDS, "a board is asked for that does not exist");
-    if (link->boards == NULL) {
-        boards = aligned_alloc(_Alignof(struct cw_board), size);
-        cw_sim_must(boards != NULL, "there is no memory for boards");
-        link->boards = (boards != NULL) ? memset(boards, 0, size) : NULL;
+    cw_sim_must(index < CW_ALL_CLAIM_PAIRS, "a pair is asked for that does not exist");
+    if (link->pairs == NULL) {
+        pairs = aligned_alloc(_Alignof(struct cw_claim_pair), size);
+        cw_sim_must(pairs != NULL, "there is no memory for pairs");
+        link->pairs = (pairs != NULL) ? memset(pairs, 0, size) : NULL;
     }
-    return &link->boards[(ours ? conn->side : 1 - conn->side) * CW_ALL_BOARDS + index];
+    return &link->pairs[(ours ? conn->side : 1 - conn->side) * CW_ALL_CLAIM_PAIRS + index];
 }
 
 static size_t payload_of(const struct cw_sim_event *event)

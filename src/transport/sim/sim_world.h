@@ -94,11 +94,11 @@ struct cw_sim_link {
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
     struct cw_sim_event revoked[2];
-    struct cw_board *boards;            /* CW_ALL_BOARDS of the dialler, then those of the acceptor; made at first
+    struct cw_claim_pair *pairs; /* CW_ALL_CLAIM_PAIRS of the dialler, then those of the acceptor; made at first
                                          * use */
     size_t hello_length;
     size_t reply_length;
-    struct cw_sim_event *retired;       /* packets that ended since boards exist, linked by `sibling` */
+    struct cw_sim_event *retired;       /* packets that ended since claim pairs exist, linked by `sibling` */
     char *reply_data;                   /* NULL: none */
     char hello_data[];
 };
@@ -193,8 +193,8 @@ struct cw_sim_iface *cw_sim_world_find(const struct cw_sim_world *world, unsigne
  * cw_sim_event_put. */
 struct cw_sim_event *cw_sim_pop_due(struct cw_sim_iface *iface);
 void cw_sim_event_put(struct cw_sim_event *event);
-/* Ends a packet that is in no queue. On a link with boards its bytes stay until the link ends, since a peer may still
- * read them (`send_bcopy`). */
+/* Ends a packet that is in no queue. On a link with claim pairs its bytes stay until the link ends, since a peer may
+ * still read them (`send_bcopy`). */
 void cw_sim_packet_retire(struct cw_sim_link *link, struct cw_sim_event *packet);
 /* Lets time pass for one progress() of that interface. */
 void cw_sim_tick(struct cw_sim_iface *iface);
@@ -223,10 +223,10 @@ unsigned cw_sim_queue_pump(struct cw_sim_iface *iface, struct cw_sim_conn *conn)
 int cw_sim_peer_chance(struct cw_sim_world *world, enum cw_sim_fault fault);
 int cw_sim_peer_ready(struct cw_conn *conn);
 ucs_status_t cw_sim_peer_read(struct cw_conn *conn, const struct iovec *to, unsigned count, uint64_t from,
-                              const struct cw_beacon *beacon);
+                              const struct cw_validity *validity);
 ucs_status_t cw_sim_peer_write(struct cw_conn *conn, const struct iovec *from, unsigned count, uint64_t to,
-                               const struct cw_beacon *beacon);
-struct cw_board *cw_sim_board(struct cw_conn *conn, int ours, unsigned index);
+                               const struct cw_validity *validity);
+struct cw_claim_pair *cw_sim_pair(struct cw_conn *conn, int ours, unsigned index);
 /* One step of a packet of send_placed: finds its place, writes a piece, or tells that the payload is complete. Returns
  * the number of upcalls; *over_p: 1 when there are no more steps, -1 when the packet broke the protocol. */
 unsigned cw_sim_placed_step(struct cw_sim_iface *iface, struct cw_sim_event *event, int *over_p);

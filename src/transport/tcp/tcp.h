@@ -88,7 +88,7 @@ struct cw_tcp_greeting {
     uint8_t nonces[2][32];        /* the dialler's, the acceptor's */
     size_t out_length;
     uint32_t key;                 /* of the dialled address */
-    int meets;                    /* dialled to a listener of the program */
+    int is_cm;                    /* dialled to a listener of the program */
     struct cw_net_address source; /* the address to dial from; CW_NET_NONE: the program gave none */
     int is_further;               /* for a further connection to a peer: its failure is not logged as an error */
     unsigned next;
@@ -111,7 +111,7 @@ struct cw_tcp_conn {
     struct cw_list link;          /* iface->strangers, pending or lingering */
     struct cw_listening *listening; /* of a stranger: the listener that it came to; NULL: the iface's own socket */
     struct cw_tcp_greeting *greeting;
-    struct cw_tcp_guard *guard;   /* NULL: bytes go to the descriptor as they are; tcp_guard.h */
+    struct cw_tcp_filter *filter; /* NULL: bytes go to the descriptor as they are; tcp_filter.h */
     struct cw_tcp_watch *watch;   /* NULL: the core does not watch whether the peer lives; tcp_watch.h */
     struct cw_tcp_tx *tx;         /* NULL: everything is in the kernel */
     uint8_t *rx_frame;            /* an incomplete frame whose header is there: rx_have of rx_size bytes */
@@ -160,10 +160,10 @@ struct cw_tcp_iface {
     struct cw_list strangers;     /* oldest first */
     struct cw_list pending;       /* connections with an event to be told from progress */
     struct cw_list lingering;     /* oldest first */
-    struct cw_list unread;        /* guards that hold received bytes */
-    struct cw_list spoke;         /* guards whose connection spoke and that will send a mark, tcp_mark.h */
+    struct cw_list unread;        /* filters that hold received bytes */
+    struct cw_list spoke;         /* filters whose connection spoke and that will send a mark, tcp_mark.h */
     struct cw_alarm mark_due;
-    struct cw_tcp_guarding *guarding;
+    struct cw_tcp_security *security;
     struct cw_list in_flight;     /* struct cw_tcp_watch; `look` is set while this list or the next one has any */
     struct cw_list resting;       /* struct cw_tcp_watch; their looks need not wake a sleeping program */
     struct cw_alarm look;

@@ -5,9 +5,9 @@
  * descriptors are left, accepting pauses (the kernel keeps the callers waiting) until a descriptor of this worker is
  * closed or a moment has passed.
  */
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
-#include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
+#include "transport/tcp/tcp_cm.h"
 #include "transport/tcp/tcp_send.h"
 
 #include <errno.h>
@@ -64,7 +64,7 @@ void cw_tcp_accept_resume(struct cw_tcp_iface *iface)
     if (!iface->paused || iface->listener.fd < 0) {
         return;
     }
-    if (cw_tcp_meet_resume(iface) && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
+    if (cw_tcp_cm_resume(iface) && cw_poller_add(iface->poller, &iface->listener, CW_POLL_READ) == UCS_OK) {
         iface->paused = 0;
         cw_poller_alarm_cancel(iface->poller, &iface->accept_again);
     } else {
@@ -104,7 +104,7 @@ static int accept_failed(struct cw_tcp_iface *iface, int error, uint64_t now_ns)
         cw_poller_remove(iface->poller, &iface->listener);
         iface->paused = 1;
     }
-    cw_tcp_meet_pause(iface);
+    cw_tcp_cm_pause(iface);
     cw_poller_alarm_set(iface->poller, &iface->accept_again, now_ns + ACCEPT_PAUSE_NS);
     return 0;
 }
@@ -268,7 +268,7 @@ unsigned cw_tcp_stranger_ready(struct cw_tcp_conn *conn)
         return 1;
     }
     if (ret > 0 && conn->listening != NULL) {
-        cw_tcp_meet_requested(conn, header.length);
+        cw_tcp_cm_requested(conn, header.length);
         return 1;
     }
     return (ret == 0) ? await_rest(conn) : welcome(conn, header.length);

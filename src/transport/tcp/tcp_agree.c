@@ -2,7 +2,7 @@
 /*
  * The agreement of both sides of a TCP connection about its protection (docs/WIRE.md): the dialler offers the
  * protection that its settings demand; the acceptor agrees if its own settings demand exactly that; both prove their
- * identity if the protection asks for it; then the guard takes over the connection. Nothing is negotiated, so an
+ * identity if the protection asks for it; then the filter takes over the connection. Nothing is negotiated, so an
  * attacker cannot weaken the protection. A side that disagrees tells the reason and ends the connection.
  *
  * The messages are read into greeting->in, which the greeting itself uses afterwards.
@@ -13,16 +13,16 @@
 
 #include "base/log.h"
 #include "os/secret.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 enum role { DIALLER, ACCEPTOR };
 
 enum phase {
-    BEGIN,                        /* the acceptor waits for an offer */
-    OFFERED,                      /* the dialler waits for the answer */
-    PROVING,                      /* both wait for the other's proof */
-    HANDSHAKE,                    /* the guards of both sides make their handshake */
+    BEGIN,     /* the acceptor waits for an offer */
+    OFFERED,   /* the dialler waits for the answer */
+    PROVING,   /* both wait for the other's proof */
+    HANDSHAKE, /* the filters of both sides make their handshake */
     DONE
 };
 
@@ -32,14 +32,14 @@ static const char left[]      = "it closed the connection before both agreed";
 static const char other_key[] = "it does not know the cluster secret, or another one: UCX_AUTH_KEY_FILE must hold the "
                                 "same bytes for all processes";
 
-static struct cw_tcp_guarding *guarding_of(const struct cw_tcp_conn *conn)
+static struct cw_tcp_security *security_of(const struct cw_tcp_conn *conn)
 {
-    return cw_tcp_iface_of(&conn->super)->guarding;
+    return cw_tcp_iface_of(&conn->super)->security;
 }
 
 int cw_tcp_agreed(const struct cw_tcp_conn *conn)
 {
-    return conn->greeting->phase == DONE || guarding_of(conn)->protection == CW_TCP_PLAIN;
+    return conn->greeting->phase == DONE || security_of(conn)->protection == CW_TCP_PLAIN;
 }
 
 static const char *protection_name(uint8_t protection)
@@ -65,13 +65,13 @@ static const char *protection_name(uint8_t protection)
 /* A sentence that tells the difference; valid until the next call. */
 static const char *differs(struct cw_tcp_conn *conn, uint8_t theirs)
 {
-    struct cw_tcp_guarding *guarding = guarding_of(conn);
+    struct cw_tcp_security *security = security_of(conn);
 
-    snprintf(guarding->why, sizeof(guarding->why),
+    snprintf(security->why, sizeof(security->why),
              "its settings protect connections otherwise (there: %s; here: %s); these settings must be the same in all "
              "processes",
-             protection_name(theirs), protection_name(guarding->protection));
-    return guarding->why;
+             protection_name(theirs), protection_name(security->protection));
+    return security->why;
 }
 
 static enum role role_of(const struct cw_tcp_conn *conn)
@@ -100,7 +100,7 @@ static int say(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind, const 
 
 static void say_unsuited(struct cw_tcp_conn *conn, enum cw_tcp_unsuited_reason reason)
 {
-    const struct cw_tcp_unsuited body = {guarding_of(conn)->protection, (uint8_t)reason, {0, 0}};
+    const struct cw_tcp_unsuited body = {security_of(conn)->protection, (uint8_t)reason, {0, 0}};
 
     (void)say(conn, CW_TCP_UNSUITED, &body, sizeof(body));
     conn->greeting->said_no = 1;
@@ -108,7 +108,7 @@ static void say_unsuited(struct cw_tcp_conn *conn, enum cw_tcp_unsuited_reason r
 
 static const char *say_offer(struct cw_tcp_conn *conn, enum cw_tcp_agreement_kind kind)
 {
-    struct cw_tcp_offer offer = {.protection = guarding_of(conn)->protection};
+    struct cw_tcp_offer offer = {.protection = security_of(conn)->protection};
 
     if (offer.protection & CW_TCP_SECRET) {
         if (!cw_secret_random(offer.nonce, sizeof(offer.nonce))) {
@@ -123,12 +123,12 @@ static int proof_by(const struct cw_tcp_conn *conn, enum role role, uint8_t proo
 {
     struct cw_tcp_claim claim = {.label      = "CWproof1",
                                  .role       = (uint8_t)(1 + role),
-                                 .protection = guarding_of(conn)->protection,
+                                 .protection = security_of(conn)->protection,
                                  .version    = CW_TCP_VERSION,
                                  .key        = htole32(key_of(conn))};
 
     memcpy(claim.nonces, conn->greeting->nonces, sizeof(claim.nonces));
-    return cw_tcp_prove(guarding_of(conn), &claim, proof);
+    return cw_tcp_prove(security_of(conn), &claim, proof);
 }
 
 static const char *say_proof(struct cw_tcp_conn *conn)
@@ -171,8 +171,8 @@ int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong)
 
 static const char *shake_hands(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_guarding *guarding = guarding_of(conn);
-    const int ret                    = conn->guard->ops->handshake(conn->guard);
+    struct cw_tcp_security *security = security_of(conn);
+    const int ret                    = conn->filter->ops->handshake(conn->filter);
 
     if (ret == 0 || ret == -EINPROGRESS) {
         cw_poller_modify(cw_tcp_iface_of(&conn->super)->poller, &conn->item,
@@ -188,35 +188,35 @@ static const char *shake_hands(struct cw_tcp_conn *conn)
         return ended(ret);
     }
     conn->greeting->said_no = 1; /* by an alert of TLS */
-    snprintf(guarding->why, sizeof(guarding->why), "the TLS handshake failed (%s); %s", conn->guard->why,
-             (guarding->protection == CW_TCP_TLS_PSK) ?
-             "UCX_AUTH_KEY_FILE must hold the same bytes for all processes" :
-             "both need certificates of an authority in the other's UCX_AUTH_CA_FILE");
-    return guarding->why;
+    snprintf(security->why, sizeof(security->why), "the TLS handshake failed (%s); %s", conn->filter->why,
+             (security->protection == CW_TCP_TLS_PSK)
+                 ? "UCX_AUTH_KEY_FILE must hold the same bytes for all processes"
+                 : "both need certificates of an authority in the other's UCX_AUTH_CA_FILE");
+    return security->why;
 }
 
-/* Makes the guard: from here on all bytes go through it. */
+/* Makes the filter: from here on all bytes go through it. */
 static const char *put_guard(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_guarding *guarding = guarding_of(conn);
+    struct cw_tcp_security *security = security_of(conn);
     const int dialled                = role_of(conn) == DIALLER;
 
-    conn->greeting->phase = (guarding->tls != NULL) ? HANDSHAKE : DONE;
+    conn->greeting->phase = (security->tls != NULL) ? HANDSHAKE : DONE;
     conn->greeting->have  = 0;
-    if (guarding->tls != NULL) {
-        conn->guard = cw_tcp_guard_tls_new(guarding->tls, conn->item.fd, dialled);
-    } else if (guarding->protection & CW_TCP_CHECKSUM) {
-        conn->guard = cw_tcp_guard_crc_new(dialled);
+    if (security->tls != NULL) {
+        conn->filter = cw_tcp_filter_tls_new(security->tls, conn->item.fd, dialled);
+    } else if (security->protection & CW_TCP_CHECKSUM) {
+        conn->filter = cw_tcp_filter_crc_new(dialled);
     } else {
         return NULL;
     }
-    if (conn->guard == NULL) {
+    if (conn->filter == NULL) {
         return "there is no memory for its protection";
     }
-    conn->guard->conn = conn;
-    cw_list_init(&conn->guard->unread);
-    cw_list_init(&conn->guard->mark.link);
-    return (guarding->tls != NULL) ? shake_hands(conn) : NULL;
+    conn->filter->conn = conn;
+    cw_list_init(&conn->filter->unread);
+    cw_list_init(&conn->filter->mark.link);
+    return (security->tls != NULL) ? shake_hands(conn) : NULL;
 }
 
 /* Reads the next message. *ret_p 1: it is there, 0: not yet, -errno. Returns what is wrong with it, or NULL. */
@@ -254,7 +254,7 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
         (!(offer.protection & CW_TCP_SECRET) && memcmp(offer.nonce, zeros, sizeof(offer.nonce)) != 0)) {
         return malformed;
     }
-    if (offer.protection != guarding_of(conn)->protection) {
+    if (offer.protection != security_of(conn)->protection) {
         say_unsuited(conn, CW_TCP_OTHER_PROTECTION);
         return differs(conn, offer.protection);
     }
@@ -262,12 +262,12 @@ static const char *take_offer(struct cw_tcp_conn *conn, const struct cw_tcp_gree
     return NULL;
 }
 
-/* The next step after the offer was accepted by either side: the proofs, the guard's handshake, or the greeting. */
+/* The next step after the offer was accepted by either side: the proofs, the filter's handshake, or the greeting. */
 static const char *offer_taken(struct cw_tcp_conn *conn)
 {
     const char *wrong = (role_of(conn) == ACCEPTOR) ? say_offer(conn, CW_TCP_AGREED) : NULL;
 
-    if (wrong != NULL || !(guarding_of(conn)->protection & CW_TCP_SECRET)) {
+    if (wrong != NULL || !(security_of(conn)->protection & CW_TCP_SECRET)) {
         return (wrong != NULL) ? wrong : put_guard(conn);
     }
     conn->greeting->phase = PROVING;

@@ -5,7 +5,7 @@
  * which destroys bytes that the peer has not read yet (CLS-5).
  */
 #include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -56,7 +56,7 @@ void cw_tcp_conn_drop_fd(struct cw_tcp_conn *conn)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     cw_tcp_hot_remove(conn);
-    cw_tcp_guard_free(conn);
+    cw_tcp_filter_free(conn);
     cw_tcp_watch_pause(conn);
     if (conn->item.fd >= 0) {
         cw_poller_remove(iface->poller, &conn->item);
@@ -195,7 +195,7 @@ int cw_tcp_greeting_read(struct cw_tcp_conn *conn, size_t need)
     ssize_t got;
 
     while (greeting->have < need) {
-        got = cw_tcp_guard_recv(conn, greeting->in + greeting->have, need - greeting->have);
+        got = cw_tcp_filter_recv(conn, greeting->in + greeting->have, need - greeting->have);
         if (got <= 0) {
             return (got == 0) ? -EPIPE : (got == -EAGAIN) ? 0 : (int)got;
         }
@@ -276,7 +276,7 @@ void cw_tcp_conn_linger(struct cw_tcp_conn *conn)
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
     cw_tcp_hot_remove(conn);
-    cw_tcp_guard_leave(conn);
+    cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
     cw_tcp_greeting_free(conn);
     free(conn->rx_frame);

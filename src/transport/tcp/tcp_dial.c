@@ -6,8 +6,8 @@
  * a host of another network name space with equal addresses.
  */
 #include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 #include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
@@ -27,9 +27,9 @@ static ucs_status_t error_status(const struct cw_tcp_greeting *greeting, int err
 {
     switch (error) {
     case ECONNREFUSED:
-        return greeting->meets ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE; /* CS-25 */
+        return greeting->is_cm ? UCS_ERR_NOT_CONNECTED : UCS_ERR_UNREACHABLE; /* CS-25 */
     case ETIMEDOUT:
-        return greeting->meets ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT; /* CS-26 */
+        return greeting->is_cm ? UCS_ERR_UNREACHABLE : UCS_ERR_ENDPOINT_TIMEOUT; /* CS-26 */
     case ENOMEM:
     case ENOBUFS:
         return UCS_ERR_NO_MEMORY;
@@ -204,11 +204,11 @@ static void disagreed(struct cw_tcp_conn *conn, ucs_status_t status, const char 
 static int send_greeting(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_greeting *greeting = conn->greeting;
-    const ssize_t sent               = cw_tcp_guard_send(conn, greeting->out, greeting->out_length);
+    const ssize_t sent               = cw_tcp_filter_send(conn, greeting->out, greeting->out_length);
 
     if (sent != (ssize_t)greeting->out_length) {
         attempt_failed(conn, UCS_ERR_CONNECTION_RESET,
-                       (sent < 0) ? cw_tcp_guard_reason(conn, sent) : "no room for the greeting");
+                       (sent < 0) ? cw_tcp_filter_reason(conn, sent) : "no room for the greeting");
         return 0;
     }
     greeting->have = 0;
@@ -226,7 +226,7 @@ static int greet(struct cw_tcp_conn *conn)
 
     greeting->phase = 0;
     cw_poller_alarm_cancel(cw_tcp_iface_of(&conn->super)->poller, &greeting->alarm);
-    if (greeting->meets) {
+    if (greeting->is_cm) {
         cw_net_ends(conn->item.fd, &local, &peer);
         if (!cw_tcp_allows(&cw_tcp_iface_of(&conn->super)->settings, &local)) {
             attempt_failed(conn, UCS_ERR_UNREACHABLE, "UCX_NET_DEVICES excludes the way there"); /* CS-35 */
@@ -404,14 +404,14 @@ unsigned cw_tcp_dial_ready(struct cw_tcp_conn *conn)
         }
         ret = cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE + header.length);
     }
-    if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->guarding->protection == CW_TCP_TLS_CERT) {
-        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_guard_reason(conn, ret)); /* the peer checks our certificate last */
+    if (ret == -EBADMSG && cw_tcp_iface_of(&conn->super)->security->protection == CW_TCP_TLS_CERT) {
+        disagreed(conn, UCS_ERR_REJECTED, cw_tcp_filter_reason(conn, ret)); /* the peer checks our certificate last */
         return next_or_fail(conn);
     }
     if (ret < 0) {
         attempt_failed(conn, cw_tcp_end_status(ret),
-                       (ret == -EPIPE) ? "it closed the connection without an answer" :
-                       cw_tcp_guard_reason(conn, ret));
+                       (ret == -EPIPE) ? "it closed the connection without an answer"
+                                       : cw_tcp_filter_reason(conn, ret));
         return next_or_fail(conn);
     }
     return (ret == 0) ? await_rest(conn) : answered(conn, &header);

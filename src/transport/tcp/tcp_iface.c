@@ -9,8 +9,8 @@
 #include "base/compiler.h"
 #include "base/log.h"
 #include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_cm.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/tcp/tcp_watch.h"
@@ -95,7 +95,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
         status = UCS_ERR_NO_DEVICE;
         goto fail;
     }
-    status = cw_tcp_guarding_new(params->config, &iface->guarding);
+    status = cw_tcp_security_new(params->config, &iface->security);
     if (status != UCS_OK) {
         goto fail;
     }
@@ -108,7 +108,7 @@ static ucs_status_t tcp_open(const struct cw_iface_params *params, struct cw_ifa
     return UCS_OK;
 
 fail:
-    cw_tcp_guarding_free(iface->guarding);
+    cw_tcp_security_free(iface->security);
     free(iface);
     return status;
 }
@@ -127,7 +127,7 @@ static void tcp_close(struct cw_iface *super)
     free(iface->staging);
     free(iface->spare_tx);
     free(iface->spare_place);
-    cw_tcp_guarding_free(iface->guarding);
+    cw_tcp_security_free(iface->security);
     free(iface);
 }
 
@@ -229,7 +229,7 @@ static unsigned tcp_progress(struct cw_iface *super)
         i++;
     }
     if (cw_unlikely(!cw_list_empty(&iface->unread))) {
-        events += cw_tcp_guard_progress(iface);
+        events += cw_tcp_filter_progress(iface);
     }
     if (cw_unlikely(!cw_list_empty(&iface->pending))) {
         events += progress_pending(iface);
@@ -272,11 +272,11 @@ static const struct cw_transport_packets tcp_packets = {
 };
 
 static const struct cw_transport_cm tcp_cm = {
-    .listen     = cw_tcp_meet_listen,
-    .listen_end = cw_tcp_meet_listen_end,
-    .dial_to    = cw_tcp_meet_dial,
-    .answer     = cw_tcp_meet_answer,
-    .ends       = cw_tcp_meet_ends,
+    .listen     = cw_tcp_cm_listen,
+    .listen_end = cw_tcp_cm_listen_end,
+    .dial_to    = cw_tcp_cm_dial,
+    .answer     = cw_tcp_cm_answer,
+    .ends       = cw_tcp_cm_ends,
 };
 
 const struct cw_transport cw_tcp_transport = {

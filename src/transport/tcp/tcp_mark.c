@@ -10,14 +10,14 @@
 
 #include "base/compiler.h"
 #include "os/clock.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 #include "transport/tcp/tcp_send.h"
 
 #define WAIT_NS UINT64_C(1000000000)
 #define PARTS   8u
 
-/* Longer than a record of any guard. */
+/* Longer than a record of any filter. */
 static const uint8_t padding[CW_TCP_MARK_MAX / PARTS];
 
 _Static_assert(sizeof(padding) * PARTS > CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX, "a long mark outlasts a record");
@@ -25,7 +25,7 @@ _Static_assert(sizeof(padding) * PARTS > CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX,
 static void enqueue(struct cw_tcp_conn *conn, uint64_t now_ns)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
-    struct cw_tcp_mark *mark   = &conn->guard->mark;
+    struct cw_tcp_mark *mark   = &conn->filter->mark;
 
     mark->due_ns = now_ns + WAIT_NS;
     cw_list_add_tail(&iface->spoke, &mark->link);
@@ -38,8 +38,8 @@ void cw_tcp_mark_leave(struct cw_tcp_conn *conn)
 {
     struct cw_tcp_iface *iface = cw_tcp_iface_of(&conn->super);
 
-    if (!cw_list_empty(&conn->guard->mark.link)) {
-        cw_list_remove(&conn->guard->mark.link);
+    if (!cw_list_empty(&conn->filter->mark.link)) {
+        cw_list_remove(&conn->filter->mark.link);
         if (cw_list_empty(&iface->spoke)) {
             cw_poller_alarm_cancel(iface->poller, &iface->mark_due);
         }
@@ -48,7 +48,7 @@ void cw_tcp_mark_leave(struct cw_tcp_conn *conn)
 
 void cw_tcp_mark_spoke(struct cw_tcp_conn *conn)
 {
-    struct cw_tcp_mark *mark = &conn->guard->mark;
+    struct cw_tcp_mark *mark = &conn->filter->mark;
 
     if (cw_likely(mark->spoke) || mark->sends || conn->state != CW_TCP_OPEN) {
         return;
@@ -63,17 +63,17 @@ static void send_mark(struct cw_tcp_conn *conn, enum cw_tcp_mark_kind kind, uint
 {
     const struct cw_tcp_mark_body body = {htole32(number), (uint8_t)kind, {0, 0, 0}};
 
-    conn->guard->mark.sends = 1;
+    conn->filter->mark.sends = 1;
     (void)cw_tcp_send_mark(conn, &body, padding, sizeof(padding), is_long ? PARTS : 0);
-    if (conn->guard != NULL) {
-        conn->guard->mark.sends = 0;
+    if (conn->filter != NULL) {
+        conn->filter->mark.sends = 0;
     }
 }
 
 /* Sends the first or the second question. 0: there is no memory now. */
 static int ask(struct cw_tcp_conn *conn, uint64_t now_ns)
 {
-    struct cw_tcp_mark *mark = &conn->guard->mark;
+    struct cw_tcp_mark *mark = &conn->filter->mark;
 
     if (conn->tx != NULL || conn->broken != UCS_OK) {
         mark->spoke = mark->asks = 0;
@@ -108,7 +108,7 @@ unsigned cw_tcp_marks_send(struct cw_alarm *alarm)
             break;
         }
         cw_list_remove(&mark->link);
-        conn = cw_container_of(mark, struct cw_tcp_guard, mark)->conn;
+        conn = cw_container_of(mark, struct cw_tcp_filter, mark)->conn;
         if (!ask(conn, now_ns)) {
             enqueue(conn, now_ns);
         }
@@ -121,11 +121,11 @@ int cw_tcp_mark_arrived(struct cw_tcp_conn *conn, const uint8_t *bytes, size_t l
     struct cw_tcp_mark_body body;
     struct cw_tcp_mark *mark;
 
-    if (conn->guard == NULL || length < sizeof(body)) {
+    if (conn->filter == NULL || length < sizeof(body)) {
         return 0;
     }
     memcpy(&body, bytes, sizeof(body));
-    mark = &conn->guard->mark;
+    mark = &conn->filter->mark;
     if (body.kind == CW_TCP_MARK_ANSWERS) {
         if (le32toh(body.number) == mark->number) {
             mark->asks = 0;

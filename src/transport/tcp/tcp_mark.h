@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Marks: short frames that a guarded connection sends when it has sent bytes and then none for a moment, so that the
- * peer notices if bytes before them were dropped on the way. A guard notices dropped bytes by the bytes behind them;
+ * Marks: short frames that a protected connection sends when it has sent bytes and then none for a moment, so that the
+ * peer notices if bytes before them were dropped on the way. A filter notices dropped bytes by the bytes behind them;
  * without any, both sides would wait for each other (docs/why/silence.md).
  *
  * A moment after a connection has sent something it asks the peer once, by a small mark. If no answer comes, it sends a
@@ -21,7 +21,7 @@ struct cw_alarm;
 struct cw_tcp_conn;
 struct cw_tcp_mark_body;
 
-/* Belongs to a guard; zero but for its link. */
+/* Belongs to a filter; zero but for its link. */
 struct cw_tcp_mark {
     struct cw_list link;    /* in iface->spoke, by due_ns, or alone; iface->mark_due is set while that list has any */
     uint64_t due_ns;
@@ -31,11 +31,11 @@ struct cw_tcp_mark {
     uint8_t sends;          /* it is sending a mark */
 };
 
-/* Bytes were sent through the guard. */
+/* Bytes were sent through the filter. */
 void cw_tcp_mark_spoke(struct cw_tcp_conn *conn);
 /* The body of a mark arrived. 0: it is not valid. */
 int cw_tcp_mark_arrived(struct cw_tcp_conn *conn, const uint8_t *body, size_t length);
-/* The guard leaves its iface. */
+/* The filter leaves its iface. */
 void cw_tcp_mark_leave(struct cw_tcp_conn *conn);
 /* `fire` of iface->mark_due. */
 unsigned cw_tcp_marks_send(struct cw_alarm *alarm);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "os/clock.h"
 #include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -66,7 +66,7 @@ int cw_tcp_position_is_due(const struct cw_tcp_watch *watch)
 {
     const struct cw_tcp_conn *conn = watch->conn;
 
-    return conn->guard == NULL && conn->state == CW_TCP_OPEN &&
+    return conn->filter == NULL && conn->state == CW_TCP_OPEN &&
            (conn->sent != watch->known || cw_tcp_position_waits(watch));
 }
 
@@ -207,7 +207,7 @@ static unsigned still_no_answer(struct cw_alarm *alarm)
     cw_tcp_frame_encode(frame, CW_TCP_MARK, 0, sizeof(body));
     memcpy(frame + CW_TCP_FRAME_HEADER, &body, sizeof(body));
     if (cw_net_unacknowledged(conn->item.fd) == 0) { /* so there is room */
-        conn->sent += (cw_tcp_guard_send(conn, frame, sizeof(frame)) > 0) ? (uint32_t)sizeof(frame) : 0;
+        conn->sent += (cw_tcp_filter_send(conn, frame, sizeof(frame)) > 0) ? (uint32_t)sizeof(frame) : 0;
     }
     cw_poller_alarm_set(cw_tcp_iface_of(&conn->super)->poller, alarm,
                         now_ns + cw_tcp_watch_pace(conn) + (now_ns - greeting->said_ns) / 2);
@@ -219,7 +219,7 @@ void cw_tcp_position_await_answer(struct cw_tcp_conn *conn)
     struct cw_tcp_greeting *greeting = conn->greeting;
     const uint64_t pace_ns           = cw_tcp_watch_pace(conn);
 
-    if (conn->guard != NULL || pace_ns == 0) {
+    if (conn->filter != NULL || pace_ns == 0) {
         return;
     }
     greeting->said_ns    = cw_clock_ns();

@@ -4,7 +4,7 @@
  * follow that would show it (docs/why/silence.md). Each end counts the bytes that it sent and took since the connection
  * was established. A frame of the transport tells both numbers. An end that has sent bytes asks whether all of them
  * came; an end that waits within a packet tells its position, so that the other end sees whether the rest is still to
- * come. Connections with a guard have marks instead (tcp_mark.h).
+ * come. Connections with a filter have marks instead (tcp_mark.h).
  */
 #ifndef CW_TRANSPORT_TCP_TCP_POSITION_H
 #define CW_TRANSPORT_TCP_TCP_POSITION_H
@@ -23,7 +23,7 @@ static inline int cw_tcp_position_inside(const struct cw_tcp_conn *conn)
 int cw_tcp_position_waits(const struct cw_tcp_watch *watch);
 /* Whether this end waits for bytes, or the peer is still to be asked. */
 int cw_tcp_position_is_due(const struct cw_tcp_watch *watch);
-/* One look at an open, watched connection without a guard; `unacknowledged`: the peer's system does not have all bytes
+/* One look at an open, watched connection without a filter; `unacknowledged`: the peer's system does not have all bytes
  * that were sent. 0: there is nothing to find out until more bytes are sent. From an alarm. */
 int cw_tcp_position_look(struct cw_tcp_watch *watch, uint64_t now_ns, int unacknowledged);
 /* The body of a position frame arrived; `behind` is the number of bytes from the beginning of the frame to the end of

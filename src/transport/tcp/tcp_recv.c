@@ -7,7 +7,7 @@
  * bytes beginning with a checked header; or neither, and rx_head holds rx_have bytes, less than the headers of the next
  * frame.
  */
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
@@ -85,7 +85,7 @@ static enum cw_tcp_recv_result malformed(struct cw_tcp_conn *conn, unsigned *eve
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
 
-/* Ends a connection with damaged bytes, which only a guard can notice. */
+/* Ends a connection with damaged bytes, which only a filter can notice. */
 static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *events)
 {
     static struct cw_log_limit limit;
@@ -93,8 +93,9 @@ static enum cw_tcp_recv_result damaged(struct cw_tcp_conn *conn, unsigned *event
 
     cw_net_peer_text(conn->item.fd, peer);
     cw_log_ratelimited(&limit, CW_LOG_WARN, "closed the TCP connection with %s: %s%s", peer,
-                       (conn->guard->ops->handshake != NULL) ? "TLS found bytes that are not its own, or it did: " : "",
-                       cw_tcp_guard_reason(conn, -EBADMSG));
+                       (conn->filter->ops->handshake != NULL) ? "TLS found bytes that are not its own, or it did: "
+                                                              : "",
+                       cw_tcp_filter_reason(conn, -EBADMSG));
     cw_tcp_conn_note_end(conn, "bytes came damaged");
     return lost(conn, UCS_ERR_IO_ERROR, events);
 }
@@ -208,8 +209,8 @@ static size_t place_begin(struct cw_tcp_conn *conn, const struct cw_tcp_frame_he
 static int take_own(struct cw_tcp_conn *conn, const struct cw_tcp_frame_header *header, const uint8_t *body,
                     size_t behind)
 {
-    return (conn->guard != NULL) ? cw_tcp_mark_arrived(conn, body, header->length) :
-           cw_tcp_position_arrived(conn, body, header->length, behind);
+    return (conn->filter != NULL) ? cw_tcp_mark_arrived(conn, body, header->length)
+                                  : cw_tcp_position_arrived(conn, body, header->length, behind);
 }
 
 /* Hands up the packets that are complete in the first `length` bytes of the staging buffer. 0 when the framing is
@@ -239,7 +240,7 @@ static int parse(struct cw_tcp_conn *conn, size_t length, unsigned *events)
                 return conn->state != CW_TCP_OPEN; /* 1: the core abandoned the connection instead of naming a place */
             }
         } else if (length < size) {
-            if (header.kind == CW_TCP_MARK && conn->guard == NULL &&
+            if (header.kind == CW_TCP_MARK && conn->filter == NULL &&
                 header.length != sizeof(struct cw_tcp_position_body)) {
                 return 0;
             }
@@ -340,9 +341,8 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         }
         memcpy(iface->staging, conn->rx_head, conn->rx_have);
         *room_p = (cw_unlikely(conn->bulk) ? BULK_PEEK : iface->staging_size) - conn->rx_have;
-        return cw_likely(conn->guard == NULL) ?
-               cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p) :
-               cw_tcp_guard_recv(conn, iface->staging + conn->rx_have, *room_p);
+        return cw_likely(conn->filter == NULL) ? cw_net_recv(conn->item.fd, iface->staging + conn->rx_have, *room_p)
+                                               : cw_tcp_filter_recv(conn, iface->staging + conn->rx_have, *room_p);
     }
     if (place != NULL) {
         count = place->count - place->first;
@@ -358,8 +358,10 @@ static ssize_t receive(struct cw_tcp_conn *conn, size_t *room_p)
         iov[count].iov_len  = (place != NULL && place->length >= BULK_MIN) ? BULK_PEEK : iface->staging_size;
         *room_p += iov[count++].iov_len;
     }
-    return (conn->guard == NULL) ? cw_net_recvv(conn->item.fd, iov, count) :
-           cw_tcp_guard_recvv(conn, iov, count, (place != NULL && place->shown) ? place->count - place->first : 0);
+    return (conn->filter == NULL)
+               ? cw_net_recvv(conn->item.fd, iov, count)
+               : cw_tcp_filter_recvv(conn, iov, count,
+                                     (place != NULL && place->shown) ? place->count - place->first : 0);
 }
 
 enum cw_tcp_recv_result cw_tcp_recv(struct cw_tcp_conn *conn, unsigned max_polls, unsigned *events)

@@ -5,7 +5,7 @@
  * and the iface gets a new spare before the next send. Small frames may be added to that buffer. Invariant: conn->tx is
  * not NULL exactly while some bytes are unsent.
  */
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_send.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -101,8 +101,8 @@ static CW_INLINE ucs_status_t frame_end(struct cw_tcp_conn *conn, struct cw_tcp_
         cw_tcp_iface_of(&conn->super)->spare_tx = NULL;
         return UCS_OK;
     }
-    sent = cw_likely(conn->guard == NULL) ? cw_net_send(conn->item.fd, tx->bytes, size) :
-           cw_tcp_guard_send(conn, tx->bytes, size);
+    sent = cw_likely(conn->filter == NULL) ? cw_net_send(conn->item.fd, tx->bytes, size)
+                                           : cw_tcp_filter_send(conn, tx->bytes, size);
     if (cw_likely(sent == (ssize_t)size)) {
         return UCS_OK;
     }
@@ -213,7 +213,7 @@ static ucs_status_t send_user(struct cw_tcp_conn *conn, enum cw_tcp_frame_kind k
         return status;
     }
     to = tx->bytes + tx->length;
-    if (payload >= PADDED_MIN && conn->guard == NULL && /* guards copy the payload */
+    if (payload >= PADDED_MIN && conn->filter == NULL && /* filters copy the payload */
         cw_tcp_iface_of(&conn->super)->settings.pads) {
         padding = padding_before(conn, tx->length - tx->head + headers, headers, (uintptr_t)iov->iov_base);
     }
@@ -297,7 +297,7 @@ ucs_status_t cw_tcp_send_in_place(struct cw_conn *super, uint8_t id, const void 
 void cw_tcp_send_raw(struct cw_tcp_conn *conn, const void *data, size_t length)
 {
     struct cw_tcp_tx *tx = cw_tcp_iface_of(&conn->super)->spare_tx;
-    ssize_t sent         = cw_tcp_guard_send(conn, data, length);
+    ssize_t sent         = cw_tcp_filter_send(conn, data, length);
 
     assert(tx != NULL && conn->tx == NULL);
     conn->sent += (uint32_t)length;

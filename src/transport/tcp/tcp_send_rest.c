@@ -3,7 +3,7 @@
  * Bytes that the kernel did not take at once: the buffers that belong to a connection and the operations that wait for
  * them; batches; and the end of a packet that the kernel keeps because another one is to follow (MSG_MORE).
  */
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_send.h"
 
 #include <assert.h>
@@ -107,13 +107,13 @@ ssize_t cw_tcp_tx_offer(struct cw_tcp_conn *conn, struct cw_tcp_tx *tx, int more
 
     if (count == 0 && !more) {
         conn->corked = 0;
-        return cw_tcp_guard_send(conn, tx->bytes + tx->head, tx->length - tx->head);
+        return cw_tcp_filter_send(conn, tx->bytes + tx->head, tx->length - tx->head);
     }
     iov[0].iov_base = tx->bytes + tx->head;
     iov[0].iov_len  = tx->length - tx->head;
     memcpy(&iov[1], &tx->iov[tx->iov_first], count * sizeof(*iov));
-    if (conn->guard != NULL) {
-        return cw_tcp_guard_sendv(conn, iov, 1 + count);
+    if (conn->filter != NULL) {
+        return cw_tcp_filter_sendv(conn, iov, 1 + count);
     }
     conn->corked = more != 0;
     return more ? cw_net_sendv_more(conn->item.fd, iov, 1 + count) : cw_net_sendv(conn->item.fd, iov, 1 + count);

@@ -3,7 +3,7 @@
  * Watching connections, see tcp_watch.h. A peer is taken for dead when its system has not answered retransmissions or
  * probes for most of the interval; the system of a stopped or busy process still answers.
  */
-#include "transport/tcp/tcp_guard.h"
+#include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_position.h"
 #include "transport/tcp/tcp_watch.h"
 
@@ -202,7 +202,7 @@ static int look(struct cw_tcp_watch *watch, uint64_t now_ns, uint64_t passed_ms)
     } else if (now_ns - watch->silent_ns >= limit_ns) {
         return -1;
     }
-    if (conn->state == CW_TCP_OPEN && conn->guard == NULL) {
+    if (conn->state == CW_TCP_OPEN && conn->filter == NULL) {
         more |= cw_tcp_position_look(watch, now_ns, unacknowledged);
     }
     return more;

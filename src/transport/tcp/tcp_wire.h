@@ -45,7 +45,7 @@ enum cw_tcp_greeting_kind {
 enum cw_tcp_frame_kind {
     CW_TCP_PACKET = 0,
     CW_TCP_PLACED = 1,
-    CW_TCP_MARK   = 2  /* struct cw_tcp_mark_body of guarded connections, struct cw_tcp_position_body of others */
+    CW_TCP_MARK   = 2 /* struct cw_tcp_mark_body of protected connections, struct cw_tcp_position_body of others */
 };
 enum cw_tcp_mark_kind {
     CW_TCP_MARK_ASKS        = 1,

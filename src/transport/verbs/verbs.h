@@ -6,7 +6,7 @@
  *   verbs_device.c   the ports of the machine, and those of them that are used
  *   verbs_iface.c    the table; opening and closing, completion queues, arming, events of the device
  *   verbs_ud.c       the queue pair for datagrams
- *   verbs_meet.c     dialling and accepting by datagrams
+ *   verbs_cm.c     dialling and accepting by datagrams
  *   verbs_conn.c     queue pairs, their places and completions, ends (verbs_conn.h)
  *   verbs_data.c     packets
  *   verbs_batch.c    several requests by one doorbell
@@ -233,13 +233,13 @@ void cw_verbs_ud_send(struct cw_verbs_iface *iface, const struct cw_verbs_addres
 /* Handles a completion of recv_cq for this queue pair. Returns the number of upcalls. */
 unsigned cw_verbs_ud_received(struct cw_verbs_iface *iface, const struct ibv_wc *wc);
 
-/* verbs_meet.c */
+/* verbs_cm.c */
 ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t address_length, const void *hello,
                            size_t hello_length, void *user, struct cw_conn **conn_p);
 int cw_verbs_reachable(struct cw_iface *super, const void *address, size_t length, const char **why);
 unsigned cw_verbs_datagram(struct cw_verbs_iface *iface, const struct cw_verbs_datagram *datagram,
                            const struct ibv_wc *wc, const uint8_t *grh);
-unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
+unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns);
 void cw_verbs_cancel(struct cw_verbs_conn *conn);
 
 /* verbs_data.c */

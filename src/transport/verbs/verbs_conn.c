@@ -507,7 +507,7 @@ static unsigned on_alarm(struct cw_alarm *alarm)
         return 0;
     case CW_VERBS_DIALLING:
     case CW_VERBS_ACCEPTING:
-        return cw_verbs_meet_alarm(conn, cw_clock_ns());
+        return cw_verbs_cm_alarm(conn, cw_clock_ns());
     default:
         return 0;
     }

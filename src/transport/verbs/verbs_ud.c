@@ -2,7 +2,7 @@
 /*
  * The queue pair for datagrams. Every host of the partition can send to it: a datagram is dropped unless it names the
  * key of the interface, and an answer is sent only to the address that the device reports as the sender's
- * (verbs_meet.c).
+ * (verbs_cm.c).
  */
 #include "transport/verbs/verbs_conn.h"
 

@@ -143,7 +143,7 @@ ucs_status_t cw_verbs_dial(struct cw_iface *super, const void *address, size_t a
     return UCS_OK;
 }
 
-unsigned cw_verbs_meet_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
+unsigned cw_verbs_cm_alarm(struct cw_verbs_conn *conn, uint64_t now_ns)
 {
     struct cw_verbs_iface *iface = cw_verbs_iface_of(&conn->super);
 

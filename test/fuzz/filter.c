@@ -15,8 +15,8 @@
 
 #include "core/ep.h"
 #include "core/worker.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 enum { WAYS = 3, CHECKSUM = 0, RAW = 0, MESSAGE = 1, RECORD = 2, KINDS = 3, QUICK_ROUNDS = 1000, MAX_ROUNDS = 100000 };
 
@@ -46,7 +46,7 @@ static void open_way(struct way *way)
 
 static void open_ways(void)
 {
-    char path[] = "/tmp/fuzz_guard.XXXXXX";
+    char path[]  = "/tmp/fuzz_filter.XXXXXX";
     const int fd = mkstemp(path);
 
     cw_log_set_interceptor(fuzz_swallow);

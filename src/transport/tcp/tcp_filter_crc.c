@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The guard against accidental damage: records with checksums (docs/WIRE.md). The head of a record is checked before
+ * The filter against accidental damage: records with checksums (docs/WIRE.md). The head of a record is checked before
  * its length is used, and its bytes before any of them is handed up. The checksum of the head covers the number of the
  * record and its direction, so missing, doubled and reflected records are noticed, too.
  *
@@ -11,8 +11,8 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 #define MAX_RECORDS 16u /* per system call */
 #define MAX_PARTS   (1u + CW_TCP_MAX_IOV + 2 * MAX_RECORDS)
@@ -20,17 +20,17 @@
 
 _Static_assert(IN_SIZE >= 2 * (CW_TCP_RECORD_HEAD + CW_TCP_RECORD_MAX), "room for a record that is not complete");
 
-struct crc_guard {
-    struct cw_tcp_guard super;
-    uint64_t out_number;          /* of the next record, and its direction */
+struct crc_filter {
+    struct cw_tcp_filter super;
+    uint64_t out_number; /* of the next record, and its direction */
     uint64_t in_number;
-    size_t out_missing;           /* payload bytes of the record that has begun */
-    unsigned out_head_missing;    /* bytes at the end of out_head */
-    int broken;                   /* -errno to return when all good bytes are read */
-    uint8_t *in;                  /* NULL while nothing is in it: bytes in_at .. in_have */
+    size_t out_missing;        /* payload bytes of the record that has begun */
+    unsigned out_head_missing; /* bytes at the end of out_head */
+    int broken;                /* -errno to return when all good bytes are read */
+    uint8_t *in;               /* NULL while nothing is in it: bytes in_at .. in_have */
     size_t in_at;
     size_t in_have;
-    size_t in_good;               /* payload bytes from in_at on that were checked */
+    size_t in_good; /* payload bytes from in_at on that were checked */
     uint8_t out_head[CW_TCP_RECORD_HEAD];
 };
 
@@ -39,20 +39,20 @@ struct plan {
     struct iovec parts[MAX_PARTS];
     unsigned num_parts;
     unsigned num_records;
-    size_t old_head;              /* bytes of the head of a record that an earlier send began */
+    size_t old_head; /* bytes of the head of a record that an earlier send began */
     size_t old_payload;
     size_t lengths[MAX_RECORDS];
     uint8_t heads[MAX_RECORDS][CW_TCP_RECORD_HEAD];
 };
 
-static struct crc_guard *crc_of(struct cw_tcp_guard *guard)
+static struct crc_filter *crc_of(struct cw_tcp_filter *filter)
 {
-    return cw_container_of(guard, struct crc_guard, super);
+    return cw_container_of(filter, struct crc_filter, super);
 }
 
-static struct cw_tls_spare *spare_of(const struct crc_guard *crc)
+static struct cw_tls_spare *spare_of(const struct crc_filter *crc)
 {
-    return &cw_tcp_iface_of(&crc->super.conn->super)->guarding->spare;
+    return &cw_tcp_iface_of(&crc->super.conn->super)->security->spare;
 }
 
 static void put_part(struct plan *plan, const void *bytes, size_t length)
@@ -92,7 +92,7 @@ static size_t take(struct walk *walk, struct plan *plan, size_t length, uint32_t
     return taken;
 }
 
-static void make_plan(struct crc_guard *crc, const struct iovec *iov, unsigned count, struct plan *plan)
+static void make_plan(struct crc_filter *crc, const struct iovec *iov, unsigned count, struct plan *plan)
 {
     struct walk walk = {iov, count, 0, 0};
     uint8_t *head;
@@ -101,8 +101,8 @@ static void make_plan(struct crc_guard *crc, const struct iovec *iov, unsigned c
     size_t length;
 
     plan->num_parts = plan->num_records = 0;
-    plan->old_head    = crc->out_head_missing;
-    plan->old_payload = 0;
+    plan->old_head                      = crc->out_head_missing;
+    plan->old_payload                   = 0;
     if (plan->old_head > 0) {
         put_part(plan, crc->out_head + CW_TCP_RECORD_HEAD - plan->old_head, plan->old_head);
     }
@@ -128,7 +128,7 @@ static void make_plan(struct crc_guard *crc, const struct iovec *iov, unsigned c
 }
 
 /* The kernel took `sent` bytes of the plan. Returns how many of them are payload. */
-static size_t sent_of_plan(struct crc_guard *crc, const struct plan *plan, size_t sent)
+static size_t sent_of_plan(struct crc_filter *crc, const struct plan *plan, size_t sent)
 {
     size_t payload, part;
     unsigned i;
@@ -153,9 +153,9 @@ static size_t sent_of_plan(struct crc_guard *crc, const struct plan *plan, size_
     return payload;
 }
 
-static ssize_t crc_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count)
+static ssize_t crc_sendv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count)
 {
-    struct crc_guard *crc = crc_of(guard);
+    struct crc_filter *crc = crc_of(filter);
     struct plan plan;
     ssize_t sent;
 
@@ -163,7 +163,7 @@ static ssize_t crc_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, un
     if (plan.num_parts == 0) {
         return 0;
     }
-    sent = cw_net_sendv(guard->conn->item.fd, plan.parts, plan.num_parts);
+    sent = cw_net_sendv(filter->conn->item.fd, plan.parts, plan.num_parts);
     if (sent < 0) {
         return sent;
     }
@@ -172,7 +172,7 @@ static ssize_t crc_sendv(struct cw_tcp_guard *guard, const struct iovec *iov, un
 }
 
 /* Looks for a record. 1: its payload is good; 0: it is not complete; -EBADMSG. */
-static int next_record(struct crc_guard *crc)
+static int next_record(struct crc_filter *crc)
 {
     const uint8_t *at = crc->in + crc->in_at;
     const size_t have = crc->in_have - crc->in_at;
@@ -197,7 +197,7 @@ static int next_record(struct crc_guard *crc)
 }
 
 /* Copies good bytes to the iov and returns their number: after that the iov is full or no good byte is left. */
-static size_t hand_up(struct crc_guard *crc, const struct iovec *iov, unsigned count)
+static size_t hand_up(struct crc_filter *crc, const struct iovec *iov, unsigned count)
 {
     size_t total = 0, offset = 0, part;
     unsigned i = 0;
@@ -229,7 +229,7 @@ static size_t hand_up(struct crc_guard *crc, const struct iovec *iov, unsigned c
 }
 
 /* Reads bytes from the descriptor behind those that are there. There is always room for at least a whole record. */
-static ssize_t fill(struct crc_guard *crc)
+static ssize_t fill(struct crc_filter *crc)
 {
     ssize_t got;
 
@@ -253,12 +253,12 @@ static ssize_t fill(struct crc_guard *crc)
 }
 
 /* Reads fewer bytes than there is room for only if the descriptor has no more: it then announces the next ones. */
-static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, unsigned count, unsigned shown)
+static ssize_t crc_recvv(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count, unsigned shown)
 {
-    const size_t room     = cw_bytes_in_iov(iov, count);
-    struct crc_guard *crc = crc_of(guard);
-    size_t total          = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
-    ssize_t got           = -EAGAIN;
+    const size_t room      = cw_bytes_in_iov(iov, count);
+    struct crc_filter *crc = crc_of(filter);
+    size_t total           = (crc->in != NULL) ? hand_up(crc, iov, count) : 0;
+    ssize_t got            = -EAGAIN;
 
     (void)shown; /* all bytes are checked before they are written */
     if (total == 0 && crc->broken == 0) {
@@ -272,27 +272,27 @@ static ssize_t crc_recvv(struct cw_tcp_guard *guard, const struct iovec *iov, un
         cw_tls_spare_give(spare_of(crc), crc->in);
         crc->in = NULL;
     }
-    guard->has_unread = total > 0 && (total == room || crc->broken != 0);
+    filter->has_unread = total > 0 && (total == room || crc->broken != 0);
     if (total > 0) {
         return (ssize_t)total;
     }
     if (crc->broken != 0) {
-        guard->why = "its bytes were damaged on the way (the checksum does not hold)";
+        filter->why = "its bytes were damaged on the way (the checksum does not hold)";
         return crc->broken;
     }
     return got;
 }
 
-static void crc_free(struct cw_tcp_guard *guard)
+static void crc_free(struct cw_tcp_filter *filter)
 {
-    free(crc_of(guard)->in);
-    free(crc_of(guard));
+    free(crc_of(filter)->in);
+    free(crc_of(filter));
 }
 
-struct cw_tcp_guard *cw_tcp_guard_crc_new(int dialled)
+struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled)
 {
-    static const struct cw_tcp_guard_ops ops = {.sendv = crc_sendv, .recvv = crc_recvv, .free = crc_free};
-    struct crc_guard *crc                    = calloc(1, sizeof(*crc));
+    static const struct cw_tcp_filter_ops ops = {.sendv = crc_sendv, .recvv = crc_recvv, .free = crc_free};
+    struct crc_filter *crc                    = calloc(1, sizeof(*crc));
 
     if (crc == NULL) {
         return NULL;

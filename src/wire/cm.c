@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The formats of wire/meet.h.
+ * The formats of wire/cm.h.
  */
-#include "wire/meet.h"
+#include "wire/cm.h"
 
 #include <endian.h>
 #include <string.h>
@@ -24,23 +24,23 @@ struct server {
     uint8_t zero[3];
 };
 
-_Static_assert(sizeof(struct client) == CW_MEET_LENGTH, "size on the wire");
-_Static_assert(sizeof(struct server) == CW_MEET_REPLY_HEADER, "size on the wire");
+_Static_assert(sizeof(struct client) == CW_CM_REQUEST_LENGTH, "size on the wire");
+_Static_assert(sizeof(struct server) == CW_CM_REPLY_HEADER, "size on the wire");
 
 static const char client_magic[4] = {'C', 'W', 'M', '1'}, server_magic[4] = {'C', 'W', 'N', '1'};
 
-void cw_meet_encode(const struct cw_meet *meet, uint8_t bytes[CW_MEET_LENGTH])
+void cw_cm_request_encode(const struct cw_cm_request *asked, uint8_t bytes[CW_CM_REQUEST_LENGTH])
 {
     struct client client = {.version   = htole16(VERSION),
-                            .err_mode  = meet->err_mode,
-                            .number    = htole64(meet->number),
-                            .client_id = htole64(meet->client_id)};
+                            .err_mode  = asked->err_mode,
+                            .number    = htole64(asked->number),
+                            .client_id = htole64(asked->client_id)};
 
     memcpy(client.magic, client_magic, sizeof(client_magic));
     memcpy(bytes, &client, sizeof(client));
 }
 
-ucs_status_t cw_meet_decode(const void *bytes, size_t length, struct cw_meet *meet)
+ucs_status_t cw_cm_request_decode(const void *bytes, size_t length, struct cw_cm_request *asked)
 {
     struct client client;
 
@@ -52,14 +52,13 @@ ucs_status_t cw_meet_decode(const void *bytes, size_t length, struct cw_meet *me
         client.zero != 0) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *meet = (struct cw_meet){.number    = le64toh(client.number),
-                             .client_id = le64toh(client.client_id),
-                             .err_mode  = client.err_mode};
+    *asked = (struct cw_cm_request){
+        .number = le64toh(client.number), .client_id = le64toh(client.client_id), .err_mode = client.err_mode};
     return UCS_OK;
 }
 
-size_t cw_meet_reply_encode(enum cw_meet_answer answer, const void *address, size_t address_length, uint8_t *bytes,
-                            size_t max)
+size_t cw_cm_reply_encode(enum cw_cm_verdict answer, const void *address, size_t address_length, uint8_t *bytes,
+                          size_t max)
 {
     struct server server = {.answer = (uint8_t)answer};
 
@@ -84,8 +83,8 @@ static ucs_status_t decode_address(const uint8_t *blob, size_t length, struct cw
     return (le16toh(told) == length) ? cw_address_decode(blob, address) : UCS_ERR_INVALID_PARAM;
 }
 
-ucs_status_t cw_meet_reply_decode(const void *bytes, size_t length, enum cw_meet_answer *answer,
-                                  struct cw_address *address)
+ucs_status_t cw_cm_reply_decode(const void *bytes, size_t length, enum cw_cm_verdict *answer,
+                                struct cw_address *address)
 {
     struct server server;
 
@@ -93,12 +92,12 @@ ucs_status_t cw_meet_reply_decode(const void *bytes, size_t length, enum cw_meet
         return UCS_ERR_INVALID_PARAM;
     }
     memcpy(&server, bytes, sizeof(server));
-    if (memcmp(server.magic, server_magic, sizeof(server_magic)) != 0 || server.answer >= CW_MEET_ANSWERS ||
+    if (memcmp(server.magic, server_magic, sizeof(server_magic)) != 0 || server.answer >= CW_CM_VERDICTS ||
         server.zero[0] != 0 || server.zero[1] != 0 || server.zero[2] != 0) {
         return UCS_ERR_INVALID_PARAM;
     }
-    *answer  = (enum cw_meet_answer)server.answer;
+    *answer  = (enum cw_cm_verdict)server.answer;
     *address = (struct cw_address){.length = 0};
-    length  -= sizeof(server);
+    length -= sizeof(server);
     return (length == 0) ? UCS_OK : decode_address((const uint8_t *)bytes + sizeof(server), length, address);
 }

@@ -12,17 +12,17 @@
  *               the acceptor) and of the 8 bytes above
  *       12    n bytes of the connection
  */
-#ifndef CW_TRANSPORT_TCP_TCP_GUARD_WIRE_H
-#define CW_TRANSPORT_TCP_TCP_GUARD_WIRE_H
+#ifndef CW_TRANSPORT_TCP_TCP_FILTER_WIRE_H
+#define CW_TRANSPORT_TCP_TCP_FILTER_WIRE_H
 
 #include "base/crc32c.h"
 #include "transport/tcp/tcp_wire.h"
 
-enum cw_tcp_agreement_kind { /* beside enum cw_tcp_greeting_kind */
-    CW_TCP_OFFER    = 8,     /* dialler: struct cw_tcp_offer */
-    CW_TCP_AGREED   = 9,     /* acceptor: equal protection, its own nonce */
-    CW_TCP_PROOF    = 10,    /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
-    CW_TCP_UNSUITED = 11     /* either: struct cw_tcp_unsuited; it ends the connection */
+enum cw_tcp_agreement_kind {                       /* beside enum cw_tcp_greeting_kind */
+                             CW_TCP_OFFER    = 8,  /* dialler: struct cw_tcp_offer */
+                             CW_TCP_AGREED   = 9,  /* acceptor: equal protection, its own nonce */
+                             CW_TCP_PROOF    = 10, /* dialler, then acceptor: CW_TCP_PROOF_SIZE bytes */
+                             CW_TCP_UNSUITED = 11  /* either: struct cw_tcp_unsuited; it ends the connection */
 };
 
 enum cw_tcp_unsuited_reason { CW_TCP_OTHER_PROTECTION = 1, CW_TCP_OTHER_KEY = 2 };
@@ -34,25 +34,25 @@ enum cw_tcp_unsuited_reason { CW_TCP_OTHER_PROTECTION = 1, CW_TCP_OTHER_KEY = 2 
 #define CW_TCP_RECORD_ACCEPTED (UINT64_C(1) << 63)
 
 struct cw_tcp_offer {
-    uint8_t protection;           /* enum cw_tcp_protection */
+    uint8_t protection; /* enum cw_tcp_protection */
     uint8_t reserved[3];
     uint8_t nonce[CW_TCP_NONCE_SIZE]; /* random if the protection is by a secret, otherwise zero */
 };
 
 struct cw_tcp_unsuited {
-    uint8_t protection;           /* the protection that the sender demands */
-    uint8_t reason;               /* enum cw_tcp_unsuited_reason */
+    uint8_t protection; /* the protection that the sender demands */
+    uint8_t reason;     /* enum cw_tcp_unsuited_reason */
     uint8_t reserved[2];
 };
 
 /* The claim that a proof is a hash of. Never sent. */
 struct cw_tcp_claim {
-    uint8_t label[8];             /* "CWproof1" */
-    uint8_t role;                 /* the side that proves: 1 dialler, 2 acceptor */
+    uint8_t label[8]; /* "CWproof1" */
+    uint8_t role;     /* the side that proves: 1 dialler, 2 acceptor */
     uint8_t protection;
-    uint8_t version;              /* CW_TCP_VERSION */
+    uint8_t version; /* CW_TCP_VERSION */
     uint8_t reserved;
-    uint32_t key;                 /* of the greeting's head: the key of the dialled worker */
+    uint32_t key;                         /* of the greeting's head: the key of the dialled worker */
     uint8_t nonces[2][CW_TCP_NONCE_SIZE]; /* the dialler's, the acceptor's */
 };
 

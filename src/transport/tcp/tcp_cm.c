@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meeting by socket addresses (docs/change/client-server.md): listeners of the program, connections to them, and
+ * Connecting by socket addresses (docs/change/client-server.md): listeners of the program, connections to them, and
  * connections that wait for the program's answer. The key of their greetings is 0, which tells them from greetings for
  * a worker.
  */
@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 #include "transport/tcp/tcp_dial.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_meet.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_cm.h"
 #include "transport/tcp/tcp_send.h"
 
 #define MAX_REFUSE_ROUNDS 256
@@ -25,8 +25,8 @@ static unsigned listening_ready(struct cw_poll_item *item, unsigned events)
     return 0;
 }
 
-ucs_status_t cw_tcp_meet_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
-                                struct cw_listening **listening_p)
+ucs_status_t cw_tcp_cm_listen(struct cw_iface *super, struct cw_net_address *address, int backlog, void *user,
+                              struct cw_listening **listening_p)
 {
     struct cw_tcp_iface *iface     = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_net_options options  = iface->settings.socket;
@@ -42,8 +42,9 @@ ucs_status_t cw_tcp_meet_listen(struct cw_iface *super, struct cw_net_address *a
     fd = cw_net_listen(address, 1, &options, &address->port);
     if (fd < 0) {
         cw_error("cannot listen on %s: %s%s", text, strerror(-fd),
-                 (fd == -EADDRNOTAVAIL) ? "; the address must be one of this machine, or the wildcard" :
-                 (fd == -EMFILE) ? "; raise the limit of open files (ulimit -n)" : "");
+                 (fd == -EADDRNOTAVAIL) ? "; the address must be one of this machine, or the wildcard"
+                 : (fd == -EMFILE)      ? "; raise the limit of open files (ulimit -n)"
+                                        : "");
         free(listening);
         return (fd == -EADDRINUSE) ? UCS_ERR_BUSY : UCS_ERR_IO_ERROR;
     }
@@ -65,7 +66,7 @@ static void refuse(struct cw_tcp_conn *conn)
     struct cw_tcp_greeting *greeting = conn->greeting;
 
     conn->listening = NULL;
-    if ((!cw_tcp_agreed(conn) && conn->guard != NULL) || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
+    if ((!cw_tcp_agreed(conn) && conn->filter != NULL) || !cw_tcp_tx_reserve(cw_tcp_iface_of(&conn->super)) ||
         cw_tcp_greeting_read(conn, CW_TCP_GREETING_SIZE) < 0 ||
         !cw_tcp_greeting_plausible(greeting->in, greeting->have)) {
         cw_tcp_conn_free(conn);
@@ -77,7 +78,7 @@ static void refuse(struct cw_tcp_conn *conn)
     cw_tcp_conn_linger(conn);
 }
 
-void cw_tcp_meet_listen_end(struct cw_listening *listening)
+void cw_tcp_cm_listen_end(struct cw_listening *listening)
 {
     struct cw_tcp_iface *iface = listening->iface;
     struct cw_tcp_conn *conn, *next;
@@ -86,7 +87,8 @@ void cw_tcp_meet_listen_end(struct cw_listening *listening)
     do { /* also connections that wait in the kernel */
         refused = 0;
         cw_tcp_accept(iface, listening, listening->item.fd);
-        cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link) {
+        cw_list_for_each_safe(conn, next, &iface->strangers, struct cw_tcp_conn, link)
+        {
             if (conn->listening == listening) {
                 refuse(conn);
                 refused++;
@@ -99,11 +101,12 @@ void cw_tcp_meet_listen_end(struct cw_listening *listening)
     free(listening);
 }
 
-void cw_tcp_meet_pause(struct cw_tcp_iface *iface)
+void cw_tcp_cm_pause(struct cw_tcp_iface *iface)
 {
     struct cw_listening *listening;
 
-    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
+    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link)
+    {
         if (!listening->paused) {
             cw_poller_remove(iface->poller, &listening->item);
             listening->paused = 1;
@@ -111,11 +114,12 @@ void cw_tcp_meet_pause(struct cw_tcp_iface *iface)
     }
 }
 
-int cw_tcp_meet_resume(struct cw_tcp_iface *iface)
+int cw_tcp_cm_resume(struct cw_tcp_iface *iface)
 {
     struct cw_listening *listening;
 
-    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link) {
+    cw_list_for_each(listening, &iface->listenings, struct cw_listening, link)
+    {
         if (listening->paused && cw_poller_add(iface->poller, &listening->item, CW_POLL_READ) != UCS_OK) {
             return 0;
         }
@@ -124,14 +128,14 @@ int cw_tcp_meet_resume(struct cw_tcp_iface *iface)
     return 1;
 }
 
-void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
+void cw_tcp_cm_requested(struct cw_tcp_conn *conn, size_t hello_length)
 {
     struct cw_tcp_iface *iface     = cw_tcp_iface_of(&conn->super);
     struct cw_listening *listening = conn->listening;
 
     cw_poller_remove(iface->poller, &conn->item);
     cw_poller_alarm_cancel(iface->poller, &conn->greeting->alarm);
-    cw_tcp_guard_leave(conn);
+    cw_tcp_filter_leave(conn);
     cw_tcp_conn_leave(conn);
     conn->listening = NULL;
     conn->state     = CW_TCP_REQUESTED;
@@ -142,15 +146,15 @@ void cw_tcp_meet_requested(struct cw_tcp_conn *conn, size_t hello_length)
 /* Frees a connection that is in no iface's lists or poller. */
 static void drop_requested(struct cw_tcp_conn *conn)
 {
-    cw_tcp_guard_free(conn);
+    cw_tcp_filter_free(conn);
     cw_net_close(conn->item.fd);
     free(conn->greeting);
     free(conn->super.end);
     free(conn);
 }
 
-ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int accepted, const void *reply,
-                                size_t reply_length)
+ucs_status_t cw_tcp_cm_answer(struct cw_conn *super, struct cw_iface *to, int accepted, const void *reply,
+                              size_t reply_length)
 {
     struct cw_tcp_iface *iface       = (to == NULL) ? NULL : cw_container_of(to, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn         = cw_tcp_conn_of(super);
@@ -162,9 +166,9 @@ ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int 
         return UCS_ERR_NO_MEMORY;
     }
     super->iface = to;
-    cw_tcp_guard_enter(conn);
+    cw_tcp_filter_enter(conn);
     if (accepted) {
-        conn->awaits = conn->guard == NULL;
+        conn->awaits = conn->filter == NULL;
         cw_tcp_conn_open(conn);
     }
     cw_tcp_greeting_encode(greeting->out, accepted ? CW_TCP_ACCEPTED : CW_TCP_REFUSED, reply_length, 0);
@@ -180,9 +184,9 @@ ucs_status_t cw_tcp_meet_answer(struct cw_conn *super, struct cw_iface *to, int 
     return UCS_OK;
 }
 
-ucs_status_t cw_tcp_meet_dial(struct cw_iface *super, const struct cw_net_address *address,
-                              const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
-                              struct cw_conn **conn_p)
+ucs_status_t cw_tcp_cm_dial(struct cw_iface *super, const struct cw_net_address *address,
+                            const struct cw_net_address *source, const void *hello, size_t hello_length, void *user,
+                            struct cw_conn **conn_p)
 {
     struct cw_tcp_iface *iface = cw_container_of(super, struct cw_tcp_iface, super);
     struct cw_tcp_conn *conn   = cw_tcp_conn_new(iface, CW_TCP_CONNECTING, -1);
@@ -194,7 +198,7 @@ ucs_status_t cw_tcp_meet_dial(struct cw_iface *super, const struct cw_net_addres
     greeting                 = conn->greeting;
     greeting->num_candidates = 1;
     greeting->candidates[0]  = *address;
-    greeting->meets          = 1;
+    greeting->is_cm          = 1;
     greeting->out_length     = CW_TCP_GREETING_SIZE + hello_length;
     if (source != NULL) {
         greeting->source = *source;
@@ -209,7 +213,7 @@ ucs_status_t cw_tcp_meet_dial(struct cw_iface *super, const struct cw_net_addres
     return UCS_OK;
 }
 
-void cw_tcp_meet_ends(struct cw_conn *super, struct cw_net_address *local, struct cw_net_address *peer)
+void cw_tcp_cm_ends(struct cw_conn *super, struct cw_net_address *local, struct cw_net_address *peer)
 {
     cw_net_ends(cw_tcp_conn_of(super)->item.fd, local, peer);
 }

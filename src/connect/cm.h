@@ -3,36 +3,36 @@
  * Endpoints by socket address, and the listeners that they are made at (docs/change/client-server.md). Worker entered,
  * unless said otherwise.
  */
-#ifndef CW_CONNECT_MEET_H
-#define CW_CONNECT_MEET_H
+#ifndef CW_CONNECT_CM_H
+#define CW_CONNECT_CM_H
 
 #include "core/ep.h"
-#include "wire/meet.h"
+#include "wire/cm.h"
 
 struct ucp_listener {
     struct ucp_worker *worker;
     struct cw_iface *iface;
     struct cw_listening *listening;
-    struct cw_net_address address;      /* as given, with the real port (CS-4) */
+    struct cw_net_address address; /* as given, with the real port (CS-4) */
     ucp_listener_accept_handler_t accept;
     ucp_listener_conn_handler_t handler;
-    unsigned *waiting;                  /* requests that the program has not answered; shared with them, atomic */
+    unsigned *waiting; /* requests that the program has not answered; shared with them, atomic */
 };
 
 /* Belongs to the program; touched by one thread at a time, with no worker entered. */
 struct ucp_conn_request {
-    struct cw_conn *conn;               /* belongs to no worker until the program answers */
-    const struct cw_transport_cm *cm;   /* of the interface where the request came, which may be gone */
-    struct cw_meet meet;
+    struct cw_conn *conn;             /* belongs to no worker until the program answers */
+    const struct cw_transport_cm *cm; /* of the interface where the request came, which may be gone */
+    struct cw_cm_request asked;
     struct cw_net_address client;
-    unsigned *waiting;                  /* the listener's count; its highest bit: the listener is gone */
+    unsigned *waiting; /* the listener's count; its highest bit: the listener is gone */
 };
 
 /* The interface by which a worker listens and dials socket addresses, or NULL. */
 /* Reads the socket address that a program gave for `whose`. UCS_ERR_INVALID_PARAM, with a sentence in the log, if it is
  * no internet address or is shorter than one. */
-ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
-struct cw_iface *cw_meet_iface(const struct ucp_worker *worker);
+ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address);
+struct cw_iface *cw_cm_iface(const struct ucp_worker *worker);
 
 ucs_status_t cw_listener_create(struct ucp_worker *worker, const ucp_listener_params_t *params,
                                 struct ucp_listener **listener_p);
@@ -40,13 +40,13 @@ void cw_listener_destroy(struct ucp_listener *listener);
 /* Both calls use up the request, whatever they return. */
 ucs_status_t cw_request_accept(struct ucp_worker *worker, struct ucp_conn_request *request,
                                const ucp_ep_params_t *params, struct ucp_ep **ep_p);
-void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_meet_answer answer);
+void cw_request_reject(struct ucp_worker *worker, struct ucp_conn_request *request, enum cw_cm_verdict answer);
 
 /* ucp_ep_create with UCP_EP_PARAMS_FLAGS_CLIENT_SERVER. */
-ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
+ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p);
 
-/* Upcalls: the transport's `requested`, and `opened` for endpoints with a meeting. */
-void cw_meet_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);
-void cw_meet_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
+/* Upcalls: the transport's `requested`, and `opened` for endpoints with a connection request. */
+void cw_cm_requested(void *user, struct cw_conn *conn, const void *hello, size_t length);
+void cw_cm_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Guarded TCP connections: records with checksums cut at every byte, with every bit flipped, missing, doubled and sent
- * back; and both sides' settings in every combination.
+ * Protected TCP connections: records with checksums cut at every byte, with every bit flipped, missing, doubled and
+ * sent back; and both sides' settings in every combination.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -9,15 +9,15 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 enum { STREAM = 700 };
 
-/* A connection of which only the guard and the descriptor are there. */
+/* A connection of which only the filter and the descriptor are there. */
 struct side {
     struct cw_tcp_iface iface;
-    struct cw_tcp_guarding guarding;
+    struct cw_tcp_security security;
     struct cw_tcp_conn conn;
 };
 
@@ -29,13 +29,13 @@ static void side_init(struct side *side, int fd, int dialled)
     assert_int_equal(cw_poller_new(0, &side->iface.poller), UCS_OK);
     cw_list_init(&side->iface.unread);
     side->conn.super.iface = &side->iface.super;
-    side->iface.guarding   = &side->guarding;
+    side->iface.security   = &side->security;
     side->conn.item.fd     = fd;
-    side->conn.guard       = cw_tcp_guard_crc_new(dialled);
-    assert_non_null(side->conn.guard);
-    side->conn.guard->conn = &side->conn;
-    cw_list_init(&side->conn.guard->unread);
-    cw_list_init(&side->conn.guard->mark.link);
+    side->conn.filter      = cw_tcp_filter_crc_new(dialled);
+    assert_non_null(side->conn.filter);
+    side->conn.filter->conn = &side->conn;
+    cw_list_init(&side->conn.filter->unread);
+    cw_list_init(&side->conn.filter->mark.link);
 }
 
 static void sides_begin(void)
@@ -49,12 +49,12 @@ static void sides_begin(void)
 
 static void sides_end(void)
 {
-    cw_tcp_guard_free(&left.conn);
-    cw_tcp_guard_free(&right.conn);
+    cw_tcp_filter_free(&left.conn);
+    cw_tcp_filter_free(&right.conn);
     cw_poller_free(left.iface.poller);
     cw_poller_free(right.iface.poller);
-    free(left.guarding.spare.bytes);
-    free(right.guarding.spare.bytes);
+    free(left.security.spare.bytes);
+    free(right.security.spare.bytes);
     close(left.conn.item.fd);
     close(right.conn.item.fd);
 }
@@ -71,12 +71,12 @@ static void fill_bytes(uint8_t *bytes, size_t length)
 /* The records of `length` bytes in three sends, as they are on the wire. */
 static size_t record_bytes(const uint8_t *bytes, size_t length, uint8_t *wire, size_t max)
 {
-    const struct iovec iov[3] = {{(void *)(uintptr_t)bytes, length / 3}, {NULL, 0},
-                                 {(void *)(uintptr_t)(bytes + length / 3), length / 3}};
+    const struct iovec iov[3] = {
+        {(void *)(uintptr_t)bytes, length / 3}, {NULL, 0}, {(void *)(uintptr_t)(bytes + length / 3), length / 3}};
     ssize_t got;
 
-    assert_int_equal(cw_tcp_guard_sendv(&left.conn, iov, 3), length / 3 * 2);
-    assert_int_equal(cw_tcp_guard_send(&left.conn, bytes + length / 3 * 2, length - length / 3 * 2),
+    assert_int_equal(cw_tcp_filter_sendv(&left.conn, iov, 3), length / 3 * 2);
+    assert_int_equal(cw_tcp_filter_send(&left.conn, bytes + length / 3 * 2, length - length / 3 * 2),
                      length - length / 3 * 2);
     got = recv(right.conn.item.fd, wire, max, 0);
     assert_in_range(got, length + 2 * CW_TCP_RECORD_HEAD, max - 1);
@@ -103,13 +103,13 @@ static void test_cut_at_every_byte(void **state)
         sides_begin();
         put_wire(wire, cut);
         have = 0;
-        while ((got = cw_tcp_guard_recv(&right.conn, in + have, (cut % 2) ? 10 : sizeof(in) - have)) > 0) {
+        while ((got = cw_tcp_filter_recv(&right.conn, in + have, (cut % 2) ? 10 : sizeof(in) - have)) > 0) {
             have += (size_t)got;
         }
         assert_int_equal(got, -EAGAIN);
         assert_true(have == 0 || have == sizeof(bytes) / 3 * 2); /* whole records only */
         put_wire(wire + cut, length - cut);
-        while ((got = cw_tcp_guard_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
+        while ((got = cw_tcp_filter_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
             have += (size_t)got;
         }
         assert_int_equal(have, sizeof(bytes));
@@ -128,13 +128,13 @@ static void expect_damage(const uint8_t *wire, size_t length, const uint8_t *byt
 
     sides_begin();
     put_wire(wire, length);
-    while ((got = cw_tcp_guard_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
+    while ((got = cw_tcp_filter_recv(&right.conn, in + have, sizeof(in) - have)) > 0) {
         have += (size_t)got;
     }
     assert_int_equal(got, -EBADMSG);
-    assert_non_null(right.conn.guard->why);
+    assert_non_null(right.conn.filter->why);
     assert_memory_equal(in, bytes, have);
-    assert_int_equal(cw_tcp_guard_recv(&right.conn, in, sizeof(in)), -EBADMSG); /* and for good */
+    assert_int_equal(cw_tcp_filter_recv(&right.conn, in, sizeof(in)), -EBADMSG); /* and for good */
     sides_end();
 }
 
@@ -175,7 +175,7 @@ static void test_missing_doubled_reflected(void **state)
     left = right;
     put_wire(wire, length);
     left = swap;
-    assert_int_equal(cw_tcp_guard_recv(&left.conn, twice, sizeof(twice)), -EBADMSG);
+    assert_int_equal(cw_tcp_filter_recv(&left.conn, twice, sizeof(twice)), -EBADMSG);
     sides_end();
 }
 
@@ -197,11 +197,11 @@ static void test_small_buffers(void **state)
         part   = (LENGTH - sent) / (1 + rounds % 3);
         iov[0] = (struct iovec){bytes + sent, part / 2};
         iov[1] = (struct iovec){bytes + sent + part / 2, part - part / 2};
-        ret    = cw_tcp_guard_sendv(&left.conn, iov, 2);
+        ret    = cw_tcp_filter_sendv(&left.conn, iov, 2);
         assert_true(ret >= 0 || ret == -EAGAIN);
         sent += (ret > 0) ? (size_t)ret : 0;
         part = 1 + (rounds++ * 977) % 5000;
-        ret  = cw_tcp_guard_recv(&right.conn, in + have, (part < LENGTH - have) ? part : LENGTH - have);
+        ret  = cw_tcp_filter_recv(&right.conn, in + have, (part < LENGTH - have) ? part : LENGTH - have);
         assert_true(ret > 0 || ret == -EAGAIN);
         have += (ret > 0) ? (size_t)ret : 0;
     }
@@ -244,8 +244,8 @@ static void test_settings_differ(void **state)
         assert_int_equal(node_try_open(&acceptor, NULL), UCS_OK);
         if (i == 0 || i == 3) {
             link = connect_nodes(&dialler, &acceptor, &accepted);
-            assert_int_equal(tcp_conn(link)->guard != NULL, i == 3);
-            assert_int_equal(tcp_conn(accepted)->guard != NULL, i == 3);
+            assert_int_equal(tcp_conn(link)->filter != NULL, i == 3);
+            assert_int_equal(tcp_conn(accepted)->filter != NULL, i == 3);
         } else {
             num_lines = 0;
             cw_log_set_interceptor(count_line);

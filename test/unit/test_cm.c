@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What client and server say when they meet, wire/meet.h: exactly one text for each meaning. Whatever is accepted is
+ * What client and server say when they meet, wire/cm.h: exactly one text for each meaning. Whatever is accepted is
  * written again with the same bytes; everything else is refused, and nothing beyond the length is ever read.
  */
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "wire/meet.h"
+#include "wire/cm.h"
 
 enum { REPLY_MAX = 600 };
 
@@ -29,40 +29,40 @@ static uint64_t next_random(void)
 /* From memory that ends with the bytes. Returns whether they were accepted. */
 static int accepts(const uint8_t *bytes, size_t length)
 {
-    uint8_t *tight      = malloc(length + (length == 0)), again[CW_MEET_LENGTH];
-    struct cw_meet meet = {.number = 1, .client_id = 2, .err_mode = 3};
+    uint8_t *tight             = malloc(length + (length == 0)), again[CW_CM_REQUEST_LENGTH];
+    struct cw_cm_request asked = {.number = 1, .client_id = 2, .err_mode = 3};
     ucs_status_t status;
 
     assert_non_null(tight);
     memcpy(tight, bytes, length);
-    status = cw_meet_decode(tight, length, &meet);
+    status = cw_cm_request_decode(tight, length, &asked);
     free(tight);
     if (status != UCS_OK) {
         assert_int_equal(status, UCS_ERR_INVALID_PARAM);
-        assert_true(meet.number == 1 && meet.client_id == 2 && meet.err_mode == 3);
+        assert_true(asked.number == 1 && asked.client_id == 2 && asked.err_mode == 3);
         return 0;
     }
-    assert_int_equal(length, CW_MEET_LENGTH);
-    cw_meet_encode(&meet, again);
-    assert_memory_equal(again, bytes, CW_MEET_LENGTH);
+    assert_int_equal(length, CW_CM_REQUEST_LENGTH);
+    cw_cm_request_encode(&asked, again);
+    assert_memory_equal(again, bytes, CW_CM_REQUEST_LENGTH);
     return 1;
 }
 
 static int reply_accepts(const uint8_t *bytes, size_t length)
 {
-    uint8_t *tight             = malloc(length + (length == 0)), again[REPLY_MAX];
-    enum cw_meet_answer answer = CW_MEET_ANSWERS;
+    uint8_t *tight            = malloc(length + (length == 0)), again[REPLY_MAX];
+    enum cw_cm_verdict answer = CW_CM_VERDICTS;
     struct cw_address address;
     ucs_status_t status;
     size_t written;
 
     assert_non_null(tight);
     memcpy(tight, bytes, length);
-    status = cw_meet_reply_decode(tight, length, &answer, &address);
+    status = cw_cm_reply_decode(tight, length, &answer, &address);
     if (status == UCS_OK) {
-        assert_in_range(answer, 0, CW_MEET_ANSWERS - 1);
-        assert_int_equal(address.length, length - CW_MEET_REPLY_HEADER);
-        written = cw_meet_reply_encode(answer, address.bytes, address.length, again, sizeof(again));
+        assert_in_range(answer, 0, CW_CM_VERDICTS - 1);
+        assert_int_equal(address.length, length - CW_CM_REPLY_HEADER);
+        written = cw_cm_reply_encode(answer, address.bytes, address.length, again, sizeof(again));
         assert_int_equal(written, length);
         assert_memory_equal(again, bytes, length);
     }
@@ -86,48 +86,50 @@ static size_t make_address(uint8_t bytes[CW_ADDRESS_MAX])
 
 static void the_bytes_are_as_the_table_says(void **state)
 {
-    static const uint8_t expected[CW_MEET_LENGTH] = {'C', 'W', 'M', '1', 1, 0, 1, 0, 8, 7, 6, 5, 4, 3, 2, 1,
-                                                     18, 17, 16, 15, 14, 13, 12, 11};
-    static const uint8_t refusal[CW_MEET_REPLY_HEADER] = {'C', 'W', 'N', '1', 2, 0, 0, 0};
-    const struct cw_meet meet = {.number = 0x0102030405060708u, .client_id = 0x0b0c0d0e0f101112u, .err_mode = 1};
-    uint8_t bytes[CW_MEET_LENGTH];
+    static const uint8_t expected[CW_CM_REQUEST_LENGTH] = {'C', 'W', 'M', '1', 1,  0,  1,  0,  8,  7,  6,  5,
+                                                           4,   3,   2,   1,   18, 17, 16, 15, 14, 13, 12, 11};
+    static const uint8_t refusal[CW_CM_REPLY_HEADER]    = {'C', 'W', 'N', '1', 2, 0, 0, 0};
+    const struct cw_cm_request asked = {.number = 0x0102030405060708u, .client_id = 0x0b0c0d0e0f101112u, .err_mode = 1};
+    uint8_t bytes[CW_CM_REQUEST_LENGTH];
 
     (void)state;
-    cw_meet_encode(&meet, bytes);
+    cw_cm_request_encode(&asked, bytes);
     assert_memory_equal(bytes, expected, sizeof(expected));
-    assert_int_equal(cw_meet_reply_encode(CW_MEET_IMPOSSIBLE, NULL, 0, bytes, sizeof(bytes)), sizeof(refusal));
+    assert_int_equal(cw_cm_reply_encode(CW_CM_IMPOSSIBLE, NULL, 0, bytes, sizeof(bytes)), sizeof(refusal));
     assert_memory_equal(bytes, refusal, sizeof(refusal));
 }
 
 static void what_is_written_is_read(void **state)
 {
-    uint8_t bytes[CW_MEET_LENGTH + 8];
-    struct cw_meet meet, read;
+    uint8_t bytes[CW_CM_REQUEST_LENGTH + 8];
+    struct cw_cm_request asked, read;
     unsigned i;
 
     (void)state;
     for (i = 0; i < 20000; i++) {
-        meet = (struct cw_meet){next_random(), next_random(), (uint8_t)next_random()};
-        cw_meet_encode(&meet, bytes + i % 8);
-        assert_int_equal(cw_meet_decode(bytes + i % 8, CW_MEET_LENGTH, &read), UCS_OK);
-        assert_true(meet.number == read.number && meet.client_id == read.client_id && meet.err_mode == read.err_mode);
+        asked = (struct cw_cm_request){next_random(), next_random(), (uint8_t)next_random()};
+        cw_cm_request_encode(&asked, bytes + i % 8);
+        assert_int_equal(cw_cm_request_decode(bytes + i % 8, CW_CM_REQUEST_LENGTH, &read), UCS_OK);
+        assert_true(asked.number == read.number && asked.client_id == read.client_id &&
+                    asked.err_mode == read.err_mode);
     }
 }
 
 static void flipped_bits_and_other_lengths(void **state)
 {
-    const struct cw_meet meet = {.number = 5, .client_id = 6, .err_mode = 1};
-    uint8_t bytes[CW_MEET_LENGTH + 1] = {0};
+    const struct cw_cm_request asked        = {.number = 5, .client_id = 6, .err_mode = 1};
+    uint8_t bytes[CW_CM_REQUEST_LENGTH + 1] = {0};
     size_t i;
 
     (void)state;
-    cw_meet_encode(&meet, bytes);
+    cw_cm_request_encode(&asked, bytes);
     for (i = 0; i <= sizeof(bytes); i++) {
-        assert_int_equal(accepts(bytes, i < sizeof(bytes) ? i : 1), i == CW_MEET_LENGTH);
+        assert_int_equal(accepts(bytes, i < sizeof(bytes) ? i : 1), i == CW_CM_REQUEST_LENGTH);
     }
-    for (i = 0; i < CW_MEET_LENGTH * 8; i++) {
+    for (i = 0; i < CW_CM_REQUEST_LENGTH * 8; i++) {
         bytes[i / 8] ^= (uint8_t)(1u << i % 8);
-        assert_int_equal(accepts(bytes, CW_MEET_LENGTH), i / 8 == 6 || i / 8 >= 8); /* mode, number, id may be any */
+        assert_int_equal(accepts(bytes, CW_CM_REQUEST_LENGTH),
+                         i / 8 == 6 || i / 8 >= 8); /* mode, number, id may be any */
         bytes[i / 8] ^= (uint8_t)(1u << i % 8);
     }
 }
@@ -136,22 +138,22 @@ static void replies(void **state)
 {
     uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX];
     const size_t length = make_address(address);
-    enum cw_meet_answer answer;
+    enum cw_cm_verdict answer;
     struct cw_address read;
     size_t i, total;
 
     (void)state;
-    for (i = 0; i < CW_MEET_ANSWERS; i++) {
-        total = cw_meet_reply_encode((enum cw_meet_answer)i, address, length, reply, sizeof(reply));
-        assert_int_equal(total, CW_MEET_REPLY_HEADER + length);
-        assert_int_equal(cw_meet_reply_decode(reply, total, &answer, &read), UCS_OK);
+    for (i = 0; i < CW_CM_VERDICTS; i++) {
+        total = cw_cm_reply_encode((enum cw_cm_verdict)i, address, length, reply, sizeof(reply));
+        assert_int_equal(total, CW_CM_REPLY_HEADER + length);
+        assert_int_equal(cw_cm_reply_decode(reply, total, &answer, &read), UCS_OK);
         assert_int_equal(answer, i);
         assert_true(read.uid == 0x1122334455667788u);
         assert_memory_equal(read.bytes, address, length);
     }
-    assert_int_equal(cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, CW_MEET_REPLY_HEADER + length - 1),
-                     CW_MEET_REPLY_HEADER);
-    assert_int_equal(cw_meet_reply_decode(reply, CW_MEET_REPLY_HEADER, &answer, &read), UCS_OK);
+    assert_int_equal(cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, CW_CM_REPLY_HEADER + length - 1),
+                     CW_CM_REPLY_HEADER);
+    assert_int_equal(cw_cm_reply_decode(reply, CW_CM_REPLY_HEADER, &answer, &read), UCS_OK);
     assert_int_equal(read.length, 0);
 }
 
@@ -159,16 +161,16 @@ static void broken_replies(void **state)
 {
     uint8_t address[CW_ADDRESS_MAX], reply[REPLY_MAX] = {0};
     const size_t length = make_address(address);
-    const size_t total = cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, sizeof(reply));
+    const size_t total  = cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
     size_t i;
 
     (void)state;
     for (i = 0; i <= total + 8; i++) { /* truncated and longer */
-        assert_int_equal(reply_accepts(reply, i), i == total || i == CW_MEET_REPLY_HEADER);
+        assert_int_equal(reply_accepts(reply, i), i == total || i == CW_CM_REPLY_HEADER);
     }
-    for (i = 0; i < (CW_MEET_REPLY_HEADER + CW_ADDRESS_HEADER) * 8; i++) {
+    for (i = 0; i < (CW_CM_REPLY_HEADER + CW_ADDRESS_HEADER) * 8; i++) {
         reply[i / 8] ^= (uint8_t)(1u << i % 8);
-        if (i / 8 < CW_MEET_REPLY_HEADER) {
+        if (i / 8 < CW_CM_REPLY_HEADER) {
             assert_int_equal(reply_accepts(reply, total), i / 8 == 4 && i % 8 < 2);
         } else {
             (void)reply_accepts(reply, total); /* whatever is accepted means just these bytes */
@@ -179,7 +181,7 @@ static void broken_replies(void **state)
         reply[next_random() % total] ^= (uint8_t)(1u << next_random() % 8);
         (void)reply_accepts(reply, (i % 4 == 0) ? next_random() % (total + 9) : total);
         if (i % 4 == 3) {
-            (void)cw_meet_reply_encode(CW_MEET_ACCEPTED, address, length, reply, sizeof(reply));
+            (void)cw_cm_reply_encode(CW_CM_ACCEPTED, address, length, reply, sizeof(reply));
         }
     }
 }

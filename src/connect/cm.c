@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The client's side of connect/meet.h: an endpoint dials a listener by TCP. If another transport reaches the server's
+ * The client's side of connect/cm.h: an endpoint dials a listener by TCP. If another transport reaches the server's
  * worker as well, the endpoint then dials that one and changes to it.
  */
-#include "connect/meet.h"
+#include "connect/cm.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@
 #include "wire/hello.h"
 #include "wire/packet.h"
 
-struct cw_iface *cw_meet_iface(const struct ucp_worker *worker)
+struct cw_iface *cw_cm_iface(const struct ucp_worker *worker)
 {
     unsigned i;
 
@@ -33,8 +33,8 @@ static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
     struct ucp_ep *ep    = (peer == NULL) ? NULL : cw_ep_new(worker, peer, 0);
 
     if (ep != NULL) {
-        ep->meeting = calloc(1, sizeof(*ep->meeting));
-        if (ep->meeting == NULL) {
+        ep->cm = calloc(1, sizeof(*ep->cm));
+        if (ep->cm == NULL) {
             cw_ep_destroy(ep);
             return NULL;
         }
@@ -42,7 +42,7 @@ static struct ucp_ep *ep_new(struct ucp_worker *worker, uint64_t number)
     return ep;
 }
 
-ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address)
+ucs_status_t cw_cm_address(const ucs_sock_addr_t *given, const char *whose, struct cw_net_address *address)
 {
     const size_t size = cw_net_sockaddr_size(given->addr, given->addrlen);
 
@@ -62,23 +62,23 @@ ucs_status_t cw_meet_address(const ucs_sock_addr_t *given, const char *whose, st
 
 static ucs_status_t addresses_of(const ucp_ep_params_t *params, struct cw_net_address *to, struct cw_net_address *from)
 {
-    ucs_status_t status = cw_meet_address(&params->sockaddr, "an endpoint's server", to);
+    ucs_status_t status = cw_cm_address(&params->sockaddr, "an endpoint's server", to);
 
     *from = (struct cw_net_address){.family = CW_NET_NONE};
     if (status == UCS_OK && (params->field_mask & UCP_EP_PARAM_FIELD_LOCAL_SOCK_ADDR) &&
         params->local_sockaddr.addr != NULL) {
-        status = cw_meet_address(&params->local_sockaddr, "an endpoint's own side", from);
+        status = cw_cm_address(&params->local_sockaddr, "an endpoint's own side", from);
     }
     return status;
 }
 
-ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
+ucs_status_t cw_cm_create(struct ucp_worker *worker, const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
     const unsigned flags   = (params->field_mask & UCP_EP_PARAM_FIELD_FLAGS) ? params->flags : 0;
-    struct cw_iface *iface = cw_meet_iface(worker);
+    struct cw_iface *iface = cw_cm_iface(worker);
     struct cw_net_address to, from;
-    uint8_t bytes[CW_MEET_LENGTH];
-    struct cw_meet meet;
+    uint8_t bytes[CW_CM_REQUEST_LENGTH];
+    struct cw_cm_request asked;
     ucs_status_t status = addresses_of(params, &to, &from);
     struct ucp_ep *ep;
 
@@ -90,15 +90,15 @@ ucs_status_t cw_meet_create(struct ucp_worker *worker, const ucp_ep_params_t *pa
                  "excludes");
         return UCS_ERR_UNREACHABLE;
     }
-    meet = (struct cw_meet){.number    = cw_random_u64(),
-                            .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
-                            .err_mode  = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
-    cw_meet_encode(&meet, bytes);
-    ep = ep_new(worker, meet.number);
+    asked = (struct cw_cm_request){.number    = cw_random_u64(),
+                                   .client_id = (flags & UCP_EP_PARAMS_FLAGS_SEND_CLIENT_ID) ? worker->client_id : 0,
+                                   .err_mode  = cw_ep_mode(params, UCP_ERR_HANDLING_MODE_NONE)};
+    cw_cm_request_encode(&asked, bytes);
+    ep = ep_new(worker, asked.number);
     if (ep == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
-    ep->err_mode = meet.err_mode;
+    ep->err_mode = asked.err_mode;
     status = cw_cm_dial(iface, &to, (from.family != CW_NET_NONE) ? &from : NULL, bytes, sizeof(bytes), ep, &ep->conn);
     if (status != UCS_OK) {
         cw_ep_destroy(ep);
@@ -122,7 +122,7 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
                                    .target_uid = address->uid,
                                    .number     = 1,
                                    .err_mode   = ep->err_mode,
-                                   .flags      = CW_HELLO_MEETING};
+                                   .flags      = CW_HELLO_CM};
     uint8_t bytes[CW_HELLO_LENGTH];
     struct cw_path path;
 
@@ -134,8 +134,8 @@ static int move(struct ucp_ep *ep, const struct cw_address *address)
         ep->conn = met;
         return 0;
     }
-    ep->loop_conn      = met;
-    ep->meeting->moves = 1;
+    ep->loop_conn = met;
+    ep->cm->moves = 1;
     cw_count(ep->worker, CW_COUNT_DIALS, 1);
     return 1;
 }
@@ -158,17 +158,17 @@ static void moved(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t status)
 {
     struct cw_conn *met = ep->loop_conn;
 
-    ep->meeting->moves = 0;
-    ep->loop_conn      = NULL;
+    ep->cm->moves = 0;
+    ep->loop_conn = NULL;
     if (status != UCS_OK) {
         cw_diag("cannot move a connection to %s: %s; it stays on %s", cw_lane_name(conn), ucs_status_string(status),
                 cw_lane_name(met));
         cw_ep_drop_conn(ep);
         ep->conn = met;
-        if (ep->meeting->ended == UCS_OK) {
+        if (ep->cm->ended == UCS_OK) {
             stay(ep);
         } else {
-            cw_ep_fail(ep, ep->meeting->ended);
+            cw_ep_fail(ep, ep->cm->ended);
         }
         return;
     }
@@ -191,16 +191,16 @@ static uint8_t *copy_of(const struct cw_address *address)
 
 static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
 {
-    enum cw_meet_answer answer;
+    enum cw_cm_verdict answer;
     struct cw_address address;
 
-    if (cw_meet_reply_decode(reply, reply_length, &answer, &address) != UCS_OK || answer != CW_MEET_ACCEPTED) {
+    if (cw_cm_reply_decode(reply, reply_length, &answer, &address) != UCS_OK || answer != CW_CM_ACCEPTED) {
         cw_ep_fail(ep, UCS_ERR_IO_ERROR);
         return;
     }
-    cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->meeting->local, &ep->meeting->remote);
-    ep->meeting->server_uid     = address.uid;
-    ep->meeting->server_address = copy_of(&address);
+    cw_cm_ends(cw_iface_cm(ep->conn->iface), ep->conn, &ep->cm->local, &ep->cm->remote);
+    ep->cm->server_uid     = address.uid;
+    ep->cm->server_address = copy_of(&address);
     if (!move(ep, &address)) {
         stay(ep);
     }
@@ -208,19 +208,19 @@ static void met(struct ucp_ep *ep, const void *reply, size_t reply_length)
 
 static ucs_status_t refusal(const void *reply, size_t reply_length)
 {
-    enum cw_meet_answer answer;
+    enum cw_cm_verdict answer;
     struct cw_address address;
 
-    return (cw_meet_reply_decode(reply, reply_length, &answer, &address) == UCS_OK && answer == CW_MEET_IMPOSSIBLE)
+    return (cw_cm_reply_decode(reply, reply_length, &answer, &address) == UCS_OK && answer == CW_CM_IMPOSSIBLE)
                ? UCS_ERR_NOT_CONNECTED
                : UCS_ERR_REJECTED;
 }
 
-void cw_meet_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
+void cw_cm_opened(struct cw_conn *conn, ucs_status_t status, const void *reply, size_t reply_length)
 {
     struct ucp_ep *ep = conn->user;
 
-    if (ep->meeting->moves) {
+    if (ep->cm->moves) {
         moved(ep, conn, status);
     } else if (status == UCS_OK) {
         met(ep, reply, reply_length);

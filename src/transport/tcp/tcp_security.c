@@ -13,8 +13,8 @@
 #include "os/openssl.h"
 #include "os/secret.h"
 #include "os/tls.h"
-#include "transport/tcp/tcp_guard.h"
-#include "transport/tcp/tcp_guard_wire.h"
+#include "transport/tcp/tcp_filter.h"
+#include "transport/tcp/tcp_filter_wire.h"
 
 #define KEY_MIN 16u
 #define KEY_MAX 4096u
@@ -29,11 +29,11 @@ static int is_set(const char *text)
 /* Refuses settings that contradict each other. */
 static ucs_status_t check(const struct cw_config *config)
 {
-    const int has_key  = is_set(config->auth_key_file);
-    const int has_any  = is_set(config->auth_cert_file) || is_set(config->auth_cert_key_file) ||
-                        is_set(config->auth_ca_file);
-    const int has_all  = is_set(config->auth_cert_file) && is_set(config->auth_cert_key_file) &&
-                        is_set(config->auth_ca_file);
+    const int has_key = is_set(config->auth_key_file);
+    const int has_any =
+        is_set(config->auth_cert_file) || is_set(config->auth_cert_key_file) || is_set(config->auth_ca_file);
+    const int has_all =
+        is_set(config->auth_cert_file) && is_set(config->auth_cert_key_file) && is_set(config->auth_ca_file);
 
     if (config->auth_tls == AUTH_TLS_PSK && !has_key) {
         cw_error("UCX_AUTH_TLS=psk needs the cluster secret: set UCX_AUTH_KEY_FILE");
@@ -51,7 +51,7 @@ static ucs_status_t check(const struct cw_config *config)
 }
 
 /* Only a secret that is derived from the key for this purpose is kept, not the key itself. */
-static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_guarding *guarding)
+static ucs_status_t load_secret(const char *path, const char *purpose, struct cw_tcp_security *security)
 {
     size_t length = KEY_MAX;
     uint8_t key[KEY_MAX];
@@ -62,11 +62,11 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
     if (status != UCS_OK) {
         return status;
     }
-    guarding->openssl = cw_openssl_open(CW_OPENSSL_CRYPTO, &why);
-    if (guarding->openssl == NULL) {
+    security->openssl = cw_openssl_open(CW_OPENSSL_CRYPTO, &why);
+    if (security->openssl == NULL) {
         cw_error("UCX_AUTH_KEY_FILE is set, but %s", why);
         status = UCS_ERR_UNSUPPORTED;
-    } else if (!cw_hmac(guarding->openssl, key, length, purpose, strlen(purpose), guarding->secret)) {
+    } else if (!cw_hmac(security->openssl, key, length, purpose, strlen(purpose), security->secret)) {
         cw_error("UCX_AUTH_KEY_FILE is set, but OpenSSL refuses HMAC-SHA256 with this key");
         status = UCS_ERR_UNSUPPORTED;
     }
@@ -74,10 +74,10 @@ static ucs_status_t load_secret(const char *path, const char *purpose, struct cw
     return status;
 }
 
-static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_guarding *guarding)
+static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_security *security)
 {
-    const int by_key               = config->auth_tls == AUTH_TLS_PSK;
-    struct cw_tls_settings settings = {.key           = by_key ? guarding->secret : NULL,
+    const int by_key                = config->auth_tls == AUTH_TLS_PSK;
+    struct cw_tls_settings settings = {.key           = by_key ? security->secret : NULL,
                                        .cert_file     = config->auth_cert_file,
                                        .cert_key_file = config->auth_cert_key_file,
                                        .ca_file       = config->auth_ca_file};
@@ -89,53 +89,54 @@ static ucs_status_t load_tls(const struct cw_config *config, struct cw_tcp_guard
             return status;
         }
     }
-    guarding->protection = by_key ? CW_TCP_TLS_PSK : CW_TCP_TLS_CERT;
-    guarding->tls        = cw_tls_context_new(&settings, guarding->why, sizeof(guarding->why));
-    if (guarding->tls == NULL) {
-        cw_error("UCX_AUTH_TLS=%s is set, but %s", by_key ? "psk" : "cert", guarding->why);
+    security->protection = by_key ? CW_TCP_TLS_PSK : CW_TCP_TLS_CERT;
+    security->tls        = cw_tls_context_new(&settings, security->why, sizeof(security->why));
+    if (security->tls == NULL) {
+        cw_error("UCX_AUTH_TLS=%s is set, but %s", by_key ? "psk" : "cert", security->why);
         return UCS_ERR_UNSUPPORTED;
     }
     return UCS_OK;
 }
 
-ucs_status_t cw_tcp_guarding_new(const struct cw_config *config, struct cw_tcp_guarding **guarding_p)
+ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p)
 {
-    struct cw_tcp_guarding *guarding = calloc(1, sizeof(*guarding));
+    struct cw_tcp_security *security = calloc(1, sizeof(*security));
     ucs_status_t status              = check(config);
 
-    if (guarding == NULL) {
+    if (security == NULL) {
         return UCS_ERR_NO_MEMORY;
     }
     if (status == UCS_OK && is_set(config->auth_key_file)) {
-        guarding->protection = CW_TCP_SECRET;
+        security->protection = CW_TCP_SECRET;
         status               = load_secret(config->auth_key_file,
-                                           (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections" :
-                                           "causeway: key of TLS connections", guarding);
+                             (config->auth_tls == AUTH_TLS_OFF) ? "causeway: proofs of TCP connections"
+                                                                              : "causeway: key of TLS connections",
+                                           security);
     }
     if (status == UCS_OK && config->auth_tls != AUTH_TLS_OFF) {
-        status = load_tls(config, guarding);
+        status = load_tls(config, security);
     } else if (config->tcp_checksum) { /* TLS has checksums of its own */
-        guarding->protection |= CW_TCP_CHECKSUM;
+        security->protection |= CW_TCP_CHECKSUM;
     }
     if (status != UCS_OK) {
-        cw_tcp_guarding_free(guarding);
+        cw_tcp_security_free(security);
         return status;
     }
-    *guarding_p = guarding;
+    *security_p = security;
     return UCS_OK;
 }
 
-void cw_tcp_guarding_free(struct cw_tcp_guarding *guarding)
+void cw_tcp_security_free(struct cw_tcp_security *security)
 {
-    if (guarding != NULL) {
-        cw_tls_context_free(guarding->tls);
-        free(guarding->spare.bytes);
-        cw_secret_wipe(guarding->secret, sizeof(guarding->secret));
-        free(guarding);
+    if (security != NULL) {
+        cw_tls_context_free(security->tls);
+        free(security->spare.bytes);
+        cw_secret_wipe(security->secret, sizeof(security->secret));
+        free(security);
     }
 }
 
-int cw_tcp_prove(const struct cw_tcp_guarding *guarding, const struct cw_tcp_claim *claim, uint8_t *proof)
+int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof)
 {
-    return cw_hmac(guarding->openssl, guarding->secret, sizeof(guarding->secret), claim, sizeof(*claim), proof);
+    return cw_hmac(security->openssl, security->secret, sizeof(security->secret), claim, sizeof(*claim), proof);
 }

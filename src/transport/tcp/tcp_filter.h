@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Filters, which protect TCP connections: proof of identity, checksums, TLS (docs/operate/security.md). A filter stands
+ * between the transport and the descriptor: all bytes sent and received go through the functions below. A plain
+ * connection has no filter and pays one branch. Both sides agree on the protection before the greeting, while the
+ * acceptor's connection is a stranger (docs/WIRE.md).
+ *
+ * A filter may hold bytes that it has read from the descriptor and that the transport has not asked for yet. It is then
+ * on iface->unread, and progress asks for them, because the descriptor does not announce them.
+ */
+#ifndef CW_TRANSPORT_TCP_TCP_FILTER_H
+#define CW_TRANSPORT_TCP_TCP_FILTER_H
+
+#include "base/compiler.h"
+#include "os/tls_stream.h"
+#include "transport/tcp/tcp.h"
+#include "transport/tcp/tcp_mark.h"
+
+enum cw_tcp_protection { /* bits, on the wire */
+                         CW_TCP_PLAIN    = 0,
+                         CW_TCP_CHECKSUM = 1,
+                         CW_TCP_SECRET   = 2, /* both prove that they know the key, by hashes */
+                         CW_TCP_TLS_PSK  = 4, /* both prove that they know the key, by TLS */
+                         CW_TCP_TLS_CERT = 8
+};
+
+struct cw_tcp_filter {
+    const struct cw_tcp_filter_ops *ops;
+    struct cw_tcp_conn *conn;
+    struct cw_list unread; /* in iface->unread, or alone */
+    struct cw_tcp_mark mark;
+    const char *why;    /* the reason of an error, as the end of a sentence about the peer; NULL: see errno */
+    uint8_t has_unread; /* receive again although the descriptor may announce nothing */
+};
+
+/* Results are those of os/net.h, and -EBADMSG for bytes that the peer did not send. Bytes that were not taken are
+ * offered again, unchanged, and perhaps with more behind them. */
+struct cw_tcp_filter_ops {
+    /* 1: done; 0: call again when the descriptor can be read; -EINPROGRESS: when it can be written; other errors. NULL:
+     * the filter has no handshake. */
+    int (*handshake)(struct cw_tcp_filter *filter);
+    ssize_t (*sendv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count);
+    /* Only checked bytes are written to the first `shown` entries; to the others any bytes may be written. */
+    ssize_t (*recvv)(struct cw_tcp_filter *filter, const struct iovec *iov, unsigned count, unsigned shown);
+    void (*free)(struct cw_tcp_filter *filter);
+};
+
+/* Slow paths of connections that have a filter. */
+ssize_t cw_tcp_filter_sendv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count);
+ssize_t cw_tcp_filter_recvv(struct cw_tcp_conn *conn, const struct iovec *iov, unsigned count, unsigned shown);
+ssize_t cw_tcp_filter_send(struct cw_tcp_conn *conn, const void *data, size_t length);
+ssize_t cw_tcp_filter_recv(struct cw_tcp_conn *conn, void *data, size_t length);
+
+/* Removes the filter from the connection and frees it. */
+void cw_tcp_filter_free(struct cw_tcp_conn *conn);
+/* The connection leaves its iface, or has moved to another one. */
+void cw_tcp_filter_leave(struct cw_tcp_conn *conn);
+void cw_tcp_filter_enter(struct cw_tcp_conn *conn);
+/* From progress, when iface->unread is not empty. */
+unsigned cw_tcp_filter_progress(struct cw_tcp_iface *iface);
+
+/* The protection that a worker demands of every connection. */
+struct cw_tcp_security {
+    uint8_t protection;               /* enum cw_tcp_protection */
+    const struct cw_openssl *openssl; /* NULL: not needed */
+    struct cw_tls_context *tls;       /* NULL: not needed */
+    uint8_t secret[32];               /* derived from the key */
+    char why[320];                    /* a sentence that was composed */
+    struct cw_tls_spare spare;        /* for all connections of the worker */
+};
+
+/* The error of the connection, as the end of a sentence about the peer. */
+const char *cw_tcp_filter_reason(const struct cw_tcp_conn *conn, ssize_t error);
+
+/* tcp_security.c. On errors, which are in the log, the worker must not be made: UCS_ERR_INVALID_PARAM for settings that
+ * cannot be met, UCS_ERR_UNSUPPORTED for a function that the machine lacks. */
+ucs_status_t cw_tcp_security_new(const struct cw_config *config, struct cw_tcp_security **security_p);
+void cw_tcp_security_free(struct cw_tcp_security *security);
+/* Computes the keyed hash over the claim, 32 bytes. 0: OpenSSL refuses. */
+struct cw_tcp_claim;
+int cw_tcp_prove(const struct cw_tcp_security *security, const struct cw_tcp_claim *claim, uint8_t *proof);
+
+/* tcp_agree.c: one step of the agreement of a connection in GREETING or STRANGER. Returns NULL, or the reason of the
+ * failure; the peer was then told if that can help. *done_p: the greeting comes next, through the filter if there is
+ * one. */
+const char *cw_tcp_agree_begin(struct cw_tcp_conn *conn);
+const char *cw_tcp_agree_dialled(struct cw_tcp_conn *conn, int *done_p, ucs_status_t *status_p);
+const char *cw_tcp_agree_accepted(struct cw_tcp_conn *conn, int *done_p);
+/* Whether the failure is only that the dialler left without a message. A dialler whose dial gives way to ours does
+ * that. */
+int cw_tcp_agree_was_left(const struct cw_tcp_conn *conn, const char *wrong);
+/* Whether the agreement is complete; a plain connection needs none. */
+int cw_tcp_agreed(const struct cw_tcp_conn *conn);
+
+/* tcp_filter_crc.c, tcp_filter_tls.c. NULL: no memory. */
+struct cw_tls_context;
+struct cw_tcp_filter *cw_tcp_filter_crc_new(int dialled);
+struct cw_tcp_filter *cw_tcp_filter_tls_new(struct cw_tls_context *context, int fd, int dialled);
+
+#endif
