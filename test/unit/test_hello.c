@@ -245,15 +245,26 @@ static void a_reply_is_no_hello(void **state)
 /* A seed of another version would leave the fuzzer before the door. */
 static void the_seed_of_the_fuzzer_is_a_hello(void **state)
 {
-    uint8_t bytes[CW_HELLO_LENGTH + 1];
-    FILE *seed = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello/hello", "rb");
-    size_t length;
+    FILE *seeds    = fopen(CW_SOURCE_DIR "/test/fuzz/corpus/hello.txt", "r");
+    unsigned found = 0;
+    char name[64], digits[256];
 
     (void)state;
-    assert_non_null(seed);
-    length = fread(bytes, 1, sizeof(bytes), seed);
-    fclose(seed);
-    assert_true(accepts(bytes, length));
+    assert_non_null(seeds);
+    while (fscanf(seeds, "%63s %255s", name, digits) == 2) {
+        if (strcmp(name, "hello") == 0) {
+            uint8_t bytes[sizeof(digits) / 2];
+            size_t length = strlen(digits) / 2;
+
+            for (size_t i = 0; i < length; i++) {
+                assert_int_equal(sscanf(digits + 2 * i, "%2hhx", &bytes[i]), 1);
+            }
+            assert_true(accepts(bytes, length));
+            found++;
+        }
+    }
+    fclose(seeds);
+    assert_int_equal(found, 1);
 }
 
 int main(void)
