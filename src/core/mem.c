@@ -104,7 +104,8 @@ static void publish(struct ucp_mem *mem)
     const struct cw_md_label label = cw_mem_label(&mem->key);
     struct cw_md_part part;
 
-    if (mem->memory.ptr != NULL && mem->md->publish(&mem->memory, &label, &part)) {
+    if (mem->memory.ptr != NULL && mem->md->publish != NULL &&
+        mem->md->publish(&mem->memory, &label, &part)) {
         mem->key.flags |= CW_KEY_SHARED;
         mem->key.system = part.system;
         mem->key.pid    = part.pid;
@@ -145,7 +146,7 @@ static void revoke(struct cw_mem_table *table, struct ucp_mem *mem)
     }
     cw_hash_remove(&table->regions, &mem->link);
     __atomic_store_n(mem->validity, 0, __ATOMIC_RELEASE);
-    if (mem->memory.ptr != NULL) {
+    if (mem->memory.ptr != NULL && mem->md->withdraw != NULL) {
         mem->md->withdraw(&mem->memory, &part);
     }
     validity_give_back(table, mem->validity);
@@ -158,7 +159,7 @@ void cw_mem_dispose(struct cw_mem_table *table, struct ucp_mem *mem)
         mem->md->release(&mem->memory);
     } else if (mem->mapping != NULL) {
         cw_mapping_put(table, mem->mapping);
-    } else if (mem->key.length > 0) {
+    } else if (mem->key.length > 0 && mem->md->dereg != NULL) {
         mem->md->dereg((void *)(uintptr_t)mem->key.address, mem->key.length);
     }
     free(mem);

@@ -3,7 +3,8 @@
  * A kind of memory domain: how memory of one device or mechanism is handled (docs/ARCHITECTURE.md, "Memory domains").
  * There is one const table for each kind; mem/registry.c lists them. The core keeps the table of regions and the rights
  * of peers; a domain knows how memory is allocated, how a peer finds it, and how its bytes are copied.
- * Every slot is set except the last two groups. No slot calls back, logs above level debug, or waits for a peer.
+ * Every kind has `query`, `allocate`, `release`, `reg`, `type_of` and `copy`; another slot may be NULL. No slot calls
+ * back, logs above level debug, or waits for a peer.
  */
 #ifndef CW_MEM_MD_H
 #define CW_MEM_MD_H
@@ -79,10 +80,12 @@ struct cw_md {
     ucs_status_t (*allocate)(const struct cw_memory_wish *wish, struct cw_memory *memory);
     /* Gives back memory from allocate or attach. */
     void (*release)(struct cw_memory *memory);
-    /* Registers memory of the program's own until dereg. UCS_ERR_INVALID_ADDR: this domain does not know the memory. */
+    /* Registers memory of the program's own until dereg, which is NULL where nothing is to be undone.
+     * UCS_ERR_INVALID_ADDR: this domain does not know the memory. */
     ucs_status_t (*reg)(void *address, size_t length);
     void (*dereg)(void *address, size_t length);
 
+    /* The next three are NULL where peers reach the memory through its owner alone. */
     /* Lets peers that have the key find allocated memory. 1: they find it by *part; 0: they reach it through its owner
      * alone. */
     int (*publish)(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part);

@@ -10,18 +10,8 @@
 enum { MOST = 256 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct { char *ptr; size_t length; } blocks[MOST];
-static uint64_t copies, left = UINT64_MAX;
-
-void mirror_fail_after(uint64_t count)
-{
-    left = count;
-}
-
-uint64_t mirror_copies(void)
-{
-    return copies;
-}
+/* A block of no bytes is free; the one behind the last stands for none. */
+static struct block { char *ptr; size_t length; } blocks[MOST + 1];
 
 static void query(struct cw_md_attr *attr)
 {
@@ -35,9 +25,8 @@ static unsigned find(const void *ptr, size_t length)
 {
     unsigned i = 0;
 
-    while (i < MOST && ((const char *)ptr < blocks[i].ptr || blocks[i].ptr == NULL ||
-                        (size_t)((const char *)ptr - blocks[i].ptr) >= blocks[i].length ||
-                        length > blocks[i].length - (size_t)((const char *)ptr - blocks[i].ptr))) {
+    while (i < MOST && ((uintptr_t)ptr - (uintptr_t)blocks[i].ptr >= blocks[i].length ||
+                        length > blocks[i].length - ((uintptr_t)ptr - (uintptr_t)blocks[i].ptr))) {
         i++;
     }
     return i;
@@ -45,38 +34,32 @@ static unsigned find(const void *ptr, size_t length)
 
 static ucs_status_t allocate(const struct cw_memory_wish *wish, struct cw_memory *memory)
 {
-    char *ptr  = malloc(wish->length);
-    unsigned i = 0;
+    ucs_status_t status = UCS_ERR_NO_MEMORY;
+    char *ptr           = malloc(wish->length);
+    unsigned i          = 0;
 
     pthread_mutex_lock(&lock);
-    while (i < MOST && blocks[i].ptr != NULL) {
+    while (i < MOST && blocks[i].length > 0) {
         i++;
     }
     if (ptr != NULL && i < MOST) {
-        memset(ptr, 0xff, wish->length);
-        blocks[i].ptr    = ptr;
-        blocks[i].length = wish->length;
-        *memory          = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
-        ptr              = NULL;
-    } else {
-        i = MOST;
+        blocks[i] = (struct block){memset(ptr, 0xff, wish->length), wish->length};
+        *memory   = (struct cw_memory){.ptr = ptr, .length = wish->length, .fd = -1};
+        status    = UCS_OK;
     }
     pthread_mutex_unlock(&lock);
-    free(ptr);
-    return (i < MOST) ? UCS_OK : UCS_ERR_NO_MEMORY;
+    if (status != UCS_OK) {
+        free(ptr);
+    }
+    return status;
 }
 
 static void release(struct cw_memory *memory)
 {
-    unsigned i;
-
     pthread_mutex_lock(&lock);
-    i = find(memory->ptr, 1);
-    if (i < MOST) {
-        free(blocks[i].ptr);
-        blocks[i].ptr = NULL;
-    }
+    blocks[find(memory->ptr, 1)].length = 0;
     pthread_mutex_unlock(&lock);
+    free(memory->ptr);
 }
 
 static ucs_memory_type_t type_of(const void *ptr, size_t length)
@@ -94,48 +77,15 @@ static ucs_status_t reg(void *address, size_t length)
     return (type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
-static void dereg(void *address, size_t length)
-{
-    (void)address, (void)length;
-}
-
-static int publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
-{
-    (void)memory, (void)label, (void)part;
-    return 0;
-}
-
-static void withdraw(struct cw_memory *memory, const struct cw_md_part *part)
-{
-    (void)memory, (void)part;
-}
-
-static ucs_status_t attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
-                           struct cw_memory *memory, const uint64_t **valid_p)
-{
-    (void)part, (void)label, (void)length, (void)memory, (void)valid_p;
-    return UCS_ERR_UNREACHABLE;
-}
-
 /* Turns the bytes over if one end is of the host; within the domain they stay as they are. */
-void mirror_move(void *to, const void *from, size_t length)
+static ucs_status_t copy(void *to, const void *from, size_t length)
 {
-    const int turn = (type_of(to, length) == UCS_MEMORY_TYPE_CUDA) != (type_of(from, length) == UCS_MEMORY_TYPE_CUDA);
+    const int turn = type_of(to, length) != type_of(from, length);
 
     memmove(to, from, length);
     for (size_t i = 0; turn && i < length; i++) {
         ((unsigned char *)to)[i] ^= 0xff;
     }
-}
-
-static ucs_status_t copy(void *to, const void *from, size_t length)
-{
-    if (left == 0) {
-        return UCS_ERR_IO_ERROR;
-    }
-    left--;
-    copies++;
-    mirror_move(to, from, length);
     return UCS_OK;
 }
 
@@ -145,10 +95,6 @@ const struct cw_md mirror_md = {
     .allocate = allocate,
     .release  = release,
     .reg      = reg,
-    .dereg    = dereg,
-    .publish  = publish,
-    .withdraw = withdraw,
-    .attach   = attach,
     .type_of  = type_of,
     .copy     = copy,
 };

@@ -51,11 +51,6 @@ static ucs_status_t cuda_register(void *address, size_t length)
     return (cuda_type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
-static void cuda_deregister(void *address, size_t length)
-{
-    (void)address, (void)length;
-}
-
 /* ---- allocations ---- */
 
 /* The device of the thread's context; otherwise the first device with an active primary context. */
@@ -133,26 +128,6 @@ static void cuda_release(struct cw_memory *memory)
     }
 }
 
-/* ---- peers ---- */
-
-static int cuda_publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
-{
-    (void)memory, (void)label, (void)part;
-    return 0;
-}
-
-static void cuda_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
-{
-    (void)memory, (void)part;
-}
-
-static ucs_status_t cuda_attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
-                                struct cw_memory *memory, const uint64_t **valid_p)
-{
-    (void)part, (void)label, (void)length, (void)memory, (void)valid_p;
-    return UCS_ERR_UNREACHABLE;
-}
-
 const struct cw_md cw_md_cuda = {
     .name     = "cuda",
     .tls      = "cuda_copy",
@@ -160,10 +135,6 @@ const struct cw_md cw_md_cuda = {
     .allocate = cuda_allocate,
     .release  = cuda_release,
     .reg      = cuda_register,
-    .dereg    = cuda_deregister,
-    .publish  = cuda_publish,
-    .withdraw = cuda_withdraw,
-    .attach   = cuda_attach,
     .type_of  = cuda_type_of,
     .copy     = cw_cuda_copy,
     .stage    = cw_cuda_stage,

@@ -136,31 +136,6 @@ static ucs_status_t gpu_register(void *address, size_t length)
     return (gpu_type_of(address, length) == UCS_MEMORY_TYPE_UNKNOWN) ? UCS_ERR_INVALID_ADDR : UCS_OK;
 }
 
-static void gpu_deregister(void *address, size_t length)
-{
-    (void)address, (void)length;
-}
-
-/* ---- peers: through the owner alone ---- */
-
-static int gpu_publish(struct cw_memory *memory, const struct cw_md_label *label, struct cw_md_part *part)
-{
-    (void)memory, (void)label, (void)part;
-    return 0;
-}
-
-static void gpu_withdraw(struct cw_memory *memory, const struct cw_md_part *part)
-{
-    (void)memory, (void)part;
-}
-
-static ucs_status_t gpu_attach(const struct cw_md_part *part, const struct cw_md_label *label, uint64_t length,
-                               struct cw_memory *memory, const uint64_t **valid_p)
-{
-    (void)part, (void)label, (void)length, (void)memory, (void)valid_p;
-    return UCS_ERR_UNREACHABLE;
-}
-
 /* ---- copies ---- */
 
 /* The memory that holds these bytes, of a device or of the host. The list is locked. */
@@ -237,10 +212,6 @@ const struct cw_md cw_md_sim_gpu = {
     .allocate = gpu_allocate,
     .release  = gpu_release,
     .reg      = gpu_register,
-    .dereg    = gpu_deregister,
-    .publish  = gpu_publish,
-    .withdraw = gpu_withdraw,
-    .attach   = gpu_attach,
     .type_of  = gpu_type_of,
     .copy     = gpu_copy,
     .stage    = gpu_stage,
