@@ -54,8 +54,10 @@ static int send_copy(const struct cw_failover *failover, struct cw_failover_pack
     ucs_status_t status;
     uint64_t header;
 
-    if (payload <= carrier->iface->limits.max_short) {
-        memcpy(&header, packet->bytes, sizeof(header));
+    memcpy(&header, packet->bytes, sizeof(header));
+    if (payload == 0) {
+        status = cw_lane_send_header(carrier, packet->id, header);
+    } else if (payload <= carrier->iface->limits.max_short) {
         status = cw_lane_send_short(carrier, packet->id, header, packet->bytes + sizeof(header), payload);
     } else {
         status = cw_lane_send_bcopy(carrier, packet->id, packet->length, pack_copy, packet);
@@ -332,7 +334,9 @@ static void end_flushes(struct cw_list *list, int is_running, ucs_status_t statu
         if (!is_running) {
             free(flush);
         }
-        completion->done(completion, status);
+        if (completion != NULL) { /* otherwise only the carrier's own flush was missing */
+            completion->done(completion, status);
+        }
     }
 }
 
@@ -486,11 +490,11 @@ static struct cw_iface *iface_for(struct ucp_worker *worker, const struct cw_ifa
     return NULL;
 }
 
-void cw_failover_cleanup(struct ucp_worker *worker)
+void cw_failover_cleanup(struct ucp_worker *worker, unsigned num_ifaces)
 {
     unsigned i;
 
-    for (i = 0; worker->failover != NULL && i < worker->num_ifaces; i++) {
+    for (i = 0; worker->failover != NULL && i < num_ifaces; i++) {
         free(worker->failover[i]);
     }
     free(worker->failover);

@@ -77,8 +77,8 @@ static inline struct cw_failover *cw_failover_of(const struct ucp_ep *ep)
 int cw_failover_suits(const struct ucp_worker *worker, const struct cw_iface *iface);
 /* Makes the message lane, carried by this connection at first. NULL: no memory. */
 struct cw_conn *cw_failover_new(struct ucp_ep *ep, struct cw_conn *conn);
-/* Frees the interfaces of such lanes. */
-void cw_failover_cleanup(struct ucp_worker *worker);
+/* Frees the interfaces of such lanes, for a worker that had so many interfaces. */
+void cw_failover_cleanup(struct ucp_worker *worker, unsigned num_ifaces);
 
 /* Whether both sides know that all packets were handled, so that the loss of a connection loses none. */
 static inline int cw_failover_is_settled(const struct ucp_ep *ep)

@@ -195,6 +195,7 @@ static void free_peers(struct ucp_worker *worker)
 static void release(struct ucp_worker *worker)
 {
     struct ucp_context *context = worker->context;
+    const unsigned num_ifaces   = worker->num_ifaces;
 
     if (worker->user_epoll_fd >= 0) {
         cw_poller_detach(worker->poller, worker->user_epoll_fd);
@@ -203,7 +204,7 @@ static void release(struct ucp_worker *worker)
         worker->num_ifaces--;
         cw_iface_close(worker->ifaces[worker->num_ifaces]);
     }
-    cw_failover_cleanup(worker);
+    cw_failover_cleanup(worker, num_ifaces);
     free(worker->ifaces);
     free(worker->plans);
     if (worker->op_state != NULL) {

@@ -679,11 +679,12 @@ static void test_a_setting_forbids_it(void **state)
 {
     struct counts counts;
     struct peer peer;
-    char *tls = strdup(getenv("UCX_TLS"));
+    char *tls;
 
     (void)state;
     cw_test_need_two_processes();
     cw_test_skip_over("tcp", "no names travel over tcp");
+    tls = strdup(getenv("UCX_TLS"));
     assert_int_equal(setenv("UCX_TLS", "self,shm,cuda_copy", 1), 0);
     counts = receive_all(&peer, "fails");
     assert_int_equal(setenv("UCX_TLS", tls, 1), 0);

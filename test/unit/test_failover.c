@@ -203,7 +203,7 @@ static int tear_down(void **state)
     while (!cw_list_empty(&worker->eps)) {
         cw_ep_destroy(cw_list_head(&worker->eps, struct ucp_ep, link));
     }
-    cw_failover_cleanup(worker);
+    cw_failover_cleanup(worker, worker->num_ifaces);
     cw_hash_cleanup(&worker->peers);
     cw_hash_cleanup(&worker->ep_index);
     cw_poller_free(worker->poller);

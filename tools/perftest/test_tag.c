@@ -67,7 +67,8 @@ static void cut_slots(struct side *side, size_t room, bool shared)
         struct slot *slot = &side->slots[i];
         struct slot **list = i < window ? &side->free_sends : &side->free_recvs;
         char *base = i < window ? side->buffers.base : side->buffers.receives;
-        *slot = (struct slot){.side = side, .next_free = *list, .buffer = base + room * (shared ? 0 : i % window)};
+        const size_t place = i < window ? i : i - window;
+        *slot = (struct slot){.side = side, .next_free = *list, .buffer = base + (shared ? 0 : room * place)};
         if (i < window ? params->send_iov : params->recv_iov) {
             slot->iov = side->iovs + i * params->part_count;
             cw_layout_list(params, slot->buffer, slot->iov);
