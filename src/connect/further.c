@@ -58,7 +58,7 @@ static void find_paths(const struct ucp_worker *worker, const struct cw_address 
     }
 }
 
-/* Of an endpoint in mode FAILOVER: a lane for each different way, also for slow ones. */
+/* An endpoint in mode FAILOVER gets a lane for each different way, also for slow ones. */
 static unsigned plan_failover(const struct ucp_ep *ep, const struct paths *paths, struct cw_plan_lane *planned)
 {
     const struct cw_plan_lane_limits limits = {.wanted = cw_lanes_wanted_by(ep), .max_ratio = 1e12, .path_ratio = 0};

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One copy by the device for a long message between memory of devices in two processes of a host, or within a process
- * (docs/change/long-messages.md). The sender names its memory, the receiver makes it accessible to its own device, and
- * that device copies; progress does not wait for the copy. If any of that fails, the message comes in pieces.
+ * The device makes one copy for a long message between memory of devices in two processes of a host, or within a
+ * process (docs/change/long-messages.md). The sender names its memory, the receiver makes it accessible to its own
+ * device, and that device copies; progress does not wait for the copy. If any of that fails, the message comes in
+ * pieces.
  */
 #ifndef CW_OP_NEAR_H
 #define CW_OP_NEAR_H

@@ -15,13 +15,8 @@
 
 #include <ucp/api/ucp.h>
 
-#define must(condition)                                                     \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
+#include "finish.h"
+#include "must.h"
 
 static const ucp_request_param_t none;
 
@@ -87,20 +82,6 @@ static void connect_to(struct agent *agent, const struct agent *peer, ucp_err_ha
     must(ucp_ep_create(agent->worker, &params, &agent->ep) == UCS_OK);
     ucp_worker_release_address(peer->worker, attr.address);
     must(ucp_ep_query(agent->ep, &ep_attr) == UCS_OK && ep_attr.user_data == agent);
-}
-
-static ucs_status_t finish(ucp_worker_h worker, ucs_status_ptr_t request)
-{
-    ucs_status_t status;
-
-    if (!UCS_PTR_IS_PTR(request)) {
-        return UCS_PTR_STATUS(request);
-    }
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(request);
-    return status;
 }
 
 /* Freed before it is complete; it goes on (R4). */

@@ -22,13 +22,7 @@
 #include <ucs/sys/uid.h>
 #include <uct/api/uct.h>
 
-#define must(condition)                                                     \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
+#include "must.h"
 
 static ucp_context_h context;
 static ucp_worker_h worker;

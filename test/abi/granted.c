@@ -15,13 +15,8 @@
 
 #include <ucp/api/ucp.h>
 
-#define must(condition)                                                     \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
+#include "finish.h"
+#include "must.h"
 
 /* A structure of which the program has only the members up to `member`, with that mask. */
 #define GRANTED(type, member, mask) \
@@ -54,20 +49,6 @@ static void *granted(size_t mask_size, size_t size, uint64_t mask)
 
     memcpy(structure, mask_size == sizeof(half) ? (const void *)&half : &mask, mask_size);
     return structure;
-}
-
-static ucs_status_t finish(ucs_status_ptr_t request)
-{
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (!UCS_PTR_IS_PTR(request)) {
-        return status;
-    }
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(request);
-    return status;
 }
 
 static void begin(void)
@@ -125,23 +106,23 @@ static void exchange(void)
     size_t length;
 
     receive = ucp_tag_recv_nbx(worker, other, PIECE, 1, UINT64_MAX, OPERATION(op_attr_mask, 0));
-    must(finish(ucp_tag_send_nbx(ep, memory, PIECE, 1, OPERATION(op_attr_mask, 0))) == UCS_OK);
-    must(finish(receive) == UCS_OK);
+    must(finish(worker, ucp_tag_send_nbx(ep, memory, PIECE, 1, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, receive) == UCS_OK);
     receive = ucp_stream_recv_nbx(ep, other, PIECE, &length, OPERATION(flags, 0));
-    must(finish(ucp_stream_send_nbx(ep, memory, PIECE, OPERATION(flags, 0))) == UCS_OK);
-    must(finish(receive) == UCS_OK);
+    must(finish(worker, ucp_stream_send_nbx(ep, memory, PIECE, OPERATION(flags, 0))) == UCS_OK);
+    must(finish(worker, receive) == UCS_OK);
     handler     = GRANTED(ucp_am_handler_param_t, arg, UCP_AM_HANDLER_PARAM_FIELD_ID |
                           UCP_AM_HANDLER_PARAM_FIELD_CB | UCP_AM_HANDLER_PARAM_FIELD_ARG);
     handler->id  = 3;
     handler->cb  = on_message;
     handler->arg = &called;
     must(ucp_worker_set_am_recv_handler(worker, handler) == UCS_OK);
-    must(finish(ucp_am_send_nbx(ep, 3, NULL, 0, memory, PIECE, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_am_send_nbx(ep, 3, NULL, 0, memory, PIECE, OPERATION(op_attr_mask, 0))) == UCS_OK);
     while (!called) {
         ucp_worker_progress(worker);
     }
-    must(finish(ucp_ep_flush_nbx(ep, OPERATION(op_attr_mask, 0))) == UCS_OK);
-    must(finish(ucp_worker_flush_nbx(worker, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_ep_flush_nbx(ep, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_worker_flush_nbx(worker, OPERATION(op_attr_mask, 0))) == UCS_OK);
 }
 
 static void estimate(void)
@@ -192,11 +173,11 @@ static void put_pieces(ucp_rkey_h rkey)
     param->datatype        = ucp_dt_make_sgl();
     param->remote_datatype = ucp_dt_make_sgl();
     param->remote          = remote;
-    must(finish(ucp_put_nbx(ep, local, PIECES, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, param)) == UCS_OK);
-    must(finish(ucp_ep_flush_nbx(ep, &(const ucp_request_param_t){.op_attr_mask = 0})) == UCS_OK);
+    must(finish(worker, ucp_put_nbx(ep, local, PIECES, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, param)) == UCS_OK);
+    must(finish(worker, ucp_ep_flush_nbx(ep, &(const ucp_request_param_t){.op_attr_mask = 0})) == UCS_OK);
     must(memcmp(memory, other, sizeof(other)) == 0);
     local = granted(sizeof(uint64_t), sizeof(uint64_t), 0);
-    must(finish(ucp_put_nbx(ep, local, PIECES, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, param)) ==
+    must(finish(worker, ucp_put_nbx(ep, local, PIECES, UCP_REMOTE_ADDR_INVALID, UCP_RKEY_INVALID, param)) ==
          UCS_ERR_INVALID_PARAM); /* N22-94: nothing of it is granted */
     free(buffers);
     free(addresses);
@@ -234,11 +215,11 @@ static void access_memory(void)
     ucp_rkey_buffer_release(packed);
     must(ucp_rkey_compare(worker, rkey, rkey, GRANTED(ucp_rkey_compare_params_t, field_mask, 0), &result) == UCS_OK);
     must(result == 0);
-    must(finish(ucp_put_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
-    must(finish(ucp_get_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_put_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_get_nbx(ep, other, PIECE, (uintptr_t)memory, rkey, OPERATION(op_attr_mask, 0))) == UCS_OK);
     param           = OPERATION(datatype, UCP_OP_ATTR_FIELD_DATATYPE);
     param->datatype = ucp_dt_make_contig(sizeof(sum));
-    must(finish(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &sum, 1, (uintptr_t)memory, rkey, param)) == UCS_OK);
+    must(finish(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &sum, 1, (uintptr_t)memory, rkey, param)) == UCS_OK);
     put_pieces(rkey);
     ucp_rkey_destroy(rkey);
     must(ucp_mem_unmap(context, memh) == UCS_OK);
@@ -283,7 +264,7 @@ int main(int argc, char **argv)
         must(strcmp(argv[1], "listen") == 0);
         listen_for_peers();
     }
-    must(finish(ucp_ep_close_nbx(ep, OPERATION(op_attr_mask, 0))) == UCS_OK);
+    must(finish(worker, ucp_ep_close_nbx(ep, OPERATION(op_attr_mask, 0))) == UCS_OK);
     ucp_worker_destroy(worker);
     ucp_cleanup(context);
     return 0;

@@ -14,6 +14,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "finish.h"
+
 #define must(condition)                                                     \
     do {                                                                    \
         if (!(condition)) {                                                 \
@@ -58,20 +60,6 @@ static void *at_fence(size_t size)
     return fence - size;
 }
 
-static ucs_status_t finish(ucs_status_ptr_t request)
-{
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (!UCS_PTR_IS_PTR(request)) {
-        return status;
-    }
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(request);
-    return status;
-}
-
 static ucp_request_param_t *typed(unsigned number)
 {
     ucp_request_param_t *param = at_fence(level->request_param);
@@ -91,10 +79,10 @@ static ucs_status_t exchange(unsigned number)
     result  = ucp_tag_send_nbx(ep, &out, sizeof(out), number, typed(number));
     if (UCS_PTR_IS_ERR(result)) {
         ucp_request_cancel(worker, receive);
-        (void)finish(receive);
+        (void)finish(worker, receive);
         return UCS_PTR_STATUS(result);
     }
-    must(finish(result) == UCS_OK && finish(receive) == UCS_OK && in == out);
+    must(finish(worker, result) == UCS_OK && finish(worker, receive) == UCS_OK && in == out);
     return UCS_OK;
 }
 
@@ -171,34 +159,34 @@ static void operate(void)
     must(ucp_ep_rkey_unpack(ep, packed, &rkey) == UCS_OK);
     ucp_rkey_buffer_release(packed);
     from[0] = 5;
-    must(finish(ucp_put_nbx(ep, from, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
-    must(finish(ucp_get_nbx(ep, from + 8, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
+    must(finish(worker, ucp_put_nbx(ep, from, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
+    must(finish(worker, ucp_get_nbx(ep, from + 8, 64, (uintptr_t)words, rkey, typed(level->unknown))) == UCS_OK);
     param                = typed(level->unknown);
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE | UCP_OP_ATTR_FIELD_REPLY_BUFFER;
     param->datatype      = ucp_dt_make_contig(8);
     param->reply_buffer  = &from[20];
-    must(finish(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, from, 1, (uintptr_t)words, rkey, param)) == UCS_OK);
+    must(finish(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, from, 1, (uintptr_t)words, rkey, param)) == UCS_OK);
     must(from[8] == 5 && from[20] == 5 && words[0] == 10);
     param                = typed(level->unknown);
     param->op_attr_mask |= 0xfe00; /* bits that no level before 1.22 knows, and which that one ignores for puts */
-    must(finish(ucp_put_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
+    must(finish(worker, ucp_put_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
     if (level->request_param < sizeof(*param)) {
         param                = typed(level->unknown);
         param->op_attr_mask |= 0xfe00;
-        must(finish(ucp_get_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
+        must(finish(worker, ucp_get_nbx(ep, from, 8, (uintptr_t)words, rkey, param)) == UCS_OK);
     }
     handler.arg = &came;
     must(ucp_worker_set_am_recv_handler(worker, &handler) == UCS_OK);
     param                = typed(level->unknown);
     param->op_attr_mask |= UCP_OP_ATTR_FIELD_MEMH;
     param->memh          = memh;
-    must(finish(ucp_am_send_nbx(ep, 0, NULL, 0, words, 64, param)) == UCS_OK);
+    must(finish(worker, ucp_am_send_nbx(ep, 0, NULL, 0, words, 64, param)) == UCS_OK);
     while (came < 64) {
         ucp_worker_progress(worker);
     }
     param               = at_fence(level->request_param);
     param->op_attr_mask = 0;
-    must(finish(ucp_ep_flush_nbx(ep, param)) == UCS_OK);
+    must(finish(worker, ucp_ep_flush_nbx(ep, param)) == UCS_OK);
     ucp_rkey_destroy(rkey);
     must(ucp_mem_unmap(context, memh) == UCS_OK);
 }
@@ -241,7 +229,7 @@ static void leave(void)
     ucp_request_param_t *param = at_fence(level->request_param);
 
     param->op_attr_mask = 0;
-    must(finish(ucp_ep_close_nbx(ep, param)) == UCS_OK);
+    must(finish(worker, ucp_ep_close_nbx(ep, param)) == UCS_OK);
     ucp_worker_destroy(worker);
     ucp_cleanup(context);
 }

@@ -14,13 +14,7 @@
 #include <unistd.h>
 #include <ucp/api/ucp.h>
 
-#define must(condition)                                                     \
-    do {                                                                    \
-        if (!(condition)) {                                                 \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
-            exit(1);                                                        \
-        }                                                                   \
-    } while (0)
+#include "must.h"
 
 /* One library: its functions, and a worker that talks to itself. */
 struct side {

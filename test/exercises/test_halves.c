@@ -1,60 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The protocol of the exercise: messages arrive, by it where it offers itself, and the endpoint says so. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "halves.h"
-#include "ucp/api/ucp.h"
+#include "oneself.h"
 
 enum { LONGEST = 100000 };
 
-static ucp_context_h context;
-static ucp_worker_h worker;
-static ucp_ep_h ep;
-
 static int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucp_address_t *address;
-    size_t length;
-
     (void)state;
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
-    assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
-    ep_params.address = address;
-    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, address);
+    oneself_open(UCP_FEATURE_TAG);
     return 0;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    oneself_close();
     return 0;
-}
-
-static void finish(ucs_status_ptr_t request)
-{
-    assert_false(UCS_PTR_IS_ERR(request));
-    if (request != NULL) {
-        while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-            ucp_worker_progress(worker);
-        }
-        assert_int_equal(ucp_request_check_status(request), UCS_OK);
-        ucp_request_free(request);
-    }
 }
 
 static void exchange(size_t length)

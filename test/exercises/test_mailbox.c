@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The transport of the exercise below a worker: every operation reaches the other end by its one send. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 #include "mailbox_transport.h"
+#include "oneself.h"
 #include "transport/registry.h"
-#include "ucp/api/ucp.h"
 
 /* In place of src/transport/registry.c. */
 const struct cw_transport *const cw_transports[] = {&cw_mailbox_transport};
@@ -25,9 +18,6 @@ static const ucp_request_param_t none;
 static unsigned char there[LONGEST], here[LONGEST];
 static unsigned calls;
 static size_t called_with;
-static ucp_context_h context;
-static ucp_worker_h worker;
-static ucp_ep_h ep;
 
 static ucs_status_t called(void *arg, const void *header, size_t header_length, void *data, size_t length,
                            const ucp_am_recv_param_t *param)
@@ -40,50 +30,25 @@ static ucs_status_t called(void *arg, const void *header, size_t header_length, 
 
 static int set_up(void **state)
 {
-    const ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                               .features   = UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM |
-                                                             UCP_FEATURE_RMA | UCP_FEATURE_AMO64};
-    const ucp_worker_params_t worker_params = {.field_mask = 0};
-    const ucp_am_handler_param_t handler    = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
-                                                             UCP_AM_HANDLER_PARAM_FIELD_CB,
-                                               .id         = AM_ID,
-                                               .cb         = called};
-    ucp_ep_params_t ep_params               = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
-    ucp_address_t *address;
-    size_t length;
+    const ucp_am_handler_param_t handler = {.field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID |
+                                                          UCP_AM_HANDLER_PARAM_FIELD_CB,
+                                            .id         = AM_ID,
+                                            .cb         = called};
 
     (void)state;
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    oneself_open(UCP_FEATURE_TAG | UCP_FEATURE_AM | UCP_FEATURE_STREAM | UCP_FEATURE_RMA | UCP_FEATURE_AMO64);
     assert_int_equal(ucp_worker_set_am_recv_handler(worker, &handler), UCS_OK);
-    assert_int_equal(ucp_worker_get_address(worker, &address, &length), UCS_OK);
-    ep_params.address = address;
-    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, address);
     for (size_t i = 0; i < LONGEST; i++) {
         here[i] = (unsigned char)(i * 7 + i / 251);
     }
     return 0;
 }
 
-static void finish(ucs_status_ptr_t request)
-{
-    assert_false(UCS_PTR_IS_ERR(request));
-    if (request != NULL) {
-        while (ucp_request_check_status(request) == UCS_INPROGRESS) {
-            ucp_worker_progress(worker);
-        }
-        assert_int_equal(ucp_request_check_status(request), UCS_OK);
-        ucp_request_free(request);
-    }
-}
-
 static int tear_down(void **state)
 {
     (void)state;
     finish(ucp_ep_close_nbx(ep, &none));
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    oneself_close();
     return 0;
 }
 

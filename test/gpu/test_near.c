@@ -15,16 +15,14 @@
 #include <unistd.h>
 
 #include "op/op.h"
-#include "standin.h"
 #include "wire/packet.h"
 
-#define LENGTH  ((size_t)3 << 20)
+#define LENGTH ((size_t)3 << 20)
+#include "standin_memory.h"
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 enum { MESSAGES = 5 };
-
-static cuda_context primary;
-static char *scratch;
 
 /* What arrives of these packets is changed. */
 static void (*change)(struct cw_wire_rndv_name *packet);
@@ -50,37 +48,9 @@ void __wrap_cw_op_packet(struct cw_conn *conn, uint8_t id, const void *data, siz
     __real_cw_op_packet(conn, id, &packet, sizeof(packet));
 }
 
-static void ok(int result)
-{
-    assert_int_equal(result, CUDA_OK);
-}
-
 static int is_near(void)
 {
     return cw_test_tls_has("shm") || cw_test_self_only();
-}
-
-static void begin(void)
-{
-    scratch = malloc(LENGTH);
-    ok(cuInit(0));
-    ok(cuDevicePrimaryCtxRetain(&primary, 0));
-    ok(cuCtxSetCurrent(primary));
-    standin_delay(20000, 100000);
-}
-
-static void end(void)
-{
-    standin_fail(NULL, 0, 0);
-    standin_delay(0, 0);
-    assert_int_equal(standin_events(), 0);
-    assert_int_equal(standin_opened(), 0);
-    ok(cuCtxSetCurrent(primary));
-    ok(cuDevicePrimaryCtxReset_v2(0));
-    ok(cuCtxSetCurrent(NULL));
-    ok(cuDevicePrimaryCtxRelease_v2(0));
-    assert_int_equal(standin_allocations(), 0);
-    free(scratch);
 }
 
 static int setup(void **state)
@@ -97,32 +67,6 @@ static int teardown(void **state)
 
     end();
     return status;
-}
-
-static char *device_new(size_t length)
-{
-    cuda_ptr ptr = 0;
-
-    ok(cuMemAlloc_v2(&ptr, length));
-    return (char *)(uintptr_t)ptr;
-}
-
-static void device_free(char *ptr)
-{
-    ok(cuMemFree_v2((uintptr_t)ptr));
-}
-
-static void fill(char *ptr, uint64_t seed)
-{
-    cw_pattern_fill(scratch, LENGTH, seed);
-    standin_peek(ptr, scratch, LENGTH);
-}
-
-static void check(const char *ptr, uint64_t seed)
-{
-    memset(scratch, 0, LENGTH);
-    standin_peek(scratch, ptr, LENGTH);
-    cw_pattern_check(scratch, LENGTH, seed);
 }
 
 static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};

@@ -9,26 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "standin.h"
+#define LENGTH ((size_t)8 << 20)
+#include "standin_memory.h"
 
-#define LENGTH  ((size_t)8 << 20)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static cuda_context primary;
-static char *scratch;
-
-static void ok(int result)
-{
-    assert_int_equal(result, CUDA_OK);
-}
 
 static int setup(void **state)
 {
-    scratch = malloc(LENGTH);
-    ok(cuInit(0));
-    ok(cuDevicePrimaryCtxRetain(&primary, 0));
-    ok(cuCtxSetCurrent(primary));
-    standin_delay(20000, 100000);
+    begin();
     return cw_test_setup(state);
 }
 
@@ -36,41 +24,8 @@ static int teardown(void **state)
 {
     int status = cw_test_teardown(state);
 
-    standin_fail(NULL, 0, 0);
-    standin_delay(0, 0);
-    assert_int_equal(standin_events(), 0);
-    ok(cuCtxSetCurrent(primary));
-    ok(cuDevicePrimaryCtxReset_v2(0));
-    ok(cuCtxSetCurrent(NULL));
-    ok(cuDevicePrimaryCtxRelease_v2(0));
-    assert_int_equal(standin_allocations(), 0);
-    free(scratch);
+    end();
     return status;
-}
-
-static char *device_new(size_t length)
-{
-    cuda_ptr ptr = 0;
-
-    ok(cuMemAlloc_v2(&ptr, length));
-    return (char *)(uintptr_t)ptr;
-}
-
-static void device_free(char *ptr)
-{
-    ok(cuMemFree_v2((uintptr_t)ptr));
-}
-
-static void fill(char *ptr, uint64_t seed)
-{
-    cw_pattern_fill(scratch, LENGTH, seed);
-    standin_peek(ptr, scratch, LENGTH);
-}
-
-static void check(const char *ptr, uint64_t seed)
-{
-    standin_peek(scratch, ptr, LENGTH);
-    cw_pattern_check(scratch, LENGTH, seed);
 }
 
 static void open_pair(struct cw_pair *pair)

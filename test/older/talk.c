@@ -16,6 +16,8 @@
 
 #include <ucp/api/ucp.h>
 
+#include "../abi/finish.h" /* older.py ends a program whose peer never answers */
+
 #define LONGEST     (1u << 20)
 #define ADDRESS_MAX 4096u
 #define KEY_MAX     1024u
@@ -70,21 +72,6 @@ static void must(ucs_status_t status, const char *call)
     }
 }
 
-/* Progresses until a request is over. A peer that never answers is ended by older.py. */
-static ucs_status_t finish(void *request)
-{
-    ucs_status_t status = UCS_PTR_STATUS(request);
-
-    if (!UCS_PTR_IS_PTR(request)) {
-        return status;
-    }
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(request);
-    return status;
-}
-
 static void fill(size_t length, unsigned seed)
 {
     for (size_t i = 0; i < length; i++) {
@@ -104,7 +91,7 @@ static void send_tagged(ucp_tag_t tag, const void *data, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    must(finish(ucp_tag_send_nbx(ep, data, length, tag, &param)), "ucp_tag_send_nbx");
+    must(finish(worker, ucp_tag_send_nbx(ep, data, length, tag, &param)), "ucp_tag_send_nbx");
 }
 
 static size_t receive_tagged(ucp_tag_t tag, void *data, size_t length)
@@ -172,7 +159,8 @@ static void send_am(ucp_ep_h to, const void *data, size_t length, unsigned flags
 {
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = flags};
 
-    must(finish(ucp_am_send_nbx(to, AM_ID, AM_HEADER, sizeof(AM_HEADER), data, length, &param)), "ucp_am_send_nbx");
+    must(finish(worker, ucp_am_send_nbx(to, AM_ID, AM_HEADER, sizeof(AM_HEADER), data, length, &param)),
+         "ucp_am_send_nbx");
 }
 
 static size_t receive_am(void)
@@ -184,7 +172,8 @@ static size_t receive_am(void)
     }
     am.count--;
     if (am.later != NULL) {
-        must(finish(ucp_am_recv_data_nbx(worker, am.later, received, am.length, &param)), "ucp_am_recv_data_nbx");
+        must(finish(worker, ucp_am_recv_data_nbx(worker, am.later, received, am.length, &param)),
+             "ucp_am_recv_data_nbx");
         am.later = NULL;
     }
     return am.length;
@@ -215,7 +204,7 @@ static void send_stream(const void *data, size_t length)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    must(finish(ucp_stream_send_nbx(ep, data, length, &param)), "ucp_stream_send_nbx");
+    must(finish(worker, ucp_stream_send_nbx(ep, data, length, &param)), "ucp_stream_send_nbx");
 }
 
 static size_t receive_stream(size_t length)
@@ -223,7 +212,7 @@ static size_t receive_stream(size_t length)
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_STREAM_RECV_FLAG_WAITALL};
     size_t came                     = 0;
 
-    must(finish(ucp_stream_recv_nbx(ep, received, length, &came, &param)), "ucp_stream_recv_nbx");
+    must(finish(worker, ucp_stream_recv_nbx(ep, received, length, &came, &param)), "ucp_stream_recv_nbx");
     return came > 0 ? came : length;
 }
 
@@ -247,7 +236,7 @@ static void flush(void)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    must(finish(ucp_ep_flush_nbx(ep, &param)), "ucp_ep_flush_nbx");
+    must(finish(worker, ucp_ep_flush_nbx(ep, &param)), "ucp_ep_flush_nbx");
 }
 
 /* The server's memory is LONGEST bytes and a counter behind them. */
@@ -266,12 +255,12 @@ static void ask_memory(void)
     must(ucp_ep_rkey_unpack(ep, memory.key, &key), "ucp_ep_rkey_unpack");
     for (size_t i = 0; i < NUM_LENGTHS; i++) {
         fill(lengths[i], 4);
-        must(finish(ucp_put_nbx(ep, sent, lengths[i], memory.address, key, &plain)), "ucp_put_nbx");
+        must(finish(worker, ucp_put_nbx(ep, sent, lengths[i], memory.address, key, &plain)), "ucp_put_nbx");
         flush();
-        must(finish(ucp_get_nbx(ep, received, lengths[i], memory.address, key, &plain)), "ucp_get_nbx");
+        must(finish(worker, ucp_get_nbx(ep, received, lengths[i], memory.address, key, &plain)), "ucp_get_nbx");
         expect_same(lengths[i], lengths[i]);
     }
-    must(finish(ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &add, 1, memory.address + LONGEST, key, &fetch)),
+    must(finish(worker, ucp_atomic_op_nbx(ep, UCP_ATOMIC_OP_ADD, &add, 1, memory.address + LONGEST, key, &fetch)),
          "ucp_atomic_op_nbx");
     if (before != 100) {
         fail("an atomic operation brought back %" PRIu64 ", not 100", before);
@@ -393,7 +382,7 @@ static void close_ep(void)
 {
     const ucp_request_param_t param = {.op_attr_mask = 0};
 
-    finish(ucp_ep_close_nbx(ep, &param)); /* the peer may have closed first */
+    finish(worker, ucp_ep_close_nbx(ep, &param)); /* the peer may have closed first */
 }
 
 static void meet_friend(int first)
@@ -425,7 +414,7 @@ static void be_refused(void)
     ucs_status_t status             = connect_ep();
 
     if (status == UCS_OK) {
-        status = finish(ucp_tag_send_nbx(ep, sent, LONGEST, TAG_BEGIN, &param));
+        status = finish(worker, ucp_tag_send_nbx(ep, sent, LONGEST, TAG_BEGIN, &param));
         close_ep();
     }
     if (status == UCS_OK) {

@@ -12,19 +12,10 @@
 
 #include <cmocka.h>
 
+#include "test_random.h"
 #include "wire/cm.h"
 
 enum { REPLY_MAX = 600 };
-
-static uint64_t random_state = 0x9d3e1fb94b95bd51u;
-
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
 
 /* From memory that ends with the bytes. Returns whether they were accepted. */
 static int accepts(const uint8_t *bytes, size_t length)
@@ -189,11 +180,11 @@ static void broken_replies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_bytes_are_as_the_table_says),
-        cmocka_unit_test(what_is_written_is_read),
-        cmocka_unit_test(flipped_bits_and_other_lengths),
-        cmocka_unit_test(replies),
-        cmocka_unit_test(broken_replies),
+        cmocka_unit_test_setup(the_bytes_are_as_the_table_says, set_up),
+        cmocka_unit_test_setup(what_is_written_is_read, set_up),
+        cmocka_unit_test_setup(flipped_bits_and_other_lengths, set_up),
+        cmocka_unit_test_setup(replies, set_up),
+        cmocka_unit_test_setup(broken_replies, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,24 +13,8 @@
 
 #include <cmocka.h>
 
+#include "test_random.h"
 #include "wire/hello.h"
-
-static uint64_t random_state;
-
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    random_state = 0xda3e39cb94b95bdbu;
-    return 0;
-}
 
 static void random_bytes(uint8_t *bytes, size_t length)
 {

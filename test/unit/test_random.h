@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that look random and are the same in each run. Used by the tests of rings.
+ * Numbers that look random and are the same in each run. Used by the tests of rings and formats.
  */
 #ifndef CW_TEST_UNIT_TEST_RANDOM_H
 #define CW_TEST_UNIT_TEST_RANDOM_H

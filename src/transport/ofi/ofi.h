@@ -51,7 +51,7 @@ struct ofi_route {
     uint8_t bytes[CW_OFI_MAX_ADDRESS];
 };
 
-/* One life of a process at a route. A process that restarts there is another peer. */
+/* A peer is one life of a process at a route. A process that restarts there is another peer. */
 struct ofi_peer {
     struct cw_hash_link link; /* iface->peers */
     struct ofi_iface *iface;

@@ -36,7 +36,7 @@ struct cw_verbs_settings {
     int guarded; /* settings demand authentication or encryption, which this transport does not have */
 };
 
-/* One port, as the device describes it. */
+/* The structure holds what the device says of one port. */
 struct cw_verbs_port {
     char device[CW_DEVICE_NAME_MAX];
     char name[CW_DEVICE_NAME_MAX]; /* "mlx5_0:1" */
