@@ -615,7 +615,9 @@ static void retire(struct ucp_ep *ep)
 static void reap(struct ucp_ep *ep)
 {
     close_old_conns(ep);
-    cw_failover_reap(ep);
+    if (cw_unlikely(cw_failover_of(ep) != NULL)) {
+        cw_failover_reap(ep);
+    }
     if (ep->state == CW_EP_OPEN && ep->lanes != NULL) {
         cw_lanes_room(ep);
     }

@@ -591,7 +591,7 @@ void cw_failover_reap(struct ucp_ep *ep)
 {
     struct cw_failover *failover = cw_failover_of(ep);
 
-    if (failover == NULL || ep->state != CW_EP_OPEN) {
+    if (ep->state != CW_EP_OPEN) {
         return;
     }
     (void)confirm(failover);

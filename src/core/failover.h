@@ -100,7 +100,7 @@ int cw_failover_closed(struct ucp_ep *ep, struct cw_conn *conn, ucs_status_t sta
 void cw_failover_dropped(struct ucp_ep *ep, struct cw_conn *conn, unsigned index);
 /* A further lane has no room. If it is cut and holds nothing but packets of this file, only an answer can show it. */
 void cw_failover_full(struct ucp_ep *ep, const struct cw_further_lane *lane);
-/* Called by the reap: confirms what was handled, and has further lanes opened. */
+/* Called by the reap of an endpoint with such a lane: confirms what was handled, and has further lanes opened. */
 void cw_failover_reap(struct ucp_ep *ep);
 
 /* failover_move.c, used by failover.c: the alarm that looks for silence. */
