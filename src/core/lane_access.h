@@ -63,9 +63,4 @@ static inline ucs_status_t cw_lane_access_flush(struct cw_conn *lane, struct cw_
     return lane->iface->transport->access->flush(lane, completion);
 }
 
-static inline ucs_status_t cw_lane_revoke(struct cw_conn *lane, struct cw_completion *completion)
-{
-    return lane->iface->transport->access->revoke(lane, completion);
-}
-
 #endif

@@ -56,10 +56,10 @@ typedef void (*cw_unpack_fn)(const void *data, size_t length, void *arg);
  * `done` with UCS_OK means: a put or an atomic operation is carried out in the target's memory, and the processor there
  * and every later access see it; the bytes that a get or an atomic operation fetched are in the memory of this process.
  * After an error the access may have been carried out completely, in part, or not at all, but never later than `closed`
- * was handed up at the target or `revoke` completed there. For a key, a range or a right that the target's device
- * refused, the status is UCS_ERR_INVALID_ADDR where the device tells it apart, else UCS_ERR_IO_ERROR; the connection
- * may break with it (`closed`). UCS_ERR_CANCELED comes from close_conn(). After close_conn(), and after `abandon`, the
- * device touches no memory of this process for the connection any more.
+ * was handed up at the target, or the registration ended there (`dereg`). For a key, a range or a right that the
+ * target's device refused, the status is UCS_ERR_INVALID_ADDR where the device tells it apart, else UCS_ERR_IO_ERROR;
+ * the connection may break with it (`closed`). UCS_ERR_CANCELED comes from close_conn(). After close_conn(), and after
+ * `abandon`, the device touches no memory of this process for the connection any more.
  *
  * Completions come in any order.
  */
@@ -102,14 +102,6 @@ struct cw_transport_access {
      * the last of them; its status is the first error among those without a completion. CW_AGAIN: too many flushes
      * wait. With completion NULL the call only asks, and the answer is UCS_OK or UCS_INPROGRESS. Never NULL. */
     ucs_status_t (*flush)(struct cw_conn *conn, struct cw_completion *completion);
-
-    /* Called at the target, at most once, in any state but DIALLING: from `done` on no access that the peer made or
-     * makes over this connection reaches memory of this process. The call breaks the connection (`closed` may follow;
-     * sends and accesses answer an error). UCS_OK: it is done at once; UCS_INPROGRESS: `done` follows, at the latest
-     * before close_conn() returns. It works also while the peer is silent. NULL: the device cannot tell its peers
-     * apart, and only the end of a registration keeps a peer out; accesses under way when the target called
-     * close_conn() may still be carried out before that. */
-    ucs_status_t (*revoke)(struct cw_conn *conn, struct cw_completion *completion);
 };
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * Accesses by the device (transport/access.h, mem/domain.h): what was put is there, what was got is right, nothing is
  * written beside it, completions come once, order holds as far as it is promised, wrong keys are refused, and nothing
- * lands after close_conn, revoke or dereg.
+ * lands after close_conn or dereg.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -457,9 +457,7 @@ static void test_close(void **state)
         for (unsigned i = 0; i < count; i++) {
             cw_check(accesses[i].done == 1, "close_conn leaves an access without its completion");
         }
-        if (group()->revoke == NULL) { /* a device that cannot tell its peers apart */
-            cw_rig_wait(bench.rig, &bench.ends[1]->closed, 1, "`closed` behind the accesses of a peer that closed");
-        }
+        cw_rig_wait(bench.rig, &bench.ends[1]->closed, 1, "`closed` behind the accesses of a peer that closed");
         cw_end_close(bench.ends[1]);
         nothing_lands(&bench, "the target closed");
         cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &bench.ends[0], &bench.ends[1]);
@@ -467,36 +465,7 @@ static void test_close(void **state)
     bench_end(&bench);
 }
 
-static void test_revoke(void **state)
-{
-    static struct access revoked;
-    struct bench bench;
-    ucs_status_t status;
-
-    cw_rig_need(group() != NULL && group()->revoke != NULL, "connections that can be revoked");
-    bench_begin(&bench, *state);
-    for (unsigned round = 0; round < cw_scaled(20); round++) {
-        (void)start_many(&bench);
-        for (unsigned i = 0; i < round % 4; i++) {
-            cw_rig_progress(bench.rig);
-        }
-        if (round % 2 == 0) {
-            cw_end_close(bench.ends[0]); /* the writer is gone, what it wrote is not */
-        }
-        revoked = (struct access){.completion = {.done = done}};
-        status  = group()->revoke(bench.ends[1]->conn, &revoked.completion);
-        cw_check(status == UCS_OK || status == UCS_INPROGRESS, "revoke answers %d", status);
-        if (status == UCS_INPROGRESS) {
-            expect(&bench, &revoked);
-        }
-        nothing_lands(&bench, "revoke");
-        cw_end_close(bench.ends[0]);
-        cw_end_close(bench.ends[1]);
-        cw_rig_connect(bench.rig, bench.rig->a, bench.rig->b, &bench.ends[0], &bench.ends[1]);
-    }
-    bench_end(&bench);
-}
-
+/* The core gives memory back to the program after this alone, whatever a writer still has under way. */
 static void test_dereg(void **state)
 {
     struct bench bench;
@@ -514,7 +483,7 @@ int cw_group_access(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shapes), cmocka_unit_test(test_atomics), cmocka_unit_test(test_flush),
         cmocka_unit_test(test_order),  cmocka_unit_test(test_refused), cmocka_unit_test(test_close),
-        cmocka_unit_test(test_revoke), cmocka_unit_test(test_dereg),
+        cmocka_unit_test(test_dereg),
     };
 
     return cw_rig_run("access", tests, sizeof(tests) / sizeof(tests[0]));

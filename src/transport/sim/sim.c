@@ -265,9 +265,8 @@ static void abandon(struct cw_conn *base)
 {
     struct cw_sim_conn *conn = cw_sim_conn(base);
 
-    conn->state   = CW_SIM_BROKEN;
-    conn->status  = UCS_ERR_CANCELED;
-    conn->revoked = 1;
+    conn->state  = CW_SIM_BROKEN; /* no access reaches memory here any more */
+    conn->status = UCS_ERR_CANCELED;
 }
 
 /* A peer dials: creates this end, asks the core and sends the answer back. */
@@ -396,8 +395,6 @@ static unsigned deliver(struct cw_sim_iface *iface, struct cw_sim_event *event)
         return (conn != NULL) ? cw_sim_queue_pump(iface, conn) : 0;
     case CW_SIM_EVENT_ACCESS:
         return cw_sim_rdma_step(iface, event);
-    case CW_SIM_EVENT_REVOKED:
-        return (conn != NULL) ? cw_sim_rdma_revoked(conn) : 0;
     case CW_SIM_EVENT_ROOM:
         if (conn == NULL || conn->state != CW_SIM_OPEN) {
             return 0;

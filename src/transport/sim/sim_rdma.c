@@ -8,7 +8,7 @@
  * A fetch is carried out at a random time after the accesses that were taken before it, so later writes may overtake
  * it, and completions come in any order. An access whose key, range or right is wrong breaks the connection, as does
  * the fault ACCESS; the accesses under way then end with an error, carried out or not. Accesses that a queue pair had
- * under way when its owner closed it may be carried out later, unless the target is closed or revoked by then.
+ * under way when its owner closed it may be carried out later, unless the target is closed by then.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static const struct cw_domain *target_domain(const struct cw_sim_access *access)
     const unsigned side              = 1u - access->event.side;
     const struct cw_sim_conn *target = link->ends[side];
 
-    if (target == NULL || target->state == CW_SIM_BROKEN || target->revoked || link->ifaces[side] == NULL ||
+    if (target == NULL || target->state == CW_SIM_BROKEN || link->ifaces[side] == NULL ||
         link->ifaces[side]->death) {
         return NULL;
     }
@@ -213,7 +213,6 @@ static void break_link(struct cw_sim_conn *conn)
 void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
 {
     struct cw_sim_world *world = world_of(conn);
-    struct cw_completion *revoking;
     struct cw_sim_access *access;
 
     if (!cw_list_empty(&conn->accesses)) { /* nothing more is taken, not even sends of the completions */
@@ -236,11 +235,6 @@ void cw_sim_rdma_end_all(struct cw_sim_conn *conn, ucs_status_t status)
         }
     }
     (void)end_flushes(conn, status);
-    revoking       = conn->revoking;
-    conn->revoking = NULL;
-    if (revoking != NULL) {
-        revoking->done(revoking, UCS_OK);
-    }
 }
 
 /* Frees an access that is over. Another one is queued again, or is on the list of a dead interface's connection and
@@ -530,35 +524,6 @@ static ucs_status_t flush(struct cw_conn *base, struct cw_completion *completion
     return UCS_INPROGRESS;
 }
 
-static ucs_status_t revoke(struct cw_conn *base, struct cw_completion *completion)
-{
-    struct cw_sim_conn *conn   = cw_sim_conn(base);
-    struct cw_sim_world *world = world_of(conn);
-
-    cw_sim_must(conn->state != CW_SIM_DIALING && conn->revoking == NULL, "revoke is called too early, or twice");
-    cw_sim_link_end(conn->link, 1 - conn->side, UCS_ERR_CONNECTION_RESET);
-    if (cw_sim_iface(base->iface)->death || cw_sim_below(world, 2) == 0) {
-        conn->revoked = 1;
-        return UCS_OK;
-    }
-    conn->revoking = completion;
-    cw_sim_schedule(&conn->link->revoked[conn->side], world->now_ns + cw_sim_delay_ns(world));
-    return UCS_INPROGRESS;
-}
-
-unsigned cw_sim_rdma_revoked(struct cw_sim_conn *conn)
-{
-    struct cw_completion *completion = conn->revoking;
-
-    conn->revoked  = 1;
-    conn->revoking = NULL;
-    if (completion == NULL) {
-        return 0;
-    }
-    completion->done(completion, UCS_OK);
-    return 1;
-}
-
 static unsigned peer_domain(const struct cw_conn *base)
 {
     const struct cw_sim_conn *conn  = cw_container_of(base, struct cw_sim_conn, conn);
@@ -594,5 +559,4 @@ const struct cw_transport_access cw_sim_rdma_access = {
     .get_zcopy   = get_zcopy,
     .atomic      = atomic,
     .flush       = flush,
-    .revoke      = revoke,
 };

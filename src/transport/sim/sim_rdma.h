@@ -41,9 +41,8 @@ extern const struct cw_domain_kind cw_sim_rdma_domain;
 void cw_sim_rdma_limits(const struct cw_sim_world *world, struct cw_access_limits *limits);
 /* Carries out the writes that this end took before `age`. */
 void cw_sim_rdma_catch_up(const struct cw_sim_link *link, unsigned side, uint64_t age);
-/* Handle an event of an access that is due, and that of a revoke. They return the number of upcalls. */
+/* Handles an event of an access that is due. Returns the number of upcalls. */
 unsigned cw_sim_rdma_step(struct cw_sim_iface *iface, struct cw_sim_event *event);
-unsigned cw_sim_rdma_revoked(struct cw_sim_conn *conn);
 /* The event of an access is not queued any more. */
 void cw_sim_rdma_put(struct cw_sim_event *event);
 /* Ends all accesses of a connection that is over. */

@@ -25,8 +25,7 @@ enum cw_sim_event_kind {
     CW_SIM_EVENT_CLOSED,
     CW_SIM_EVENT_PUMP,          /* the sender can hand over a further piece */
     CW_SIM_EVENT_ROOM,
-    CW_SIM_EVENT_ACCESS,        /* a step of an access of an RDMA device, at its origin */
-    CW_SIM_EVENT_REVOKED
+    CW_SIM_EVENT_ACCESS         /* a step of an access of an RDMA device, at its origin */
 };
 
 struct cw_sim_link;
@@ -93,7 +92,6 @@ struct cw_sim_link {
     struct cw_sim_event hello;
     struct cw_sim_event opened;
     struct cw_sim_event closed[2];
-    struct cw_sim_event revoked[2];
     struct cw_claim_pair *pairs; /* CW_ALL_CLAIM_PAIRS of the dialler, then those of the acceptor; made at first
                                          * use */
     size_t hello_length;
@@ -114,10 +112,8 @@ struct cw_sim_conn {
     ucs_status_t status;                /* the reason of BROKEN */
     struct cw_list accesses;            /* sim_rdma.c: accesses that are not over, in order */
     struct cw_list flushes;
-    struct cw_completion *revoking;
     unsigned fetches;                   /* gets and fetching atomic operations among the accesses */
     uint8_t waits_for_fetches;
-    uint8_t revoked;
     ucs_status_t posted_status;         /* the first error that no completion was told */
 };
 

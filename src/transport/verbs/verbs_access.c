@@ -259,16 +259,6 @@ unsigned cw_verbs_ops_settle(struct cw_verbs_conn *conn, int all)
     return count;
 }
 
-static ucs_status_t verbs_revoke(struct cw_conn *super, struct cw_completion *completion)
-{
-    struct cw_verbs_conn *conn = cw_verbs_conn_of(super);
-
-    (void)completion;
-    cw_verbs_conn_fail(conn, UCS_ERR_CONNECTION_RESET, "memory that it could reach was taken back");
-    cw_verbs_conn_drop(conn);
-    return UCS_OK;
-}
-
 void cw_verbs_access_limits(struct cw_verbs_iface *iface)
 {
     struct cw_access_limits *limits = &iface->super.limits.access;
@@ -295,5 +285,4 @@ const struct cw_transport_access cw_verbs_access = {
     .get_zcopy   = verbs_get_zcopy,
     .atomic      = verbs_atomic,
     .flush       = cw_verbs_flush_accesses,
-    .revoke      = verbs_revoke,
 };
