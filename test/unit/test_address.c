@@ -12,33 +12,8 @@
 
 #include <cmocka.h>
 
+#include "test_random.h"
 #include "wire/address.h"
-
-static uint64_t random_state;
-
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
-static int set_up(void **state)
-{
-    (void)state;
-    random_state = 0x853c49e6748fea9bu;
-    return 0;
-}
-
-static void random_bytes(void *buffer, size_t length)
-{
-    uint8_t *bytes = buffer;
-
-    while (length-- > 0) {
-        *bytes++ = (uint8_t)(next_random() >> 11);
-    }
-}
 
 /* A blob with three entries: 16 random bytes, none, 40 random bytes. */
 static size_t sample(uint8_t *blob)
@@ -337,14 +312,14 @@ static void impossible_lengths_are_refused_unread(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_header_is_as_the_table_says, set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, set_up),
-        cmocka_unit_test_setup(the_writer_stops_when_the_blob_is_full, set_up),
-        cmocka_unit_test_setup(every_truncation_is_refused, set_up),
-        cmocka_unit_test_setup(every_flipped_bit_is_refused, set_up),
-        cmocka_unit_test_setup(forged_entries_stay_inside_the_blob, set_up),
-        cmocka_unit_test_setup(random_bytes_are_harmless, set_up),
-        cmocka_unit_test_setup(impossible_lengths_are_refused_unread, set_up),
+        cmocka_unit_test_setup(the_header_is_as_the_table_says, random_set_up),
+        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
+        cmocka_unit_test_setup(the_writer_stops_when_the_blob_is_full, random_set_up),
+        cmocka_unit_test_setup(every_truncation_is_refused, random_set_up),
+        cmocka_unit_test_setup(every_flipped_bit_is_refused, random_set_up),
+        cmocka_unit_test_setup(forged_entries_stay_inside_the_blob, random_set_up),
+        cmocka_unit_test_setup(random_bytes_are_harmless, random_set_up),
+        cmocka_unit_test_setup(impossible_lengths_are_refused_unread, random_set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include "op/am_desc.h"
 #include "op/incoming.h"
 #include "op/op.h"
+#include "test_alone.h"
 #include "wire/packet.h"
 
 enum { ID = 7, KEEPER = 8, UNKNOWN = 9 };
@@ -25,7 +26,6 @@ enum { ID = 7, KEEPER = 8, UNKNOWN = 9 };
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static const ucp_request_param_t plain;
 static unsigned calls;
 static size_t last_length, last_header_length;
 static void *kept;
@@ -73,35 +73,15 @@ static void set(unsigned id, void *arg, uint32_t flags)
 
 static int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_AM};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                         .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_ptr_t sent;
-
     (void)state;
     answer    = UCS_INPROGRESS;
     no_memory = 0;
-    setenv("UCX_TLS", "self", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    ep_params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
+    assert_true(cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_AM, &context, &worker));
+    ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
     set(ID, NULL, 0);
     set(KEEPER, &worker, UCP_AM_FLAG_PERSISTENT_DATA);
-    calls = 0;
-    sent  = ucp_am_send_nbx(ep, ID, NULL, 0, NULL, 0, &plain);
-    while (calls == 0) {
-        ucp_worker_progress(worker);
-    }
-    if (UCS_PTR_IS_PTR(sent)) {
-        ucp_request_free(sent);
-    }
     assert_int_equal(ep->state, CW_EP_OPEN);
     calls = 0;
     return 0;
@@ -110,8 +90,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return 0;
 }
 

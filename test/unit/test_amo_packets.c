@@ -15,6 +15,7 @@
 #include "core/rkey.h"
 #include "op/op.h"
 #include "op/rma.h"
+#include "test_alone.h"
 
 enum { WORDS = 8, WORD = 4, TIMES = 1000, USER_BYTES = 512 };
 
@@ -61,28 +62,13 @@ static ucp_rkey_h key_to(ucp_mem_h mem)
 
 static void make_ep(void)
 {
-    ucp_worker_attr_t attr    = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t ep_params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                 .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    ep_params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
+    ep = cw_alone_ep(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                               .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
 }
 
 static ucs_status_t wait_for(ucs_status_ptr_t request)
 {
-    ucs_status_t status;
-
-    if (!UCS_PTR_IS_PTR(request)) {
-        return UCS_PTR_STATUS(request);
-    }
-    while ((status = ucp_request_check_status(request)) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(request);
-    return status;
+    return cw_alone_wait(worker, request);
 }
 
 static ucs_status_t flush(void)
@@ -113,15 +99,9 @@ static ucs_status_ptr_t amo(ucp_atomic_op_t op, uint64_t operand, void *reply, u
 
 static int setup_idle(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-
     (void)state;
-    setenv("UCX_TLS", "self", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    assert_true(cw_alone_open(UCP_FEATURE_AMO32 | UCP_FEATURE_AMO64 | UCP_FEATURE_RMA, &context, &worker));
     make_ep();
     for (unsigned i = 0; i < WORDS; i++) {
         words[i] = background;
@@ -150,8 +130,7 @@ static int teardown(void **state)
     if (memh != NULL) {
         assert_int_equal(ucp_mem_unmap(context, memh), UCS_OK);
     }
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return 0;
 }
 
@@ -171,15 +150,9 @@ static struct cw_wire_amo packet_of(unsigned op, unsigned size, uint64_t address
                                 .size    = (uint8_t)size};
 }
 
-/* A packet in memory of exactly its size. */
 static void feed(uint8_t id, const void *packet, size_t length)
 {
-    char *bytes = malloc(length + (length == 0));
-
-    assert_non_null(bytes);
-    memcpy(bytes, packet, length);
-    cw_op_packet(ep->conn, id, bytes, length);
-    free(bytes);
+    cw_alone_feed(ep, id, packet, length);
 }
 
 static void is_lost(void)

@@ -15,6 +15,7 @@
 #include <ucm/api/ucm.h>
 
 #include "mem/cache.h"
+#include "test_random.h"
 #include "ucm/share.h"
 
 enum { PAGE = 4096, MOST = 64 };
@@ -242,13 +243,13 @@ static void test_lost_reports(void **state)
 static void test_random(void **state)
 {
     struct cw_cached *held[8] = {NULL};
-    uint64_t random = 1, from, to;
+    uint64_t random, from, to;
 
     (void)state;
     begin(20, 200 * PAGE, 0);
     ucm_set_external_event(UCM_EVENT_VM_UNMAPPED);
     for (int i = 0; i < 100000; i++) {
-        random = random * 6364136223846793005u + 1442695040888963407u;
+        random = next_random();
         from   = (random >> 33) % (100 * PAGE);
         to     = from + 1 + (random >> 20) % (5 * PAGE);
         if (random >> 60 == 0) {

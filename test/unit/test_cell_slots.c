@@ -456,16 +456,16 @@ static void two_threads_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(three_packets_share_a_cell, set_up),
-        cmocka_unit_test_setup(payload_is_aligned, set_up),
-        cmocka_unit_test_setup(what_does_not_fit_a_slot_ends_the_cell, set_up),
-        cmocka_unit_test_setup(a_full_ring_refuses, set_up),
-        cmocka_unit_test_setup(nothing_is_written_when_no_cell_is_free, set_up),
-        cmocka_unit_test_setup(bytes_of_the_last_lap_are_no_packets, set_up),
-        cmocka_unit_test_setup(each_packet_rings, set_up),
-        cmocka_unit_test_setup(random_traffic_arrives, set_up),
-        cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, set_up),
-        cmocka_unit_test_setup(two_threads_agree, set_up),
+        cmocka_unit_test_setup(three_packets_share_a_cell, random_set_up),
+        cmocka_unit_test_setup(payload_is_aligned, random_set_up),
+        cmocka_unit_test_setup(what_does_not_fit_a_slot_ends_the_cell, random_set_up),
+        cmocka_unit_test_setup(a_full_ring_refuses, random_set_up),
+        cmocka_unit_test_setup(nothing_is_written_when_no_cell_is_free, random_set_up),
+        cmocka_unit_test_setup(bytes_of_the_last_lap_are_no_packets, random_set_up),
+        cmocka_unit_test_setup(each_packet_rings, random_set_up),
+        cmocka_unit_test_setup(random_traffic_arrives, random_set_up),
+        cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, random_set_up),
+        cmocka_unit_test_setup(two_threads_agree, random_set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

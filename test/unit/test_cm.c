@@ -180,11 +180,11 @@ static void broken_replies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_bytes_are_as_the_table_says, set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, set_up),
-        cmocka_unit_test_setup(flipped_bits_and_other_lengths, set_up),
-        cmocka_unit_test_setup(replies, set_up),
-        cmocka_unit_test_setup(broken_replies, set_up),
+        cmocka_unit_test_setup(the_bytes_are_as_the_table_says, random_set_up),
+        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
+        cmocka_unit_test_setup(flipped_bits_and_other_lengths, random_set_up),
+        cmocka_unit_test_setup(replies, random_set_up),
+        cmocka_unit_test_setup(broken_replies, random_set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

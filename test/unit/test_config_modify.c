@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "config/global.h"
 #include "config/table.h"
+#include "test_random.h"
 
 static struct cw_config *new_config(void)
 {
@@ -286,7 +287,6 @@ static void body_fuzz(void)
     struct cw_text text          = {0};
     struct cw_config *clone;
     union cw_value value;
-    unsigned seed = 7;
     char bytes[48];
     unsigned round;
     size_t length;
@@ -296,12 +296,10 @@ static void body_fuzz(void)
     for (round = 0; round < 20000; ++round) {
         const struct cw_setting *setting;
 
-        seed    = seed * 1103515245u + 12345u;
-        setting = &cw_settings[(seed >> 8) % CW_SETTING_COUNT];
-        length  = (seed >> 24) % (sizeof(bytes) - 1);
+        setting = &cw_settings[next_random() % CW_SETTING_COUNT];
+        length  = next_random() % (sizeof(bytes) - 1);
         for (i = 0; i < length; ++i) {
-            seed     = seed * 1103515245u + 12345u;
-            bytes[i] = (round % 3 == 0) ? (char)(seed >> 16) : alphabet[(seed >> 16) % (sizeof(alphabet) - 1)];
+            bytes[i] = (round % 3 == 0) ? (char)next_random() : alphabet[next_random() % (sizeof(alphabet) - 1)];
         }
         bytes[length] = '\0';
         if (cw_config_modify(config, setting->name, bytes) == UCS_OK) {
@@ -333,7 +331,6 @@ static void test_random_values(void **state)
 static void body_fuzz_environment(void)
 {
     struct cw_config *config;
-    unsigned seed = 3;
     char bytes[24];
     char name[128];
     unsigned round;
@@ -342,11 +339,9 @@ static void body_fuzz_environment(void)
     cw_log_set_level(CW_LOG_FATAL);
     child_check(setenv("UCX_LOG_LEVEL", "fatal", 1) == 0);
     for (round = 0; round < 3000; ++round) {
-        seed = seed * 1103515245u + 12345u;
-        (void)snprintf(name, sizeof(name), "UCX_%s", cw_settings[(seed >> 8) % CW_SETTING_COUNT].name);
+        (void)snprintf(name, sizeof(name), "UCX_%s", cw_settings[next_random() % CW_SETTING_COUNT].name);
         for (i = 0; i + 1 < sizeof(bytes); ++i) {
-            seed     = seed * 1103515245u + 12345u;
-            bytes[i] = (char)(seed >> 16);
+            bytes[i] = (char)next_random();
         }
         bytes[i] = '\0';
         child_check(setenv(name, bytes, 1) == 0);

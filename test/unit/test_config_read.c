@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "config/file.h"
 #include "config/global.h"
+#include "test_random.h"
 
 static char *printed_value(const struct cw_config *config, const char *name)
 {
@@ -256,7 +257,6 @@ static void body_malformed_files(void)
     static const char alphabet[]         = "UCX_= #;[]:\n\r\t\\\"'x";
     struct cw_config_variables variables = {0};
     struct cw_text problems              = {0};
-    unsigned seed                        = 1;
     unsigned round;
     unsigned i;
     FILE *file;
@@ -265,8 +265,7 @@ static void body_malformed_files(void)
         file = fopen("any.conf", "w");
         child_check(file != NULL);
         for (i = 0; i < 200; ++i) {
-            seed = seed * 1103515245u + 12345u;
-            (void)fputc((round % 2 == 0) ? (int)(seed >> 16 & 0xff) : alphabet[(seed >> 16) % sizeof(alphabet)], file);
+            (void)fputc((round % 2 == 0) ? (uint8_t)next_random() : alphabet[next_random() % sizeof(alphabet)], file);
         }
         child_check(fclose(file) == 0);
         child_check(cw_config_file_parse("any.conf", &variables, &problems) == UCS_OK);

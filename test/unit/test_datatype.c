@@ -13,12 +13,12 @@
 #include <cmocka.h>
 
 #include "op/datatype.h"
+#include "test_random.h"
 
 #define MAX_BYTES   3000u
 #define MAX_ENTRIES 300u
 #define GUARD       16u
 
-static uint64_t random_state;
 static int refuse;
 
 void *__real_malloc(size_t size);
@@ -29,26 +29,9 @@ void *__wrap_malloc(size_t size)
     return refuse ? NULL : __real_malloc(size);
 }
 
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
 static size_t below(size_t bound)
 {
-    return (size_t)((next_random() >> 16) % bound);
-}
-
-static void random_bytes(void *buffer, size_t length)
-{
-    uint8_t *bytes = buffer;
-
-    while (length-- > 0) {
-        *bytes++ = (uint8_t)(next_random() >> 11);
-    }
+    return (size_t)(next_random() % bound);
 }
 
 /* A generic type over flat memory that is stored backwards, and counts what is done to it. */
@@ -156,10 +139,9 @@ static int set_up(void **state)
 {
     ucp_generic_dt_ops_t copied = ops;
 
-    (void)state;
-    random_state = 0xe220a8397b1dcdafu;
-    refuse       = 0;
-    type_state   = (struct backwards){.pack_stops_at = SIZE_MAX, .unpack_fails_at = SIZE_MAX};
+    (void)random_set_up(state);
+    refuse     = 0;
+    type_state = (struct backwards){.pack_stops_at = SIZE_MAX, .unpack_fails_at = SIZE_MAX};
     if (cw_dt_create_generic(&copied, &type_state, &generic) != UCS_OK) {
         return -1;
     }

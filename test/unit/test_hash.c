@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/hash.h"
+#include "test_random.h"
 
 #define ELEMENTS 600u
 #define KEYS     97u
@@ -24,7 +25,6 @@ struct element {
 };
 
 static struct element elements[ELEMENTS];
-static uint64_t random_state;
 
 static struct {
     long left;              /* table allocations that still succeed; negative: all do */
@@ -54,23 +54,13 @@ void __wrap_free(void *ptr)
     __real_free(ptr);
 }
 
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
 static int set_up(void **state)
 {
-    (void)state;
     memset(elements, 0, sizeof(elements));
     memory.left    = -1;
     memory.live    = 0;
     memory.refused = 0;
-    random_state   = 0x9e3779b97f4a7c15u;
-    return 0;
+    return random_set_up(state);
 }
 
 /* Keys that resemble each other in the low and in the high half, as uids and sequence numbers do. */

@@ -16,13 +16,6 @@
 #include "test_random.h"
 #include "wire/hello.h"
 
-static void random_bytes(uint8_t *bytes, size_t length)
-{
-    while (length-- > 0) {
-        *bytes++ = (uint8_t)(next_random() >> 11);
-    }
-}
-
 static struct cw_hello random_hello(void)
 {
     return (struct cw_hello){.source_uid = next_random(),
@@ -254,14 +247,14 @@ static void the_seed_of_the_fuzzer_is_a_hello(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(the_bytes_are_as_the_tables_say, set_up),
-        cmocka_unit_test_setup(a_foreign_version_is_named, set_up),
-        cmocka_unit_test_setup(what_is_written_is_read, set_up),
-        cmocka_unit_test_setup(every_other_length_is_refused, set_up),
-        cmocka_unit_test_setup(every_flipped_bit_is_refused_or_seen, set_up),
-        cmocka_unit_test_setup(random_bytes_are_refused_or_seen, set_up),
-        cmocka_unit_test_setup(a_reply_is_no_hello, set_up),
-        cmocka_unit_test_setup(the_seed_of_the_fuzzer_is_a_hello, set_up),
+        cmocka_unit_test_setup(the_bytes_are_as_the_tables_say, random_set_up),
+        cmocka_unit_test_setup(a_foreign_version_is_named, random_set_up),
+        cmocka_unit_test_setup(what_is_written_is_read, random_set_up),
+        cmocka_unit_test_setup(every_other_length_is_refused, random_set_up),
+        cmocka_unit_test_setup(every_flipped_bit_is_refused_or_seen, random_set_up),
+        cmocka_unit_test_setup(random_bytes_are_refused_or_seen, random_set_up),
+        cmocka_unit_test_setup(a_reply_is_no_hello, random_set_up),
+        cmocka_unit_test_setup(the_seed_of_the_fuzzer_is_a_hello, random_set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

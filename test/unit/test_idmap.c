@@ -12,12 +12,12 @@
 #include <cmocka.h>
 
 #include "base/idmap.h"
+#include "test_random.h"
 
 #define OBJECTS 500u
 
 static char objects[OBJECTS];
 static uint64_t ids[OBJECTS];       /* 0: not in the map */
-static uint64_t random_state;
 static int refuse;
 
 void *__real_realloc(void *ptr, size_t size);
@@ -28,21 +28,11 @@ void *__wrap_realloc(void *ptr, size_t size)
     return refuse ? NULL : __real_realloc(ptr, size);
 }
 
-static uint64_t next_random(void)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return random_state;
-}
-
 static int set_up(void **state)
 {
-    (void)state;
     memset(ids, 0, sizeof(ids));
-    random_state = 0xd1b54a32d192ed03u;
-    refuse       = 0;
-    return 0;
+    refuse = 0;
+    return random_set_up(state);
 }
 
 static uint64_t add(struct cw_idmap *map, void *object)

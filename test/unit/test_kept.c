@@ -58,7 +58,7 @@ static int tear_down(void **state)
             take_away(ep);
         }
         ep->err_mode = UCP_ERR_HANDLING_MODE_PEER;
-        cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+        cw_alone_end(worker, ep);
     }
     while (ucp_tag_probe_nb(worker, 0, 0, 0, &info) != NULL) {
         cw_alone_wait(worker, ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &plain));
@@ -71,7 +71,7 @@ static int tear_down(void **state)
 static void lose_ep(void)
 {
     take_away(ep);
-    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    cw_alone_end(worker, ep);
     while (ucp_worker_progress(worker) > 0) {
     }
     ep = NULL;
@@ -315,7 +315,7 @@ static void test_peers_share_the_bound(void **state)
     for (unsigned i = 0; i <= CW_KEPT_PEERS; i++) {
         assert_int_equal(greedy[i]->state, (i < CW_KEPT_PEERS - 1) ? CW_EP_OPEN : CW_EP_FAILED);
         take_away(greedy[i]);
-        cw_alone_wait(worker, ucp_ep_close_nb(greedy[i], UCP_EP_CLOSE_MODE_FORCE));
+        cw_alone_end(worker, greedy[i]);
     }
     while (ucp_worker_progress(worker) > 0) {
     }
@@ -514,7 +514,6 @@ int main(void)
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return failed;
 }

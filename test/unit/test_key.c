@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "core/rkey.h"
+#include "test_random.h"
 #include "wire/key.h"
 
 static const struct cw_key sample = {.token    = 0x1122334455667788,
@@ -134,7 +135,6 @@ static void memory_of_announcements(void **state)
     uint8_t bytes[CW_KEY_MEMORY_MAX], *copy;
     struct cw_key_memory again;
     size_t length, part_length;
-    uint64_t random = 1;
 
     (void)state;
     assert_int_equal(cw_key_memory_encode(&nothing, bytes), 0);
@@ -153,10 +153,7 @@ static void memory_of_announcements(void **state)
         free(copy);
     }
     for (int i = 0; i < 200000; i++) {
-        for (size_t k = 0; k < sizeof(bytes); k++) {
-            random   = random * 6364136223846793005u + 1442695040888963407u;
-            bytes[k] = (uint8_t)(random >> 56);
-        }
+        random_bytes(bytes, sizeof(bytes));
         if (cw_key_memory_decode(bytes, sizeof(bytes), &again) == UCS_OK) {
             assert_true(again.length > 0 && again.address + again.length > again.address);
             assert_true(cw_key_parts_hold(&again.parts));

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/list.h"
+#include "test_random.h"
 
 #define ITEMS 24u
 #define LISTS 3u
@@ -30,21 +31,16 @@ struct pair {
 
 static struct item items[ITEMS];
 static struct pair pairs[LISTS];
-static uint64_t random_state = 0x2545f4914f6cdd1du;
 
-static unsigned next_random(unsigned bound)
+static unsigned below(unsigned bound)
 {
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (unsigned)((random_state >> 20) % bound);
+    return (unsigned)(next_random() % bound);
 }
 
 static int set_up(void **state)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < ITEMS; i++) {
         items[i].value = (int)i;
         cw_list_init(&items[i].link);
@@ -53,7 +49,7 @@ static int set_up(void **state)
     for (i = 0; i < LISTS; i++) {
         cw_list_init(&pairs[i].list);
     }
-    return 0;
+    return random_set_up(state);
 }
 
 static void check(struct pair *pair)
@@ -112,7 +108,7 @@ static void insert(struct pair *pair, struct item *item)
 {
     unsigned at;
 
-    switch (next_random(3)) {
+    switch (below(3)) {
     case 0:
         cw_list_add_head(&pair->list, &item->link);
         model_insert(pair, 0, item);
@@ -122,7 +118,7 @@ static void insert(struct pair *pair, struct item *item)
         model_insert(pair, pair->count, item);
         break;
     default:
-        at = next_random(pair->count + 1);
+        at = below(pair->count + 1);
         cw_list_insert_before((at == pair->count) ? &pair->list : &pair->model[at]->link, &item->link);
         model_insert(pair, at, item);
     }
@@ -154,18 +150,18 @@ static void splice(struct pair *to, struct pair *from)
 
 static void step(void)
 {
-    struct item *item = &items[next_random(ITEMS)];
-    struct pair *pair = &pairs[next_random(LISTS)];
+    struct item *item = &items[below(ITEMS)];
+    struct pair *pair = &pairs[below(LISTS)];
     unsigned at       = 0;
     int on_list       = model_find(item, &pair, &at);
 
     assert_int_equal(cw_list_empty(&item->link), !on_list);
     if (!on_list) {
         insert(pair, item);
-    } else if (next_random(4) == 0) {
+    } else if (below(4) == 0) {
         pop(pair);
-    } else if (next_random(8) == 0) {
-        splice(pair, &pairs[next_random(LISTS)]);
+    } else if (below(8) == 0) {
+        splice(pair, &pairs[below(LISTS)]);
     } else {
         cw_list_remove(&item->link);
         assert_true(cw_list_empty(&item->link));

@@ -42,7 +42,7 @@ static int tear_down(void **state)
 
     (void)state;
     take_away(ep);
-    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    cw_alone_end(worker, ep);
     while (ucp_worker_progress(worker) > 0) {
     }
     assert_int_equal(cw_op_state(worker)->revocable.count, 0); /* nobody takes back what is left */
@@ -250,7 +250,7 @@ static void test_ids_are_of_an_endpoint(void **state)
     assert_int_equal(cw_op_state(worker)->revocable.count, 1);
     assert_ptr_equal(cw_tag_desc_find(first, 5)->in.ep, first);
     take_away(ep);
-    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    cw_alone_end(worker, ep);
     ep = first;
     put_under(ep);
 }
@@ -271,7 +271,6 @@ int main(void)
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return failed;
 }

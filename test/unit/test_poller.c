@@ -29,6 +29,7 @@
 #include "base/list.h"
 #include "os/clock.h"
 #include "os/poll.h"
+#include "test_random.h"
 
 #define MANY 40u
 
@@ -736,16 +737,16 @@ static void thousands_of_alarms_keep_their_order(void **state)
 
     (void)state;
     assert_true(times != NULL && by_turn != NULL);
-    srand(1);
+    random_state = 1;
     for (i = 0; i < MANY_BELLS; i++) {
-        times[i] = now - 1 - (uint64_t)rand() % 1000000u;
+        times[i] = now - 1 - next_random() % 1000000u;
         cw_poller_alarm_set(poller, &bell[i].alarm, times[i]);
     }
     for (i = 0; i < MANY_BELLS; i++) {
         if (i % 3 == 0) {
             cw_poller_alarm_cancel(poller, &bell[i].alarm);
         } else if (i % 3 == 1) {
-            times[i] = now - 1 - (uint64_t)rand() % 1000000u;
+            times[i] = now - 1 - next_random() % 1000000u;
             cw_poller_alarm_set(poller, &bell[i].alarm, times[i]);
         }
     }

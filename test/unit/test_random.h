@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Numbers that look random and are the same in each run. Used by the tests of rings and formats.
+ * Numbers that look random and are the same in each run, and bytes of them.
  */
 #ifndef CW_TEST_UNIT_TEST_RANDOM_H
 #define CW_TEST_UNIT_TEST_RANDOM_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 static uint64_t random_state;
@@ -21,8 +22,17 @@ static inline uint64_t next_random(void)
     return mix(random_state++);
 }
 
+static inline void random_bytes(void *buffer, size_t length)
+{
+    uint8_t *bytes = buffer;
+
+    while (length-- > 0) {
+        *bytes++ = (uint8_t)next_random();
+    }
+}
+
 /* A setup of cmocka: each test begins with the same number. */
-static inline int set_up(void **state)
+static inline int random_set_up(void **state)
 {
     (void)state;
     random_state = 1;

@@ -130,9 +130,7 @@ static inline void begin(void)
 /* Whatever the peer did, the worker still serves others. `lives`: the connection was worth keeping. */
 static inline void end(int lives)
 {
-    ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-    int failed                = ep->state == CW_EP_FAILED;
-    ucp_ep_h other;
+    int failed = ep->state == CW_EP_FAILED;
 
     if (ep->conn != NULL) {
         ep->conn->iface = real_iface;
@@ -140,24 +138,15 @@ static inline void end(int lives)
     progress();
     assert_int_equal(failed, !lives);
     assert_true(cw_op_ep(ep)->rma == NULL || lives);
-    (void)finish(ucp_ep_close_nbx(ep, &force));
+    cw_alone_end(worker, ep);
     ucp_rkey_destroy(rkey);
     unmap();
-    other = connected();
-    (void)finish(ucp_ep_close_nbx(other, &force));
+    cw_alone_end(worker, connected());
 }
 
-/* Exactly as long as it is, so that a sanitizer sees a byte too much being read. */
 static inline void feed(uint8_t id, const void *packet, size_t length)
 {
-    uint8_t *copy = malloc(length + (length == 0));
-
-    assert_non_null(copy);
-    memcpy(copy, packet, length);
-    if (ep->conn != NULL) {
-        cw_op_packet(ep->conn, id, copy, length);
-    }
-    free(copy);
+    cw_alone_feed(ep, id, packet, length);
 }
 
 /* All but [first, first + length) is as `begin` left it. */
@@ -201,23 +190,16 @@ static inline void feed_whole(uint64_t id, size_t length)
 
 static inline int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-
     (void)state;
-    setenv("UCX_TLS", "self", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
+    assert_true(cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_RMA, &context, &worker));
     return 0;
 }
 
 static inline int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return 0;
 }
 

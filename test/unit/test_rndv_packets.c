@@ -6,40 +6,19 @@
  * beside a message is touched; everybody else goes on.
  */
 #include <endian.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "test_alone.h"
-#include "test_fake.h"
+#include "test_under.h"
 
 #include "base/log.h"
 #include "core/ep.h"
-#include "op/op.h"
-#include "transport/transport.h"
-#include "wire/packet.h"
 
-enum { MAX_RECORDS = 64, MAX_BYTES = 70000, GUARD = 64, ROOM = 1000,
-       MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
-
-struct record {
-    uint8_t id;
-    size_t length;
-    uint8_t bytes[64];
-};
+enum { GUARD = 64, ROOM = 1000, MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
 
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static struct cw_iface *real_iface;
-static struct cw_iface fake_iface;
-static struct record records[MAX_RECORDS];
-static unsigned num_records, num_lines, failures;
+static unsigned num_lines, failures;
 
 static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
                       const char *format, va_list args)
@@ -51,59 +30,6 @@ static int count_line(const char *file, unsigned line, const char *function, enu
     (void)args;
     num_lines += level <= CW_LOG_ERROR;
     return 1;
-}
-
-/* ---- a connection that records ---- */
-
-static void record(uint8_t id, const void *bytes, size_t length)
-{
-    struct record *entry = &records[num_records % MAX_RECORDS];
-
-    num_records++;
-    entry->id     = id;
-    entry->length = length;
-    memcpy(entry->bytes, bytes, length < sizeof(entry->bytes) ? length : sizeof(entry->bytes));
-}
-
-static ucs_status_t fake_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
-{
-    uint8_t bytes[64] = {0};
-
-    (void)conn;
-    memcpy(bytes, &header, sizeof(header));
-    memcpy(bytes + sizeof(header), payload, length < 48 ? length : 48);
-    record(id, bytes, sizeof(header) + length);
-    return UCS_OK;
-}
-
-static ucs_status_t fake_bcopy(struct cw_conn *conn, uint8_t id, size_t max, cw_pack_fn pack, void *arg)
-{
-    static uint8_t bytes[MAX_BYTES];
-
-    (void)conn;
-    assert_true(max <= sizeof(bytes));
-    record(id, bytes, pack(bytes, max, arg));
-    return UCS_OK;
-}
-
-/* The last packet with this id; ends the test if none was sent. */
-static const uint8_t *sent_packet(uint8_t id)
-{
-    for (unsigned i = num_records; i-- > 0;) {
-        if (records[i % MAX_RECORDS].id == id) {
-            return records[i % MAX_RECORDS].bytes;
-        }
-    }
-    fail_msg("no packet %u was sent", id);
-    return NULL;
-}
-
-static uint64_t word_of(const uint8_t *bytes, size_t offset)
-{
-    uint64_t word;
-
-    memcpy(&word, bytes + offset, sizeof(word));
-    return le64toh(word);
 }
 
 /* ---- a fresh endpoint for each breach ---- */
@@ -129,28 +55,16 @@ static ucp_ep_h connected(void)
                                                       .err_handler.cb = ep_failed});
 }
 
-static void close_now(ucp_ep_h which)
-{
-    ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-
-    (void)finish(ucp_ep_close_nbx(which, &force));
-}
-
 static void begin(void)
 {
-    ep             = connected();
-    real_iface     = ep->conn->iface;
-    fake_iface     = *real_iface;
-    fake_tables(real_iface, &fake_iface);
-    fake_packets.send_short  = fake_short;
-    fake_packets.send_bcopy  = fake_bcopy;
-    fake_packets.send_zcopy  = NULL;
-    fake_packets.send_placed = NULL;
-    fake_transport.copies    = NULL;
-    fake_iface.limits.max_zcopy = 0;
+    ep = connected();
+    put_under(ep);
+    fake_packets.send_zcopy      = NULL;
+    fake_packets.send_placed     = NULL;
+    fake_transport.copies        = NULL;
+    fake_iface.limits.max_zcopy  = 0;
     fake_iface.limits.max_placed = 0;
-    ep->conn->iface      = &fake_iface;
-    num_records = num_lines = failures = 0;
+    num_lines = failures = 0;
 }
 
 /* Whatever the peer did, the worker still serves others. `lives`: the connection was worth keeping. */
@@ -159,7 +73,7 @@ static void end(int lives)
     int failed = ep->state == CW_EP_FAILED;
 
     if (ep->conn != NULL) {
-        ep->conn->iface = real_iface;
+        take_away(ep);
     }
     for (int i = 0; i < 100; i++) {
         ucp_worker_progress(worker);
@@ -167,21 +81,13 @@ static void end(int lives)
     assert_int_equal(failed, !lives);
     assert_int_equal(failures, !lives);
     assert_in_range(num_lines, 0, lives ? 0 : 1);
-    close_now(ep);
-    close_now(connected());
+    cw_alone_end(worker, ep);
+    cw_alone_end(worker, connected());
 }
 
-/* Exactly as long as it is, so that a sanitizer sees a byte too much being read. */
 static void feed(uint8_t id, const void *packet, size_t length)
 {
-    uint8_t *copy = malloc(length + (length == 0));
-
-    assert_non_null(copy);
-    memcpy(copy, packet, length);
-    if (ep->conn != NULL) {
-        cw_op_packet(ep->conn, id, copy, length);
-    }
-    free(copy);
+    cw_alone_feed(ep, id, packet, length);
 }
 
 /* ---- what the peer may answer to a send ---- */
@@ -756,22 +662,16 @@ static void test_window_exceeded(void **state)
 
 static int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-
     (void)state;
     cw_log_set_interceptor(count_line);
-    setenv("UCX_TLS", "self", 1);
     setenv("UCX_RNDV_THRESH", "500", 1);
-    return ucp_init(&params, NULL, &context) == UCS_OK &&
-           ucp_worker_create(context, &worker_params, &worker) == UCS_OK ? 0 : -1;
+    return cw_alone_open(UCP_FEATURE_TAG, &context, &worker) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     cw_log_set_interceptor(NULL);
     return 0;
 }

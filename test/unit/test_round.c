@@ -125,8 +125,6 @@ static void begin(int copies)
 
 static void end(int lives)
 {
-    const ucp_request_param_t force = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS, .flags = UCP_EP_CLOSE_FLAG_FORCE};
-
     assert_int_equal(ep->state == CW_EP_FAILED, !lives);
     if (ep->conn != NULL) {
         ep->conn->iface = real_iface;
@@ -134,7 +132,7 @@ static void end(int lives)
     for (int i = 0; i < 100; i++) {
         ucp_worker_progress(worker);
     }
-    (void)cw_alone_wait(worker, ucp_ep_close_nbx(ep, &force));
+    cw_alone_end(worker, ep);
 }
 
 static void feed(uint8_t id, const void *packet, size_t length)
@@ -415,8 +413,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     free(memory);
     return 0;
 }

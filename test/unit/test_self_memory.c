@@ -61,8 +61,7 @@ static void messages_of_any_length(void **state)
         assert_int_equal(allocations, 0);
     }
     ucp_ep_destroy(ep);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     free(in);
     free(out);
 }

@@ -68,7 +68,7 @@ static int tear_down(void **state)
     (void)state;
     assert_int_equal(open_batches, 0);
     take_away(ep);
-    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    cw_alone_end(worker, ep);
     while (ucp_worker_progress(worker) > 0) {
     }
     for (unsigned i = 0; i < num_sends; i++) {
@@ -205,7 +205,6 @@ int main(void)
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return failed;
 }

@@ -38,7 +38,7 @@ static int tear_down(void **state)
 {
     (void)state;
     take_away(ep);
-    cw_alone_wait(worker, ucp_ep_close_nb(ep, UCP_EP_CLOSE_MODE_FORCE));
+    cw_alone_end(worker, ep);
     while (ucp_worker_progress(worker) > 0) {
     }
     if (UCS_PTR_IS_PTR(request)) {
@@ -97,7 +97,6 @@ int main(void)
         return EXIT_FAILURE;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return failed;
 }

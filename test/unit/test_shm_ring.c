@@ -639,19 +639,19 @@ static void two_threads_agree(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(an_empty_ring_has_nothing, set_up),
-        cmocka_unit_test_setup(every_length_arrives, set_up),
-        cmocka_unit_test_setup(the_border_lies_behind_56_bytes, set_up),
-        cmocka_unit_test_setup(a_full_ring_refuses, set_up),
-        cmocka_unit_test_setup(random_traffic_arrives, set_up),
-        cmocka_unit_test_setup(lap_numbers_wrap, set_up),
-        cmocka_unit_test_setup(a_tiny_ring_runs_through_all_laps, set_up),
-        cmocka_unit_test_setup(no_packet_has_the_word_zero, set_up),
-        cmocka_unit_test_setup(a_lying_consumer_makes_nobody_write_outside, set_up),
-        cmocka_unit_test_setup(impossible_counters_are_no_room, set_up),
-        cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, set_up),
-        cmocka_unit_test_setup(areas_change_at_any_packet, set_up),
-        cmocka_unit_test_setup(two_threads_agree, set_up),
+        cmocka_unit_test_setup(an_empty_ring_has_nothing, random_set_up),
+        cmocka_unit_test_setup(every_length_arrives, random_set_up),
+        cmocka_unit_test_setup(the_border_lies_behind_56_bytes, random_set_up),
+        cmocka_unit_test_setup(a_full_ring_refuses, random_set_up),
+        cmocka_unit_test_setup(random_traffic_arrives, random_set_up),
+        cmocka_unit_test_setup(lap_numbers_wrap, random_set_up),
+        cmocka_unit_test_setup(a_tiny_ring_runs_through_all_laps, random_set_up),
+        cmocka_unit_test_setup(no_packet_has_the_word_zero, random_set_up),
+        cmocka_unit_test_setup(a_lying_consumer_makes_nobody_write_outside, random_set_up),
+        cmocka_unit_test_setup(impossible_counters_are_no_room, random_set_up),
+        cmocka_unit_test_setup(a_lying_producer_makes_nobody_read_outside, random_set_up),
+        cmocka_unit_test_setup(areas_change_at_any_packet, random_set_up),
+        cmocka_unit_test_setup(two_threads_agree, random_set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

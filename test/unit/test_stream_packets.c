@@ -13,6 +13,7 @@
 #include "core/ep.h"
 #include "op/op.h"
 #include "op/stream.h"
+#include "test_alone.h"
 
 static ucp_context_h context;
 static ucp_worker_h worker;
@@ -31,31 +32,11 @@ void *__wrap_malloc(size_t size)
 /* An endpoint to itself, connected: what is fed comes on top of what it sends itself. */
 static int setup(void **state)
 {
-    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES,
-                                         .features   = UCP_FEATURE_TAG | UCP_FEATURE_STREAM};
-    ucp_worker_params_t worker_params = {.field_mask = 0};
-    ucp_worker_attr_t attr            = {.field_mask = UCP_WORKER_ATTR_FIELD_ADDRESS};
-    ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
-                                                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
-                                         .err_mode   = UCP_ERR_HANDLING_MODE_PEER};
-    ucs_status_ptr_t receive;
-    char byte;
-
     (void)state;
-    setenv("UCX_TLS", "self", 1);
     setenv("UCX_LOG_LEVEL", "fatal", 1);
-    assert_int_equal(ucp_init(&params, NULL, &context), UCS_OK);
-    assert_int_equal(ucp_worker_create(context, &worker_params, &worker), UCS_OK);
-    assert_int_equal(ucp_worker_query(worker, &attr), UCS_OK);
-    ep_params.address = attr.address;
-    assert_int_equal(ucp_ep_create(worker, &ep_params, &ep), UCS_OK);
-    ucp_worker_release_address(worker, attr.address);
-    receive = ucp_tag_recv_nbx(worker, &byte, 1, 0, 0, &plain);
-    ucp_request_release(ucp_tag_send_nbx(ep, "x", 1, 0, &plain));
-    while (ucp_request_check_status(receive) == UCS_INPROGRESS) {
-        ucp_worker_progress(worker);
-    }
-    ucp_request_free(receive);
+    assert_true(cw_alone_open(UCP_FEATURE_TAG | UCP_FEATURE_STREAM, &context, &worker));
+    ep = cw_alone_connect(worker, (ucp_ep_params_t){.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                                                    .err_mode   = UCP_ERR_HANDLING_MODE_PEER});
     assert_int_equal(ep->state, CW_EP_OPEN);
     return 0;
 }
@@ -63,8 +44,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return 0;
 }
 

@@ -53,7 +53,6 @@ int main(void)
         return 1;
     }
     failed = cmocka_run_group_tests(tests, NULL, NULL);
-    ucp_worker_destroy(worker);
-    ucp_cleanup(context);
+    cw_alone_close(context, worker);
     return failed;
 }

@@ -2,6 +2,7 @@
 /*
  * Addresses of the TCP transport: round trip, bytes of any kind from a peer, order of candidates, devices.
  */
+#include "test_random.h"
 #include "test_tcp.h"
 
 static struct cw_net_address v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
@@ -64,30 +65,29 @@ static void test_any_bytes(void **state)
     const char *why;
     unsigned round, accepted = 0, count, i;
     struct cw_route routes[CW_TCP_ADDRESS_MAX_HOSTS];
-    uint8_t random_bytes[CW_TCP_ADDRESS_MAX + 20];
+    uint8_t drawn[CW_TCP_ADDRESS_MAX + 20];
     uint8_t *bytes;
     size_t length;
 
     (void)state;
-    srand(1);
+    (void)random_set_up(state);
     for (round = 0; round < 200000; round++) {
-        length = (size_t)rand() % sizeof(random_bytes);
-        for (i = 0; i < sizeof(random_bytes); i++) {
-            random_bytes[i] = (uint8_t)rand();
-        }
-        if (rand() % 2) { /* nearly right ones */
-            random_bytes[15] = (uint8_t)((rand() % 9) | (rand() % 9) << 4);
-            random_bytes[14] &= 3;
-            i      = CW_TCP_ADDRESS_HEAD + 4u * (random_bytes[15] & 15u) + 16u * (random_bytes[15] >> 4);
-            length = (i <= sizeof(random_bytes)) ? i : length;
+        length = next_random() % sizeof(drawn);
+        random_bytes(drawn, sizeof(drawn));
+        if (next_random() % 2) { /* nearly right ones */
+            drawn[15] = (uint8_t)((next_random() % 9) | (next_random() % 9) << 4);
+            drawn[14] &= 3;
+            i      = CW_TCP_ADDRESS_HEAD + 4u * (drawn[15] & 15u) + 16u * (drawn[15] >> 4);
+            length = (i <= sizeof(drawn)) ? i : length;
         }
         bytes = malloc(length + (length == 0)); /* its own block, so that a sanitizer sees each byte too many */
         assert_non_null(bytes);
-        memcpy(bytes, random_bytes, length);
+        memcpy(bytes, drawn, length);
         if (cw_tcp_address_decode(bytes, length, &decoded) == NULL) {
             accepted++;
             for (i = 0; i < CW_TCP_ADDRESS_MAX_HOSTS; i++) {
-                routes[i] = (struct cw_route){(uint8_t)(rand() % (CW_ROUTE_EXCLUDED + 1)), (uint8_t)rand(), ""};
+                routes[i] = (struct cw_route){(uint8_t)(next_random() % (CW_ROUTE_EXCLUDED + 1)),
+                                              (uint8_t)next_random(), ""};
             }
             assert_true(decoded.num_hosts <= CW_TCP_ADDRESS_MAX_HOSTS && decoded.port != 0);
             why   = NULL;

@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test_random.h"
 #include "test_tcp.h"
 
 static const struct cw_transport *const tcp = &cw_tcp_transport;
@@ -162,19 +163,17 @@ static void test_random_bytes(void **state)
     int fd;
 
     (void)state;
-    srand(2);
+    random_state = 2;
     node_open(&node);
     cw_log_set_interceptor(count_lines);
     log_lines = 0;
     for (round = 0; round < 400; round++) {
-        length = 1 + (size_t)rand() % sizeof(bytes);
-        for (i = 0; i < length; i++) {
-            bytes[i] = (uint8_t)rand();
-        }
+        length = 1 + next_random() % sizeof(bytes);
+        random_bytes(bytes, length);
         if (round % 2) {
-            cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, rand() % CW_HELLO_MAX, tcp_of(&node)->key);
-            i = (unsigned)rand() % (CW_TCP_GREETING_SIZE - 2); /* one bit beside a valid one, the length apart */
-            bytes[(i < 6) ? i : i + 2] ^= (uint8_t)(1 << rand() % 8);
+            cw_tcp_greeting_encode(bytes, CW_TCP_HELLO, next_random() % CW_HELLO_MAX, tcp_of(&node)->key);
+            i = (unsigned)next_random() % (CW_TCP_GREETING_SIZE - 2); /* one bit beside a valid one, the length apart */
+            bytes[(i < 6) ? i : i + 2] ^= (uint8_t)(1 << next_random() % 8);
         }
         fd = raw_connect(&node);
         raw_send(fd, bytes, length);
