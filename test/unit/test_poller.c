@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The event set of os/poll.h: what is ready is reported until it is dealt with, items may go away in the middle of a
- * dispatch, signals coalesce (WAK-9, WAK-10), sleeping survives interruptions (WAK-11), and the set nests in a
- * program's own epoll descriptor (WAK-3). Alarms go off in their order, not before their time, and wake who sleeps.
+ * The event set of os/poll.h, watched through pipes: descriptors that are ready are reported until they are dealt with
+ * and may go away in the middle of a dispatch; signals coalesce (WAK-9, WAK-10); the set nests in a program's own epoll
+ * descriptor (WAK-3); sleeping survives interruptions (WAK-11). Alarms are in test_poller_alarms.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -26,10 +16,9 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "base/list.h"
+#include "test_poller.h"
+
 #include "os/clock.h"
-#include "os/poll.h"
-#include "test_random.h"
 
 #define MANY 40u
 
@@ -41,7 +30,6 @@ struct watch {
     void (*act)(struct watch *watch);
 };
 
-static struct cw_poller *poller;
 static struct watch *watches[MANY];
 
 static unsigned on_ready(struct cw_poll_item *item, unsigned events)
@@ -94,32 +82,22 @@ static void drain_one(struct watch *watch)
     assert_int_equal(read(watch->item.fd, &byte, 1), 1);
 }
 
-static int readable(int fd)
-{
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-
-    return poll(&poll_fd, 1, 0) == 1;
-}
-
 static int set_up(void **state)
 {
-    (void)state;
     memset(watches, 0, sizeof(watches));
-    return (cw_poller_new(1, &poller) == UCS_OK) ? 0 : -1;
+    return poller_set_up(state);
 }
 
 static int tear_down(void **state)
 {
     unsigned i;
 
-    (void)state;
     for (i = 0; i < MANY; i++) {
         if (watches[i] != NULL) {
             watch_free(watches[i]);
         }
     }
-    cw_poller_free(poller);
-    return 0;
+    return poller_tear_down(state);
 }
 
 static void readiness_is_reported_until_it_is_gone(void **state)
@@ -554,217 +532,6 @@ static void a_signal_handler_may_wake_the_sleeper(void **state)
     assert_true(cw_poller_check(poller));
 }
 
-#define MS 1000000u
-
-struct bell {
-    struct cw_alarm alarm;
-    unsigned calls;
-    unsigned turn;              /* of its last call among all */
-    void (*act)(struct bell *bell);
-};
-
-static unsigned turns;
-static struct bell *bells;      /* of the test that runs */
-
-static unsigned on_bell(struct cw_alarm *alarm)
-{
-    struct bell *bell = cw_container_of(alarm, struct bell, alarm);
-
-    assert_false(cw_alarm_is_set(alarm));
-    bell->calls++;
-    bell->turn = ++turns;
-    if (bell->act != NULL) {
-        bell->act(bell);
-    }
-    return 5;
-}
-
-static struct bell *bells_new(unsigned count)
-{
-    unsigned i;
-
-    turns = 0;
-    bells = calloc(count, sizeof(*bells));
-    assert_non_null(bells);
-    for (i = 0; i < count; i++) {
-        bells[i].alarm.fire = on_bell;
-    }
-    return bells;
-}
-
-static void alarms_go_off_in_order_and_once(void **state)
-{
-    const uint64_t now = cw_clock_ns();
-    struct bell *bell  = bells_new(5);
-
-    (void)state;
-    cw_poller_alarm_set(poller, &bell[0].alarm, now - 10);
-    cw_poller_alarm_set(poller, &bell[1].alarm, 0);
-    cw_poller_alarm_set(poller, &bell[2].alarm, now - 20);
-    cw_poller_alarm_set(poller, &bell[3].alarm, now + 3600 * (uint64_t)1000 * MS);
-    cw_poller_alarm_set(poller, &bell[4].alarm, UINT64_MAX);
-    assert_true(cw_alarm_is_set(&bell[1].alarm));
-    assert_true(readable(cw_poller_fd(poller)));
-    assert_true(cw_poller_check(poller));
-    assert_int_equal(turns, 0);
-    assert_int_equal(cw_poller_dispatch(poller), 15);
-    assert_int_equal(bell[1].turn, 1);
-    assert_int_equal(bell[2].turn, 2);
-    assert_int_equal(bell[0].turn, 3);
-    assert_false(readable(cw_poller_fd(poller)));
-    assert_int_equal(cw_poller_dispatch(poller), 0);
-    assert_false(cw_poller_check(poller));
-    free(bell);
-}
-
-static void an_alarm_wakes_who_sleeps_and_not_before_its_time(void **state)
-{
-    struct bell *bell = bells_new(2);
-    uint64_t at_ns    = cw_clock_ns() + 30 * MS;
-
-    (void)state;
-    cw_poller_alarm_set(poller, &bell[0].alarm, at_ns + 3600 * (uint64_t)1000 * MS);
-    cw_poller_alarm_set(poller, &bell[1].alarm, at_ns);
-    assert_false(cw_poller_check(poller));
-    assert_int_equal(cw_poller_dispatch(poller), 0);
-    assert_int_equal(cw_poller_wait(poller, -1), UCS_OK);
-    assert_true(cw_clock_ns() >= at_ns);
-    assert_int_equal(cw_poller_dispatch(poller), 5);
-    assert_int_equal(bell[1].calls, 1);
-    assert_false(readable(cw_poller_fd(poller)));
-    free(bell);
-}
-
-/* Moved forth, back and away: only the last word counts, and nobody is woken for the others after a check. */
-static void alarms_move_and_are_cancelled(void **state)
-{
-    struct bell *bell = bells_new(3);
-    uint64_t now      = cw_clock_ns();
-
-    (void)state;
-    cw_poller_alarm_cancel(poller, &bell[0].alarm);
-    cw_poller_alarm_set(poller, &bell[0].alarm, now - 1);
-    cw_poller_alarm_set(poller, &bell[1].alarm, now - 1);
-    cw_poller_alarm_set(poller, &bell[2].alarm, now + 20 * MS);
-    cw_poller_alarm_set(poller, &bell[0].alarm, now + 3600 * (uint64_t)1000 * MS);
-    cw_poller_alarm_cancel(poller, &bell[1].alarm);
-    cw_poller_alarm_cancel(poller, &bell[1].alarm);
-    cw_poller_alarm_cancel(poller, &bell[2].alarm);
-    assert_false(cw_alarm_is_set(&bell[1].alarm));
-    assert_false(cw_poller_check(poller));
-    assert_int_equal(cw_poller_wait(poller, 50), UCS_OK);
-    assert_false(readable(cw_poller_fd(poller)));
-    assert_int_equal(cw_poller_dispatch(poller), 0);
-    cw_poller_alarm_set(poller, &bell[0].alarm, now);
-    assert_int_equal(cw_poller_dispatch(poller), 5);
-    assert_int_equal(bell[0].calls, 1);
-    assert_int_equal(bell[1].calls + bell[2].calls, 0);
-    free(bell);
-}
-
-/* One for which nobody checked in between wakes once for nothing at most. */
-static void a_cancelled_alarm_wakes_once_at_most(void **state)
-{
-    struct bell *bell = bells_new(1);
-
-    (void)state;
-    cw_poller_alarm_set(poller, &bell->alarm, cw_clock_ns() - 1);
-    cw_poller_alarm_cancel(poller, &bell->alarm);
-    assert_int_equal(cw_poller_dispatch(poller), 0);
-    assert_false(readable(cw_poller_fd(poller)));
-    assert_int_equal(bell->calls, 0);
-    free(bell);
-}
-
-static void cancel_the_next_and_come_back(struct bell *bell)
-{
-    cw_poller_alarm_cancel(poller, &bells[1].alarm);
-    cw_poller_alarm_set(poller, &bell->alarm, 1);
-}
-
-/* Also one that is always due leaves the others, and the caller, their turn. */
-static void alarms_may_be_changed_while_they_go_off(void **state)
-{
-    struct bell *bell = bells_new(3);
-
-    (void)state;
-    bell[0].act = cancel_the_next_and_come_back;
-    cw_poller_alarm_set(poller, &bell[0].alarm, 1);
-    cw_poller_alarm_set(poller, &bell[1].alarm, 2);
-    cw_poller_alarm_set(poller, &bell[2].alarm, 3);
-    assert_true(cw_poller_dispatch(poller) > 0);
-    assert_int_equal(bell[1].calls, 0);
-    assert_true(bell[0].calls > 0 && bell[0].calls < 1000);
-    assert_true(readable(cw_poller_fd(poller)));
-    bell[0].act = NULL;
-    assert_true(cw_poller_dispatch(poller) >= 10);
-    assert_int_equal(bell[2].calls, 1);
-    assert_false(readable(cw_poller_fd(poller)));
-    free(bell);
-}
-
-static void alarms_go_off_without_a_timer(void **state)
-{
-    struct bell *bell = bells_new(1);
-    struct cw_poller *plain;
-    int probe = dup(0);
-
-    (void)state;
-    close(probe);
-    assert_int_equal(cw_poller_new(0, &plain), UCS_OK);
-    cw_poller_alarm_set(plain, &bell->alarm, cw_clock_ns() + MS);
-    assert_int_equal(dup(0), probe); /* not even one descriptor */
-    close(probe);
-    while (cw_poller_dispatch(plain) == 0) {
-    }
-    assert_int_equal(bell->calls, 1);
-    assert_true(cw_clock_ns() > MS);
-    cw_poller_free(plain);
-    free(bell);
-}
-
-#define MANY_BELLS 20000u
-
-/* Set at random, every third cancelled, every third moved: each of the rest goes off once, in order, and in a time that
- * a list would not do. */
-static void thousands_of_alarms_keep_their_order(void **state)
-{
-    struct bell *bell  = bells_new(MANY_BELLS);
-    const uint64_t now = cw_clock_ns();
-    uint64_t *times    = calloc(MANY_BELLS, sizeof(*times)), last = 0;
-    struct bell **by_turn = calloc(MANY_BELLS + 1, sizeof(*by_turn));
-    unsigned i;
-
-    (void)state;
-    assert_true(times != NULL && by_turn != NULL);
-    random_state = 1;
-    for (i = 0; i < MANY_BELLS; i++) {
-        times[i] = now - 1 - next_random() % 1000000u;
-        cw_poller_alarm_set(poller, &bell[i].alarm, times[i]);
-    }
-    for (i = 0; i < MANY_BELLS; i++) {
-        if (i % 3 == 0) {
-            cw_poller_alarm_cancel(poller, &bell[i].alarm);
-        } else if (i % 3 == 1) {
-            times[i] = now - 1 - next_random() % 1000000u;
-            cw_poller_alarm_set(poller, &bell[i].alarm, times[i]);
-        }
-    }
-    while (cw_poller_dispatch(poller) > 0) {
-    }
-    for (i = 0; i < MANY_BELLS; i++) {
-        assert_int_equal(bell[i].calls, i % 3 != 0);
-        by_turn[bell[i].turn] = &bell[i];
-    }
-    for (i = 1; i <= turns; i++) {
-        assert_true(times[by_turn[i] - bell] >= last);
-        last = times[by_turn[i] - bell];
-    }
-    free(times);
-    free(by_turn);
-    free(bell);
-}
-
 #define test(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
 
 int main(void)
@@ -788,13 +555,6 @@ int main(void)
         test(wait_sleeps_until_a_signal_or_the_timeout),
         test(interruptions_do_not_change_the_timeout),
         test(a_signal_handler_may_wake_the_sleeper),
-        test(alarms_go_off_in_order_and_once),
-        test(an_alarm_wakes_who_sleeps_and_not_before_its_time),
-        test(alarms_move_and_are_cancelled),
-        test(a_cancelled_alarm_wakes_once_at_most),
-        test(alarms_may_be_changed_while_they_go_off),
-        test(alarms_go_off_without_a_timer),
-        test(thousands_of_alarms_keep_their_order),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
