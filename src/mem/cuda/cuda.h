@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Shared by the files of the CUDA domain: the driver's answer about an address, and the library's own streams for
- * copies.
+ * Shared by the files of the domains of GPUs, of every kind (struct cuda_kind): the driver's answer about an address,
+ * and the library's own streams for copies.
  */
 #ifndef CW_MEM_CUDA_H
 #define CW_MEM_CUDA_H
@@ -19,6 +19,11 @@ struct cuda_range {
     size_t size;
     unsigned long long buffer_id;
 };
+
+static inline int cw_cuda_is_of_gpu(const struct cuda_driver *cuda, const struct cuda_range *range)
+{
+    return range->type == cuda->kind->device || range->type == cuda->kind->managed;
+}
 
 /* Asks the driver once, whatever context the thread has. */
 void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cuda_range *range);
@@ -38,13 +43,14 @@ int cw_cuda_enter_again(const struct cuda_driver *cuda, cuda_context context, un
 void cw_cuda_leave(const struct cuda_driver *cuda);
 
 /* Logs the failure, limited in rate, and returns the status for it. */
-ucs_status_t cw_cuda_failed(const char *what, int result);
+ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result);
 
 /* Enters the context for a copy; *inwards_p tells its direction. Answers a CUresult. */
-int cw_cuda_begin(const void *to, const void *from, struct cuda_channel *channel, int *inwards_p);
+int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_channel *channel,
+                  int *inwards_p);
 /* Copies between any memory of the driver and memory of the host; the copy is complete on return. */
-ucs_status_t cw_cuda_copy(void *to, const void *from, size_t length);
+ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length);
 /* Fills with zeros. */
-ucs_status_t cw_cuda_clear(void *ptr, size_t length);
+ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t length);
 
 #endif

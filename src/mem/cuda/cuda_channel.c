@@ -13,12 +13,12 @@
 #define MAX_CHANNELS 64 /* contexts in use at a time; a further one takes the place of the oldest */
 #define MAX_DEVICES  64
 
-static struct {
+static struct known {
     struct cw_lock lock;
     struct cuda_channel channels[MAX_CHANNELS];
     unsigned next;
     struct cuda_channel primary[MAX_DEVICES]; /* without streams */
-} known;
+} known_of[CUDA_KINDS];
 
 /* A number that tells contexts apart, or 0: the context is destroyed. Drivers before CUDA 12 only know whether a handle
  * is valid. */
@@ -44,13 +44,14 @@ static int is_current_of(const struct cuda_driver *cuda, int device, cuda_contex
 /* The table is locked. */
 static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *context_p)
 {
+    struct known *known = &known_of[cuda->kind->number];
     struct cuda_channel *primary;
     int result;
 
     if (device < 0 || device >= MAX_DEVICES) {
         return CUDA_INVALID_DEVICE;
     }
-    primary = &known.primary[device];
+    primary = &known->primary[device];
     if (primary->context == NULL || id_of(cuda, primary->context) != primary->id) {
         result = cuda->primary_retain(&primary->context, device);
         if (result != CUDA_OK) {
@@ -66,9 +67,10 @@ static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *
 /* The table is locked. NULL: there is none. */
 static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context)
 {
+    struct known *known = &known_of[cuda->kind->number];
     struct cuda_channel *channel;
 
-    for (channel = known.channels; channel < known.channels + MAX_CHANNELS; channel++) {
+    for (channel = known->channels; channel < known->channels + MAX_CHANNELS; channel++) {
         if (channel->context == context) {
             if (id_of(cuda, context) == channel->id) {
                 return channel;
@@ -82,26 +84,28 @@ static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_cont
 /* The table is locked, and the context is current. */
 static int channel_new(const struct cuda_driver *cuda, cuda_context context, struct cuda_channel *channel)
 {
-    int result = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
+    struct known *known = &known_of[cuda->kind->number];
+    int result          = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
 
     if (result == CUDA_OK) {
         result = cuda->stream_create(&channel->streams[1], CUDA_STREAM_NON_BLOCKING);
     }
     if (result == CUDA_OK) {
-        channel->context                            = context;
-        channel->id                                 = id_of(cuda, context);
-        known.channels[known.next++ % MAX_CHANNELS] = *channel;
+        channel->context                              = context;
+        channel->id                                   = id_of(cuda, context);
+        known->channels[known->next++ % MAX_CHANNELS] = *channel;
     }
     return result;
 }
 
 int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_channel *channel)
 {
+    struct known *known  = &known_of[cuda->kind->number];
     cuda_context context = range->context;
     const struct cuda_channel *found;
     int result = CUDA_OK;
 
-    cw_lock_enter(&known.lock);
+    cw_lock_enter(&known->lock);
     if (context == NULL && !is_current_of(cuda, range->device, &context)) {
         result = primary_of(cuda, range->device, &context);
     }
@@ -117,7 +121,7 @@ int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range
             }
         }
     }
-    cw_lock_leave(&known.lock);
+    cw_lock_leave(&known->lock);
     return result;
 }
 

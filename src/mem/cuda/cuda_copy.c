@@ -6,20 +6,15 @@
  */
 #include "mem/cuda/cuda.h"
 
-static int is_of_a_gpu(const struct cuda_range *range)
-{
-    return range->type == UCS_MEMORY_TYPE_CUDA || range->type == UCS_MEMORY_TYPE_CUDA_MANAGED;
-}
-
 /* The driver does not know freed memory any more and would take it for memory of the host, so one side must be memory
  * of a GPU. */
 static int find_side(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_range *range)
 {
     cw_cuda_range_of(cuda, to, range);
-    if (!is_of_a_gpu(range)) {
+    if (!cw_cuda_is_of_gpu(cuda, range)) {
         cw_cuda_range_of(cuda, from, range);
     }
-    return is_of_a_gpu(range);
+    return cw_cuda_is_of_gpu(cuda, range);
 }
 
 static ucs_status_t finish(const struct cuda_driver *cuda, cuda_stream stream, const char *what, int result)
@@ -28,40 +23,38 @@ static ucs_status_t finish(const struct cuda_driver *cuda, cuda_stream stream, c
         result = cuda->stream_synchronize(stream);
     }
     cw_cuda_leave(cuda);
-    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(what, result);
+    return (result == CUDA_OK) ? UCS_OK : cw_cuda_failed(cuda, what, result);
 }
 
-int cw_cuda_begin(const void *to, const void *from, struct cuda_channel *channel, int *inwards_p)
+int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_channel *channel,
+                  int *inwards_p)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_range range;
 
-    if (cuda == NULL || !find_side(cuda, to, from, &range)) {
+    if (!find_side(cuda, to, from, &range)) {
         return CUDA_INVALID_VALUE;
     }
     *inwards_p = (uintptr_t)to - range.start < range.size;
     return cw_cuda_enter(cuda, &range, channel);
 }
 
-ucs_status_t cw_cuda_copy(void *to, const void *from, size_t length)
+ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_channel channel;
     cuda_stream stream;
     int result, inwards;
 
-    result = cw_cuda_begin(to, from, &channel, &inwards);
+    result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
-        return cw_cuda_failed("a copy cannot begin", result);
+        return cw_cuda_failed(cuda, "a copy cannot begin", result);
     }
     stream = channel.streams[inwards];
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
     return finish(cuda, stream, "a copy failed", result);
 }
 
-ucs_status_t cw_cuda_clear(void *ptr, size_t length)
+ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t length)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_channel channel;
     struct cuda_range range;
     int result;
@@ -69,7 +62,7 @@ ucs_status_t cw_cuda_clear(void *ptr, size_t length)
     cw_cuda_range_of(cuda, ptr, &range);
     result = cw_cuda_enter(cuda, &range, &channel);
     if (result != CUDA_OK) {
-        return cw_cuda_failed("memory cannot be cleared", result);
+        return cw_cuda_failed(cuda, "memory cannot be cleared", result);
     }
     result = cuda->set_async((uintptr_t)ptr, 0, length, channel.streams[1]);
     return finish(cuda, channel.streams[1], "memory cannot be cleared", result);

@@ -11,77 +11,109 @@
 #include "os/loaded.h"
 #include "os/lock.h"
 
-#define FILE_NAME "libcuda.so.1"
+static struct cw_lock lock;
+static struct {
+    struct cuda_driver table;
+    const struct cuda_driver *driver; /* atomic; NULL: not found so far */
+    int broken;                       /* the driver lacks a function */
+} drivers[CUDA_KINDS];
 
-struct symbol {
-    const char *name;
-    size_t offset;
-    int optional;
-};
+/* ---- CUDA ---- */
 
 #define NEEDED(name, symbol, parameters) {#symbol, offsetof(struct cuda_driver, name), 0},
 #define WANTED(name, symbol, parameters) {#symbol, offsetof(struct cuda_driver, name), 1},
-static const struct symbol symbols[] = {CUDA_CALLS(NEEDED) CUDA_CALLS_OPTIONAL(WANTED)};
+static const struct cuda_symbol symbols[] = {CUDA_CALLS(NEEDED) CUDA_CALLS_OPTIONAL(WANTED)};
 #undef NEEDED
 #undef WANTED
 
-static struct cw_lock lock;
-static struct cuda_driver table;
-static const struct cuda_driver *driver; /* atomic; NULL: not found so far */
-static int broken;                       /* the driver lacks a function */
+static const char *find_cuda(void *library, struct cuda_driver *driver)
+{
+    return cw_cuda_symbols_find(library, symbols, sizeof(symbols) / sizeof(symbols[0]), driver);
+}
 
-static int find_functions(void *library)
+static const char *const files[] = {"libcuda.so.1", NULL};
+
+const struct cuda_kind cw_cuda_kind = {
+    .number     = CUDA_KIND_CUDA,
+    .name       = "CUDA",
+    .allocators = "cuMemAlloc or cudaMalloc",
+    .advice     = "install a driver of CUDA 11 or later",
+    .device     = UCS_MEMORY_TYPE_CUDA,
+    .managed    = UCS_MEMORY_TYPE_CUDA_MANAGED,
+    .files      = files,
+    .find       = find_cuda,
+};
+
+/* ---- any kind ---- */
+
+const char *cw_cuda_symbols_find(void *library, const struct cuda_symbol *list, size_t count, void *table)
 {
     void *address;
     size_t i;
 
-    for (i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++) {
-        address = cw_loaded_symbol(library, symbols[i].name);
-        if (address == NULL && !symbols[i].optional) {
-            cw_warn(FILE_NAME " lacks %s, so memory of GPUs cannot be used; install a driver of CUDA 11 or later",
-                    symbols[i].name);
-            return 0;
+    for (i = 0; i < count; i++) {
+        address = cw_loaded_symbol(library, list[i].name);
+        if (address == NULL && !list[i].optional) {
+            return list[i].name;
         }
-        memcpy((char *)&table + symbols[i].offset, &address, sizeof(address));
+        memcpy((char *)table + list[i].offset, &address, sizeof(address));
     }
-    return 1;
+    return NULL;
 }
 
-static int has_device(void)
+static int has_device(const struct cuda_driver *driver)
 {
-    int count = 0, result = table.device_count(&count);
+    int count = 0, result = driver->device_count(&count);
 
     return result == CUDA_NOT_INITIALIZED || (result == CUDA_OK && count > 0);
 }
 
-const struct cuda_driver *cw_cuda_driver_look(void)
+/* The table is locked. */
+static void look(const struct cuda_kind *kind)
 {
-    void *library;
+    struct cuda_driver *table = &drivers[kind->number].table;
+    const char *missing;
+    void *library = NULL;
+    unsigned i;
 
-    if (cw_cuda_driver_get() != NULL) {
-        return cw_cuda_driver_get();
+    for (i = 0; library == NULL && kind->files[i] != NULL; i++) {
+        library = cw_loaded_library(kind->files[i]);
     }
-    cw_lock_enter(&lock);
-    if (driver == NULL && !broken) {
-        library = cw_loaded_library(FILE_NAME);
-        broken  = library != NULL && !find_functions(library);
-        if (library != NULL && !broken && has_device()) {
-            __atomic_store_n(&driver, &table, __ATOMIC_RELEASE);
+    if (library == NULL) {
+        return;
+    }
+    missing = kind->find(library, table);
+    if (missing != NULL) {
+        cw_warn("%s lacks %s, so memory of GPUs cannot be used; %s", kind->files[i - 1], missing, kind->advice);
+        drivers[kind->number].broken = 1;
+        return;
+    }
+    table->kind = kind;
+    if (has_device(table)) {
+        __atomic_store_n(&drivers[kind->number].driver, table, __ATOMIC_RELEASE);
+    }
+}
+
+const struct cuda_driver *cw_cuda_driver_look(const struct cuda_kind *kind)
+{
+    if (cw_cuda_driver_get(kind) == NULL) {
+        cw_lock_enter(&lock);
+        if (drivers[kind->number].driver == NULL && !drivers[kind->number].broken) {
+            look(kind);
         }
+        cw_lock_leave(&lock);
     }
-    cw_lock_leave(&lock);
-    return cw_cuda_driver_get();
+    return cw_cuda_driver_get(kind);
 }
 
-const struct cuda_driver *cw_cuda_driver_get(void)
+const struct cuda_driver *cw_cuda_driver_get(const struct cuda_kind *kind)
 {
-    return __atomic_load_n(&driver, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&drivers[kind->number].driver, __ATOMIC_ACQUIRE);
 }
 
-const char *cw_cuda_driver_error(int result)
+const char *cw_cuda_driver_error(const struct cuda_driver *cuda, int result)
 {
-    const struct cuda_driver *known = cw_cuda_driver_get();
-    const char *name                = NULL;
+    const char *name = NULL;
 
-    return (known != NULL && known->error_name(result, &name) == CUDA_OK && name != NULL) ? name : "unknown error";
+    return (cuda->error_name(result, &name) == CUDA_OK && name != NULL) ? name : "unknown error";
 }

@@ -33,7 +33,7 @@ struct opened {
     unsigned uses;
 };
 
-static struct {
+static struct known {
     struct cw_lock lock;
     struct cw_list all;
     unsigned count;
@@ -43,17 +43,17 @@ static struct {
         unsigned long long buffer; /* 0: none */
         struct cuda_ipc_handle handle;
     } names[MOST_NAMES];
-} known;
+} known_of[CUDA_KINDS];
 
 /* The table is locked. A forked child has another number, and none of the names. */
-static uint64_t number_of_process(void)
+static uint64_t number_of_process(struct known *known)
 {
-    if (known.pid != cw_memory_process()) {
-        known.pid     = cw_memory_process();
-        known.process = cw_random_u64();
-        memset(known.names, 0, sizeof(known.names));
+    if (known->pid != cw_memory_process()) {
+        known->pid     = cw_memory_process();
+        known->process = cw_random_u64();
+        memset(known->names, 0, sizeof(known->names));
     }
-    return known.process;
+    return known->process;
 }
 
 static int holds(const struct cuda_range *range, uint64_t address, size_t length)
@@ -61,35 +61,31 @@ static int holds(const struct cuda_range *range, uint64_t address, size_t length
     return address - range->start < range->size && length <= range->size - (address - range->start);
 }
 
-static int is_known(const struct cuda_range *range)
-{
-    return range->type == UCS_MEMORY_TYPE_CUDA || range->type == UCS_MEMORY_TYPE_CUDA_MANAGED;
-}
-
 /* ---- names ---- */
 
-static void tell_nameless(int result)
+static void tell_nameless(const struct cuda_driver *cuda, int result)
 {
     static int told;
 
     if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
         cw_warn("memory of a GPU has no handle for other processes (%s): messages from it to processes of this host go "
-                "through memory of the host, which is several times slower; memory of cuMemAlloc or cudaMalloc has a "
+                "through memory of the host, which is several times slower; memory of %s has a "
                 "handle, but mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) and pools of streams have "
                 "none",
-                cw_cuda_driver_error(result));
+                cw_cuda_driver_error(cuda, result), cuda->kind->allocators);
     }
 }
 
 /* The table is locked. */
 static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *range, struct cuda_ipc_handle *handle)
 {
-    const unsigned at = (unsigned)(range->buffer_id % MOST_NAMES);
+    struct known *known = &known_of[cuda->kind->number];
+    const unsigned at   = (unsigned)(range->buffer_id % MOST_NAMES);
     struct cuda_channel channel;
     int result;
 
-    if (known.names[at].buffer == range->buffer_id && range->buffer_id != 0) {
-        *handle = known.names[at].handle;
+    if (known->names[at].buffer == range->buffer_id && range->buffer_id != 0) {
+        *handle = known->names[at].handle;
         return CUDA_OK;
     }
     result = cw_cuda_enter(cuda, range, &channel);
@@ -98,52 +94,50 @@ static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *ra
         cw_cuda_leave(cuda);
     }
     if (result == CUDA_OK) {
-        known.names[at].buffer = range->buffer_id;
-        known.names[at].handle = *handle;
+        known->names[at].buffer = range->buffer_id;
+        known->names[at].handle = *handle;
     }
     return result;
 }
 
-int cw_cuda_give_name(const void *ptr, size_t length, uint32_t peer, struct cw_md_name *name)
+int cw_cuda_give_name(const struct cuda_driver *cuda, const void *ptr, size_t length, uint32_t peer,
+                      struct cw_md_name *name)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
-    struct cuda_ipc_handle handle  = {{0}};
+    struct known *known           = &known_of[cuda->kind->number];
+    struct cuda_ipc_handle handle = {{0}};
     struct cuda_range range;
     int result = CUDA_OK;
 
-    if (cuda == NULL) {
-        return 0;
-    }
     cw_cuda_range_of(cuda, ptr, &range);
-    if (!is_known(&range) || !holds(&range, (uintptr_t)ptr, length)) {
+    if (!cw_cuda_is_of_gpu(cuda, &range) || !holds(&range, (uintptr_t)ptr, length)) {
         return 0; /* freed, or pieces that are mapped one behind the other */
     }
-    if (peer != cw_memory_process() && (range.type != UCS_MEMORY_TYPE_CUDA || cuda->ipc_get == NULL)) {
+    if (peer != cw_memory_process() && (range.type != cuda->kind->device || cuda->ipc_get == NULL)) {
         return 0; /* managed memory is shared with no other process */
     }
-    cw_lock_enter(&known.lock);
+    cw_lock_enter(&known->lock);
     *name = (struct cw_md_name){.form    = CW_MD_HERE,
                                 .type    = (uint8_t)range.type,
-                                .process = number_of_process(),
+                                .process = number_of_process(known),
                                 .buffer  = range.buffer_id,
                                 .start   = range.start,
                                 .size    = range.size,
                                 .address = (uintptr_t)ptr};
-    if (peer != known.pid) {
+    if (peer != known->pid) {
         name->form = CW_MD_HANDLE;
         result     = handle_of(cuda, &range, &handle);
     }
-    cw_lock_leave(&known.lock);
+    cw_lock_leave(&known->lock);
     memcpy(name->handle, &handle, sizeof(handle));
     if (result != CUDA_OK) {
-        tell_nameless(result);
+        tell_nameless(cuda, result);
     }
     return result == CUDA_OK;
 }
 
 /* ---- memory of other processes ---- */
 
-static void tell_closed(uint32_t peer, int result)
+static void tell_closed(const struct cuda_driver *cuda, uint32_t peer, int result)
 {
     static int told;
 
@@ -151,7 +145,7 @@ static void tell_closed(uint32_t peer, int result)
         cw_warn("memory of a GPU of process %u cannot be opened here (%s): messages from it go through memory of the "
                 "host, which is several times slower; let both processes see the same GPUs, and run containers with "
                 "--ipc=host --pid=host",
-                peer, cw_cuda_driver_error(result));
+                peer, cw_cuda_driver_error(cuda, result));
     }
 }
 
@@ -159,7 +153,7 @@ static void tell_closed(uint32_t peer, int result)
 static void opened_free(const struct cuda_driver *cuda, struct opened *opened)
 {
     cw_list_remove(&opened->link);
-    known.count--;
+    known_of[cuda->kind->number].count--;
     if (cw_cuda_enter_again(cuda, opened->context, opened->id) == CUDA_OK) {
         (void)cuda->ipc_close(opened->base);
         cw_cuda_leave(cuda);
@@ -170,10 +164,11 @@ static void opened_free(const struct cuda_driver *cuda, struct opened *opened)
 /* The table is locked. Closes memory of that peer that is not in use; start 0: all of it, else an allocation there. */
 static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t start)
 {
+    struct known *known = &known_of[cuda->kind->number];
     struct cw_list *link, *next;
     struct opened *opened;
 
-    for (link = known.all.next; link != NULL && link != &known.all; link = next) {
+    for (link = known->all.next; link != NULL && link != &known->all; link = next) {
         next   = link->next;
         opened = cw_container_of(link, struct opened, link);
         if (opened->uses == 0 && opened->peer == peer && (start == 0 || opened->start == start)) {
@@ -185,9 +180,10 @@ static void close_unused(const struct cuda_driver *cuda, uint32_t peer, uint64_t
 /* The table is locked. Closes what was not used for the longest time. */
 static void make_room(const struct cuda_driver *cuda)
 {
+    struct known *known = &known_of[cuda->kind->number];
     struct opened *opened;
 
-    cw_list_for_each(opened, &known.all, struct opened, link)
+    cw_list_for_each(opened, &known->all, struct opened, link)
     {
         if (opened->uses == 0) {
             opened_free(cuda, opened);
@@ -197,11 +193,12 @@ static void make_room(const struct cuda_driver *cuda)
 }
 
 /* The table is locked. */
-static struct opened *find(const struct cw_md_name *name, uint32_t peer, const struct cuda_channel *channel)
+static struct opened *find(struct known *known, const struct cw_md_name *name, uint32_t peer,
+                           const struct cuda_channel *channel)
 {
     struct opened *opened;
 
-    cw_list_for_each(opened, &known.all, struct opened, link)
+    cw_list_for_each(opened, &known->all, struct opened, link)
     {
         if (opened->peer == peer && opened->process == name->process && opened->buffer == name->buffer &&
             opened->start == name->start && memcmp(&opened->handle, name->handle, sizeof(opened->handle)) == 0 &&
@@ -216,6 +213,7 @@ static struct opened *find(const struct cw_md_name *name, uint32_t peer, const s
 static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
                                  const struct cuda_channel *channel)
 {
+    struct known *known   = &known_of[cuda->kind->number];
     struct opened *opened = calloc(1, sizeof(*opened));
     int result;
 
@@ -230,22 +228,22 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
                               .id      = channel->id};
     memcpy(&opened->handle, name->handle, sizeof(opened->handle));
     close_unused(cuda, peer, name->start); /* the driver opens an address of a process once */
-    while (known.count >= MOST_KEPT) {
-        const unsigned before = known.count;
+    while (known->count >= MOST_KEPT) {
+        const unsigned before = known->count;
 
         make_room(cuda);
-        if (known.count == before) {
+        if (known->count == before) {
             break; /* all are in use */
         }
     }
     result = cuda->ipc_open(&opened->base, opened->handle, CUDA_IPC_LAZY_PEERS);
     if (result != CUDA_OK) {
-        tell_closed(peer, result);
+        tell_closed(cuda, peer, result);
         free(opened);
         return NULL;
     }
-    cw_list_add_tail(&known.all, &opened->link);
-    known.count++;
+    cw_list_add_tail(&known->all, &opened->link);
+    known->count++;
     return opened;
 }
 
@@ -253,16 +251,17 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
 static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, const struct cw_md_name *name,
                         size_t length, struct cw_md_window *window)
 {
+    struct known *known   = &known_of[cuda->kind->number];
     const uint64_t offset = name->address - name->start;
     struct cuda_range range;
 
     cw_cuda_range_of(cuda, (const void *)(uintptr_t)opened->base, &range);
-    if (!is_known(&range) || range.start + range.size - opened->base < offset ||
+    if (!cw_cuda_is_of_gpu(cuda, &range) || range.start + range.size - opened->base < offset ||
         !holds(&range, opened->base + offset, length)) {
         return UCS_ERR_UNREACHABLE;
     }
     cw_list_remove(&opened->link);
-    cw_list_add_tail(&known.all, &opened->link);
+    cw_list_add_tail(&known->all, &opened->link);
     opened->uses++;
     window->ptr    = (char *)(uintptr_t)(opened->base + offset);
     window->opened = opened;
@@ -272,28 +271,29 @@ static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, c
 static ucs_status_t open_other(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
                                const void *to, size_t length, struct cw_md_window *window)
 {
+    struct known *known = &known_of[cuda->kind->number];
     ucs_status_t status = UCS_ERR_UNREACHABLE;
     struct cuda_channel channel;
     struct opened *opened;
     struct cuda_range range;
 
     cw_cuda_range_of(cuda, to, &range);
-    if (!is_known(&range) || cuda->ipc_open == NULL || cuda->ipc_close == NULL || name->form != CW_MD_HANDLE ||
-        cw_cuda_enter(cuda, &range, &channel) != CUDA_OK) {
+    if (!cw_cuda_is_of_gpu(cuda, &range) || cuda->ipc_open == NULL || cuda->ipc_close == NULL ||
+        name->form != CW_MD_HANDLE || cw_cuda_enter(cuda, &range, &channel) != CUDA_OK) {
         return UCS_ERR_UNREACHABLE;
     }
-    cw_lock_enter(&known.lock);
-    if (known.all.next == NULL) {
-        cw_list_init(&known.all);
+    cw_lock_enter(&known->lock);
+    if (known->all.next == NULL) {
+        cw_list_init(&known->all);
     }
-    opened = find(name, peer, &channel);
+    opened = find(known, name, peer, &channel);
     if (opened == NULL) {
         opened = opened_new(cuda, name, peer, &channel);
     }
     if (opened != NULL) {
         status = use(cuda, opened, name, length, window);
     }
-    cw_lock_leave(&known.lock);
+    cw_lock_leave(&known->lock);
     cw_cuda_leave(cuda);
     return status;
 }
@@ -306,7 +306,7 @@ static ucs_status_t open_here(const struct cuda_driver *cuda, const struct cw_md
     struct cuda_range range;
 
     cw_cuda_range_of(cuda, (const void *)(uintptr_t)name->address, &range);
-    if (name->form != CW_MD_HERE || !is_known(&range) || range.buffer_id != name->buffer ||
+    if (name->form != CW_MD_HERE || !cw_cuda_is_of_gpu(cuda, &range) || range.buffer_id != name->buffer ||
         !holds(&range, name->address, length)) {
         return UCS_ERR_UNREACHABLE;
     }
@@ -315,36 +315,33 @@ static ucs_status_t open_here(const struct cuda_driver *cuda, const struct cw_md
     return UCS_OK;
 }
 
-ucs_status_t cw_cuda_open(const struct cw_md_name *name, uint32_t peer, const void *to, size_t length,
-                          struct cw_md_window *window)
+ucs_status_t cw_cuda_open(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer, const void *to,
+                          size_t length, struct cw_md_window *window)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
-
-    if (cuda == NULL) {
-        return UCS_ERR_UNREACHABLE;
+    if (name->type != cuda->kind->device && name->type != cuda->kind->managed) {
+        return UCS_ERR_UNREACHABLE; /* memory of a GPU of another kind */
     }
     return (peer == cw_memory_process()) ? open_here(cuda, name, length, window)
                                          : open_other(cuda, name, peer, to, length, window);
 }
 
-void cw_cuda_shut(struct cw_md_window *window)
+void cw_cuda_shut(const struct cuda_driver *cuda, struct cw_md_window *window)
 {
+    struct known *known   = &known_of[cuda->kind->number];
     struct opened *opened = window->opened;
 
     if (opened != NULL) {
-        cw_lock_enter(&known.lock);
+        cw_lock_enter(&known->lock);
         opened->uses--;
-        cw_lock_leave(&known.lock);
+        cw_lock_leave(&known->lock);
     }
 }
 
-void cw_cuda_forget(uint32_t peer)
+void cw_cuda_forget(const struct cuda_driver *cuda, uint32_t peer)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
+    struct known *known = &known_of[cuda->kind->number];
 
-    if (cuda != NULL) {
-        cw_lock_enter(&known.lock);
-        close_unused(cuda, peer, 0);
-        cw_lock_leave(&known.lock);
-    }
+    cw_lock_enter(&known->lock);
+    close_unused(cuda, peer, 0);
+    cw_lock_leave(&known->lock);
 }

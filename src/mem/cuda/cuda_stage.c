@@ -22,19 +22,18 @@ struct buffer {
     int in_use;
 };
 
-static struct {
+static struct pool {
     struct cw_lock lock;
     struct cw_list all;
     size_t kept; /* bytes of the buffers that are not in use */
-} pool;
+} pools[CUDA_KINDS];
 
 /* ---- memory ---- */
 
 /* A buffer that cannot be pinned is still of use. */
-static void pin(const void *device, const struct buffer *buffer)
+static void pin(const struct cuda_driver *cuda, const void *device, const struct buffer *buffer)
 {
     static int told;
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_channel channel;
     struct cuda_range range;
     int result;
@@ -49,11 +48,11 @@ static void pin(const void *device, const struct buffer *buffer)
         cw_warn(
             "memory for transfers of GPUs cannot be pinned (%s): they wait for each copy, and are slower; raise the "
             "limit of locked memory (ulimit -l)",
-            cw_cuda_driver_error(result));
+            cw_cuda_driver_error(cuda, result));
     }
 }
 
-static struct buffer *buffer_new(const void *device, size_t length)
+static struct buffer *buffer_new(const struct cuda_driver *cuda, struct pool *pool, const void *device, size_t length)
 {
     const struct cw_memory_wish wish = {.length = length, .huge = CW_MEMORY_SMALL};
     struct buffer *buffer            = calloc(1, sizeof(*buffer));
@@ -63,79 +62,81 @@ static struct buffer *buffer_new(const void *device, size_t length)
         return NULL;
     }
     buffer->length = length;
-    pin(device, buffer);
-    cw_list_add_tail(&pool.all, &buffer->link);
+    pin(cuda, device, buffer);
+    cw_list_add_tail(&pool->all, &buffer->link);
     return buffer;
 }
 
 /* The registration may have ended with its context, so a failure means nothing. */
-static void buffer_free(struct buffer *buffer)
+static void buffer_free(const struct cuda_driver *cuda, struct buffer *buffer)
 {
-    (void)cw_cuda_driver_get()->host_unregister(buffer->memory.ptr);
+    (void)cuda->host_unregister(buffer->memory.ptr);
     cw_list_remove(&buffer->link);
     cw_memory_release(&buffer->memory);
     free(buffer);
 }
 
-void *cw_cuda_stage(const void *device, size_t length)
+void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length)
 {
+    struct pool *pool = &pools[cuda->kind->number];
     struct buffer *buffer, *found = NULL;
 
-    cw_lock_enter(&pool.lock);
-    if (pool.all.next == NULL) {
-        cw_list_init(&pool.all);
+    cw_lock_enter(&pool->lock);
+    if (pool->all.next == NULL) {
+        cw_list_init(&pool->all);
     }
-    cw_list_for_each(buffer, &pool.all, struct buffer, link)
+    cw_list_for_each(buffer, &pool->all, struct buffer, link)
     {
         if (!buffer->in_use && buffer->length == length) {
             found = buffer;
-            pool.kept -= length;
+            pool->kept -= length;
             break;
         }
     }
     if (found == NULL) {
-        found = buffer_new(device, length);
+        found = buffer_new(cuda, pool, device, length);
     }
     if (found != NULL) {
         found->in_use = 1;
     }
-    cw_lock_leave(&pool.lock);
+    cw_lock_leave(&pool->lock);
     return (found == NULL) ? NULL : found->memory.ptr;
 }
 
-void cw_cuda_unstage(void *memory)
+void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory)
 {
+    struct pool *pool = &pools[cuda->kind->number];
     struct buffer *buffer;
 
-    cw_lock_enter(&pool.lock);
-    cw_list_for_each(buffer, &pool.all, struct buffer, link)
+    cw_lock_enter(&pool->lock);
+    cw_list_for_each(buffer, &pool->all, struct buffer, link)
     {
         if (buffer->memory.ptr == memory) {
             buffer->in_use = 0;
-            pool.kept += buffer->length;
-            if (pool.kept > MOST_KEPT) {
-                pool.kept -= buffer->length;
-                buffer_free(buffer);
+            pool->kept += buffer->length;
+            if (pool->kept > MOST_KEPT) {
+                pool->kept -= buffer->length;
+                buffer_free(cuda, buffer);
             }
             break;
         }
     }
-    cw_lock_leave(&pool.lock);
+    cw_lock_leave(&pool->lock);
 }
 
 /* ---- copies ---- */
 
-ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_md_copy *copy)
+ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
+                           struct cw_md_copy *copy)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
     struct cuda_channel channel;
     cuda_event event = NULL;
     cuda_stream stream;
     int result, inwards;
 
-    result = cw_cuda_begin(to, from, &channel, &inwards);
+    result = cw_cuda_begin(cuda, to, from, &channel, &inwards);
     if (result != CUDA_OK) {
-        return cw_cuda_failed("a copy cannot begin", result);
+        return cw_cuda_failed(cuda, "a copy cannot begin", result);
     }
     stream = channel.streams[inwards];
     result = cuda->copy_async((uintptr_t)to, (uintptr_t)from, length, stream);
@@ -149,18 +150,19 @@ ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_
     }
     cw_cuda_leave(cuda);
     *copy = (struct cw_md_copy){.handle = event, .context = channel.context, .id = channel.id};
-    return (result != CUDA_OK) ? cw_cuda_failed("a copy failed", result) : (event == NULL) ? UCS_OK : UCS_INPROGRESS;
+    return (result != CUDA_OK) ? cw_cuda_failed(cuda, "a copy failed", result)
+           : (event == NULL)   ? UCS_OK
+                               : UCS_INPROGRESS;
 }
 
 /* A destroyed context takes all its objects with it, this event included. */
-static ucs_status_t look(struct cw_md_copy *copy, int waits)
+static ucs_status_t look(const struct cuda_driver *cuda, struct cw_md_copy *copy, int waits)
 {
-    const struct cuda_driver *cuda = cw_cuda_driver_get();
-    cuda_event event               = copy->handle;
-    int result                     = cw_cuda_enter_again(cuda, copy->context, copy->id);
+    cuda_event event = copy->handle;
+    int result       = cw_cuda_enter_again(cuda, copy->context, copy->id);
 
     if (result != CUDA_OK) {
-        return cw_cuda_failed("the context of a copy is gone", result);
+        return cw_cuda_failed(cuda, "the context of a copy is gone", result);
     }
     result = waits ? cuda->event_synchronize(event) : cuda->event_query(event);
     if (result != CUDA_NOT_READY) {
@@ -169,15 +171,15 @@ static ucs_status_t look(struct cw_md_copy *copy, int waits)
     cw_cuda_leave(cuda);
     return (result == CUDA_OK)          ? UCS_OK
            : (result == CUDA_NOT_READY) ? UCS_INPROGRESS
-                                        : cw_cuda_failed("a copy failed", result);
+                                        : cw_cuda_failed(cuda, "a copy failed", result);
 }
 
-ucs_status_t cw_cuda_poll(struct cw_md_copy *copy)
+ucs_status_t cw_cuda_poll(const struct cuda_driver *cuda, struct cw_md_copy *copy)
 {
-    return look(copy, 0);
+    return look(cuda, copy, 0);
 }
 
-ucs_status_t cw_cuda_wait(struct cw_md_copy *copy)
+ucs_status_t cw_cuda_wait(const struct cuda_driver *cuda, struct cw_md_copy *copy)
 {
-    return look(copy, 1);
+    return look(cuda, copy, 1);
 }

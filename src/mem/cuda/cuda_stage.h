@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Slots of the domain for copies that go on after the call (mem/md.h).
+ * Behind the slots of a domain for copies that go on after the call (mem/md.h).
  */
 #ifndef CW_MEM_CUDA_STAGE_H
 #define CW_MEM_CUDA_STAGE_H
 
+#include "mem/cuda/cuda_driver.h"
 #include "mem/md.h"
 
-void *cw_cuda_stage(const void *device, size_t length);
-void cw_cuda_unstage(void *memory);
-ucs_status_t cw_cuda_start(void *to, const void *from, size_t length, struct cw_md_copy *copy);
-ucs_status_t cw_cuda_poll(struct cw_md_copy *copy);
-ucs_status_t cw_cuda_wait(struct cw_md_copy *copy);
+void *cw_cuda_stage(const struct cuda_driver *cuda, const void *device, size_t length);
+void cw_cuda_unstage(const struct cuda_driver *cuda, void *memory);
+ucs_status_t cw_cuda_start(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
+                           struct cw_md_copy *copy);
+ucs_status_t cw_cuda_poll(const struct cuda_driver *cuda, struct cw_md_copy *copy);
+ucs_status_t cw_cuda_wait(const struct cuda_driver *cuda, struct cw_md_copy *copy);
 
 #endif

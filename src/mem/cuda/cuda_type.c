@@ -21,20 +21,20 @@ void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cu
     }
     range->start = (uintptr_t)start;
     if (managed) {
-        range->type = UCS_MEMORY_TYPE_CUDA_MANAGED;
+        range->type = cuda->kind->managed;
     } else if (type == CUDA_MEMORY_DEVICE) {
-        range->type = UCS_MEMORY_TYPE_CUDA;
+        range->type = cuda->kind->device;
     } else if (type == CUDA_MEMORY_HOST) {
         range->type = UCS_MEMORY_TYPE_HOST;
     }
 }
 
-ucs_status_t cw_cuda_failed(const char *what, int result)
+ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result)
 {
     static struct cw_log_limit limit;
 
-    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the CUDA driver says %s (%d)", what, cw_cuda_driver_error(result),
-                       result);
+    cw_log_ratelimited(&limit, CW_LOG_DEBUG, "%s: the %s driver says %s (%d)", what, cuda->kind->name,
+                       cw_cuda_driver_error(cuda, result), result);
     return (result == CUDA_NO_MEMORY)                                     ? UCS_ERR_NO_MEMORY
            : (result == CUDA_NO_DEVICE || result == CUDA_NOT_INITIALIZED) ? UCS_ERR_NO_DEVICE
                                                                           : UCS_ERR_IO_ERROR;
