@@ -258,6 +258,11 @@ static ucp_ep_h ep_from_blob(ucp_worker_h worker, const void *blob, size_t lengt
         params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
         params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
     }
+    if (config != NULL && config->on_failure != NULL) {
+        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLER;
+        params.err_handler.cb = config->on_failure;
+        params.err_handler.arg = NULL;
+    }
     status = ucp_ep_create(worker, &params, &ep);
     memset(odd, 0xff, length + 8);
     free(odd);
@@ -548,6 +553,23 @@ void cw_op_recv(struct cw_op *op, ucp_worker_h worker, void *data, size_t length
 static uint64_t pattern_word(uint64_t seed, size_t index)
 {
     return (seed + index + 1) * 0x9e3779b97f4a7c15ull ^ (seed << 17);
+}
+
+void cw_pair_ping_on(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag)
+{
+    struct cw_op send = {0}, recv = {0};
+    uint64_t out = tag + 5, in = 0;
+
+    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
+    cw_op_send(&send, ep, &out, sizeof(out), tag);
+    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
+    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
+    assert_int_equal(in, out);
+}
+
+void cw_pair_ping(struct cw_pair *pair, ucp_tag_t tag)
+{
+    cw_pair_ping_on(pair, pair->tx->ep, tag);
 }
 
 void cw_pattern_fill(void *data, size_t length, uint64_t seed)

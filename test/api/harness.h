@@ -56,6 +56,7 @@ struct cw_pair_config {
     ucs_thread_mode_t thread_mode;
     bool no_endpoints;
     bool peer_mode;
+    ucp_err_handler_cb_t on_failure;
     unsigned events;
 };
 
@@ -130,6 +131,17 @@ void cw_pair_open(struct cw_pair *pair, const struct cw_pair_config *config);
 /* Closes the endpoints in flush mode, both at once, then destroys everything. Workers of mode MULTI let others in. */
 void cw_pair_close(struct cw_pair *pair);
 unsigned cw_pair_progress(struct cw_pair *pair);
+/* Progresses until the condition holds, at most CW_WAIT_S whatever progress does; what: as above. */
+#define cw_pair_until(pair, condition, what)                                \
+    do {                                                                    \
+        const double until_s = cw_time_now_s() + CW_WAIT_S;                 \
+        while (!(condition)) {                                              \
+            (void)cw_pair_progress(pair);                                   \
+            if (cw_time_now_s() > until_s) {                                \
+                fail_msg("%s did not come within %d s", what, CW_WAIT_S);   \
+            }                                                               \
+        }                                                                   \
+    } while (0)
 /* Progresses a fixed number of rounds, for "and nothing more happens". */
 void cw_pair_settle(struct cw_pair *pair);
 /* Progresses until *counter >= target. what: the sentence's subject if it does not come. */
@@ -163,6 +175,10 @@ void cw_op_send(struct cw_op *op, ucp_ep_h ep, const void *data, size_t length, 
 /* Receives with RECV_INFO: op->info is valid after cw_op_wait in every case of success. */
 void cw_op_recv(struct cw_op *op, ucp_worker_h worker, void *data, size_t length, ucp_tag_t tag, ucp_tag_t mask);
 
+/* One small message from end to end, over tx->ep or over that endpoint to rx; no request is left. */
+void cw_pair_ping(struct cw_pair *pair, ucp_tag_t tag);
+void cw_pair_ping_on(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag);
+
 void cw_pattern_fill(void *data, size_t length, uint64_t seed);
 /* Fails the test with the offset of the first wrong byte. */
 void cw_pattern_check(const void *data, size_t length, uint64_t seed);
@@ -191,6 +207,7 @@ void cw_user_request_free(struct cw_user_request *request);
 void cw_remote_start(struct cw_remote *remote, const char *role, const char *argument);
 /* Waits for its end and fails unless it exited with 0. */
 void cw_remote_join(struct cw_remote *remote);
+void cw_remote_kill(struct cw_remote *remote);
 /* Progresses (if worker is not NULL) while waiting; fails after CW_WAIT_S. */
 void cw_fd_write(int fd, const void *data, size_t length);
 void cw_fd_read(int fd, void *data, size_t length, ucp_worker_h worker);

@@ -116,6 +116,13 @@ void cw_remote_join(struct cw_remote *remote)
     }
 }
 
+void cw_remote_kill(struct cw_remote *remote)
+{
+    assert_int_equal(kill(remote->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(remote->pid, NULL, 0), remote->pid);
+    close(remote->fd);
+}
+
 void cw_fd_write(int fd, const void *data, size_t length)
 {
     const char *bytes = data;

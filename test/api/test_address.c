@@ -9,18 +9,6 @@
 
 enum { ROOM = 4096 };
 
-static void ping(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag)
-{
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = tag + 5, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
-    cw_op_send(&send, ep, &out, sizeof(out), tag);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
-}
-
 static ucs_status_t create_from(ucp_worker_h worker, const void *blob, ucp_ep_h *ep)
 {
     ucp_ep_params_t params;
@@ -60,7 +48,7 @@ static void test_adr1_self_delimiting(void **state)
             memcpy(room + shift, blob, length);
             assert_int_equal(create_from(pair->tx->worker, room + shift, &ep), UCS_OK);
             memset(room, 0x5c, sizeof(room)); /* EP-3 */
-            ping(pair, ep, (ucp_tag_t)shift);
+            cw_pair_ping_on(pair, ep, (ucp_tag_t)shift);
             assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &param), "close"), UCS_OK);
         }
     }
@@ -77,7 +65,7 @@ static void test_adr2_adr4_fresh_equal_copies(void **state)
 
     cw_pair_open(pair, NULL);
     assert_int_equal(ucp_worker_get_address(pair->tx->worker, &first, &first_length), UCS_OK);
-    ping(pair, pair->tx->ep, 1);
+    cw_pair_ping_on(pair, pair->tx->ep, 1);
     assert_int_equal(ucp_worker_get_address(pair->tx->worker, &second, &second_length), UCS_OK);
     assert_ptr_not_equal(first, second);
     assert_int_equal(first_length, second_length);
@@ -173,7 +161,7 @@ static void test_adr3_net_only(void **state)
     assert_true(uid_of(attr.address) == uid_of(blob));
     if (cw_test_tls_has("tcp")) { /* same node, and yet a network transport can reach it */
         assert_int_equal(create_from(pair->tx->worker, attr.address, &ep), UCS_OK);
-        ping(pair, ep, 1);
+        cw_pair_ping_on(pair, ep, 1);
         assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &param), "close"), UCS_OK);
     }
     ucp_worker_release_address(pair->rx->worker, attr.address);
@@ -193,7 +181,7 @@ static void test_adr6_used_before_the_owner_made_any_call(void **state)
     blob = cw_worker_address(pair->rx->worker, &length);
     for (int i = 0; i < 10; i++) { /* any number of times, early and late */
         assert_int_equal(create_from(pair->tx->worker, blob, &eps[i]), UCS_OK);
-        ping(pair, eps[i], (ucp_tag_t)i);
+        cw_pair_ping_on(pair, eps[i], (ucp_tag_t)i);
     }
     for (int i = 0; i < 10; i++) {
         assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(eps[i], &param), "close"), UCS_OK);
@@ -270,7 +258,7 @@ static void test_abu24_damaged_blobs_do_not_crash(void **state)
     try_blob(pair->tx->worker, room);
     memcpy(room, blob, length); /* the sound one still works */
     assert_int_equal(create_from(pair->tx->worker, room, &pair->tx->ep), UCS_OK);
-    ping(pair, pair->tx->ep, 1);
+    cw_pair_ping_on(pair, pair->tx->ep, 1);
     free(room);
     free(blob);
     cw_pair_close(pair);
@@ -303,7 +291,7 @@ static void test_adr8_readers_configuration_may_differ(void **state)
     pair->rx = &pair->sides[1];
     pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
     pair->rx->ep = cw_side_connect(pair->rx, pair->tx->worker, NULL);
-    ping(pair, pair->tx->ep, 1);
+    cw_pair_ping_on(pair, pair->tx->ep, 1);
     cw_pair_close(pair);
 }
 

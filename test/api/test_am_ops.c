@@ -124,7 +124,6 @@ static void test_opa6_user_requests(void **state)
         size_t length = sizes[i % SIZES];
         struct cw_buffer out = cw_buffer_new(length), in = cw_buffer_new(length);
         ucp_request_param_t param = cw_param_none();
-        double deadline = cw_time_now_s() + CW_WAIT_S;
         ucs_status_ptr_t send, fetch;
 
         cw_pattern_fill(out.data, length, length);
@@ -138,11 +137,8 @@ static void test_opa6_user_requests(void **state)
         param.request = fetch_user.handle;
         fetch = ucp_am_recv_data_nbx(pair->rx->worker, sink->lent, in.data, length, &param);
         assert_true(fetch == NULL || fetch == fetch_user.handle);
-        while ((fetch != NULL && ucp_request_check_status(fetch) == UCS_INPROGRESS) ||
-               (send != NULL && ucp_request_check_status(send) == UCS_INPROGRESS)) {
-            cw_pair_progress(pair);
-            assert_true(cw_time_now_s() < deadline);
-        }
+        cw_pair_until(pair, fetch == NULL || ucp_request_check_status(fetch) != UCS_INPROGRESS, "fetch");
+        cw_pair_until(pair, send == NULL || ucp_request_check_status(send) != UCS_INPROGRESS, "send");
         assert_int_equal(ucp_request_check_status(fetch_user.handle), UCS_OK); /* R7: also when it says NULL */
         assert_true(send == NULL || ucp_request_check_status(send) == UCS_OK);
         cw_pattern_check(in.data, length, length);
@@ -171,7 +167,6 @@ static void test_req20_free_before_completion(void **state)
 
     cw_pattern_fill(out.data, out.length, 77);
     for (int i = 0; i < COUNT; i++) {
-        double deadline = cw_time_now_s() + CW_WAIT_S;
         ucp_request_param_t param = cw_am_fetch_param(&fetch, &fetched);
 
         cw_am_send(&send, pair->tx->ep, ID, &i, sizeof(i), out.data, out.length, UCP_AM_SEND_FLAG_RNDV);
@@ -189,10 +184,7 @@ static void test_req20_free_before_completion(void **state)
             free(param.user_data);
         }
         inside = fetch.calls; /* a callback inside the call came before the free */
-        while (cw_pattern_find(in.data, in.length, 77) >= 0) { /* REQ-30: the data arrives all the same */
-            cw_pair_progress(pair);
-            assert_true(cw_time_now_s() < deadline);
-        }
+        cw_pair_until(pair, cw_pattern_find(in.data, in.length, 77) < 0, "data"); /* REQ-30: it arrives all the same */
     }
     assert_int_equal(fetch.calls, inside);
     assert_int_equal(send.calls, 0);

@@ -551,9 +551,7 @@ static void test_amr38_sender_dies_before_the_fetch(void **state)
     pair->rx->ep = cw_fd_connect(remote.fd, pair->rx, &config);
     cw_am_wait(pair, sink, 1);
     assert_ptr_equal(sink->reply_ep, pair->rx->ep);
-    kill(remote.pid, SIGKILL);
-    assert_int_equal(waitpid(remote.pid, NULL, 0), remote.pid);
-    close(remote.fd);
+    cw_remote_kill(&remote);
     cw_am_fetch(&fetch, &fetched, pair->rx->worker, sink->lent, in.data, in.length, 0);
     assert_int_not_equal(cw_op_wait(pair, &fetch, "fetch from the dead"), UCS_OK);
     cw_buffer_check(&in);

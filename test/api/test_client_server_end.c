@@ -672,9 +672,7 @@ static void test_cs28_server_killed(void **state)
     ep = start_server(&remote, "dies", &errors);
     waiting = cs_send(ep, data, sizeof(data), 0x999); /* nobody will receive it */
     assert_true(UCS_PTR_IS_PTR(waiting));
-    kill(remote.pid, SIGKILL);
-    assert_int_equal(waitpid(remote.pid, NULL, 0), remote.pid);
-    close(remote.fd);
+    cw_remote_kill(&remote);
     assert_true(cs_wait(waiting, "send to the dead") < 0);
     end_is_reported(&errors, ep);
 }

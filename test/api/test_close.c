@@ -11,18 +11,6 @@ enum { FLIGHT = 40 };
 
 static const size_t flight_sizes[] = {8, 0, 500, 4000, 9000, 70000, 300000, 64};
 
-static void ping(struct cw_pair *pair, ucp_tag_t tag)
-{
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = tag + 1, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
-    cw_op_send(&send, pair->tx->ep, &out, sizeof(out), tag);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
-}
-
 static ucs_status_ptr_t start_close(struct cw_side *side, struct cw_op *op, bool mark_flags)
 {
     ucp_request_param_t param = cw_param_send(op);
@@ -51,7 +39,7 @@ static void close_with_flight(struct cw_pair *pair, bool cold, bool free_close)
     memset(sends, 0, sizeof(sends));
     cw_pair_open(pair, NULL);
     if (!cold) {
-        ping(pair, 99);
+        cw_pair_ping(pair, 99);
     }
     for (int i = 0; i < FLIGHT; i++) {
         out[i] = cw_buffer_new(flight_sizes[i % 8]);
@@ -109,7 +97,7 @@ static void test_r23_close_after_the_orderly_end_of_the_peer(void **state)
     cw_test_need_two_workers();
     for (int rounds = 0; rounds < 40; rounds++) {
         cw_pair_open(pair, NULL);
-        ping(pair, 1);
+        cw_pair_ping(pair, 1);
         for (int i = 0; i < 200; i++) {
             ucs_status_ptr_t send = ucp_tag_send_nbx(pair->rx->ep, data, sizeof(data), 5, &param);
 
@@ -136,7 +124,7 @@ static void test_cls2_force_is_refused_in_none_mode(void **state)
     int saved[2], file;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = UCP_EP_CLOSE_FLAG_FORCE;
     file = cw_capture_start(saved);
@@ -146,7 +134,7 @@ static void test_cls2_force_is_refused_in_none_mode(void **state)
     assert_string_equal(text, "");
     assert_int_equal(status, UCS_ERR_INVALID_PARAM);
     assert_int_equal(status_nb, UCS_ERR_INVALID_PARAM);
-    ping(pair, 2); /* it remains open and usable */
+    cw_pair_ping(pair, 2); /* it remains open and usable */
     cw_pair_close(pair);
 }
 
@@ -158,7 +146,7 @@ static void test_cls1_flags_only_with_their_bit(void **state)
 
     for (int mark = 0; mark < 2; mark++) {
         cw_pair_open(pair, NULL);
-        ping(pair, 1);
+        cw_pair_ping(pair, 1);
         closing = (struct cw_op){0};
         start_close(pair->tx, &closing, mark);
         assert_int_equal(cw_op_wait(pair, &closing, "close"), UCS_OK);
@@ -179,7 +167,7 @@ static void test_r23_close_needs_no_progress_of_the_peer(void **state)
         cw_test_skip_reference("its close over tcp waits for the peer's progress");
     }
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_pair_settle(pair);
     send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 2, &param);
     assert_int_equal(cw_worker_wait_request(pair->tx->worker, send, "small send without the peer"), UCS_OK);
@@ -235,7 +223,7 @@ static void test_cls12_posted_tag_receives_are_unaffected(void **state)
     uint64_t in;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_op_recv(&recv, pair->tx->worker, &in, sizeof(in), 5, CW_TAG_ALL);
     assert_int_equal(cw_pair_wait(pair, start_close(pair->tx, NULL, false), "close"), UCS_OK);
     cw_pair_settle(pair);
@@ -253,7 +241,7 @@ static void test_cls14_peer_goes_on_sending(void **state)
 
     cw_test_need_two_workers();
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     assert_int_equal(cw_pair_wait(pair, start_close(pair->rx, NULL, false), "close"), UCS_OK);
     for (int i = 0; i < 100; i++) {
         struct cw_op send = {0}, recv = {0};
@@ -275,7 +263,7 @@ static void test_cls15_reconnect(void **state)
 
     cw_pair_open(pair, NULL);
     for (int round = 0; round < 60; round++) {
-        ping(pair, (ucp_tag_t)round);
+        cw_pair_ping(pair, (ucp_tag_t)round);
         if (round % 3 != 1) {
             assert_int_equal(cw_pair_wait(pair, start_close(pair->tx, NULL, false), "close"), UCS_OK);
             pair->tx->ep = cw_side_connect(pair->tx, pair->rx->worker, NULL);
@@ -294,19 +282,15 @@ static void test_cls16_old_close_calls(void **state)
 
     for (int way = 0; way < 4; way++) {
         ucs_status_ptr_t request;
-        double deadline = cw_time_now_s() + CW_WAIT_S;
 
         cw_pair_open(pair, NULL);
-        ping(pair, 1);
+        cw_pair_ping(pair, 1);
         request = way % 2 == 0 ? ucp_disconnect_nb(pair->tx->ep) :
                                  ucp_ep_close_nb(pair->tx->ep, UCP_EP_CLOSE_MODE_FLUSH);
         pair->tx->ep = NULL;
         assert_false(UCS_PTR_IS_ERR(request));
         if (request != NULL) {
-            while (!ucp_request_is_completed(request)) { /* MPICH's loop */
-                cw_pair_progress(pair);
-                assert_true(cw_time_now_s() < deadline);
-            }
+            cw_pair_until(pair, ucp_request_is_completed(request), "close"); /* MPICH's loop */
             assert_int_equal(ucp_request_check_status(request), UCS_OK);
             assert_int_equal(ucp_request_test(request, NULL), UCS_OK);
             if (way < 2) {
@@ -331,7 +315,7 @@ static void test_cls17_ep_destroy_blocks_until_flushed(void **state)
         cw_test_skip_reference("its close over tcp waits for the peer's progress");
     }
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_pair_settle(pair);
     send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 3, &param);
     ucp_ep_destroy(pair->tx->ep);
@@ -352,7 +336,7 @@ static void test_cls7_cls18_close_callback_and_no_imm_cmpl(void **state)
         ucp_request_param_t param = cw_param_send(&closing);
 
         cw_pair_open(pair, NULL);
-        ping(pair, 1);
+        cw_pair_ping(pair, 1);
         param.op_attr_mask |= flags == 0 ? 0u : (uint32_t)UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
         cw_op_started(&closing, ucp_ep_close_nbx(pair->tx->ep, &param));
         pair->tx->ep = NULL;
@@ -368,7 +352,7 @@ static void test_opa8_close_and_flush_in_user_memory(void **state)
 
     cw_pair_open(pair, NULL);
     user = cw_user_request_new(pair->tx->context);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     for (int i = 0; i < 2; i++) {
         struct cw_op op = {0};
         ucp_request_param_t param = cw_param_send(&op);
@@ -395,7 +379,7 @@ static void test_r23_destroy_with_open_endpoints_and_posted_receives(void **stat
     uint64_t in, out = 1;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     for (int i = 0; i < 10; i++) {
         cw_op_recv(&recvs[i], pair->rx->worker, &in, sizeof(in), 50, CW_TAG_ALL);
         assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, &out, 8, 60, &param), "send"), UCS_OK);
@@ -417,7 +401,7 @@ static void test_wrk26_destroy_completes_outstanding_sends(void **state)
         memset(sends, 0, sizeof(sends));
         cw_pair_open(pair, NULL);
         if (warm) {
-            ping(pair, 1);
+            cw_pair_ping(pair, 1);
         }
         for (int i = 0; i < 20; i++) {
             cw_op_send(&sends[i], pair->tx->ep, out.data, i % 2 == 0 ? out.length : 8, 1);
@@ -442,7 +426,7 @@ static void test_wrk31_destroy_abandons_a_close_in_flight(void **state)
 
         cw_pair_open(pair, NULL);
         if (warm) {
-            ping(pair, 1);
+            cw_pair_ping(pair, 1);
         }
         closing = start_close(pair->tx, NULL, false);
         if (UCS_PTR_IS_PTR(closing)) {
@@ -462,7 +446,7 @@ static void test_wrk30_destroyed_peer_does_not_hurt_the_sender(void **state)
 
     cw_test_need_two_workers();
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_side_destroy(pair->rx);
     for (int i = 0; i < 100; i++) { /* NONE mode: silence, or an error; neither crash nor SIGPIPE (ABU-27) */
         ucs_status_ptr_t result = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 1, &param);

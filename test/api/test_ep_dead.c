@@ -137,13 +137,6 @@ static void *doomed_start(struct cw_remote *remote, const char *argument)
     return blob;
 }
 
-static void doomed_kill(struct cw_remote *remote)
-{
-    assert_int_equal(kill(remote->pid, SIGKILL), 0);
-    assert_int_equal(waitpid(remote->pid, NULL, 0), remote->pid);
-    close(remote->fd);
-}
-
 /* Only receives: by progress alone, or asleep as long as it may. */
 static void wait_for_failure(ucp_worker_h worker, const struct watched *watched, bool sleeps)
 {
@@ -205,13 +198,13 @@ static void test_err2_receiver_learns_of_a_death(void **state)
         address = doomed_start(&remote, when == CONNECTING ? "still" : "lively");
         receive = recv_now(pair->sides[0].worker, &value, TAG);
         if (when == BEFORE) {
-            doomed_kill(&remote);
+            cw_remote_kill(&remote);
         }
         watched_open(&watched, pair->sides[0].worker, address, true); /* EP-17: a failure surfaces later */
         if (when != BEFORE) {
             connect_quietly(pair->sides[0].worker, sleeps);
             assert_int_equal(watched.failures, 0);
-            doomed_kill(&remote);
+            cw_remote_kill(&remote);
         }
         wait_for_failure(pair->sides[0].worker, &watched, sleeps);
         check_told(&pair->sides[0], &watched);
@@ -246,7 +239,7 @@ static void test_flu5_never_used_and_dead(void **state)
 
         cw_side_open(&pair->sides[0], &config);
         address = doomed_start(&remote, "still");
-        doomed_kill(&remote);
+        cw_remote_kill(&remote);
         watched_open(&watched, pair->sides[0].worker, address, i % 2);
         assert_null(ucp_worker_flush_nbx(pair->sides[0].worker, &param));
         if (i >= 2) {
@@ -295,7 +288,7 @@ static void test_cls19_unused_to_a_still_peer(void **state)
         assert_int_equal(watched.failures, 0);
     }
     cw_side_destroy(&pair->sides[0]);
-    doomed_kill(&remote);
+    cw_remote_kill(&remote);
     free(address);
 }
 

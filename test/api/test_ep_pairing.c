@@ -172,11 +172,7 @@ static void test_ep8_unadopted_connection_shows_in_poll(void **state)
     params.user_data = &out; /* EP-6 */
     assert_int_equal(ucp_ep_create(pair->rx->worker, &params, &eps[1]), UCS_OK);
     free(blob);
-    for (double end = cw_time_now_s() + CW_WAIT_S; count == 0;) {
-        cw_pair_progress(pair);
-        count = ucp_stream_worker_poll(pair->rx->worker, polled, 4, 0);
-        assert_true(cw_time_now_s() < end);
-    }
+    cw_pair_until(pair, (count = ucp_stream_worker_poll(pair->rx->worker, polled, 4, 0)) != 0, "a ready endpoint");
     assert_int_equal(count, 1);
     assert_ptr_equal(polled[0].ep, eps[1]);
     assert_ptr_equal(polled[0].user_data, &out);

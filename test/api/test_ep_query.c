@@ -8,18 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void ping(struct cw_pair *pair, ucp_ep_h ep, ucp_tag_t tag)
-{
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = tag + 5, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
-    cw_op_send(&send, ep, &out, sizeof(out), tag);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
-}
-
 static ucp_ep_h create(struct cw_pair *pair, ucp_ep_params_t *params)
 {
     size_t length;
@@ -71,7 +59,7 @@ static void test_r24_handler_without_mode_or_with_none(void **state)
             params.flags = 0;
         }
         ep = create(pair, &params);
-        ping(pair, ep, (ucp_tag_t)way);
+        cw_pair_ping_on(pair, ep, (ucp_tag_t)way);
         close_one(pair, ep);
     }
     cw_pair_close(pair);
@@ -87,7 +75,7 @@ static void test_gen3_unknown_mask_bits_are_ignored(void **state)
     memset(&params, 0xff, sizeof(params));
     params.field_mask = 1ull << 40 | 1ull << 63;
     ep = create(pair, &params);
-    ping(pair, ep, 1);
+    cw_pair_ping_on(pair, ep, 1);
     close_one(pair, ep);
     cw_pair_close(pair);
 }
@@ -98,7 +86,7 @@ static void test_ep30_no_socket_addresses(void **state)
     ucp_ep_attr_t attr;
 
     cw_pair_open(pair, NULL);
-    ping(pair, pair->tx->ep, 1);
+    cw_pair_ping_on(pair, pair->tx->ep, 1);
     memset(&attr, 0xff, sizeof(attr));
     attr.field_mask = UCP_EP_ATTR_FIELD_LOCAL_SOCKADDR;
     assert_int_equal(ucp_ep_query(pair->tx->ep, &attr), UCS_ERR_NOT_CONNECTED);
@@ -145,7 +133,7 @@ static void test_ep32_transports(void **state)
     unsigned lanes;
 
     cw_pair_open(pair, NULL);
-    ping(pair, pair->tx->ep, 1);
+    cw_pair_ping_on(pair, pair->tx->ep, 1);
     memset(&attr, 0xff, sizeof(attr));
     memset(entries, 0x5c, sizeof(entries));
     attr.field_mask = UCP_EP_ATTR_FIELD_TRANSPORTS;
@@ -205,7 +193,7 @@ static void test_ep35_print_info(void **state)
         assert_non_null(strstr(text, "\n# +--"));
         assert_non_null(strstr(text, "..inf | "));
         free(text);
-        ping(pair, pair->tx->ep, 1);
+        cw_pair_ping_on(pair, pair->tx->ep, 1);
         cw_pair_settle(pair);
     }
     cw_pair_close(pair);
@@ -270,7 +258,7 @@ static void test_ep37_modify(void **state)
     params.user_data = pair;
     result = ucp_ep_modify_nb(pair->tx->ep, &params);
     assert_null(result);
-    ping(pair, pair->tx->ep, 2);
+    cw_pair_ping_on(pair, pair->tx->ep, 2);
     cw_pair_close(pair);
 }
 

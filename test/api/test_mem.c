@@ -676,9 +676,7 @@ static void test_gen14_killed_process_leaves_nothing(void **state)
     cw_remote_start(&remote, "allocator", NULL);
     cw_fd_read(remote.fd, &byte, 1, NULL);
     assert_int_equal(findable_mappings(remote.pid), 0);
-    assert_int_equal(kill(remote.pid, SIGKILL), 0);
-    assert_int_equal(waitpid(remote.pid, NULL, 0), remote.pid);
-    close(remote.fd);
+    cw_remote_kill(&remote);
 }
 
 int main(int argc, char **argv)

@@ -44,19 +44,6 @@ static bool area_is(const void *request, int value)
     return true;
 }
 
-/* One small message from end to end with no requests left. */
-static void ping(struct cw_pair *pair, ucp_tag_t tag)
-{
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = tag * 3 + 1, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
-    cw_op_send(&send, pair->tx->ep, &out, sizeof(out), tag);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
-}
-
 static void test_req8_small_send_to_ready_endpoint_is_immediate(void **state)
 {
     struct cw_pair *pair = *state;
@@ -65,7 +52,7 @@ static void test_req8_small_send_to_ready_endpoint_is_immediate(void **state)
     int immediate = 0;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     for (int i = 0; i < 10; i++) {
         ucs_status_ptr_t result = ucp_tag_send_nbx(pair->tx->ep, &value, sizeof(value), 2, &param);
         struct cw_op recv = {0};
@@ -116,7 +103,7 @@ static void test_opa14_no_imm_cmpl(void **state)
     struct cw_buffer out = cw_buffer_new(BIG), in = cw_buffer_new(BIG);
 
     cw_pair_open(pair, NULL);
-    ping(pair, 9);
+    cw_pair_ping(pair, 9);
     for (int round = 0; round < 16; round++) {
         struct cw_op send = {0}, recv = {0};
         ucp_request_param_t send_param = cw_param_send(&send), recv_param = cw_param_recv(&recv);
@@ -207,7 +194,7 @@ static void test_opa16_force_imm_cmpl(void **state)
     ucs_status_ptr_t result;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 9);
+    cw_pair_ping(pair, 9);
     param.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
     result = ucp_tag_send_nbx(pair->tx->ep, out.data, out.length, 1, &param);
     assert_int_equal(UCS_PTR_RAW_STATUS(result), UCS_ERR_NO_RESOURCE); /* R22 */
@@ -357,7 +344,7 @@ static void test_req22_free_inside_the_callback(void **state)
         assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
         assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
         cw_pattern_check(in.data, length, (uint64_t)round);
-        ping(pair, 2); /* the pool is in order */
+        cw_pair_ping(pair, 2); /* the pool is in order */
     }
     cw_pair_settle(pair);
     cw_buffer_free(&out);
@@ -413,7 +400,7 @@ static void test_r5_double_release_and_status_after_free(void **state)
         cw_op_recv(&a, pair->rx->worker, &in_a, 8, 1000, CW_TAG_ALL);
         cw_op_recv(&b, pair->rx->worker, &in_b, 8, 1001, CW_TAG_ALL);
         assert_ptr_not_equal(a.result, b.result); /* one object must not be handed out twice */
-        ping(pair, tag);
+        cw_pair_ping(pair, tag);
         ucp_request_cancel(pair->rx->worker, a.result);
         ucp_request_cancel(pair->rx->worker, b.result);
         assert_int_equal(cw_op_wait(pair, &a, "cancelled"), UCS_ERR_CANCELED);
@@ -455,7 +442,7 @@ static void test_ctx20_27_init_once_cleanup_once_area_kept(void **state)
         assert_int_equal(cw_op_wait(pair, &recvs[i], "cancelled"), UCS_ERR_CANCELED);
     }
     for (ucp_tag_t tag = 10; tag < 50; tag++) {
-        ping(pair, tag);
+        cw_pair_ping(pair, tag);
     }
     assert_int_equal(cleanup_calls, 0);
     cw_pair_close(pair);
@@ -478,7 +465,7 @@ static void test_ctx28_spare_bytes_behind_the_handle(void **state)
         ucp_request_cancel(pair->rx->worker, recvs[i].result);
         assert_int_equal(cw_op_wait(pair, &recvs[i], "cancelled"), UCS_ERR_CANCELED);
     }
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_pair_close(pair);
 }
 
@@ -492,7 +479,7 @@ static void test_opa6_user_requests(void **state)
     int inits;
 
     open_with_area(pair);
-    ping(pair, 3);
+    cw_pair_ping(pair, 3);
     inits = init_calls;
     send_user = cw_user_request_new(pair->tx->context);
     recv_user = cw_user_request_new(pair->rx->context);
@@ -550,10 +537,7 @@ static void test_r7_user_request_is_filled_on_immediate_completion(void **state)
     param.request = user.handle;
     /* Open MPI discards what the call returns and polls its own memory. */
     (void)ucp_tag_recv_nbx(pair->rx->worker, &in, sizeof(in), 0, 0, &param);
-    for (double end = cw_time_now_s() + CW_WAIT_S; ucp_request_test(user.handle, &info) == UCS_INPROGRESS;) {
-        cw_pair_progress(pair);
-        assert_true(cw_time_now_s() < end);
-    }
+    cw_pair_until(pair, ucp_request_test(user.handle, &info) != UCS_INPROGRESS, "receive");
     assert_int_equal(ucp_request_test(user.handle, &info), UCS_OK);
     assert_int_equal(info.length, sizeof(out));
     assert_int_equal(info.sender_tag, 0xabc);
@@ -571,7 +555,7 @@ static void test_req24_cancel_has_no_effect_on_others(void **state)
     struct cw_op send = {0}, recv = {0}, done = {0};
 
     cw_pair_open(pair, NULL);
-    ping(pair, 9);
+    cw_pair_ping(pair, 9);
     cw_pattern_fill(out.data, BIG, 1);
     cw_op_send(&send, pair->tx->ep, out.data, BIG, 1); /* sends: test_tag_cancel */
     cw_pair_settle(pair);
@@ -611,10 +595,7 @@ static void test_req27_test_calls(void **state)
     assert_int_equal(ucp_request_check_status(recv), UCS_INPROGRESS);
     assert_false(ucp_request_is_completed(recv)); /* REQ-6 */
     send = ucp_tag_send_nbx(pair->tx->ep, &out, sizeof(out), 7, &param);
-    for (double end = cw_time_now_s() + CW_WAIT_S; ucp_tag_recv_request_test(recv, &info) == UCS_INPROGRESS;) {
-        cw_pair_progress(pair);
-        assert_true(cw_time_now_s() < end);
-    }
+    cw_pair_until(pair, ucp_tag_recv_request_test(recv, &info) != UCS_INPROGRESS, "receive");
     for (int i = 0; i < 3; i++) { /* stays so until freed: REQ-5 */
         memset(&info, 0, sizeof(info));
         assert_int_equal(i % 2 == 0 ? ucp_request_test(recv, &info) : ucp_tag_recv_request_test(recv, &info), UCS_OK);
@@ -681,7 +662,7 @@ static void test_req29_request_alloc(void **state)
     if (request != NULL) {
         ucp_request_free(request);
     }
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_pair_close(pair);
 }
 
@@ -692,7 +673,7 @@ static void test_opa14_flush_returns(void **state)
     ucp_request_param_t param;
 
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     param = cw_param_send(&flush);
     cw_op_started(&flush, ucp_ep_flush_nbx(pair->tx->ep, &param));
     assert_int_equal(flush.calls, 0);

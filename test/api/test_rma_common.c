@@ -217,35 +217,12 @@ static bool peer_mode_works(void)
     return !cw_test_reference() || cw_test_tls_has("tcp");
 }
 
-/* As cw_fd_connect, with an error handler. */
 static ucp_ep_h connect_watched(int fd, struct cw_side *side)
 {
-    size_t length;
-    void *blob = cw_worker_address(side->worker, &length);
-    uint64_t wire = length;
-    ucp_ep_params_t params;
-    ucp_ep_h ep;
+    const struct cw_pair_config config = {.peer_mode = peer_mode_works(), .on_failure = note_failure};
 
     cw_servant_failures = 0;
-    cw_fd_write(fd, &wire, sizeof(wire));
-    cw_fd_write(fd, blob, length);
-    free(blob);
-    cw_fd_read(fd, &wire, sizeof(wire), NULL);
-    blob = malloc(wire);
-    assert_non_null(blob);
-    cw_fd_read(fd, blob, wire, NULL);
-    memset(&params, 0xff, sizeof(params));
-    params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLER;
-    params.address = blob;
-    if (peer_mode_works()) {
-        params.field_mask |= UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE;
-        params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
-    }
-    params.err_handler.cb = note_failure;
-    params.err_handler.arg = NULL;
-    assert_int_equal(ucp_ep_create(side->worker, &params, &ep), UCS_OK);
-    free(blob);
-    return ep;
+    return cw_fd_connect(fd, side, &config);
 }
 
 static void await(const char *place, uint64_t value)
@@ -397,9 +374,7 @@ void cw_servant_dismiss(struct cw_servant *servant)
 
 void cw_servant_kill(struct cw_servant *servant)
 {
-    assert_int_equal(kill(servant->remote.pid, SIGKILL), 0);
-    assert_int_equal(waitpid(servant->remote.pid, NULL, 0), servant->remote.pid);
-    close(servant->remote.fd);
+    cw_remote_kill(&servant->remote);
 }
 
 /* ---- targets ---- */

@@ -101,14 +101,9 @@ static inline void stream_get(struct cw_pair *pair, void *data, size_t length)
 /* Progresses until poll reports this endpoint of rx; which it then has done. */
 static inline void wait_ready(struct cw_pair *pair, ucp_ep_h ep)
 {
-    double deadline = cw_time_now_s() + CW_WAIT_S;
     ucp_stream_poll_ep_t polled;
 
-    while (ucp_stream_worker_poll(pair->rx->worker, &polled, 1, 0) != 1) {
-        if (cw_pair_progress(pair) == 0 && cw_time_now_s() > deadline) {
-            fail_msg("No endpoint became ready within %d s", CW_WAIT_S);
-        }
-    }
+    cw_pair_until(pair, ucp_stream_worker_poll(pair->rx->worker, &polled, 1, 0) == 1, "a ready endpoint");
     assert_ptr_equal(polled.ep, ep);
 }
 

@@ -33,14 +33,7 @@ static void send_with(struct cw_op *op, struct cw_pair *pair, const void *data, 
 /* Connects the endpoints and leaves nothing under way. */
 static void ping(struct cw_pair *pair)
 {
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = 11, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), 11, CW_TAG_ALL);
-    cw_op_send(&send, pair->tx->ep, &out, sizeof(out), 11);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
+    cw_pair_ping(pair, 11);
     cw_pair_settle(pair);
 }
 

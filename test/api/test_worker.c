@@ -41,18 +41,6 @@ static ucp_worker_attr_t query(ucp_worker_h worker, uint64_t mask)
     return attr;
 }
 
-static void ping(struct cw_pair *pair, ucp_tag_t tag)
-{
-    struct cw_op send = {0}, recv = {0};
-    uint64_t out = tag + 5, in = 0;
-
-    cw_op_recv(&recv, pair->rx->worker, &in, sizeof(in), tag, CW_TAG_ALL);
-    cw_op_send(&send, pair->tx->ep, &out, sizeof(out), tag);
-    assert_int_equal(cw_op_wait(pair, &send, "send"), UCS_OK);
-    assert_int_equal(cw_op_wait(pair, &recv, "receive"), UCS_OK);
-    assert_int_equal(in, out);
-}
-
 static void test_wrk1_defaults_with_garbage(void **state)
 {
     struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
@@ -237,7 +225,7 @@ static void test_wrk9_max_am_header(void **state)
     cw_pair_open(pair, &config);
     header = query(pair->tx->worker, UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER).max_am_header;
     assert_true(header >= 64 && header < 1 << 20);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     assert_true(query(pair->tx->worker, UCP_WORKER_ATTR_FIELD_MAX_AM_HEADER).max_am_header >= header);
     cw_pair_close(pair);
 }
@@ -333,7 +321,7 @@ static void test_wrk20_gen9_r9_idle_progress_is_zero(void **state)
         for (int i = 0; i < 1000; i++) {
             assert_int_equal(cw_pair_progress(pair), 0);
         }
-        ping(pair, 1);
+        cw_pair_ping(pair, 1);
     }
     cw_pair_close(pair);
 }
@@ -347,10 +335,10 @@ static void test_wrk22_other_workers_need_no_progress(void **state)
     cw_pair_open(pair, NULL);
     assert_int_equal(ucp_worker_create(pair->tx->context, &params, &bystander), UCS_OK);
     for (ucp_tag_t tag = 0; tag < 20; tag++) {
-        ping(pair, tag);
+        cw_pair_ping(pair, tag);
     }
     ucp_worker_destroy(bystander);
-    ping(pair, 21);
+    cw_pair_ping(pair, 21);
     cw_pair_close(pair);
 }
 
@@ -380,7 +368,7 @@ static void test_abu21_recursive_progress(void **state)
 
     cw_test_skip_reference("undefined there");
     cw_pair_open(pair, NULL);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     reentrant.worker = pair->rx->worker;
     for (int i = 1; i <= 10; i++) {
         param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
@@ -403,7 +391,7 @@ static void test_r27_flush_after_creation_completes_the_wireup(void **state)
     cw_pair_open(pair, NULL);
     assert_int_equal(cw_pair_wait(pair, ucp_worker_flush_nbx(pair->tx->worker, &param), "worker flush"), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, ucp_ep_flush_nbx(pair->rx->ep, &param), "endpoint flush"), UCS_OK);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     assert_int_equal(ucp_worker_fence(pair->tx->worker), UCS_OK);
     assert_int_equal(cw_pair_wait(pair, ucp_worker_flush_nbx(pair->tx->worker, &param), "worker flush"), UCS_OK);
     cw_pair_close(pair);
@@ -442,7 +430,7 @@ static void test_r27_blocking_flush(void **state)
     pthread_join(thread, NULL);
     assert_int_equal(flusher.status, UCS_OK);
     assert_int_equal(ucp_ep_flush(pair->tx->ep), UCS_OK);
-    ping(pair, 1);
+    cw_pair_ping(pair, 1);
     cw_pair_close(pair);
 }
 
