@@ -52,8 +52,12 @@ struct cw_md_copy {
 /* How the process of a peer finds memory of a device (wire/packet.h, struct cw_wire_rndv_name). */
 enum cw_md_form {
     CW_MD_HERE   = 1, /* by its address, within one process */
-    CW_MD_HANDLE = 2  /* by a handle of the driver */
+    CW_MD_HANDLE = 2, /* by a handle of the driver */
+    CW_MD_PASSED = 3  /* by descriptors beside the name: the allocation is one or several pieces of equal length, and
+                       * each piece has a descriptor */
 };
+
+#define CW_MD_MOST_PIECES 32u
 
 struct cw_md_name {
     uint8_t form;
@@ -62,7 +66,9 @@ struct cw_md_name {
     uint64_t buffer;       /* unique in that process for all time: the allocation, */
     uint64_t start, size;  /* and where it lies there, */
     uint64_t address;      /* and the bytes that are meant */
-    uint8_t handle[64];
+    uint8_t handle[64];    /* HANDLE; else zeros */
+    unsigned num_fds;      /* PASSED, else 0 */
+    int fds[CW_MD_MOST_PIECES];
 };
 
 /* Memory of a peer that is accessible to copies of the domain in this process. */
@@ -120,11 +126,12 @@ struct cw_md {
     /*
      * Memory of a peer on this host, for copies without a detour by memory of the host. All four are NULL where there
      * is none of that.
-     * give_name: `peer` is the peer's process, which may be this one. 0: the memory has no name for that process, and
-     * the reason was logged once.
+     * give_name: `peer` is the peer's process, which may be this one. The caller closes the descriptors of the name.
+     * 0: the memory has no name for that process, and the reason was logged once.
      * open: makes these bytes accessible for a copy to `to`, until `shut`. The peer sent the name, in which any bytes
-     * may stand except that the range lies in the allocation; `peer` is from the system. UCS_ERR_UNREACHABLE: it cannot
-     * be had this way. Opened memory is kept for the next message, up to a bound.
+     * may stand except that the range lies in the allocation, and passed the descriptors, which may be of anything and
+     * stay the caller's; `peer` is from the system. UCS_ERR_UNREACHABLE: it cannot be had this way. Opened memory is
+     * kept for the next message, up to a bound.
      * forget: the library has one connection less to that process, so what is kept of it is closed if it is not in use.
      */
     const char *peer_tls;       /* its name in UCX_TLS for memory of other processes */

@@ -10,11 +10,13 @@
 #include "base/log.h"
 #include "config/config.h"
 #include "core/ep_round.h"
+#include "core/lane_pass.h"
 #include "core/worker.h"
 #include "mem/registry.h"
 #include "op/op_ep.h"
 #include "op/send.h"
 #include "os/clock.h"
+#include "os/unix_socket.h"
 
 #define LOOK_NS UINT64_C(20000) /* time between two checks of the copy */
 
@@ -28,6 +30,13 @@ struct cw_near {
     ucs_status_t status;
     void (*ended)(void *arg, ucs_status_t status);
     void *arg;
+};
+
+/* In place of a handle, where the memory has descriptors. */
+struct passed {
+    uint64_t number; /* under which they were passed */
+    uint32_t count;
+    uint32_t reserved;
 };
 
 static int is_of_a_device(const struct cw_dt_cursor *cursor)
@@ -62,8 +71,38 @@ int cw_near_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, si
 
 /* ---- the receiver ---- */
 
-ucs_status_t cw_near_decode(const struct cw_wire_rndv_name *packet, size_t length, struct cw_md_name *name)
+static void close_fds(struct cw_md_name *name)
 {
+    while (name->num_fds > 0) {
+        cw_unix_discard(&name->fds[--name->num_fds]);
+    }
+}
+
+/* A name without all of its descriptors has none, and the domain opens nothing. */
+static void take_fds(struct ucp_ep *ep, uint64_t number, unsigned count, struct cw_md_name *name)
+{
+    for (; name->num_fds < count; name->num_fds++) {
+        name->fds[name->num_fds] = cw_lane_take(ep->conn, number);
+        if (name->fds[name->num_fds] < 0) {
+            close_fds(name);
+            break;
+        }
+    }
+}
+
+static int is_possible(const struct cw_md_name *name, size_t length)
+{
+    return name->form >= CW_MD_HERE && name->form <= CW_MD_PASSED && name->type < UCS_MEMORY_TYPE_LAST &&
+           name->start <= UINT64_MAX - name->size && name->address >= name->start &&
+           name->address - name->start <= name->size && length <= name->size - (name->address - name->start);
+}
+
+ucs_status_t cw_near_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *packet, size_t length,
+                            struct cw_md_name *name)
+{
+    struct passed passed;
+    unsigned count;
+
     *name = (struct cw_md_name){.form    = packet->form,
                                 .type    = packet->type,
                                 .process = le64toh(packet->process),
@@ -71,11 +110,18 @@ ucs_status_t cw_near_decode(const struct cw_wire_rndv_name *packet, size_t lengt
                                 .start   = le64toh(packet->start),
                                 .size    = le64toh(packet->size),
                                 .address = le64toh(packet->address)};
-    memcpy(name->handle, packet->handle, sizeof(name->handle));
-    if (name->form < CW_MD_HERE || name->form > CW_MD_HANDLE || name->type >= UCS_MEMORY_TYPE_LAST ||
-        name->start > UINT64_MAX - name->size || name->address < name->start ||
-        name->address - name->start > name->size || length > name->size - (name->address - name->start)) {
+    if (!is_possible(name, length)) {
         return UCS_ERR_IO_ERROR;
+    }
+    if (name->form == CW_MD_PASSED) {
+        memcpy(&passed, packet->handle, sizeof(passed));
+        count = le32toh(passed.count);
+        if (count == 0 || count > CW_MD_MOST_PIECES || name->size % count != 0) {
+            return UCS_ERR_IO_ERROR;
+        }
+        take_fds(ep, le64toh(passed.number), count, name);
+    } else {
+        memcpy(name->handle, packet->handle, sizeof(name->handle));
     }
     return UCS_OK;
 }
@@ -101,19 +147,23 @@ static unsigned fire(struct cw_alarm *alarm)
     return 1;
 }
 
-struct cw_near *cw_near_begin(struct ucp_ep *ep, const struct cw_md_name *name, const struct cw_dt_cursor *cursor,
+struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const struct cw_dt_cursor *cursor,
                               size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg)
 {
     const struct cw_md *md = cw_md_of_type((ucs_memory_type_t)cursor->memory_type);
     const uint32_t peer    = cw_lane_process(ep->conn);
     struct cw_near *near   = (md == NULL || md->open == NULL || peer == 0) ? NULL : calloc(1, sizeof(*near));
+    ucs_status_t status;
 
     if (near == NULL) {
+        close_fds(name);
         return NULL;
     }
     *near = (struct cw_near){
         .alarm = {.fire = fire}, .worker = ep->worker, .md = md, .status = UCS_OK, .ended = ended, .arg = arg};
-    if (md->open(name, peer, cursor->contig, length, &near->window) != UCS_OK) {
+    status = md->open(name, peer, cursor->contig, length, &near->window);
+    close_fds(name);
+    if (status != UCS_OK) {
         free(near);
         return NULL;
     }
@@ -156,6 +206,27 @@ struct naming {
     struct cw_md_name name;
 };
 
+/* Passes the descriptors and closes them. If the system does not take one, the message comes in pieces. Each number is
+ * used once, so that descriptors of such a message mean no other one. */
+static int pass_fds(struct ucp_ep *ep, struct cw_md_name *name)
+{
+    static uint64_t last;
+    struct passed passed = {.number = htole64(__atomic_add_fetch(&last, 1, __ATOMIC_RELAXED)),
+                            .count  = htole32(name->num_fds)};
+    int is_passed        = 1;
+    unsigned i;
+
+    if (name->num_fds == 0) {
+        return 1;
+    }
+    for (i = 0; i < name->num_fds; i++) {
+        is_passed = is_passed && cw_lane_pass(ep->conn, le64toh(passed.number), name->fds[i]);
+    }
+    close_fds(name);
+    memcpy(name->handle, &passed, sizeof(passed));
+    return is_passed;
+}
+
 static size_t pack(void *dest, size_t max, void *arg)
 {
     const struct naming *naming     = arg;
@@ -188,7 +259,8 @@ ucs_status_t cw_near_send_name(struct cw_request *request)
         return CW_AGAIN;
     }
     if (md == NULL || md->give_name == NULL || peer == 0 ||
-        !md->give_name(send->cursor.contig, send->cursor.length, peer, &naming.name)) {
+        !md->give_name(send->cursor.contig, send->cursor.length, peer, &naming.name) ||
+        !pass_fds(request->ep, &naming.name)) {
         send->phase   = CW_SEND_DATA;
         request->send = cw_send_data;
         return cw_send_data(request);

@@ -23,11 +23,13 @@ int cw_near_is_possible(struct ucp_ep *ep, const struct cw_dt_cursor *cursor, si
 
 struct cw_near;
 
-/* Reads what a peer says of its memory; any bytes may stand there. UCS_ERR_IO_ERROR: it breaks the protocol. */
-ucs_status_t cw_near_decode(const struct cw_wire_rndv_name *packet, size_t length, struct cw_md_name *name);
-/* Begins the copy of `length` bytes into memory of the cursor. `ended` is called by progress, once, and not inside this
- * call. NULL: it cannot be done, and nothing happens. */
-struct cw_near *cw_near_begin(struct ucp_ep *ep, const struct cw_md_name *name, const struct cw_dt_cursor *cursor,
+/* Reads what a peer says of its memory; any bytes may stand there. UCS_ERR_IO_ERROR: it breaks the protocol. Otherwise
+ * the name has the descriptors that the peer has passed, and goes to cw_near_begin. */
+ucs_status_t cw_near_decode(struct ucp_ep *ep, const struct cw_wire_rndv_name *packet, size_t length,
+                            struct cw_md_name *name);
+/* Closes the descriptors of the name and begins the copy of `length` bytes into memory of the cursor. `ended` is called
+ * by progress, once, and not inside this call. NULL: it cannot be done, and nothing happens. */
+struct cw_near *cw_near_begin(struct ucp_ep *ep, struct cw_md_name *name, const struct cw_dt_cursor *cursor,
                               size_t length, void (*ended)(void *arg, ucs_status_t status), void *arg);
 /* Waits for the copy, if it is under way, and frees. */
 void cw_near_end(struct cw_near *near);

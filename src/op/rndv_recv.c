@@ -629,7 +629,7 @@ ucs_status_t cw_rndv_recv_on_name(struct ucp_ep *ep, const void *data, size_t le
     fetch   = find(ep, le64toh(packet.receive_id));
     if (fetch == NULL || fetch->phase != NAMING || send_id == 0 ||
         (!fetch->unannounced && send_id != fetch->offer.send_id) ||
-        cw_near_decode(&packet, fetch->offer.length, &name) != UCS_OK) {
+        cw_near_decode(ep, &packet, fetch->offer.length, &name) != UCS_OK) {
         return UCS_ERR_IO_ERROR;
     }
     fetch->offer.send_id = send_id;

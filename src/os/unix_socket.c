@@ -308,17 +308,6 @@ void cw_unix_discard(int *fd_p)
     }
 }
 
-int cw_unix_take_byte(int fd)
-{
-    ssize_t ret;
-    char byte;
-
-    do {
-        ret = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
-    } while (ret < 0 && errno == EINTR);
-    return (ret > 0) ? 1 : (ret < 0 && errno == EAGAIN) ? -1 : 0;
-}
-
 int cw_unix_send_byte(int fd)
 {
     const int saved = errno;
@@ -362,4 +351,9 @@ void cw_fd_close(int fd)
     if (fd >= 0) {
         close(fd);
     }
+}
+
+void cw_fd_hide(int fd)
+{
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
 }

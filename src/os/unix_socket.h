@@ -49,10 +49,8 @@ ucs_status_t cw_unix_recv(int fd, void *data, size_t *length_p, int *fd_p);
 /* Closes a descriptor that came from a peer and is not wanted; it is -1 afterwards. */
 void cw_unix_discard(int *fd_p);
 
-/* One byte tells the peer to look at the memory. Taking returns 1, -1 when there is none, 0 at the end of the
- * connection. Sending returns 0 when the connection is at its end, or the system has no memory for the byte. If the
- * socket has no room, enough bytes wait there already, and the call counts as done. */
-int cw_unix_take_byte(int fd);
+/* One byte tells the peer to look at the memory. Sending returns 0 when the connection is at its end, or the system has
+ * no memory for the byte. If the socket has no room, enough bytes wait there already, and the call counts as done. */
 int cw_unix_send_byte(int fd);
 
 /* Whether the other side closed the connection or died; bytes that it sent before may still be there. */
@@ -66,5 +64,7 @@ int cw_unix_peer_pid(int fd);
 void cw_unix_close(int fd);
 
 void cw_fd_close(int fd);
+/* Makes a descriptor that another library has opened close-on-exec. */
+void cw_fd_hide(int fd);
 
 #endif

@@ -24,7 +24,7 @@ struct cw_claim_pair {
 #define CW_COUNTED         CW_CLAIM_PAIRS /* index of the claim pair behind them (op/counted.h) */
 #define CW_ALL_CLAIM_PAIRS (CW_CLAIM_PAIRS + 1u)
 /* Copies between memory of this process and of the peer's, and words that both see. Only `scatter`, `gone`,
- * `excused` and `process` may be NULL. */
+ * `excused`, `process`, `pass` and `take` may be NULL, the last two together. */
 struct cw_transport_copies {
     /* Whether copies have been proved to work on this open connection; once they failed it is 0 for good. */
     int (*ready)(struct cw_conn *conn);
@@ -53,6 +53,15 @@ struct cw_transport_copies {
     /* The id of the peer's process, from the system and not from the peer, in the name space of this process; this
      * process' own id where the peer is in it. 0: not known. It is a system call. */
     uint32_t (*process)(struct cw_conn *conn);
+    /* Passes a descriptor, which stays the caller's, to the peer before any packet that is sent later. The caller names
+     * it by a number, which may be that of others passed before. 0: the system does not take it now. */
+    int (*pass)(struct cw_conn *conn, uint64_t number, int fd);
+    /* Returns the first descriptor of that number that the peer has passed, which is the caller's from now on and may
+     * be of anything; -1: there is none. The transport keeps a bounded number of them, and closes the oldest ones. */
+    int (*take)(struct cw_conn *conn, uint64_t number);
 };
+
+/* Descriptors that are kept for `take`. */
+#define CW_MOST_PASSED 64u
 
 #endif

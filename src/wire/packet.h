@@ -135,7 +135,8 @@ struct cw_wire_rndv_data {
 /* How the receiver's device finds the message in memory of the sender's device, on the same host. 0/8: id of the
  * receive; 8/8: id of the send; 16/1: enum cw_md_form of mem/md.h; 17/1: ucs_memory_type_t; 18/6: zero; 24/8: number of
  * the sender's process; 32/8: number of the allocation, 40/8: its address, 48/8: its bytes; 56/8: address of the
- * message; 64/64: handle of the driver. No payload. */
+ * message; 64/64: handle of the driver, or 64/8: number of the descriptors that were passed, 72/4: how many. No
+ * payload. */
 struct cw_wire_rndv_name {
     uint64_t receive_id;
     uint64_t send_id;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stand-in's devices, contexts and memory. Streams: standin_stream.c.
+ * The stand-in's devices, contexts and memory. Streams: standin_stream.c. Mapped allocations: standin_map.c.
  */
 #include "standin_internal.h"
 
@@ -465,6 +465,8 @@ void standin_move(uintptr_t to, uintptr_t from, size_t length)
         source = standin_find(from);
         standin_check_shared(target);
         standin_check_shared(source);
+        standin_check_mapped(target);
+        standin_check_mapped(source);
         part = length;
         part = (target != NULL && left_of(target, to) < part) ? left_of(target, to) : part;
         part = (source != NULL && left_of(source, from) < part) ? left_of(source, from) : part;
@@ -635,93 +637,6 @@ int cuMemHostUnregister(void *ptr)
     return standin_leave(give_back((uintptr_t)ptr, REGISTERED, REGISTERED));
 }
 
-/* ---- mapped allocations: a handle is its bytes ---- */
-
-struct piece {
-    char *bytes;
-    size_t length;
-    int device;
-};
-
-int cuMemAddressReserve(cuda_ptr *ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags)
-{
-    (void)alignment, (void)hint, (void)flags;
-    ENTER();
-    *ptr = (uintptr_t)standin_addresses(length);
-    return standin_leave((*ptr != 0) ? CUDA_OK : CUDA_NO_MEMORY);
-}
-
-int cuMemAddressFree(cuda_ptr ptr, size_t length)
-{
-    ENTER();
-    munmap((void *)(uintptr_t)ptr, length);
-    return standin_leave(CUDA_OK);
-}
-
-/* Of the properties only the device is looked at: type, types of handles, type of location, number. */
-int cuMemCreate(unsigned long long *handle, size_t length, const void *properties, unsigned long long flags)
-{
-    struct piece *piece;
-
-    (void)flags;
-    ENTER();
-    piece = calloc(1, sizeof(*piece));
-    if (piece == NULL || length == 0 || length % STANDIN_GRAIN != 0) {
-        free(piece);
-        return standin_leave(CUDA_INVALID_VALUE);
-    }
-    *piece  = (struct piece){.bytes = standin_bytes(length), .length = length, .device = ((const int *)properties)[3]};
-    *handle = (uintptr_t)piece;
-    return standin_leave((piece->bytes != NULL) ? CUDA_OK : CUDA_NO_MEMORY);
-}
-
-/* What is mapped stays until it is unmapped; the bytes of tests are few. */
-int cuMemRelease(unsigned long long handle)
-{
-    ENTER();
-    free((void *)(uintptr_t)handle);
-    return standin_leave(CUDA_OK);
-}
-
-int cuMemMap(cuda_ptr ptr, size_t length, size_t offset, unsigned long long handle, unsigned long long flags)
-{
-    const struct piece *piece = (const struct piece *)(uintptr_t)handle;
-
-    (void)flags;
-    ENTER();
-    if (offset != 0 || length != piece->length) {
-        return standin_leave(CUDA_INVALID_VALUE);
-    }
-    standin_add(MAPPED, (char *)(uintptr_t)ptr, piece->bytes, length, piece->device, NULL);
-    return standin_leave(CUDA_OK);
-}
-
-int cuMemUnmap(cuda_ptr ptr, size_t length)
-{
-    struct range *range;
-    uintptr_t end = (uintptr_t)ptr + length;
-
-    ENTER();
-    standin_drain(NULL);
-    for (; ptr < end; ptr += length) {
-        range = standin_find(ptr);
-        if (range == NULL || range->kind != MAPPED) {
-            return standin_leave(CUDA_INVALID_VALUE);
-        }
-        length = range->length;
-        munmap(range->bytes, length);
-        standin_remove(range);
-    }
-    return standin_leave(CUDA_OK);
-}
-
-int cuMemSetAccess(cuda_ptr ptr, size_t length, const void *access, size_t count)
-{
-    (void)ptr, (void)length, (void)access, (void)count;
-    ENTER();
-    return standin_leave(CUDA_OK);
-}
-
 /* ---- what is known of addresses ---- */
 
 static void tell(const struct range *range, int attribute, void *data)
@@ -743,9 +658,11 @@ static void tell(const struct range *range, int attribute, void *data)
         *(int *)data = (range == NULL) ? -2 : range->device;
         break;
     case CUDA_POINTER_RANGE_START:
+    case CUDA_POINTER_MAPPING_START:
         *(void **)data = (range == NULL) ? NULL : range->addresses;
         break;
     case CUDA_POINTER_RANGE_SIZE:
+    case CUDA_POINTER_MAPPING_SIZE:
         *(size_t *)data = (range == NULL) ? 0 : range->length;
         break;
     default:

@@ -27,16 +27,8 @@
     CALL(free_async, cuMemFreeAsync, (cuda_ptr ptr, cuda_stream stream))                                               \
     CALL(host_alloc, cuMemHostAlloc, (void **ptr, size_t length, unsigned flags))                                      \
     CALL(host_free, cuMemFreeHost, (void *ptr))                                                                        \
-    CALL(address_reserve, cuMemAddressReserve,                                                                         \
-         (cuda_ptr * ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags))                   \
-    CALL(address_free, cuMemAddressFree, (cuda_ptr ptr, size_t length))                                                \
     CALL(vmm_create, cuMemCreate,                                                                                      \
-         (unsigned long long *handle, size_t length, const void *properties, unsigned long long flags))                \
-    CALL(vmm_release, cuMemRelease, (unsigned long long handle))                                                       \
-    CALL(vmm_map, cuMemMap,                                                                                            \
-         (cuda_ptr ptr, size_t length, size_t offset, unsigned long long handle, unsigned long long flags))            \
-    CALL(vmm_unmap, cuMemUnmap, (cuda_ptr ptr, size_t length))                                                         \
-    CALL(vmm_access, cuMemSetAccess, (cuda_ptr ptr, size_t length, const void *access, size_t count))
+         (unsigned long long *handle, size_t length, const void *properties, unsigned long long flags))
 
 #define CUDA_DECLARE(name, symbol, parameters) int symbol parameters;
 CUDA_CALLS(CUDA_DECLARE)
@@ -62,6 +54,8 @@ unsigned standin_streams(void);
 unsigned standin_events(void);
 /* Allocations of other processes that are open. */
 unsigned standin_opened(void);
+/* Mapped memory, of this process or of another one, that has not been unmapped. */
+unsigned standin_mapped(void);
 /* The next allocation gets the addresses of the one that was freed last, if it fits. */
 void standin_reuse_addresses(void);
 /* Copies between memory of any kind, at once, past all functions of the driver: how tests look into device memory. */

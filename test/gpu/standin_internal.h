@@ -24,6 +24,8 @@ struct range {
     unsigned long long id;
     struct shared *shared; /* DEVICE, OPENED: the page behind the bytes; else NULL */
     int fd;                /* DEVICE: of the bytes; else -1 */
+    struct piece *piece;   /* MAPPED: what is mapped; else NULL */
+    int is_accessible;     /* MAPPED: the program has allowed its device to access it */
 };
 
 /* Behind the bytes of an allocation that other processes may open. */
@@ -95,6 +97,9 @@ cuda_context standin_current(void);
 void standin_drain(cuda_stream stream);
 /* What is on the streams of a context that ends is never carried out. */
 void standin_drop_streams(cuda_context context);
+
+/* Ends the program if the range is mapped and its device must not access it. */
+void standin_check_mapped(const struct range *range);
 
 /* Bytes that nothing else knows; addresses without access. */
 char *standin_bytes(size_t length);

@@ -136,7 +136,8 @@ struct kind {
 /* As programs with growing segments have it: pieces mapped behind each other into one range of addresses. */
 static char *mapped_new(void)
 {
-    const int properties[8] = {1, 0, 1, 1}; /* of device 1 */
+    const int properties[8]         = {1, 0, 1, 1}; /* of device 1 */
+    const struct cuda_access access = {CUDA_LOCATION_DEVICE, 1, CUDA_ACCESS_READ_WRITE};
     unsigned long long handle;
     cuda_ptr ptr = 0, place;
 
@@ -144,7 +145,7 @@ static char *mapped_new(void)
     for (place = ptr; place < ptr + 4 * STANDIN_GRAIN; place += STANDIN_GRAIN) {
         ok(cuMemCreate(&handle, STANDIN_GRAIN, properties, 0));
         ok(cuMemMap(place, STANDIN_GRAIN, 0, handle, 0));
-        ok(cuMemSetAccess(place, STANDIN_GRAIN, NULL, 0));
+        ok(cuMemSetAccess(place, STANDIN_GRAIN, &access, 1));
         ok(cuMemRelease(handle));
     }
     return (char *)(uintptr_t)ptr;

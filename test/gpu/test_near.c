@@ -19,6 +19,7 @@
 
 #define LENGTH ((size_t)3 << 20)
 #include "standin_memory.h"
+#include "standin_peer.h"
 
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
@@ -68,8 +69,6 @@ static int teardown(void **state)
     end();
     return status;
 }
-
-static const struct cw_pair_config config = {.features = UCP_FEATURE_TAG | UCP_FEATURE_RMA};
 
 static ucs_status_t move(struct cw_pair *pair, const char *from, char *to, ucs_status_t *sent_p)
 {
@@ -408,46 +407,6 @@ static void test_an_exit_meanwhile(void **state)
 
 /* ---- two processes ---- */
 
-struct peer {
-    struct cw_side side;
-    ucp_ep_h ep;
-    int fd;
-};
-
-static void peer_open(struct peer *peer, int fd)
-{
-    peer->fd = fd;
-    cw_side_open(&peer->side, &config);
-    peer->ep = cw_fd_connect(fd, &peer->side, &config);
-    cw_fd_barrier(fd, peer->side.worker);
-}
-
-static void peer_close(struct peer *peer)
-{
-    const ucp_request_param_t param = cw_param_none();
-
-    cw_fd_barrier(peer->fd, peer->side.worker);
-    (void)cw_worker_wait_request(peer->side.worker, ucp_ep_close_nbx(peer->ep, &param), "a close");
-    cw_side_destroy(&peer->side);
-}
-
-static void peer_send(struct peer *peer, const char *from)
-{
-    const ucp_request_param_t param = cw_param_none();
-
-    assert_int_equal(
-        cw_worker_wait_request(peer->side.worker, ucp_tag_send_nbx(peer->ep, from, LENGTH, 1, &param), "a send"),
-        UCS_OK);
-}
-
-static ucs_status_t peer_receive(struct peer *peer, char *to)
-{
-    const ucp_request_param_t param = cw_param_none();
-
-    return cw_worker_wait_request(peer->side.worker,
-                                  ucp_tag_recv_nbx(peer->side.worker, to, LENGTH, 1, CW_TAG_ALL, &param), "a receive");
-}
-
 /* Sends messages as the argument says: "same" memory, memory "again" freed and allocated at the same address, or memory
  * that is "mapped" and has no handle. */
 static int run_sender(int fd, const char *argument)
@@ -691,29 +650,27 @@ static void test_a_sender_that_dies(void **state)
 
 int main(int argc, char **argv)
 {
-    static const struct cw_role roles[] = {{"sender", run_sender},
-                                           {"receiver", run_receiver},
-                                           {"victim", run_victim},
-                                           {"leaver", run_leaver}};
-    const struct CMUnitTest tests[]     = {
-            T(test_messages_in_a_process),
-            T(test_memory_of_the_host),
-            T(test_puts_and_gets),
-            T(test_a_device_that_fails),
-            T(test_names_that_are_not_confirmed),
-            T(test_an_unknown_form),
-            T(test_bytes_beyond_the_allocation),
-            T(test_an_allocation_that_wraps_around),
-            T(test_memory_that_is_freed_meanwhile),
-            T(test_a_context_that_is_destroyed_meanwhile),
-            T(test_a_fork_meanwhile),
-            T(test_an_exit_meanwhile),
-            T(test_messages_between_processes),
-            T(test_memory_that_is_allocated_again),
-            T(test_memory_that_cannot_be_opened),
-            T(test_memory_without_a_handle),
-            T(test_a_setting_forbids_it),
-            T(test_a_sender_that_dies),
+    static const struct cw_role roles[] = {
+        {"sender", run_sender}, {"receiver", run_receiver}, {"victim", run_victim}, {"leaver", run_leaver}};
+    const struct CMUnitTest tests[] = {
+        T(test_messages_in_a_process),
+        T(test_memory_of_the_host),
+        T(test_puts_and_gets),
+        T(test_a_device_that_fails),
+        T(test_names_that_are_not_confirmed),
+        T(test_an_unknown_form),
+        T(test_bytes_beyond_the_allocation),
+        T(test_an_allocation_that_wraps_around),
+        T(test_memory_that_is_freed_meanwhile),
+        T(test_a_context_that_is_destroyed_meanwhile),
+        T(test_a_fork_meanwhile),
+        T(test_an_exit_meanwhile),
+        T(test_messages_between_processes),
+        T(test_memory_that_is_allocated_again),
+        T(test_memory_that_cannot_be_opened),
+        T(test_memory_without_a_handle),
+        T(test_a_setting_forbids_it),
+        T(test_a_sender_that_dies),
     };
     int code;
 

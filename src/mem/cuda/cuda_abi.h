@@ -20,6 +20,15 @@ struct cuda_ipc_handle {
     unsigned char bytes[64];
 };
 
+/* CUmemGenericAllocationHandle */
+typedef unsigned long long cuda_piece;
+/* CUmemAccessDesc */
+struct cuda_access {
+    int location_type;
+    int location;
+    int flags;
+};
+
 /* CUresult */
 enum {
     CUDA_OK                = 0,
@@ -46,7 +55,10 @@ enum {
     CUDA_POINTER_IS_MANAGED  = 8,  /* unsigned */
     CUDA_POINTER_ORDINAL     = 9,  /* int; number of the device */
     CUDA_POINTER_RANGE_START = 11, /* void * */
-    CUDA_POINTER_RANGE_SIZE  = 12  /* size_t */
+    CUDA_POINTER_RANGE_SIZE  = 12, /* size_t */
+    /* Older drivers do not know the next two. */
+    CUDA_POINTER_MAPPING_SIZE  = 18, /* size_t; of the mapping of one piece */
+    CUDA_POINTER_MAPPING_START = 19  /* void * */
 };
 
 /* CUmemorytype */
@@ -57,7 +69,10 @@ enum {
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_HOST_PORTABLE        = 1, /* pinned for all contexts */
     CUDA_MANAGED_GLOBAL       = 1,
-    CUDA_IPC_LAZY_PEERS       = 1 /* a device opens memory of another one, too */
+    CUDA_IPC_LAZY_PEERS       = 1, /* a device opens memory of another one, too */
+    CUDA_HANDLE_DESCRIPTOR    = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+    CUDA_LOCATION_DEVICE      = 1,
+    CUDA_ACCESS_READ_WRITE    = 3
 };
 
 /* CALL(function of the table, symbol, parameters). Every function answers with a CUresult. */
@@ -92,6 +107,18 @@ enum {
     CALL(context_id, cuCtxGetId, (cuda_context context, unsigned long long *id))                                       \
     CALL(ipc_get, cuIpcGetMemHandle, (struct cuda_ipc_handle * handle, cuda_ptr ptr))                                  \
     CALL(ipc_open, cuIpcOpenMemHandle_v2, (cuda_ptr * ptr, struct cuda_ipc_handle handle, unsigned flags))             \
-    CALL(ipc_close, cuIpcCloseMemHandle, (cuda_ptr ptr))
+    CALL(ipc_close, cuIpcCloseMemHandle, (cuda_ptr ptr))                                                               \
+    CALL(piece_retain, cuMemRetainAllocationHandle, (cuda_piece * piece, void *ptr))                                   \
+    CALL(piece_export, cuMemExportToShareableHandle,                                                                   \
+         (void *out, cuda_piece piece, int type, unsigned long long flags))                                            \
+    CALL(piece_import, cuMemImportFromShareableHandle, (cuda_piece * piece, void *handle, int type))                   \
+    CALL(piece_release, cuMemRelease, (cuda_piece piece))                                                              \
+    CALL(piece_map, cuMemMap,                                                                                          \
+         (cuda_ptr ptr, size_t length, size_t offset, cuda_piece piece, unsigned long long flags))                     \
+    CALL(piece_unmap, cuMemUnmap, (cuda_ptr ptr, size_t length))                                                       \
+    CALL(piece_access, cuMemSetAccess, (cuda_ptr ptr, size_t length, const struct cuda_access *access, size_t count))  \
+    CALL(address_reserve, cuMemAddressReserve,                                                                         \
+         (cuda_ptr * ptr, size_t length, size_t alignment, cuda_ptr hint, unsigned long long flags))                   \
+    CALL(address_free, cuMemAddressFree, (cuda_ptr ptr, size_t length))
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "mem/cuda/cuda.h"
 #include "mem/cuda/cuda_peer.h"
+#include "mem/cuda/cuda_pieces.h"
 #include "os/lock.h"
 #include "os/memory.h"
 #include "os/random.h"
@@ -27,6 +28,8 @@ struct opened {
     uint32_t peer;
     uint64_t process, buffer, start;
     struct cuda_ipc_handle handle;
+    size_t size;    /* of pieces that are mapped; 0: the memory was opened by its handle */
+    unsigned count; /* of these pieces */
     cuda_context context;
     unsigned long long id;
     cuda_ptr base;
@@ -63,17 +66,32 @@ static int holds(const struct cuda_range *range, uint64_t address, size_t length
 
 /* ---- names ---- */
 
-static void tell_nameless(const struct cuda_driver *cuda, int result)
-{
-    static int told;
+static const char pool_helps[]    = "pools of streams have none";
+static const char export_helps[]  = "mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) have one if the "
+                                    "allocator asks for it: requestedHandleTypes in cuMemCreate must name "
+                                    "CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR";
+static const char uneven_helps[]  = "mapped segments have one for messages in at most 32 mapped pieces of equal length";
+static const char managed_helps[] = "managed memory is shared with no other process";
 
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
-        cw_warn("memory of a GPU has no handle for other processes (%s): messages from it to processes of this host go "
-                "through memory of the host, which is several times slower; memory of %s has a "
-                "handle, but mapped segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments) and pools of streams have "
-                "none",
-                cw_cuda_driver_error(cuda, result), cuda->kind->allocators);
+/* Each reason is told once. */
+static void tell_nameless(const struct cuda_driver *cuda, const char *why, int result)
+{
+    static const char *told[4]; /* atomic: reasons that were told */
+    const char *expected;
+    unsigned i;
+
+    for (i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+        expected = NULL;
+        if (__atomic_compare_exchange_n(&told[i], &expected, why, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+            break;
+        }
+        if (expected == why) {
+            return;
+        }
     }
+    cw_warn("memory of a GPU has no handle for other processes (%s): messages from it to processes of this host go "
+            "through memory of the host, which is several times slower; memory of %s has a handle; %s",
+            cw_cuda_driver_error(cuda, result), cuda->kind->allocators, why);
 }
 
 /* The table is locked. */
@@ -100,39 +118,75 @@ static int handle_of(const struct cuda_driver *cuda, const struct cuda_range *ra
     return result;
 }
 
+/* Whether the range was mapped by the program; then the name is complete, or the reason why there is none is told. */
+static int is_mapped(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr, size_t length,
+                     struct cw_md_name *name)
+{
+    int result = CUDA_NOT_SUPPORTED;
+
+    if (range->context != NULL) {
+        return 0;
+    }
+    switch (cw_cuda_pieces_name(cuda, ptr, length, name, &result)) {
+    case CUDA_PIECES_NAMED:
+        name->form = CW_MD_PASSED;
+        return 1;
+    case CUDA_PIECES_PRIVATE:
+        tell_nameless(cuda, export_helps, result);
+        return 1;
+    case CUDA_PIECES_UNEVEN:
+        tell_nameless(cuda, uneven_helps, CUDA_NOT_SUPPORTED);
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* The table is locked. */
+static void name_for_other(const struct cuda_driver *cuda, const struct cuda_range *range, const void *ptr,
+                           size_t length, struct cw_md_name *name)
+{
+    struct cuda_ipc_handle handle = {{0}};
+    int result;
+
+    if (range->type != cuda->kind->device) {
+        tell_nameless(cuda, managed_helps, CUDA_NOT_SUPPORTED);
+    } else if (!is_mapped(cuda, range, ptr, length, name) && cuda->ipc_get != NULL &&
+               holds(range, (uintptr_t)ptr, length)) {
+        result = handle_of(cuda, range, &handle);
+        if (result != CUDA_OK) {
+            tell_nameless(cuda, pool_helps, result);
+        } else {
+            name->form = CW_MD_HANDLE;
+            memcpy(name->handle, &handle, sizeof(handle));
+        }
+    }
+}
+
 int cw_cuda_give_name(const struct cuda_driver *cuda, const void *ptr, size_t length, uint32_t peer,
                       struct cw_md_name *name)
 {
-    struct known *known           = &known_of[cuda->kind->number];
-    struct cuda_ipc_handle handle = {{0}};
+    struct known *known = &known_of[cuda->kind->number];
     struct cuda_range range;
-    int result = CUDA_OK;
 
     cw_cuda_range_of(cuda, ptr, &range);
-    if (!cw_cuda_is_of_gpu(cuda, &range) || !holds(&range, (uintptr_t)ptr, length)) {
-        return 0; /* freed, or pieces that are mapped one behind the other */
-    }
-    if (peer != cw_memory_process() && (range.type != cuda->kind->device || cuda->ipc_get == NULL)) {
-        return 0; /* managed memory is shared with no other process */
+    if (!cw_cuda_is_of_gpu(cuda, &range)) {
+        return 0; /* freed */
     }
     cw_lock_enter(&known->lock);
-    *name = (struct cw_md_name){.form    = CW_MD_HERE,
-                                .type    = (uint8_t)range.type,
+    *name = (struct cw_md_name){.type    = (uint8_t)range.type,
                                 .process = number_of_process(known),
                                 .buffer  = range.buffer_id,
                                 .start   = range.start,
                                 .size    = range.size,
                                 .address = (uintptr_t)ptr};
     if (peer != known->pid) {
-        name->form = CW_MD_HANDLE;
-        result     = handle_of(cuda, &range, &handle);
+        name_for_other(cuda, &range, ptr, length, name);
+    } else if (holds(&range, (uintptr_t)ptr, length)) {
+        name->form = CW_MD_HERE;
     }
     cw_lock_leave(&known->lock);
-    memcpy(name->handle, &handle, sizeof(handle));
-    if (result != CUDA_OK) {
-        tell_nameless(cuda, result);
-    }
-    return result == CUDA_OK;
+    return name->form != 0;
 }
 
 /* ---- memory of other processes ---- */
@@ -149,12 +203,14 @@ static void tell_closed(const struct cuda_driver *cuda, uint32_t peer, int resul
     }
 }
 
-/* The table is locked. A destroyed context has closed it by itself. */
+/* The table is locked. A destroyed context has closed what a handle opened, but not what is mapped. */
 static void opened_free(const struct cuda_driver *cuda, struct opened *opened)
 {
     cw_list_remove(&opened->link);
     known_of[cuda->kind->number].count--;
-    if (cw_cuda_enter_again(cuda, opened->context, opened->id) == CUDA_OK) {
+    if (opened->size > 0) {
+        cw_cuda_pieces_close(cuda, opened->base, opened->size);
+    } else if (cw_cuda_enter_again(cuda, opened->context, opened->id) == CUDA_OK) {
         (void)cuda->ipc_close(opened->base);
         cw_cuda_leave(cuda);
     }
@@ -202,6 +258,7 @@ static struct opened *find(struct known *known, const struct cw_md_name *name, u
     {
         if (opened->peer == peer && opened->process == name->process && opened->buffer == name->buffer &&
             opened->start == name->start && memcmp(&opened->handle, name->handle, sizeof(opened->handle)) == 0 &&
+            opened->count == name->num_fds && (opened->size == 0 || opened->size == name->size) &&
             opened->context == channel->context && opened->id == channel->id) {
             return opened;
         }
@@ -211,7 +268,7 @@ static struct opened *find(struct known *known, const struct cw_md_name *name, u
 
 /* The table is locked, and the context of the channel is current. */
 static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
-                                 const struct cuda_channel *channel)
+                                 const struct cuda_channel *channel, int device)
 {
     struct known *known   = &known_of[cuda->kind->number];
     struct opened *opened = calloc(1, sizeof(*opened));
@@ -236,7 +293,13 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
             break; /* all are in use */
         }
     }
-    result = cuda->ipc_open(&opened->base, opened->handle, CUDA_IPC_LAZY_PEERS);
+    if (name->form == CW_MD_PASSED) {
+        opened->size  = (size_t)name->size;
+        opened->count = name->num_fds;
+        result        = cw_cuda_pieces_open(cuda, name, device, &opened->base);
+    } else {
+        result = cuda->ipc_open(&opened->base, opened->handle, CUDA_IPC_LAZY_PEERS);
+    }
     if (result != CUDA_OK) {
         tell_closed(cuda, peer, result);
         free(opened);
@@ -247,17 +310,27 @@ static struct opened *opened_new(const struct cuda_driver *cuda, const struct cw
     return opened;
 }
 
-/* The table is locked. Opened memory must have as many bytes as the peer says. */
+/* Opened memory must have as many bytes as the peer says. The driver has confirmed the size of pieces already. */
+static int has_bytes(const struct cuda_driver *cuda, const struct opened *opened, uint64_t offset, size_t length)
+{
+    struct cuda_range range;
+
+    if (opened->size > 0) {
+        return offset <= opened->size && length <= opened->size - offset;
+    }
+    cw_cuda_range_of(cuda, (const void *)(uintptr_t)opened->base, &range);
+    return cw_cuda_is_of_gpu(cuda, &range) && range.start + range.size - opened->base >= offset &&
+           holds(&range, opened->base + offset, length);
+}
+
+/* The table is locked. */
 static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, const struct cw_md_name *name,
                         size_t length, struct cw_md_window *window)
 {
     struct known *known   = &known_of[cuda->kind->number];
     const uint64_t offset = name->address - name->start;
-    struct cuda_range range;
 
-    cw_cuda_range_of(cuda, (const void *)(uintptr_t)opened->base, &range);
-    if (!cw_cuda_is_of_gpu(cuda, &range) || range.start + range.size - opened->base < offset ||
-        !holds(&range, opened->base + offset, length)) {
+    if (!has_bytes(cuda, opened, offset, length)) {
         return UCS_ERR_UNREACHABLE;
     }
     cw_list_remove(&opened->link);
@@ -266,6 +339,12 @@ static ucs_status_t use(const struct cuda_driver *cuda, struct opened *opened, c
     window->ptr    = (char *)(uintptr_t)(opened->base + offset);
     window->opened = opened;
     return UCS_OK;
+}
+
+static int can_open(const struct cuda_driver *cuda, const struct cw_md_name *name)
+{
+    return (name->form == CW_MD_HANDLE && cuda->ipc_open != NULL && cuda->ipc_close != NULL) ||
+           (name->form == CW_MD_PASSED && name->num_fds > 0);
 }
 
 static ucs_status_t open_other(const struct cuda_driver *cuda, const struct cw_md_name *name, uint32_t peer,
@@ -278,8 +357,7 @@ static ucs_status_t open_other(const struct cuda_driver *cuda, const struct cw_m
     struct cuda_range range;
 
     cw_cuda_range_of(cuda, to, &range);
-    if (!cw_cuda_is_of_gpu(cuda, &range) || cuda->ipc_open == NULL || cuda->ipc_close == NULL ||
-        name->form != CW_MD_HANDLE || cw_cuda_enter(cuda, &range, &channel) != CUDA_OK) {
+    if (!cw_cuda_is_of_gpu(cuda, &range) || !can_open(cuda, name) || cw_cuda_enter(cuda, &range, &channel) != CUDA_OK) {
         return UCS_ERR_UNREACHABLE;
     }
     cw_lock_enter(&known->lock);
@@ -288,7 +366,7 @@ static ucs_status_t open_other(const struct cuda_driver *cuda, const struct cw_m
     }
     opened = find(known, name, peer, &channel);
     if (opened == NULL) {
-        opened = opened_new(cuda, name, peer, &channel);
+        opened = opened_new(cuda, name, peer, &channel, range.device);
     }
     if (opened != NULL) {
         status = use(cuda, opened, name, length, window);

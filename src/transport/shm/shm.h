@@ -4,8 +4,8 @@
  *
  * Meeting: the acceptor listens on a Unix socket. The dialler makes the memory for both directions, sends its
  * descriptor with the core's hello over the socket, and waits for the reply; from then on packets go through the rings
- * only. The socket stays: its end tells that the peer is gone, and a byte on it wakes a peer whose ring says that it
- * sleeps, or that it does not look.
+ * only. The socket stays: its end tells that the peer is gone, a byte on it wakes a peer whose ring says that it
+ * sleeps or does not look, and descriptors may follow (shm_pass.h).
  *
  * Memory: struct shm_shared, then the cells of both rings, then the byte areas of both; first the dialler's ring to the
  * acceptor, then the wide byte areas, if any. Each part begins on a page of its own, so that pages of a ring that rests
@@ -114,6 +114,7 @@ struct shm_conn {
     uint32_t wide_bytes;            /* of a wide byte area; 0: there are none */
     uint8_t trim_looks;             /* looks still to come; 0: nothing to give back */
     uint8_t is_wide;                /* this side sends in its wide area */
+    struct shm_passed *passed;      /* descriptors that the peer has passed; NULL: none so far */
     uint64_t probe;                 /* the peer reads this word of ours; 0 once the connection has ended */
     size_t hello_length;            /* WAITING: length of the hello to be sent ... */
     uint64_t token;                 /* ... and the token of its listener */
@@ -174,7 +175,7 @@ struct shm_greeting {
 
 _Static_assert(sizeof(struct shm_greeting) == 56, "docs/WIRE.md");
 
-#define SHM_VERSION 8u
+#define SHM_VERSION 9u
 #define SHM_MAGIC   "CWS1"
 
 static inline int shm_greeting_is_ours(const struct shm_greeting *greeting)
@@ -279,9 +280,8 @@ void cw_shm_wake(struct shm_conn *conn);
 /* `fire` of iface->cool. */
 unsigned cw_shm_cool(struct cw_alarm *alarm);
 
-/* Sets the inbox anew after a change in iface->open: the core takes packets itself only while all of it allows that. */
-/* The core may take packets by itself, or may not any more: something of iface->open changed, or of what is to be done
- * there. */
+/* Sets the inbox anew after a change in iface->open, or of what is to be done there: the core takes packets itself only
+ * while all of it allows that. */
 void cw_shm_inbox(struct shm_iface *iface);
 struct cw_producer *cw_shm_cells(struct cw_conn *conn);
 /* Ends the sends that the core makes itself, because a condition holds that only the transport handles. */

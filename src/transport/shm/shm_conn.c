@@ -11,6 +11,7 @@
 #include "base/string.h"
 #include "os/shm.h"
 #include "os/unix_socket.h"
+#include "transport/shm/shm_pass.h"
 
 static unsigned socket_ready(struct cw_poll_item *item, unsigned events);
 
@@ -157,6 +158,7 @@ void cw_shm_dispose(struct shm_conn *conn)
     cw_list_remove(&conn->link);
     cw_shm_close_socket(iface, conn);
     cw_shm_peer_end(conn);
+    cw_shm_pass_end(conn);
     if (conn->memory != NULL) {
         cw_shm_unmap(conn->memory, conn->memory_size);
     }

@@ -14,6 +14,7 @@
 
 #include "os/clock.h"
 #include "os/unix_socket.h"
+#include "transport/shm/shm_pass.h"
 
 #define ROUND_NS UINT64_C(50000000)
 #define FEW      8u /* this many connections are always looked at */
@@ -76,7 +77,7 @@ void cw_shm_open_remove(struct shm_iface *iface, struct shm_conn *conn)
 
 unsigned cw_shm_bell(struct shm_conn *conn)
 {
-    const int bell = cw_unix_take_byte(conn->item.fd);
+    const int bell = cw_shm_take_message(conn);
 
     if (bell < 0) {
         return 0;

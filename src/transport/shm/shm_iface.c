@@ -15,6 +15,7 @@
 #include "os/random.h"
 #include "os/unix_socket.h"
 #include "transport/shm/shm_held.h"
+#include "transport/shm/shm_pass.h"
 
 #define ADDRESS_LENGTH 16u
 
@@ -199,6 +200,8 @@ static const struct cw_transport_copies shm_copies = {
     .gone    = cw_shm_peer_gone,
     .excused = cw_shm_peer_excused,
     .process = cw_shm_peer_process,
+    .pass    = cw_shm_pass,
+    .take    = cw_shm_take,
 };
 
 static const struct cw_transport_fastpath shm_fastpath = {
