@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The matrix of tag messages: layouts of both sides x sizes x how message and receive meet x how each call is made x
- * what fits x what is cancelled, with each threshold and scheme of rendezvous. TAG-15: every transfer has one right
- * result, whatever way the library takes. The cases of a run are drawn so that every pair of values of two factors
- * comes together at least once. CW_TEST_SEED draws others; a failure names its case.
+ * TAG-15: every transfer has one right result, whatever way the library takes. The cases are layouts of both sides
+ * (test_layout.h) x sizes x how message and receive meet x how each call is made x what fits x what is cancelled, drawn
+ * so that every pair of two values comes together (test_pairwise.h), once with each threshold and scheme of rendezvous.
+ * CW_TEST_SEED draws others; a failure names its case.
  */
-#include "harness.h"
+#include "test_layout.h"
+#include "test_pairwise.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,6 @@
 
 enum factor { FROM, TO, SIZE, SEND_WAY, RECV_WAY, MEETING, FIT, CANCEL, PACK_LIMIT, FACTORS };
 
-enum kind { CONTIG, IOV, GENERIC, KINDS };
 enum send_way {
     S_NBX, S_FAST, S_MULTI, S_NO_IMM, S_USER, S_SYNC, S_SYNC_FAST, S_SYNC_USER, S_SYNC_NO_IMM, S_NB, S_SYNC_NB, S_NBR,
     SEND_WAYS
@@ -34,279 +34,6 @@ static const size_t pack_limits[] = {0, 61, 5000};
 enum { SIZES = sizeof(sizes) / sizeof(sizes[0]), LIMITS = sizeof(pack_limits) / sizeof(pack_limits[0]) };
 
 static const unsigned levels[FACTORS] = {KINDS, KINDS, SIZES, SEND_WAYS, RECV_WAYS, MEETINGS, FITS, CANCELS, LIMITS};
-enum { MAX_LEVELS = 32, CANDIDATES = 40 };
-
-struct drawing {
-    uint64_t random;
-    bool met[FACTORS][MAX_LEVELS][FACTORS][MAX_LEVELS];
-    unsigned left;
-};
-
-static void drawing_init(struct drawing *drawing, uint64_t seed)
-{
-    memset(drawing, 0, sizeof(*drawing));
-    drawing->random = seed;
-    for (int a = 0; a < FACTORS; a++) {
-        for (int b = a + 1; b < FACTORS; b++) {
-            drawing->left += levels[a] * levels[b];
-        }
-    }
-}
-
-static unsigned new_pairs(struct drawing *drawing, const unsigned *row, bool note)
-{
-    unsigned count = 0;
-
-    for (int a = 0; a < FACTORS; a++) {
-        for (int b = a + 1; b < FACTORS; b++) {
-            bool *met = &drawing->met[a][row[a]][b][row[b]];
-
-            count += !*met;
-            *met = *met || note;
-        }
-    }
-    return count;
-}
-
-/* The best of some random rows. Once they bring nothing new, one is made around a pair that is missing. */
-static bool draw_case(struct drawing *drawing, unsigned *best)
-{
-    unsigned row[FACTORS], most = 0;
-
-    if (drawing->left == 0) {
-        return false;
-    }
-    for (int i = 0; i < CANDIDATES; i++) {
-        unsigned count;
-
-        for (int a = 0; a < FACTORS; a++) {
-            row[a] = (unsigned)(cw_random_next(&drawing->random) % levels[a]);
-        }
-        count = new_pairs(drawing, row, false);
-        if (i == 0 || count > most) {
-            most = count;
-            memcpy(best, row, sizeof(row));
-        }
-    }
-    for (int a = 0; a < FACTORS && most == 0; a++) {
-        for (int b = a + 1; b < FACTORS && most == 0; b++) {
-            for (unsigned i = 0; i < levels[a] * levels[b] && most == 0; i++) {
-                if (!drawing->met[a][i / levels[b]][b][i % levels[b]]) {
-                    best[a] = i / levels[b];
-                    best[b] = i % levels[b];
-                    most = 1;
-                }
-            }
-        }
-    }
-    drawing->left -= new_pairs(drawing, best, true);
-    return true;
-}
-
-/* ---- layouts: runs of bytes with guard bytes between them ---- */
-
-enum { RUN = 61, STRIDE = 64, IOV_GAP = 9, ENTRIES = 40, FILL = 0x5c };
-
-/* What the library does with a generic type. */
-struct counts {
-    int starts;
-    int finishes;
-    int faults;      /* calls out of order, out of bounds or after finish */
-    size_t moved;
-    size_t limit;    /* pack produces at most so many bytes at once; 0: all */
-};
-
-struct layout {
-    enum kind kind;
-    size_t length;
-    size_t room;               /* bytes of memory */
-    struct cw_buffer memory;
-    ucp_dt_iov_t iov[ENTRIES];
-    void *buffer;              /* as the calls want it, with count and datatype */
-    size_t count;
-    ucp_datatype_t datatype;
-    struct counts counts;
-};
-
-struct generic_state {
-    struct counts *counts;
-    char *memory;
-    size_t length;
-    size_t next;
-};
-
-/* Copies between a flat piece and the runs of a generic layout. */
-static void runs_copy(char *memory, size_t offset, char *flat, size_t length, bool to_flat)
-{
-    while (length > 0) {
-        size_t within = offset % RUN;
-        size_t part = RUN - within < length ? RUN - within : length;
-        char *place = memory + offset / RUN * STRIDE + within;
-
-        memcpy(to_flat ? flat : place, to_flat ? place : flat, part);
-        flat += part;
-        offset += part;
-        length -= part;
-    }
-}
-
-static void *generic_start(void *context, void *buffer, size_t count)
-{
-    struct generic_state *state = malloc(sizeof(*state));
-
-    *state = (struct generic_state){.counts = context, .memory = buffer, .length = count};
-    state->counts->starts++;
-    return state;
-}
-
-static void *generic_start_pack(void *context, const void *buffer, size_t count)
-{
-    return generic_start(context, (void *)(uintptr_t)buffer, count);
-}
-
-static size_t generic_size(void *opaque)
-{
-    return ((struct generic_state *)opaque)->length;
-}
-
-/* DT-7, DT-8: ascending, gapless, within bounds. */
-static bool generic_moves(struct generic_state *state, size_t offset, size_t length)
-{
-    bool right = offset == state->next && length > 0 && length <= state->length - state->next;
-
-    state->counts->faults += !right;
-    state->counts->moved += length;
-    state->next += length;
-    return right;
-}
-
-static size_t generic_pack(void *opaque, size_t offset, void *to, size_t max)
-{
-    struct generic_state *state = opaque;
-    size_t length = state->length - offset < max ? state->length - offset : max;
-
-    if (state->counts->limit != 0 && length > state->counts->limit) {
-        length = state->counts->limit;
-    }
-    if (generic_moves(state, offset, length)) {
-        runs_copy(state->memory, offset, to, length, true);
-    }
-    return length;
-}
-
-static ucs_status_t generic_unpack(void *opaque, size_t offset, const void *from, size_t length)
-{
-    struct generic_state *state = opaque;
-
-    if (generic_moves(state, offset, length)) {
-        runs_copy(state->memory, offset, (char *)(uintptr_t)from, length, false);
-    }
-    return UCS_OK;
-}
-
-static void generic_finish(void *opaque)
-{
-    struct generic_state *state = opaque;
-
-    state->counts->finishes++;
-    memset(state, 0xff, sizeof(*state));
-    free(state);
-}
-
-static void layout_open(struct layout *layout, enum kind kind, size_t length, uint64_t seed)
-{
-    static const ucp_generic_dt_ops_t ops = {
-        .start_pack = generic_start_pack, .start_unpack = generic_start, .packed_size = generic_size,
-        .pack = generic_pack, .unpack = generic_unpack, .finish = generic_finish};
-    size_t at = 0, rest = length;
-
-    *layout = (struct layout){.kind = kind, .length = length, .room = length};
-    if (kind == IOV) {
-        layout->room = length + ENTRIES * IOV_GAP;
-    } else if (kind == GENERIC) {
-        layout->room = (length / RUN + 1) * STRIDE;
-    }
-    layout->memory = cw_buffer_new(layout->room);
-    memset(layout->memory.data, FILL, layout->room);
-    layout->buffer = kind == IOV ? (void *)layout->iov : layout->memory.data;
-    layout->count = kind == IOV ? ENTRIES : length;
-    layout->datatype = kind == IOV ? ucp_dt_make_iov() : ucp_dt_make_contig(1);
-    for (int i = 0; i < ENTRIES && kind == IOV; i++) {
-        size_t part = cw_random_next(&seed) % (3 * length / ENTRIES + 2);
-
-        part = part > rest || i == ENTRIES - 1 ? rest : part;
-        layout->iov[i] = (ucp_dt_iov_t){.buffer = layout->memory.data + at, .length = part};
-        at += part + IOV_GAP;
-        rest -= part;
-    }
-    if (kind == GENERIC) {
-        assert_int_equal(ucp_dt_create_generic(&ops, &layout->counts, &layout->datatype), UCS_OK);
-    }
-}
-
-static void layout_close(struct layout *layout)
-{
-    cw_buffer_check(&layout->memory);
-    assert_int_equal(layout->counts.starts, layout->counts.finishes); /* DT-9 */
-    assert_int_equal(layout->counts.faults, 0);
-    ucp_dt_destroy(layout->datatype);
-    cw_buffer_free(&layout->memory);
-}
-
-/* Between the layout and `length` flat bytes. */
-static void layout_copy(struct layout *layout, char *flat, size_t length, bool to_flat)
-{
-    size_t done = 0;
-
-    if (layout->kind == GENERIC) {
-        runs_copy(layout->memory.data, 0, flat, length, to_flat);
-        return;
-    }
-    for (int i = 0; done < length; i++) {
-        char *place = layout->kind == IOV ? layout->iov[i].buffer : layout->memory.data;
-        size_t part = layout->kind == IOV ? layout->iov[i].length : layout->length;
-
-        part = part > length - done ? length - done : part;
-        memcpy(to_flat ? flat + done : place, to_flat ? place : flat + done, part);
-        done += part;
-    }
-}
-
-static void layout_fill(struct layout *layout, uint64_t seed)
-{
-    char *flat = malloc(layout->length + 1);
-
-    assert_non_null(flat);
-    cw_pattern_fill(flat, layout->length, seed);
-    layout_copy(layout, flat, layout->length, false);
-    free(flat);
-}
-
-/* The first bytes are the pattern; every other byte of the memory, between the runs and behind them, is FILL. */
-static void layout_check(struct layout *layout, size_t length, uint64_t seed)
-{
-    char *flat = malloc(layout->length + 1);
-
-    assert_non_null(flat);
-    layout_copy(layout, flat, length, true);
-    cw_pattern_check(flat, length, seed);
-    memset(flat, FILL, length);
-    layout_copy(layout, flat, length, false);
-    for (size_t i = 0; i < layout->room; i++) {
-        if (layout->memory.data[i] != FILL) {
-            fail_msg("A byte beside the data was written: %zu of %zu", i, layout->room);
-        }
-    }
-    free(flat);
-}
-
-/* Of a receive that could not take its message: what it may have written is within its bytes. */
-static void layout_check_bounds(struct layout *layout)
-{
-    layout_fill(layout, 7);
-    layout_check(layout, layout->length, 7);
-}
-
 /* ---- one transfer ---- */
 
 struct transfer {
@@ -732,10 +459,10 @@ static void run_matrix(void **state, const char *threshold, const char *scheme, 
     cw_pair_open(pair, NULL);
     unsetenv("UCX_RNDV_THRESH");
     unsetenv("UCX_RNDV_SCHEME");
-    drawing_init(&drawing, salt * 1000003 + (seed == NULL ? 1 : strtoull(seed, NULL, 0)));
+    drawing_init(&drawing, salt * 1000003 + (seed == NULL ? 1 : strtoull(seed, NULL, 0)), levels, FACTORS);
     for (int i = 0; ; i++) {
         memset(&t, 0, sizeof(t));
-        if (!draw_case(&drawing, t.row)) {
+        if (!drawing_next(&drawing, t.row)) {
             break;
         }
         t.pair = pair;
@@ -746,37 +473,37 @@ static void run_matrix(void **state, const char *threshold, const char *scheme, 
     cw_pair_close(pair);
 }
 
-static void test_defaults(void **state)
+static void test_tag15_by_default(void **state)
 {
     run_matrix(state, NULL, NULL, 1);
 }
 
-static void test_rndv_always(void **state)
+static void test_tag15_by_rendezvous_alone(void **state)
 {
     run_matrix(state, "0", NULL, 2);
 }
 
-static void test_rndv_never(void **state)
+static void test_tag15_eagerly_alone(void **state)
 {
     run_matrix(state, "inf", NULL, 3);
 }
 
-static void test_get_zcopy(void **state)
+static void test_tag15_by_get_zcopy(void **state)
 {
     run_matrix(state, "0", "get_zcopy", 4);
 }
 
-static void test_put_zcopy(void **state)
+static void test_tag15_by_put_zcopy(void **state)
 {
     run_matrix(state, "0", "put_zcopy", 5);
 }
 
-static void test_am(void **state)
+static void test_tag15_by_am(void **state)
 {
     run_matrix(state, "0", "am", 6);
 }
 
-static void test_pipelines(void **state)
+static void test_tag15_by_pipelines(void **state)
 {
     run_matrix(state, "8000", cw_test_tls_has("tcp") ? "get_ppln" : "put_ppln", 7);
 }
@@ -784,13 +511,13 @@ static void test_pipelines(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_defaults, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_rndv_always, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_rndv_never, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_get_zcopy, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_put_zcopy, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_am, cw_test_setup, matrix_teardown),
-        cmocka_unit_test_setup_teardown(test_pipelines, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_default, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_rendezvous_alone, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_eagerly_alone, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_get_zcopy, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_put_zcopy, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_am, cw_test_setup, matrix_teardown),
+        cmocka_unit_test_setup_teardown(test_tag15_by_pipelines, cw_test_setup, matrix_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

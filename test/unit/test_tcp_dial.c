@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How connections of the TCP transport come about, over real sockets: greeting and refusal, candidates that are dead,
+ * another worker's or silent, and what settings of ports, families and devices allow. Most tests begin with two nodes
+ * that do not know each other.
+ */
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test_tcp_pair.h"
+
+static void test_both_sides_are_greeted(void **state)
+{
+    (void)state;
+    right.try_send_in_accept = 1;
+    dialled = connect_nodes(&left, &right, &accepted);
+    assert_int_equal(dialled->hello_length, 5);
+    assert_memory_equal(dialled->hello, "rrrrr", 5);
+    assert_int_equal(accepted->hello_length, 5);
+    assert_memory_equal(accepted->hello, "hello", 5);
+    DRIVE_UNTIL(&left, &right, accepted->rooms == 1); /* what was tried too early can be tried again */
+    assert_null(tcp_conn(dialled)->greeting);
+    assert_null(tcp_conn(accepted)->greeting);
+    both_end();
+}
+
+static void test_a_node_dials_itself(void **state)
+{
+    struct node node;
+
+    (void)state;
+    node_open(&node);
+    dialled = connect_nodes(&node, &node, &accepted);
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 3, 77, "abc", 3), UCS_OK);
+    DRIVE_UNTIL(&node, &node, accepted->packets == 1);
+    assert_int_equal(accepted->last_id, 3);
+    node_close(&node);
+}
+
+static void test_a_refusal_reaches_the_dialler(void **state)
+{
+    (void)state;
+    right.answer        = UCS_ERR_REJECTED;
+    right.answer_length = CW_HELLO_MAX;
+    dialled             = dial(&left, &right);
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_ERR_REJECTED);
+    assert_int_equal(dialled->hello_length, CW_HELLO_MAX);
+    assert_int_equal(right.num_links, 0);
+    DRIVE_UNTIL(&left, &right, cw_list_empty(&tcp_of(&right)->lingering));
+    assert_int_equal(tcp->packets->send_short(dialled->conn, 3, 0, NULL, 0), UCS_ERR_REJECTED);
+    both_end();
+}
+
+static void test_a_dial_of_nobody_is_unreachable(void **state)
+{
+    (void)state;
+    node_close(&right); /* its address outlives it */
+    dialled = dial(&left, &right);
+    assert_false(dialled->opened);
+    while (!dialled->opened) {
+        step(&left);
+    }
+    assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    node_close(&left);
+}
+
+/* The port went to another worker: its refusal leads to the next candidate and in the end to an error, never to the
+ * wrong worker. */
+static void test_a_dial_never_reaches_the_wrong_worker(void **state)
+{
+    (void)state;
+    right.address[10] ^= 1; /* the key */
+    dialled = dial(&left, &right);
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(right.num_links, 0);
+    both_end();
+}
+
+/* Somebody begins to answer and does not go on. */
+static void test_a_half_answered_dial_ends(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET};
+    uint8_t answer[CW_TCP_GREETING_SIZE + 8] = {0}, hello[CW_TCP_GREETING_SIZE];
+    const int trap   = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    socklen_t length = sizeof(name);
+    struct cw_tcp_greeting *greeting;
+    struct cw_tcp_address address;
+    int fd;
+
+    (void)state;
+    assert_int_equal(bind(trap, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_int_equal(listen(trap, 1), 0);
+    assert_int_equal(getsockname(trap, (struct sockaddr *)&name, &length), 0);
+    node_configure(&left);
+    left.config.keepalive_interval_ns = CW_TIME_INF;
+    assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+    node_open(&right);
+    assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
+    address.port    = ntohs(name.sin_port);
+    address.listens = CW_TCP_LISTENS_IPV4;
+    assert_int_equal(cw_tcp_address_encode(&address, right.address), right.address_length);
+    dialled = dial(&left, &right);
+    fd      = accept(trap, NULL, NULL);
+    DRIVE_UNTIL(&left, &right, recv(fd, hello, sizeof(hello), MSG_DONTWAIT) == (ssize_t)sizeof(hello));
+    greeting = tcp_conn(dialled)->greeting;
+    assert_false(cw_alarm_is_set(&greeting->alarm));
+    cw_tcp_greeting_encode(answer, CW_TCP_ACCEPTED, 8, address.key);
+    assert_int_equal(send(fd, answer, sizeof(answer) - 1, 0), sizeof(answer) - 1);
+    DRIVE_UNTIL(&left, &right, cw_alarm_is_set(&greeting->alarm));
+    assert_in_range(greeting->alarm.at_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
+    assert_int_equal(close(trap), 0); /* the peer's other addresses */
+    cw_poller_alarm_set(left.poller, &greeting->alarm, cw_clock_ns()); /* ten seconds later */
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_ERR_UNREACHABLE);
+    assert_int_equal(close(fd), 0);
+    both_end();
+}
+
+/* The first candidate is dead, the second works. */
+static void test_a_dead_candidate_is_followed_by_the_next(void **state)
+{
+    static char *families[] = {"inet"};
+    struct cw_tcp_address address;
+
+    (void)state;
+    node_open(&left);
+    node_configure(&right);
+    right.config.tcp_af_prio.names = families;
+    right.config.tcp_af_prio.count = 1;
+    assert_int_equal(node_try_open(&right, NULL), UCS_OK);
+    tcp_of(&left)->local.loopback   = CW_TCP_LISTENS_IPV4 | CW_TCP_LISTENS_IPV6;
+    tcp_of(&left)->local.ipv6_first = 1;
+    assert_null(cw_tcp_address_decode(right.address, right.address_length, &address));
+    assert_int_equal(address.listens, CW_TCP_LISTENS_IPV4);
+    address.listens |= CW_TCP_LISTENS_IPV6; /* which is not true */
+    assert_int_equal(cw_tcp_address_encode(&address, right.address), right.address_length);
+    dialled = dial(&left, &right);
+    DRIVE_UNTIL(&left, &right, dialled->opened);
+    assert_int_equal(dialled->opened_status, UCS_OK);
+    both_end();
+}
+
+static void test_a_dial_may_be_closed_at_any_stage(void **state)
+{
+    (void)state;
+    dialled = dial(&left, &right);
+    link_close(dialled);
+    drive_for_ms(&left, &right, 20);
+    assert_false(dialled->opened);
+    dialled = dial(&left, &right);
+    drive_for_ms(&left, &left, 5); /* connected and greeted, not answered */
+    link_close(dialled);
+    drive_for_ms(&left, &right, 20);
+    assert_false(dialled->opened);
+    both_end();
+}
+
+/* Two free neighbours below the range from which the system takes ports for others are found by trying. */
+static void test_ports_come_from_the_range(void **state)
+{
+    unsigned port = 20000u + (unsigned)getpid() % 10000u, tries;
+    struct cw_tcp_address address;
+    struct node nodes[3];
+
+    (void)state;
+    for (tries = 0;; tries++, port += 2) {
+        assert_true(tries < 100);
+        node_configure(&nodes[0]);
+        nodes[0].config.tcp_port_range.first = port;
+        nodes[0].config.tcp_port_range.last  = port + 1;
+        nodes[1] = nodes[2] = nodes[0];
+        if (node_try_open(&nodes[0], NULL) != UCS_OK) {
+            continue;
+        }
+        if (node_try_open(&nodes[1], NULL) == UCS_OK) {
+            break;
+        }
+        node_close(&nodes[0]);
+    }
+    assert_int_equal(node_try_open(&nodes[2], NULL), UCS_ERR_BUSY);
+    assert_null(cw_tcp_address_decode(nodes[0].address, nodes[0].address_length, &address));
+    assert_in_range(address.port, port, port + 1);
+    node_close(&nodes[0]);
+    assert_int_equal(node_try_open(&nodes[2], NULL), UCS_OK);
+    node_close(&nodes[1]);
+    node_close(&nodes[2]);
+}
+
+static void test_ipv6_is_used_alone(void **state)
+{
+    static char *families[] = {"inet6"};
+    char text[CW_NET_TEXT_MAX];
+
+    (void)state;
+    node_configure(&left);
+    left.config.tcp_af_prio.names = families;
+    left.config.tcp_af_prio.count = 1;
+    right                         = left;
+    if (tcp->query_devices(&left.config, NULL, 0) == 0) {
+        skip(); /* no IPv6 address on this machine */
+    }
+    assert_int_equal(node_try_open(&left, NULL), UCS_OK);
+    assert_int_equal(node_try_open(&right, NULL), UCS_OK);
+    dialled = connect_nodes(&left, &right, &accepted);
+    cw_net_peer_text(tcp_conn(dialled)->item.fd, text);
+    assert_int_equal(text[0], '[');
+    both_end();
+}
+
+/* With loopback alone nobody from outside can reach the port. */
+static void test_loopback_alone_reaches_nobody_else(void **state)
+{
+    struct cw_tcp_address address;
+    const char *why = NULL;
+
+    (void)state;
+    node_configure(&left);
+    node_configure(&right);
+    assert_int_equal(node_try_open(&left, "lo"), UCS_OK);
+    assert_int_equal(node_try_open(&right, "lo"), UCS_OK);
+    assert_null(cw_tcp_address_decode(left.address, left.address_length, &address));
+    assert_int_equal(address.num_hosts, 0);
+    dialled = connect_nodes(&left, &right, &accepted);
+    assert_int_equal(dialled->opened_status, UCS_OK);
+    right.address[5] ^= 1; /* another network namespace */
+    assert_false(tcp->reachable(left.iface, right.address, right.address_length, &why));
+    assert_non_null(strstr(why, "loopback"));
+    both_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        test_on(opened, test_both_sides_are_greeted),
+        test_on(nothing, test_a_node_dials_itself),
+        test_on(opened, test_a_refusal_reaches_the_dialler),
+        test_on(opened, test_a_dial_of_nobody_is_unreachable),
+        test_on(opened, test_a_dial_never_reaches_the_wrong_worker),
+        test_on(nothing, test_a_half_answered_dial_ends),
+        test_on(nothing, test_a_dead_candidate_is_followed_by_the_next),
+        test_on(opened, test_a_dial_may_be_closed_at_any_stage),
+        test_on(nothing, test_ports_come_from_the_range),
+        test_on(nothing, test_ipv6_is_used_alone),
+        test_on(nothing, test_loopback_alone_reaches_nobody_else),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
