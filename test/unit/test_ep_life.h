@@ -70,7 +70,8 @@ static const struct cw_worker_handlers handlers = {.ep_connect      = ep_connect
                                                    .ep_lost         = ep_lost,
                                                    .ep_user_changed = ep_user_changed};
 
-static inline ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload, size_t length)
+static inline ucs_status_t send_short(struct cw_conn *conn, uint8_t id, uint64_t header, const void *payload,
+                                      size_t length)
 {
     assert_ptr_equal(conn->iface, &iface);
     assert_int_equal(id, CW_PACKET_CLOSE);
