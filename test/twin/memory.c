@@ -86,9 +86,50 @@ static void masks(void)
     ucp_cleanup(context);
 }
 
-static void values(void)
+/* Memory of the program's own, or allocated, and nothing else. */
+static void set(ucp_mem_map_params_t *params, bool allocate)
 {
-    static const unsigned types[] = {0, 1, 2, 3, 4, 5, 6, 99}, prots[] = {0, 1, 2, 3, 0x100, 0x200, 0x303, 0xffffffff},
+    memset(params, TWIN_FILL, sizeof(*params));
+    params->field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
+    params->length     = LENGTH;
+    params->flags      = allocate ? UCP_MEM_MAP_ALLOCATE : 0;
+    if (!allocate) {
+        params->field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
+        params->address = area;
+    }
+}
+
+static void types(bool allocate)
+{
+    static const unsigned list[] = {0, 1, 2, 3, 4, 5, 6, 99};
+    ucp_context_h context        = twin_context(UCP_FEATURE_RMA);
+    ucp_mem_map_params_t params;
+    char what[64];
+    size_t i;
+
+    for (i = 0; i < TWIN_COUNT(list); i++) {
+        set(&params, allocate);
+        params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
+        params.memory_type = (ucs_memory_type_t)list[i];
+        snprintf(what, sizeof(what), "allocate %d, type %u", allocate, list[i]);
+        map(context, what, &params);
+    }
+    ucp_cleanup(context);
+}
+
+static void types_given(void)
+{
+    types(false);
+}
+
+static void types_allocated(void)
+{
+    types(true);
+}
+
+static void rights(void)
+{
+    static const unsigned prots[] = {0, 1, 2, 3, 0x100, 0x200, 0x303, 0xffffffff},
                           flags[] = {8, 16, 0xfffffff8, 0x80000000, 10, 0xfffffffa};
     ucp_context_h context         = twin_context(UCP_FEATURE_RMA);
     ucp_mem_map_params_t params;
@@ -97,25 +138,14 @@ static void values(void)
     int allocate;
 
     for (allocate = 0; allocate < 2; allocate++) {
-        for (i = 0; i < TWIN_COUNT(types) + TWIN_COUNT(prots) + TWIN_COUNT(flags); i++) {
-            memset(&params, TWIN_FILL, sizeof(params));
-            params.field_mask = UCP_MEM_MAP_PARAM_FIELD_LENGTH | UCP_MEM_MAP_PARAM_FIELD_FLAGS;
-            params.length     = LENGTH;
-            params.flags      = allocate ? UCP_MEM_MAP_ALLOCATE : 0;
-            if (!allocate) {
-                params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_ADDRESS;
-                params.address = area;
-            }
-            if (i < TWIN_COUNT(types)) {
-                params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_MEMORY_TYPE;
-                params.memory_type = (ucs_memory_type_t)types[i];
-                snprintf(what, sizeof(what), "allocate %d, type %u", allocate, types[i]);
-            } else if (i < TWIN_COUNT(types) + TWIN_COUNT(prots)) {
+        for (i = 0; i < TWIN_COUNT(prots) + TWIN_COUNT(flags); i++) {
+            set(&params, allocate);
+            if (i < TWIN_COUNT(prots)) {
                 params.field_mask |= UCP_MEM_MAP_PARAM_FIELD_PROT;
-                params.prot = prots[i - TWIN_COUNT(types)];
+                params.prot = prots[i];
                 snprintf(what, sizeof(what), "allocate %d, protection %#x", allocate, params.prot);
             } else {
-                params.flags |= flags[i - TWIN_COUNT(types) - TWIN_COUNT(prots)];
+                params.flags |= flags[i - TWIN_COUNT(prots)];
                 snprintf(what, sizeof(what), "allocate %d, flags %#x", allocate, params.flags);
             }
             map(context, what, &params);
@@ -261,9 +291,19 @@ static void run_masks(void)
     with_area(masks);
 }
 
-static void run_values(void)
+static void run_types_given(void)
 {
-    with_area(values);
+    with_area(types_given);
+}
+
+static void run_types_allocated(void)
+{
+    with_area(types_allocated);
+}
+
+static void run_rights(void)
+{
+    with_area(rights);
 }
 
 static void run_query(void)
@@ -281,6 +321,11 @@ static void run_keys(void)
     with_area(keys);
 }
 
-const struct twin_case twin_memory_cases[] = {{"memory.masks", run_masks}, {"memory.values", run_values},
-                                              {"memory.query", run_query}, {"memory.advise", run_advise},
-                                              {"memory.keys", run_keys},   {NULL, NULL}};
+const struct twin_case twin_memory_cases[] = {{"memory.masks", run_masks},
+                                              {"memory.types", run_types_given},
+                                              {"memory.types_allocated", run_types_allocated},
+                                              {"memory.rights", run_rights},
+                                              {"memory.query", run_query},
+                                              {"memory.advise", run_advise},
+                                              {"memory.keys", run_keys},
+                                              {NULL, NULL}};

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs the program `twin` on the system's libucp and on ours and compares what it told.
 
-    twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE] [--tls LIST] [--only WORD] [--print]
+    twin.py --program FILE --lib DIRECTORY --other DIRECTORY [--known FILE]... [--tls LIST] [--only WORD] [--print]
             [--under COMMAND]
 
 COMMAND, with its arguments, runs the program: "sh bench/with_libc.sh FOLDER" for a library that wants a newer C
@@ -70,11 +70,11 @@ def differences(theirs, ours):
                 yield "%s: %s%s => %s" % (name, begin, *answers)
 
 
-def known_differences(path):
-    if path is None:
-        return []
-    with open(path, encoding="utf-8") as file:
-        lines = [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
+def known_differences(paths):
+    lines = []
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            lines += [line.rstrip("\n") for line in file if line.strip() and not line.startswith("#")]
     return [re.compile(re.split(r" {2,}", line)[0]) for line in lines]
 
 
@@ -82,8 +82,8 @@ def main():
     parser = argparse.ArgumentParser(description="Compares two libraries by what a program tells of them.")
     for name in ("--program", "--lib", "--other"):
         parser.add_argument(name, required=True)
-    for name in ("--known", "--only"):
-        parser.add_argument(name)
+    parser.add_argument("--known", action="append", default=[])
+    parser.add_argument("--only")
     parser.add_argument("--tls", default="all")
     parser.add_argument("--under", default="", metavar="COMMAND")
     parser.add_argument("--print", action="store_true", dest="show")
