@@ -128,6 +128,16 @@ static ucs_status_t adopt(struct ucp_ep *ep, const ucp_ep_params_t *params, uint
     return UCS_OK;
 }
 
+/* N22-83: what the mode does not notice without looks at idle connections. */
+static void tell_unwatched(const struct ucp_ep *ep)
+{
+    if (ep->err_mode == UCP_ERR_HANDLING_MODE_FAILOVER &&
+        ep->worker->context->config->keepalive_interval_ns == CW_TIME_INF) {
+        cw_diag("endpoint %p in mode FAILOVER notices a lane that falls silent only while something is sent: "
+                "UCX_KEEPALIVE_INTERVAL is inf", (const void *)ep);
+    }
+}
+
 ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const void *address, size_t address_length,
                           const ucp_ep_params_t *params, struct ucp_ep **ep_p)
 {
@@ -160,6 +170,7 @@ ucs_status_t cw_ep_create(struct ucp_worker *worker, uint64_t peer_uid, const vo
             cw_ep_reap_later(ep);
         }
     }
+    tell_unwatched(ep);
     peer->next_number++;
     *ep_p = ep;
     return UCS_OK;

@@ -297,6 +297,39 @@ static void test_n22_70_failover(void **state)
     cw_pair_close(pair);
 }
 
+/* N22-83: a DIAG line at creation, if nothing looks at idle connections. */
+static void test_n22_83_failover_needs_keepalive(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_ep_params_t params = ep_params();
+    ucp_request_param_t force = cw_param_none();
+    char text[4096];
+    int saved[2], file;
+    ucp_config_t *config;
+    ucp_ep_h ep;
+
+    assert_int_equal(ucp_config_read(NULL, NULL, &config), UCS_OK);
+    params.field_mask = UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE | UCP_EP_PARAM_FIELD_ERR_HANDLER;
+    params.err_handler.cb = on_error;
+    force.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
+    force.flags = UCP_EP_CLOSE_FLAG_FORCE;
+    for (int i = 0; i < 4; i++) {
+        params.err_mode = (i % 2 == 0) ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_FAILOVER;
+        setenv("UCX_KEEPALIVE_INTERVAL", (i / 2 == 0) ? "20s" : "inf", 1);
+        cw_pair_open(pair, NULL);
+        unsetenv("UCX_KEEPALIVE_INTERVAL");
+        assert_int_equal(ucp_config_modify(config, "LOG_LEVEL", "diag"), UCS_OK);
+        file = cw_capture_start(saved);
+        ep = create(pair, &params);
+        cw_capture_end(file, saved, text, sizeof(text));
+        assert_int_equal(ucp_config_modify(config, "LOG_LEVEL", "warn"), UCS_OK);
+        assert_int_equal(strstr(text, "UCX_KEEPALIVE_INTERVAL is inf") != NULL, i == 3);
+        assert_int_equal(cw_pair_wait(pair, ucp_ep_close_nbx(ep, &force), "close"), UCS_OK);
+        cw_pair_close(pair);
+    }
+    ucp_config_release(config);
+}
+
 /* ---- lists of memory for devices ---- */
 
 #define LIST (UCP_DEVICE_MEM_LIST_PARAMS_FIELD_ELEMENTS | UCP_DEVICE_MEM_LIST_PARAMS_FIELD_ELEMENT_SIZE | \
@@ -501,6 +534,7 @@ int main(void)
         T(test_n22_40_locked_pages_are_there),
         T(test_n22_41_locked_and_nonblocking),
         T(test_n22_70_failover),
+        T(test_n22_83_failover_needs_keepalive),
         T(test_n22_122_local_list),
         T(test_n22_123_remote_list),
         T(test_n22_126_what_is_no_list),

@@ -25,7 +25,7 @@ enum kind { PUT, GET, POSTED, FETCHING };
 /* The section of `from` in the memory of `to`. */
 struct way {
     unsigned from, to;
-    ucp_rkey_h keys[2];         /* by copies and packets; directly */
+    ucp_rkey_h keys[2];         /* by copies and packets; directly; unpacked before any lane is cut (N22-80) */
     ucp_rkey_h shared_keys[2];
     uint8_t *memory;            /* the real one ... */
     uint8_t *model;             /* ... and what it is to be when all is done */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A message lane that outlives its connection (core/failover.h), without a network: which packets the next carrier
- * sends again (N22-71), the bound of copies, and that a peer which lies costs its endpoint and nothing else.
+ * sends again (N22-71, N22-77), flushes (N22-79), the bound of copies, and that a peer which lies costs its endpoint
+ * and nothing else.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -28,6 +29,7 @@ static struct cw_iface iface, *ifaces[] = {&iface};
 static struct cw_conn conns[CONNS];
 static unsigned abandoned[CONNS], rooms, came;
 static int is_full;
+static struct cw_completion *flushing[CONNS]; /* what the transport is to complete */
 
 /* What the transport was given, but LANE. */
 static struct {
@@ -88,6 +90,12 @@ static ucs_status_t send_in_place(struct cw_conn *conn, uint8_t id, const void *
     return UCS_OK;
 }
 
+static ucs_status_t flush(struct cw_conn *conn, struct cw_completion *completion)
+{
+    flushing[conn - conns] = completion;
+    return UCS_INPROGRESS;
+}
+
 static void abandon(struct cw_conn *conn)
 {
     abandoned[conn - conns]++;
@@ -128,7 +136,7 @@ static void ep_lost(struct ucp_ep *one, ucs_status_t status)
 
 static const struct cw_transport_connect connecting = {.abandon = abandon, .close_conn = close_conn};
 static const struct cw_transport_packets packets    = {
-       .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place};
+       .send_short = send_short, .send_bcopy = send_bcopy, .send_in_place = send_in_place, .flush = flush};
 static const struct cw_transport transport      = {.name = "fake", .connect = &connecting, .packets = &packets};
 static const struct cw_device device            = {.name = "fake0"};
 static const struct cw_upcalls upcalls          = {.packet = packet, .room = room, .unplaced = unplaced};
@@ -165,6 +173,7 @@ static void open_ep(int dialled)
     }
     num_sent = rooms = came = 0;
     is_full                 = 0;
+    memset(flushing, 0, sizeof(flushing));
     memset(abandoned, 0, sizeof(abandoned));
 }
 
@@ -275,6 +284,89 @@ static void the_rest_is_sent_again(void **state)
     assert_int_equal(came, 3);
     assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 2), UCS_OK); /* is old */
     assert_int_equal(ep->state, CW_EP_OPEN);
+}
+
+/* N22-77: each packet is delivered once and in order, however often copies of it come by lanes that were left. */
+static void copies_are_dropped(void **state)
+{
+    unsigned i;
+
+    (void)state;
+    open_ep(0);
+    for (i = 0; i < 3; i++) {
+        take_one(FIRST);
+    }
+    assert_int_equal(move(SECOND, CW_WIRE_MOVE_HERE, 1, 0), UCS_OK);
+    for (i = 0; i < 400; i++) {
+        take_one((i % 2 == 0) ? FIRST : THIRD);
+    }
+    assert_int_equal(came, 3);
+    take_one(SECOND);
+    assert_int_equal(came, 4);
+    assert_int_equal(lane_of_ep()->handled, 4);
+}
+
+struct flushed {
+    struct cw_completion completion;
+    unsigned calls;
+    ucs_status_t status;
+};
+
+static void on_flushed(struct cw_completion *completion, ucs_status_t status)
+{
+    struct flushed *flushed = cw_container_of(completion, struct flushed, completion);
+
+    flushed->calls++;
+    flushed->status = status;
+}
+
+/* N22-79: the flush starts over on the next lane, behind what is sent again there. */
+static void a_flush_starts_over(void **state)
+{
+    struct flushed flushed = {.completion = {on_flushed}};
+    unsigned before, used;
+    uint64_t i;
+
+    (void)state;
+    open_ep(1);
+    for (i = 0; i < 3; i++) {
+        assert_int_equal(send_one(i), UCS_OK);
+    }
+    assert_int_equal(cw_lane_flush(ep->conn, &flushed.completion), UCS_INPROGRESS);
+    assert_non_null(flushing[FIRST]);
+    before = num_sent;
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
+    flushing[FIRST]->done(flushing[FIRST], UCS_ERR_CONNECTION_RESET);
+    assert_int_equal(flushed.calls, 0);
+    used = sent[before].conn;
+    assert_null(flushing[used]); /* the packets before it are still to be sent again */
+    assert_int_equal(move(used, CW_WIRE_MOVE_TAKEN, 1, 1), UCS_OK);
+    assert_messages(before, used, 1, 2);
+    assert_non_null(flushing[used]);
+    assert_int_equal(flushed.calls, 0);
+    flushing[used]->done(flushing[used], UCS_OK);
+    assert_int_equal(flushed.calls, 1);
+    assert_int_equal(flushed.status, UCS_OK);
+}
+
+/* N22-79: no lane is left, so the flush ends with the endpoint, and with an error. */
+static void a_flush_without_lanes_fails(void **state)
+{
+    struct flushed flushed = {.completion = {on_flushed}};
+
+    (void)state;
+    open_ep(1);
+    assert_int_equal(send_one(0), UCS_OK);
+    assert_int_equal(cw_lane_flush(ep->conn, &flushed.completion), UCS_INPROGRESS);
+    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[SECOND]), "this is a test");
+    cw_lanes_lost(ep->lanes, cw_lanes_find(ep, &conns[THIRD]), "this is a test");
+    assert_int_equal(flushed.calls, 0);
+    assert_int_equal(cw_failover_closed(ep, &conns[FIRST], UCS_ERR_CONNECTION_RESET), 1);
+    assert_int_equal(ep->state, CW_EP_FAILED);
+    flushing[FIRST]->done(flushing[FIRST], UCS_ERR_CONNECTION_RESET);
+    cw_ep_destroy(ep);
+    assert_int_equal(flushed.calls, 1);
+    assert_int_equal(flushed.status, UCS_ERR_CANCELED);
 }
 
 /* The dialler chooses the next carrier, and sends nothing again before the acceptor told what came. */
@@ -425,6 +517,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(the_rest_is_sent_again, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(copies_are_dropped, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flush_starts_over, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_flush_without_lanes_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_dialler_waits_for_the_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_acceptor_asks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(broken_framing_moves_nothing, set_up, tear_down),
