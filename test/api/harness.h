@@ -94,6 +94,7 @@ struct cw_role {
 /* Set-up and tear-down of each test: *state becomes a zeroed struct cw_pair; what the test left open is destroyed. */
 int cw_test_setup(void **state);
 int cw_test_teardown(void **state);
+#define cw_test(function) cmocka_unit_test_setup_teardown(function, cw_test_setup, cw_test_teardown)
 /* If argv asks for the role of a second process, runs it and returns true with its exit code in *code. */
 bool cw_test_role(int argc, char **argv, const struct cw_role *roles, size_t count, int *code);
 /* Skips the running test when the library under test is the reference. */

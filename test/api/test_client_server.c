@@ -494,20 +494,20 @@ static void test_n22_72_failover_acts_as_peer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cs15_modes_differ, cs_setup, cs_teardown),
+        cs_test(test_cs15_modes_differ),
 #if UCP_API_VERSION >= UCP_VERSION(1, 21)
-        cmocka_unit_test_setup_teardown(test_n22_73_failover_differs, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_n22_72_failover_acts_as_peer, cs_setup, cs_teardown),
+        cs_test(test_n22_73_failover_differs),
+        cs_test(test_n22_72_failover_acts_as_peer),
 #endif
-        cmocka_unit_test_setup_teardown(test_cs20_wrong_parameters, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs20_cs33_nothing_sent_before_is_lost_peer_mode, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs20_cs33_nothing_sent_before_is_lost_none_mode, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs9_cs33_on_another_worker, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs30_one_worker_for_both, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_ep30_socket_addresses_of_both_sides, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs21_local_address, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs22_flush_shows_it, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_threads_multi, cs_setup, cs_teardown),
+        cs_test(test_cs20_wrong_parameters),
+        cs_test(test_cs20_cs33_nothing_sent_before_is_lost_peer_mode),
+        cs_test(test_cs20_cs33_nothing_sent_before_is_lost_none_mode),
+        cs_test(test_cs9_cs33_on_another_worker),
+        cs_test(test_cs30_one_worker_for_both),
+        cs_test(test_ep30_socket_addresses_of_both_sides),
+        cs_test(test_cs21_local_address),
+        cs_test(test_cs22_flush_shows_it),
+        cs_test(test_threads_multi),
     };
 
     return cmocka_run_group_tests_name("api.client_server", tests, NULL, NULL);

@@ -83,27 +83,6 @@ static struct sockaddr_storage nobody_listens(void)
     return name;
 }
 
-static void test_cs25_cs31_nobody_listens(void **state)
-{
-    const int modes[3] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE, CS_NO_MODE};
-    struct sockaddr_storage name = nobody_listens();
-    ucs_status_ptr_t requests[KINDS];
-    struct cs_errors errors;
-    ucp_ep_h ep;
-
-    (void)state;
-    for (int i = 0; i < 3; i++) {
-        errors = (struct cs_errors){0};
-        ep = cs_connect(cs_workers[1], &name, modes[i], &errors);
-        assert_int_equal(errors.count, 0); /* not from within the call */
-        post_all(ep, requests);
-        all_fail_with(ep, requests, &errors, UCS_ERR_NOT_CONNECTED);
-        ep = cs_connect(cs_workers[1], &name, modes[i], NULL);
-        post_all(ep, requests);
-        all_fail_with(ep, requests, NULL, UCS_ERR_NOT_CONNECTED);
-    }
-}
-
 static void test_cs24_rejected_with_all_kinds_waiting(void **state)
 {
     const int modes[2] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE};
@@ -123,6 +102,27 @@ static void test_cs24_rejected_with_all_kinds_waiting(void **state)
         all_fail_with(ep, requests, &errors, UCS_ERR_REJECTED);
     }
     ucp_listener_destroy(listener.handle);
+}
+
+static void test_cs25_cs31_nobody_listens(void **state)
+{
+    const int modes[3] = {UCP_ERR_HANDLING_MODE_PEER, UCP_ERR_HANDLING_MODE_NONE, CS_NO_MODE};
+    struct sockaddr_storage name = nobody_listens();
+    ucs_status_ptr_t requests[KINDS];
+    struct cs_errors errors;
+    ucp_ep_h ep;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        errors = (struct cs_errors){0};
+        ep = cs_connect(cs_workers[1], &name, modes[i], &errors);
+        assert_int_equal(errors.count, 0); /* not from within the call */
+        post_all(ep, requests);
+        all_fail_with(ep, requests, &errors, UCS_ERR_NOT_CONNECTED);
+        ep = cs_connect(cs_workers[1], &name, modes[i], NULL);
+        post_all(ep, requests);
+        all_fail_with(ep, requests, NULL, UCS_ERR_NOT_CONNECTED);
+    }
 }
 
 static void test_cs26_no_route(void **state)
@@ -260,6 +260,155 @@ static void test_cs29_err20_one_side_closes(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
+/* The client gives up at every stage: while it dials, while it waits, while it moves. */
+static void test_cs29_cls10_a_client_closes_at_every_stage(void **state)
+{
+    const int fds = cw_process_fds();
+    struct cs_listener listener;
+    struct cs_errors errors, client_errors;
+    ucs_status_ptr_t closing;
+    ucp_ep_h client, server;
+
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        const bool force = i & 1, accepts = i & 2;
+        int answered = 0;
+
+        errors = client_errors = (struct cs_errors){0};
+        cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+        client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &client_errors);
+        for (int k = 0; k < i / 4; k++) { /* closes at another moment each time */
+            cs_progress();
+            if (listener.num_requests > 0 && accepts && !answered) {
+                server = cs_accept(cs_workers[0], listener.requests[0], &errors);
+                answered = 1;
+            }
+        }
+        closing = cs_close(client, force);
+        if (force) {
+            assert_null(closing);
+        }
+        if (!answered) {
+            for (int k = 0; k < 50; k++) {
+                cs_progress();
+            }
+        }
+        if (listener.num_requests > 0 && !answered) {
+            if (accepts) {
+                server = cs_accept(cs_workers[0], listener.requests[0], &errors);
+                answered = 1;
+            } else {
+                ucp_listener_reject(listener.handle, listener.requests[0]);
+            }
+        }
+        if (answered) {
+            cs_until(&errors.count, 1, "end of the client");
+            cs_wait(cs_close(server, false), "close of the server");
+        }
+        ucp_listener_destroy(listener.handle);
+        (void)cs_wait(closing, "close"); /* CLS-10: OK or the status of the failure */
+        cs_settle();
+        assert_int_equal(client_errors.count, 0);
+        assert_in_range(errors.count, 0, 1);
+    }
+    cs_settle();
+    assert_in_range(cw_process_fds(), 0, fds + 2); /* what workers keep for later */
+}
+
+/* The server gives up while the client dials it again by something faster. */
+static void test_cs29_a_server_closes_at_every_stage(void **state)
+{
+    struct cs_listener listener;
+    struct cs_errors errors, server_errors;
+    ucp_ep_h client, server;
+
+    (void)state;
+    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    for (int i = 0; i < 40; i++) {
+        errors = server_errors = (struct cs_errors){0};
+        client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
+        cs_until(&listener.num_requests, 1, "connection request");
+        server = cs_accept(cs_workers[0], listener.requests[--listener.num_requests], &server_errors);
+        for (int k = 0; k < i / 4; k++) {
+            ucp_worker_progress(cs_workers[1 - k % 2]);
+        }
+        assert_int_equal(cs_wait(cs_close(server, i % 2), "close"), UCS_OK);
+        end_is_reported(&errors, client);
+        assert_int_equal(server_errors.count, 0);
+    }
+    ucp_listener_destroy(listener.handle);
+}
+
+static void test_cs29_the_worker_of_a_client_ends_at_every_stage(void **state)
+{
+    struct cs_errors errors;
+    struct cs_listener listener;
+    ucp_ep_h server;
+
+    (void)state;
+    for (int i = 0; i < 24; i++) {
+        errors = (struct cs_errors){0};
+        cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
+        cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+        (void)cs_connect(cs_workers[2], &listener.name, UCP_ERR_HANDLING_MODE_PEER, NULL);
+        for (int k = 0; k < i / 2; k++) {
+            cs_progress();
+        }
+        if (listener.num_requests > 0 && i % 2) {
+            server = cs_accept(cs_workers[0], listener.requests[0], &errors);
+            ucp_worker_progress(cs_workers[2]);
+            ucp_worker_destroy(cs_workers[2]);
+            cs_workers[2] = NULL;
+            cs_until(&errors.count, 1, "end of the client");
+            assert_int_equal(errors.status, UCS_ERR_CONNECTION_RESET);
+            cs_wait(cs_close(server, false), "close");
+        } else {
+            ucp_worker_destroy(cs_workers[2]);
+            cs_workers[2] = NULL;
+            cs_settle();
+            if (listener.num_requests > 0) {
+                ucp_listener_reject(listener.handle, listener.requests[0]);
+            }
+        }
+        ucp_listener_destroy(listener.handle);
+    }
+}
+
+static void test_cs34_cycles_keep_no_descriptors(void **state)
+{
+    const long cycles = cw_test_scaled(2000);
+    struct cs_listener listener;
+    struct cs_couple couple;
+    int fds = 0;
+    long kb = 0;
+
+    (void)state;
+    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
+    for (long i = 0; i < cycles; i++) {
+        cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
+        cs_talk(couple.client, cs_workers[0], 8);
+        if (i % 3 == 0) {
+            cs_part(&couple);
+        } else {
+            cs_wait(cs_close(i % 3 == 1 ? couple.client : couple.server, false), "close");
+            cs_until(i % 3 == 1 ? &couple.server_errors.count : &couple.client_errors.count, 1, "end");
+            cs_wait(cs_close(i % 3 == 1 ? couple.server : couple.client, false), "close");
+        }
+        if (i == cycles / 4) {
+            cs_settle();
+            fds = cw_process_fds();
+            kb = cw_process_rss_kb();
+        }
+    }
+    cs_settle();
+    assert_in_range(cw_process_fds(), 0, fds);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+    assert_true(cw_process_rss_kb() <= kb + 4096);
+#endif
+    (void)kb;
+    ucp_listener_destroy(listener.handle);
+}
+
 enum { GIVEN_UP = 12 };
 
 struct given_up {
@@ -353,23 +502,6 @@ static void test_cls3_force_forgets_no_callback(void **state)
     free(data);
 }
 
-static void test_cls9_both_close_at_once(void **state)
-{
-    struct cs_listener listener;
-    struct cs_couple couple;
-
-    (void)state;
-    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-    for (int i = 0; i < 6; i++) {
-        cs_couple(&couple, &listener, i % 2 ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE);
-        if (i < 4) {
-            cs_talk(couple.client, cs_workers[0], 8);
-        }
-        cs_part(&couple);
-    }
-    ucp_listener_destroy(listener.handle);
-}
-
 /* CLS-5: what was sent before an orderly close arrives, though the other side is told of the end. */
 static void test_cls5_the_last_messages_arrive(void **state)
 {
@@ -438,152 +570,20 @@ static void test_cls5_the_last_bytes_of_a_stream_arrive(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-/* The client gives up at every stage: while it dials, while it waits, while it moves. */
-static void test_client_closes_before_it_is_through(void **state)
+static void test_cls9_both_close_at_once(void **state)
 {
-    const int fds = cw_process_fds();
-    struct cs_listener listener;
-    struct cs_errors errors, client_errors;
-    ucs_status_ptr_t closing;
-    ucp_ep_h client, server;
-
-    (void)state;
-    for (int i = 0; i < 40; i++) {
-        const bool force = i & 1, accepts = i & 2;
-        int answered = 0;
-
-        errors = client_errors = (struct cs_errors){0};
-        cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-        client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &client_errors);
-        for (int k = 0; k < i / 4; k++) { /* closes at another moment each time */
-            cs_progress();
-            if (listener.num_requests > 0 && accepts && !answered) {
-                server = cs_accept(cs_workers[0], listener.requests[0], &errors);
-                answered = 1;
-            }
-        }
-        closing = cs_close(client, force);
-        if (force) {
-            assert_null(closing);
-        }
-        if (!answered) {
-            for (int k = 0; k < 50; k++) {
-                cs_progress();
-            }
-        }
-        if (listener.num_requests > 0 && !answered) {
-            if (accepts) {
-                server = cs_accept(cs_workers[0], listener.requests[0], &errors);
-                answered = 1;
-            } else {
-                ucp_listener_reject(listener.handle, listener.requests[0]);
-            }
-        }
-        if (answered) {
-            cs_until(&errors.count, 1, "end of the client");
-            cs_wait(cs_close(server, false), "close of the server");
-        }
-        ucp_listener_destroy(listener.handle);
-        (void)cs_wait(closing, "close"); /* CLS-10: OK or the status of the failure */
-        cs_settle();
-        assert_int_equal(client_errors.count, 0);
-        assert_in_range(errors.count, 0, 1);
-    }
-    cs_settle();
-    assert_in_range(cw_process_fds(), 0, fds + 2); /* what workers keep for later */
-}
-
-/* The server gives up while the client dials it again by something faster. */
-static void test_server_closes_before_the_client_is_through(void **state)
-{
-    struct cs_listener listener;
-    struct cs_errors errors, server_errors;
-    ucp_ep_h client, server;
-
-    (void)state;
-    cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-    for (int i = 0; i < 40; i++) {
-        errors = server_errors = (struct cs_errors){0};
-        client = cs_connect(cs_workers[1], &listener.name, UCP_ERR_HANDLING_MODE_PEER, &errors);
-        cs_until(&listener.num_requests, 1, "connection request");
-        server = cs_accept(cs_workers[0], listener.requests[--listener.num_requests], &server_errors);
-        for (int k = 0; k < i / 4; k++) {
-            ucp_worker_progress(cs_workers[1 - k % 2]);
-        }
-        assert_int_equal(cs_wait(cs_close(server, i % 2), "close"), UCS_OK);
-        end_is_reported(&errors, client);
-        assert_int_equal(server_errors.count, 0);
-    }
-    ucp_listener_destroy(listener.handle);
-}
-
-static void test_workers_go_in_the_middle_of_it(void **state)
-{
-    struct cs_errors errors;
-    struct cs_listener listener;
-    ucp_ep_h server;
-
-    (void)state;
-    for (int i = 0; i < 24; i++) {
-        errors = (struct cs_errors){0};
-        cs_workers[2] = cs_worker_new(UCS_THREAD_MODE_SINGLE);
-        cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-        (void)cs_connect(cs_workers[2], &listener.name, UCP_ERR_HANDLING_MODE_PEER, NULL);
-        for (int k = 0; k < i / 2; k++) {
-            cs_progress();
-        }
-        if (listener.num_requests > 0 && i % 2) {
-            server = cs_accept(cs_workers[0], listener.requests[0], &errors);
-            ucp_worker_progress(cs_workers[2]);
-            ucp_worker_destroy(cs_workers[2]);
-            cs_workers[2] = NULL;
-            cs_until(&errors.count, 1, "end of the client");
-            assert_int_equal(errors.status, UCS_ERR_CONNECTION_RESET);
-            cs_wait(cs_close(server, false), "close");
-        } else {
-            ucp_worker_destroy(cs_workers[2]);
-            cs_workers[2] = NULL;
-            cs_settle();
-            if (listener.num_requests > 0) {
-                ucp_listener_reject(listener.handle, listener.requests[0]);
-            }
-        }
-        ucp_listener_destroy(listener.handle);
-    }
-}
-
-static void test_cs34_cycles_keep_no_descriptors(void **state)
-{
-    const long cycles = cw_test_scaled(2000);
     struct cs_listener listener;
     struct cs_couple couple;
-    int fds = 0;
-    long kb = 0;
 
     (void)state;
     cs_listen(&listener, cs_workers[0], "127.0.0.1", false);
-    for (long i = 0; i < cycles; i++) {
-        cs_couple(&couple, &listener, UCP_ERR_HANDLING_MODE_PEER);
-        cs_talk(couple.client, cs_workers[0], 8);
-        if (i % 3 == 0) {
-            cs_part(&couple);
-        } else {
-            cs_wait(cs_close(i % 3 == 1 ? couple.client : couple.server, false), "close");
-            cs_until(i % 3 == 1 ? &couple.server_errors.count : &couple.client_errors.count, 1, "end");
-            cs_wait(cs_close(i % 3 == 1 ? couple.server : couple.client, false), "close");
+    for (int i = 0; i < 6; i++) {
+        cs_couple(&couple, &listener, i % 2 ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE);
+        if (i < 4) {
+            cs_talk(couple.client, cs_workers[0], 8);
         }
-        if (i == cycles / 4) {
-            cs_settle();
-            fds = cw_process_fds();
-            kb = cw_process_rss_kb();
-        }
+        cs_part(&couple);
     }
-    cs_settle();
-    assert_in_range(cw_process_fds(), 0, fds);
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-    assert_true(cw_process_rss_kb() <= kb + 4096);
-#endif
-    (void)kb;
     ucp_listener_destroy(listener.handle);
 }
 
@@ -691,7 +691,7 @@ static void test_cs29_server_process_closes(void **state)
     cw_remote_join(&remote);
 }
 
-static void test_client_process_closes(void **state)
+static void test_cs29_client_process_closes(void **state)
 {
     struct cs_errors errors = {0};
     struct cw_remote remote;
@@ -711,23 +711,23 @@ int main(int argc, char **argv)
 {
     static const struct cw_role roles[] = {{"serve", serve}};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cs25_cs31_nobody_listens, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs24_rejected_with_all_kinds_waiting, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs26_no_route, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs26_nobody_answers, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs35_excluded_devices, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs29_err20_one_side_closes, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cls9_both_close_at_once, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_the_last_messages_arrive, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cls5_the_last_bytes_of_a_stream_arrive, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_client_closes_before_it_is_through, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_server_closes_before_the_client_is_through, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_workers_go_in_the_middle_of_it, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cls3_force_forgets_no_callback, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs34_cycles_keep_no_descriptors, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs28_server_killed, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs29_server_process_closes, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_client_process_closes, cs_setup, cs_teardown),
+        cs_test(test_cs24_rejected_with_all_kinds_waiting),
+        cs_test(test_cs25_cs31_nobody_listens),
+        cs_test(test_cs26_no_route),
+        cs_test(test_cs26_nobody_answers),
+        cs_test(test_cs35_excluded_devices),
+        cs_test(test_cs29_err20_one_side_closes),
+        cs_test(test_cs29_cls10_a_client_closes_at_every_stage),
+        cs_test(test_cs29_a_server_closes_at_every_stage),
+        cs_test(test_cs29_the_worker_of_a_client_ends_at_every_stage),
+        cs_test(test_cs34_cycles_keep_no_descriptors),
+        cs_test(test_cls3_force_forgets_no_callback),
+        cs_test(test_cls5_the_last_messages_arrive),
+        cs_test(test_cls5_the_last_bytes_of_a_stream_arrive),
+        cs_test(test_cls9_both_close_at_once),
+        cs_test(test_cs28_server_killed),
+        cs_test(test_cs29_server_process_closes),
+        cs_test(test_cs29_client_process_closes),
     };
     int code;
 

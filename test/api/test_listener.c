@@ -66,46 +66,6 @@ static void test_cs1_wrong_parameters(void **state)
     assert_int_equal(listen_with(name_bit | conn_bit, &name, 1, 1), UCS_ERR_INVALID_PARAM);
 }
 
-static void test_cs2_addresses_that_cannot_be_had(void **state)
-{
-    struct sockaddr_storage foreign = cs_name("192.0.2.77", 0);
-    struct cs_listener first, second;
-
-    (void)state;
-    cs_listen(&first, cs_workers[0], "127.0.0.1", false);
-    assert_int_equal(cs_try_listen(&second, cs_workers[0], &first.name, false), UCS_ERR_BUSY);
-    assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_ERR_BUSY);
-    assert_int_equal(cs_try_listen(&second, cs_workers[0], &foreign, false), UCS_ERR_IO_ERROR);
-    ucp_listener_destroy(first.handle);
-    assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_OK);
-    ucp_listener_destroy(second.handle);
-}
-
-static void test_cs2_no_connection_manager(void **state)
-{
-    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
-    char *before = strdup(getenv("UCX_TLS"));
-    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
-    struct cs_listener listener;
-    ucp_ep_params_t params;
-    ucs_status_t status;
-    ucp_ep_h ep;
-
-    cw_test_skip_reference("its connection managers do not depend on UCX_TLS");
-    setenv("UCX_TLS", "self", 1);
-    cw_side_open(side, NULL);
-    setenv("UCX_TLS", before, 1);
-    free(before);
-    status = cs_try_listen(&listener, side->worker, &name, false);
-    assert_true(status == UCS_ERR_UNSUPPORTED || status == UCS_ERR_UNREACHABLE);
-    memset(&params, 0xff, sizeof(params)); /* CS-20: only this fails at once */
-    params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
-    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
-    params.sockaddr.addr = (const struct sockaddr *)&name;
-    params.sockaddr.addrlen = sizeof(struct sockaddr_in);
-    assert_true(ucp_ep_create(side->worker, &params, &ep) < 0);
-}
-
 enum given_to { LISTENER, SERVER, OWN_SIDE };
 
 static ucs_status_t give_address(enum given_to to, ucs_sock_addr_t given)
@@ -176,6 +136,46 @@ static void test_cs1_addresses_that_are_cut_short(void **state)
         }
     }
     assert_int_equal(munmap(memory, 2 * page), 0);
+}
+
+static void test_cs2_addresses_that_cannot_be_had(void **state)
+{
+    struct sockaddr_storage foreign = cs_name("192.0.2.77", 0);
+    struct cs_listener first, second;
+
+    (void)state;
+    cs_listen(&first, cs_workers[0], "127.0.0.1", false);
+    assert_int_equal(cs_try_listen(&second, cs_workers[0], &first.name, false), UCS_ERR_BUSY);
+    assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_ERR_BUSY);
+    assert_int_equal(cs_try_listen(&second, cs_workers[0], &foreign, false), UCS_ERR_IO_ERROR);
+    ucp_listener_destroy(first.handle);
+    assert_int_equal(cs_try_listen(&second, cs_workers[1], &first.name, true), UCS_OK);
+    ucp_listener_destroy(second.handle);
+}
+
+static void test_cs2_no_connection_manager(void **state)
+{
+    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
+    char *before = strdup(getenv("UCX_TLS"));
+    struct cw_side *side = &((struct cw_pair *)*state)->sides[0];
+    struct cs_listener listener;
+    ucp_ep_params_t params;
+    ucs_status_t status;
+    ucp_ep_h ep;
+
+    cw_test_skip_reference("its connection managers do not depend on UCX_TLS");
+    setenv("UCX_TLS", "self", 1);
+    cw_side_open(side, NULL);
+    setenv("UCX_TLS", before, 1);
+    free(before);
+    status = cs_try_listen(&listener, side->worker, &name, false);
+    assert_true(status == UCS_ERR_UNSUPPORTED || status == UCS_ERR_UNREACHABLE);
+    memset(&params, 0xff, sizeof(params)); /* CS-20: only this fails at once */
+    params.field_mask = UCP_EP_PARAM_FIELD_FLAGS | UCP_EP_PARAM_FIELD_SOCK_ADDR;
+    params.flags = UCP_EP_PARAMS_FLAGS_CLIENT_SERVER;
+    params.sockaddr.addr = (const struct sockaddr *)&name;
+    params.sockaddr.addrlen = sizeof(struct sockaddr_in);
+    assert_true(ucp_ep_create(side->worker, &params, &ep) < 0);
 }
 
 static void connect_at(struct cs_listener *listener, const struct sockaddr_storage *name)
@@ -249,33 +249,6 @@ static void test_cs3_ipv6(void **state)
         name = cs_at(&listener, "127.0.0.1");
         connect_at(&listener, &name);
     }
-    ucp_listener_destroy(listener.handle);
-}
-
-static void test_cs32_ipv6_link_local_with_scope(void **state)
-{
-    struct sockaddr_storage name = {0};
-    struct ifaddrs *list, *item;
-    struct cs_listener listener;
-
-    (void)state;
-    assert_int_equal(getifaddrs(&list), 0);
-    for (item = list; item != NULL; item = item->ifa_next) {
-        if (item->ifa_addr != NULL && item->ifa_addr->sa_family == AF_INET6 &&
-            IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)item->ifa_addr)->sin6_addr)) {
-            memcpy(&name, item->ifa_addr, sizeof(struct sockaddr_in6));
-        }
-    }
-    freeifaddrs(list);
-    if (name.ss_family != AF_INET6) {
-        print_message("Skipped: no interface of this machine has a link-local address\n");
-        skip();
-    }
-    ((struct sockaddr_in6 *)&name)->sin6_port = 0;
-    assert_int_equal(cs_try_listen(&listener, cs_workers[0], &name, false), UCS_OK);
-    assert_int_equal(((struct sockaddr_in6 *)&listener.name)->sin6_scope_id,
-                     ((struct sockaddr_in6 *)&name)->sin6_scope_id);
-    connect_at(&listener, &listener.name);
     ucp_listener_destroy(listener.handle);
 }
 
@@ -381,6 +354,70 @@ static void test_cs8_later_and_in_any_order(void **state)
         cs_wait(cs_close(clients[order[i]], false), "close");
     }
     ucp_listener_destroy(listener.handle);
+}
+
+/* ---- what handlers may do ---- */
+
+struct busy_handler {
+    ucp_listener_h listener;
+    ucp_ep_h ep;
+    int calls;
+    int destroys;
+};
+
+static void handle_at_once(ucp_conn_request_h request, void *arg)
+{
+    struct busy_handler *handler = arg;
+
+    handler->calls++;
+    if (handler->calls == 1) {
+        ucp_listener_reject(handler->listener, request);
+    } else {
+        handler->ep = cs_accept(cs_workers[0], request, NULL);
+    }
+    if (handler->destroys) {
+        ucp_listener_destroy(handler->listener);
+    }
+}
+
+static void test_cs8_in_the_handler_itself(void **state)
+{
+    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
+    struct busy_handler handler = {0};
+    struct cs_errors errors = {0};
+    ucp_listener_params_t params;
+    ucp_listener_attr_t attr;
+    ucp_ep_h client;
+
+    (void)state;
+    memset(&params, 0xff, sizeof(params));
+    params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
+    params.sockaddr.addr = (const struct sockaddr *)&name;
+    params.sockaddr.addrlen = sizeof(struct sockaddr_in);
+    params.conn_handler.cb = handle_at_once;
+    params.conn_handler.arg = &handler;
+    assert_int_equal(ucp_listener_create(cs_workers[0], &params, &handler.listener), UCS_OK);
+    memset(&attr, 0xff, sizeof(attr));
+    attr.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
+    assert_int_equal(ucp_listener_query(handler.listener, &attr), UCS_OK);
+
+    client = cs_connect(cs_workers[1], &attr.sockaddr, UCP_ERR_HANDLING_MODE_PEER, &errors);
+    cs_until(&errors.count, 1, "failure");
+    assert_int_equal(errors.status, UCS_ERR_REJECTED);
+    cs_wait(cs_close(client, false), "close");
+    if (!cw_test_reference()) {
+        handler.destroys = 1;
+    }
+    client = cs_connect(cs_workers[1], &attr.sockaddr, UCP_ERR_HANDLING_MODE_PEER, &errors);
+    cs_until(&handler.calls, 2, "connection request");
+    cs_talk(client, cs_workers[0], 5000);
+    cs_talk(handler.ep, cs_workers[1], 5000);
+    cs_wait(cs_close(client, false), "close");
+    cs_settle();
+    cs_wait(cs_close(handler.ep, false), "close");
+    if (cw_test_reference()) {
+        ucp_listener_destroy(handler.listener);
+    }
 }
 
 static void test_cs9_r25_on_another_worker(void **state)
@@ -649,91 +686,54 @@ static void test_cs14_a_sleeping_server_is_woken(void **state)
     ucp_listener_destroy(listener.handle);
 }
 
-/* ---- what handlers may do ---- */
-
-struct busy_handler {
-    ucp_listener_h listener;
-    ucp_ep_h ep;
-    int calls;
-    int destroys;
-};
-
-static void handle_at_once(ucp_conn_request_h request, void *arg)
+static void test_cs32_ipv6_link_local_with_scope(void **state)
 {
-    struct busy_handler *handler = arg;
-
-    handler->calls++;
-    if (handler->calls == 1) {
-        ucp_listener_reject(handler->listener, request);
-    } else {
-        handler->ep = cs_accept(cs_workers[0], request, NULL);
-    }
-    if (handler->destroys) {
-        ucp_listener_destroy(handler->listener);
-    }
-}
-
-static void test_cs8_in_the_handler_itself(void **state)
-{
-    struct sockaddr_storage name = cs_name("127.0.0.1", 0);
-    struct busy_handler handler = {0};
-    struct cs_errors errors = {0};
-    ucp_listener_params_t params;
-    ucp_listener_attr_t attr;
-    ucp_ep_h client;
+    struct sockaddr_storage name = {0};
+    struct ifaddrs *list, *item;
+    struct cs_listener listener;
 
     (void)state;
-    memset(&params, 0xff, sizeof(params));
-    params.field_mask = UCP_LISTENER_PARAM_FIELD_SOCK_ADDR | UCP_LISTENER_PARAM_FIELD_CONN_HANDLER;
-    params.sockaddr.addr = (const struct sockaddr *)&name;
-    params.sockaddr.addrlen = sizeof(struct sockaddr_in);
-    params.conn_handler.cb = handle_at_once;
-    params.conn_handler.arg = &handler;
-    assert_int_equal(ucp_listener_create(cs_workers[0], &params, &handler.listener), UCS_OK);
-    memset(&attr, 0xff, sizeof(attr));
-    attr.field_mask = UCP_LISTENER_ATTR_FIELD_SOCKADDR;
-    assert_int_equal(ucp_listener_query(handler.listener, &attr), UCS_OK);
-
-    client = cs_connect(cs_workers[1], &attr.sockaddr, UCP_ERR_HANDLING_MODE_PEER, &errors);
-    cs_until(&errors.count, 1, "failure");
-    assert_int_equal(errors.status, UCS_ERR_REJECTED);
-    cs_wait(cs_close(client, false), "close");
-    if (!cw_test_reference()) {
-        handler.destroys = 1;
+    assert_int_equal(getifaddrs(&list), 0);
+    for (item = list; item != NULL; item = item->ifa_next) {
+        if (item->ifa_addr != NULL && item->ifa_addr->sa_family == AF_INET6 &&
+            IN6_IS_ADDR_LINKLOCAL(&((struct sockaddr_in6 *)item->ifa_addr)->sin6_addr)) {
+            memcpy(&name, item->ifa_addr, sizeof(struct sockaddr_in6));
+        }
     }
-    client = cs_connect(cs_workers[1], &attr.sockaddr, UCP_ERR_HANDLING_MODE_PEER, &errors);
-    cs_until(&handler.calls, 2, "connection request");
-    cs_talk(client, cs_workers[0], 5000);
-    cs_talk(handler.ep, cs_workers[1], 5000);
-    cs_wait(cs_close(client, false), "close");
-    cs_settle();
-    cs_wait(cs_close(handler.ep, false), "close");
-    if (cw_test_reference()) {
-        ucp_listener_destroy(handler.listener);
+    freeifaddrs(list);
+    if (name.ss_family != AF_INET6) {
+        print_message("Skipped: no interface of this machine has a link-local address\n");
+        skip();
     }
+    ((struct sockaddr_in6 *)&name)->sin6_port = 0;
+    assert_int_equal(cs_try_listen(&listener, cs_workers[0], &name, false), UCS_OK);
+    assert_int_equal(((struct sockaddr_in6 *)&listener.name)->sin6_scope_id,
+                     ((struct sockaddr_in6 *)&name)->sin6_scope_id);
+    connect_at(&listener, &listener.name);
+    ucp_listener_destroy(listener.handle);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_cs1_wrong_parameters, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs1_addresses_that_are_cut_short, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs2_addresses_that_cannot_be_had, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs2_no_connection_manager, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs3_cs4_wildcard, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs3_ipv6, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs32_ipv6_link_local_with_scope, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs5_several_listeners, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs6_a_server_starts_again_at_once, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs7_accept_handler, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs8_later_and_in_any_order, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs8_in_the_handler_itself, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs9_r25_on_another_worker, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs9_on_a_worker_of_another_thread, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs11_query_of_a_request, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs12_destroyed_with_requests, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs13_hundreds_at_once, cs_setup, cs_teardown),
-        cmocka_unit_test_setup_teardown(test_cs14_a_sleeping_server_is_woken, cs_setup, cs_teardown),
+        cs_test(test_cs1_wrong_parameters),
+        cs_test(test_cs1_addresses_that_are_cut_short),
+        cs_test(test_cs2_addresses_that_cannot_be_had),
+        cs_test(test_cs2_no_connection_manager),
+        cs_test(test_cs3_cs4_wildcard),
+        cs_test(test_cs3_ipv6),
+        cs_test(test_cs5_several_listeners),
+        cs_test(test_cs6_a_server_starts_again_at_once),
+        cs_test(test_cs7_accept_handler),
+        cs_test(test_cs8_later_and_in_any_order),
+        cs_test(test_cs8_in_the_handler_itself),
+        cs_test(test_cs9_r25_on_another_worker),
+        cs_test(test_cs9_on_a_worker_of_another_thread),
+        cs_test(test_cs11_query_of_a_request),
+        cs_test(test_cs12_destroyed_with_requests),
+        cs_test(test_cs13_hundreds_at_once),
+        cs_test(test_cs14_a_sleeping_server_is_woken),
+        cs_test(test_cs32_ipv6_link_local_with_scope),
     };
 
     return cmocka_run_group_tests_name("api.listener", tests, NULL, NULL);

@@ -73,18 +73,6 @@ static void test_str1_all_sizes(void **state)
     cw_pair_close(pair);
 }
 
-static void test_req43_old_calls(void **state)
-{
-    struct cw_pair *pair = *state;
-
-    cw_pair_open(pair, &stream_config);
-    for (int i = 0; i < SIZES; i++) {
-        transfer(pair, true, true, all_sizes[i]);
-        transfer(pair, true, false, all_sizes[i]);
-    }
-    cw_pair_close(pair);
-}
-
 /* Sends of some sizes, receives of others: only the bytes count. Each send buffer is overwritten when its send is done
  * (STR-2). */
 static void test_str1_boundaries_are_invisible(void **state)
@@ -157,21 +145,38 @@ static void test_str2_flags_are_refused(void **state)
     cw_pair_close(pair);
 }
 
-static void test_ctx11_feature_is_needed(void **state)
+static void test_str3_streams_are_independent(void **state)
 {
+    enum { EPS = 5 };
     struct cw_pair *pair = *state;
-    ucp_request_param_t param = cw_param_none();
-    ucp_stream_poll_ep_t polled;
-    size_t length = 77;
-    char byte;
+    ucp_ep_h tx[EPS], rx[EPS];
+    struct stream_op recvs[EPS];
+    char in[EPS][4];
 
-    cw_pair_open(pair, NULL);
-    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_send_nbx(pair->tx->ep, "x", 1, &param)), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, &byte, 1, &length, &param)),
-                     UCS_ERR_INVALID_PARAM);
-    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_data_nb(pair->rx->ep, &length)), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(ucp_stream_worker_poll(pair->rx->worker, &polled, 1, 0), UCS_ERR_INVALID_PARAM);
-    assert_int_equal(length, 77);
+    cw_pair_open(pair, &stream_config);
+    for (int i = 0; i < EPS; i++) {
+        tx[i] = cw_side_connect(pair->tx, pair->rx->worker, NULL);
+        rx[i] = cw_test_self_only() ? tx[i] : cw_side_connect(pair->rx, pair->tx->worker, NULL);
+    }
+    for (int i = EPS - 1; i >= 0; i--) {
+        stream_recv(&recvs[i], rx[i], in[i], 4, UCP_STREAM_RECV_FLAG_WAITALL);
+    }
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < EPS; i++) {
+            char byte = (char)('A' + 4 * i + round);
+
+            stream_put_on(pair, tx[i], &byte, 1);
+        }
+    }
+    for (int i = 0; i < EPS; i++) {
+        assert_int_equal(stream_wait(pair, &recvs[i]), 4);
+        assert_int_equal(in[i][0], 'A' + 4 * i);
+        assert_int_equal(in[i][3], 'A' + 4 * i + 3);
+        stream_close(pair, tx[i]);
+        if (rx[i] != tx[i]) {
+            stream_close(pair, rx[i]);
+        }
+    }
     cw_pair_close(pair);
 }
 
@@ -422,131 +427,55 @@ static void test_str21_no_immediate_completion(void **state)
     cw_pair_close(pair);
 }
 
-static void test_opa16_force_immediate_completion(void **state)
+/* A stream that nobody reads holds up nothing else on the endpoint, and nothing of it gets lost. */
+static void test_str22_unread_stream_blocks_nothing(void **state)
+{
+    enum { MESSAGES = 200, SIZE = 65536 };
+    struct cw_pair *pair = *state;
+    static char out[SIZE], in[SIZE];
+    ucs_status_ptr_t sends[MESSAGES];
+    ucp_request_param_t none = cw_param_none();
+
+    cw_pair_open(pair, &stream_config);
+    cw_pattern_fill(out, SIZE, 5);
+    for (int i = 0; i < MESSAGES; i++) {
+        sends[i] = ucp_stream_send_nbx(pair->tx->ep, out, SIZE, &none);
+    }
+    for (uint64_t i = 0; i < 20; i++) {
+        struct cw_op send = {0}, recv = {0};
+        uint64_t value = i, got = 0;
+
+        cw_op_recv(&recv, pair->rx->worker, &got, sizeof(got), i, CW_TAG_ALL);
+        cw_op_send(&send, pair->tx->ep, &value, sizeof(value), i);
+        assert_int_equal(cw_op_wait(pair, &recv, "tag receive beside a full stream"), UCS_OK);
+        assert_int_equal(cw_op_wait(pair, &send, "tag send beside a full stream"), UCS_OK);
+        assert_int_equal(got, i);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        stream_get(pair, in, SIZE);
+        cw_pattern_check(in, SIZE, 5);
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        assert_int_equal(cw_pair_wait(pair, sends[i], "stream send"), UCS_OK);
+    }
+    cw_pair_close(pair);
+}
+
+static void test_ctx11_feature_is_needed(void **state)
 {
     struct cw_pair *pair = *state;
     ucp_request_param_t param = cw_param_none();
-    size_t length = 0;
-    char in[8];
+    ucp_stream_poll_ep_t polled;
+    size_t length = 77;
+    char byte;
 
-    cw_test_skip_reference("1.13 knows the flag for some operations only");
-    cw_pair_open(pair, &stream_config);
-    param.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FIELD_DATATYPE;
-    param.datatype = ucp_dt_make_contig(8);
-    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, in, 1, &length, &param)),
-                     UCS_ERR_NO_RESOURCE);
-    stream_put(pair, "abc", 3);
-    wait_ready(pair, pair->rx->ep);
-    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, in, 1, &length, &param)),
-                     UCS_ERR_NO_RESOURCE);
-    param.datatype = ucp_dt_make_contig(1);
-    assert_null(ucp_stream_recv_nbx(pair->rx->ep, in, 8, &length, &param));
-    assert_int_equal(length, 3);
-    assert_memory_equal(in, "abc", 3);
-    cw_pair_close(pair);
-}
-
-/* Behind another one, where a send may wait for progress to complete: this one goes now, or nothing of it does. */
-static void test_opa16_force_immediate_send(void **state)
-{
-    struct cw_pair *pair = *state;
-    ucp_request_param_t param = cw_param_none(), forced = cw_param_none();
-    static char out[4000], in[sizeof(out) + 2];
-    ucs_status_ptr_t first, second;
-    size_t went;
-
-    cw_test_skip_reference("1.13 knows the flag for some operations only");
-    cw_pair_open(pair, &stream_config);
-    stream_put(pair, "c", 1);
-    stream_get(pair, in, 1);
-    memset(out, 'b', sizeof(out));
-    forced.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-    first  = ucp_stream_send_nbx(pair->tx->ep, "a", 1, &param);
-    second = ucp_stream_send_nbx(pair->tx->ep, out, sizeof(out), &forced);
-    if (second != NULL) {
-        assert_int_equal(UCS_PTR_RAW_STATUS(second), UCS_ERR_NO_RESOURCE);
-    }
-    went = (second == NULL) ? sizeof(out) : 0;
-    assert_int_equal(cw_pair_wait(pair, first, "stream send"), UCS_OK);
-    stream_put(pair, "z", 1);
-    stream_get(pair, in, went + 2);
-    assert_int_equal(in[0], 'a');
-    assert_memory_equal(in + 1, out, went);
-    assert_int_equal(in[went + 1], 'z');
-    cw_pair_close(pair);
-}
-
-static void test_opa12_recv_info(void **state)
-{
-    struct cw_pair *pair = *state;
-    ucp_request_param_t param = cw_param_none();
-    size_t length = 0, info = 0;
-    char in[8];
-
-    cw_test_skip_reference("1.13 ignores RECV_INFO");
-    cw_pair_open(pair, &stream_config);
-    stream_put(pair, "abc", 3);
-    wait_ready(pair, pair->rx->ep);
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO;
-    param.recv_info.length = &info;
-    assert_null(ucp_stream_recv_nbx(pair->rx->ep, in, 8, &length, &param));
-    assert_int_equal(length, 3);
-    assert_int_equal(info, 3);
-    cw_pair_close(pair);
-}
-
-/* OPA-6, OPA-8: requests in the program's memory, waiting and at once. */
-static void test_opa8_user_requests(void **state)
-{
-    struct cw_pair *pair = *state;
-    struct cw_user_request user, send_user;
-    ucp_request_param_t param;
-    struct stream_op recv;
-    char in[8];
-
-    cw_pair_open(pair, &stream_config);
-    user = cw_user_request_new(pair->rx->context);
-    send_user = cw_user_request_new(pair->tx->context);
-    for (int i = 0; i < 3; i++) {
-        ucs_status_ptr_t sent;
-
-        memset(&recv, 0, sizeof(recv));
-        param = stream_param(&recv, 0);
-        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
-        param.request = user.handle;
-        recv.op.result = ucp_stream_recv_nbx(pair->rx->ep, in, 8, &recv.length, &param);
-        assert_ptr_equal(recv.op.result, user.handle);
-        param = cw_param_none();
-        param.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST;
-        param.request = send_user.handle;
-        sent = ucp_stream_send_nbx(pair->tx->ep, "abc", 3, &param);
-        assert_true(sent == NULL || sent == send_user.handle);
-        cw_pair_wait_count(pair, &recv.op.calls, 1, "receive");
-        while (sent != NULL && ucp_request_check_status(sent) == UCS_INPROGRESS) {
-            cw_pair_progress(pair);
-        }
-        assert_int_equal(recv.length, 3);
-        cw_user_request_check(&user);
-        cw_user_request_check(&send_user);
-    }
-    cw_user_request_free(&user);
-    cw_user_request_free(&send_user);
-    cw_pair_close(pair);
-}
-
-static void test_req20_freed_before_completion(void **state)
-{
-    struct cw_pair *pair = *state;
-    struct stream_op recv;
-    char in[4] = {0};
-
-    cw_pair_open(pair, &stream_config);
-    stream_recv(&recv, pair->rx->ep, in, 2, UCP_STREAM_RECV_FLAG_WAITALL);
-    ucp_request_free(recv.op.result);
-    stream_put(pair, "abcd", 4);
-    stream_get(pair, in + 2, 2);
-    assert_memory_equal(in, "abcd", 4);
-    assert_int_equal(recv.op.calls, 0);
+    cw_pair_open(pair, NULL);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_send_nbx(pair->tx->ep, "x", 1, &param)), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, &byte, 1, &length, &param)),
+                     UCS_ERR_INVALID_PARAM);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_data_nb(pair->rx->ep, &length)), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(ucp_stream_worker_poll(pair->rx->worker, &polled, 1, 0), UCS_ERR_INVALID_PARAM);
+    assert_int_equal(length, 77);
     cw_pair_close(pair);
 }
 
@@ -607,71 +536,142 @@ static void test_gen7_callbacks_post_receives(void **state)
     cw_pair_close(pair);
 }
 
-/* A stream that nobody reads holds up nothing else on the endpoint, and nothing of it gets lost. */
-static void test_str22_unread_stream_blocks_nothing(void **state)
+/* OPA-6, OPA-8: requests in the program's memory, waiting and at once. */
+static void test_opa8_user_requests(void **state)
 {
-    enum { MESSAGES = 200, SIZE = 65536 };
     struct cw_pair *pair = *state;
-    static char out[SIZE], in[SIZE];
-    ucs_status_ptr_t sends[MESSAGES];
-    ucp_request_param_t none = cw_param_none();
+    struct cw_user_request user, send_user;
+    ucp_request_param_t param;
+    struct stream_op recv;
+    char in[8];
 
     cw_pair_open(pair, &stream_config);
-    cw_pattern_fill(out, SIZE, 5);
-    for (int i = 0; i < MESSAGES; i++) {
-        sends[i] = ucp_stream_send_nbx(pair->tx->ep, out, SIZE, &none);
-    }
-    for (uint64_t i = 0; i < 20; i++) {
-        struct cw_op send = {0}, recv = {0};
-        uint64_t value = i, got = 0;
+    user = cw_user_request_new(pair->rx->context);
+    send_user = cw_user_request_new(pair->tx->context);
+    for (int i = 0; i < 3; i++) {
+        ucs_status_ptr_t sent;
 
-        cw_op_recv(&recv, pair->rx->worker, &got, sizeof(got), i, CW_TAG_ALL);
-        cw_op_send(&send, pair->tx->ep, &value, sizeof(value), i);
-        assert_int_equal(cw_op_wait(pair, &recv, "tag receive beside a full stream"), UCS_OK);
-        assert_int_equal(cw_op_wait(pair, &send, "tag send beside a full stream"), UCS_OK);
-        assert_int_equal(got, i);
+        memset(&recv, 0, sizeof(recv));
+        param = stream_param(&recv, 0);
+        param.op_attr_mask |= UCP_OP_ATTR_FIELD_REQUEST;
+        param.request = user.handle;
+        recv.op.result = ucp_stream_recv_nbx(pair->rx->ep, in, 8, &recv.length, &param);
+        assert_ptr_equal(recv.op.result, user.handle);
+        param = cw_param_none();
+        param.op_attr_mask = UCP_OP_ATTR_FIELD_REQUEST;
+        param.request = send_user.handle;
+        sent = ucp_stream_send_nbx(pair->tx->ep, "abc", 3, &param);
+        assert_true(sent == NULL || sent == send_user.handle);
+        cw_pair_wait_count(pair, &recv.op.calls, 1, "receive");
+        while (sent != NULL && ucp_request_check_status(sent) == UCS_INPROGRESS) {
+            cw_pair_progress(pair);
+        }
+        assert_int_equal(recv.length, 3);
+        cw_user_request_check(&user);
+        cw_user_request_check(&send_user);
     }
-    for (int i = 0; i < MESSAGES; i++) {
-        stream_get(pair, in, SIZE);
-        cw_pattern_check(in, SIZE, 5);
-    }
-    for (int i = 0; i < MESSAGES; i++) {
-        assert_int_equal(cw_pair_wait(pair, sends[i], "stream send"), UCS_OK);
-    }
+    cw_user_request_free(&user);
+    cw_user_request_free(&send_user);
     cw_pair_close(pair);
 }
 
-static void test_str3_streams_are_independent(void **state)
+static void test_opa12_recv_info(void **state)
 {
-    enum { EPS = 5 };
     struct cw_pair *pair = *state;
-    ucp_ep_h tx[EPS], rx[EPS];
-    struct stream_op recvs[EPS];
-    char in[EPS][4];
+    ucp_request_param_t param = cw_param_none();
+    size_t length = 0, info = 0;
+    char in[8];
+
+    cw_test_skip_reference("1.13 ignores RECV_INFO");
+    cw_pair_open(pair, &stream_config);
+    stream_put(pair, "abc", 3);
+    wait_ready(pair, pair->rx->ep);
+    param.op_attr_mask = UCP_OP_ATTR_FIELD_RECV_INFO;
+    param.recv_info.length = &info;
+    assert_null(ucp_stream_recv_nbx(pair->rx->ep, in, 8, &length, &param));
+    assert_int_equal(length, 3);
+    assert_int_equal(info, 3);
+    cw_pair_close(pair);
+}
+
+static void test_opa16_force_immediate_completion(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none();
+    size_t length = 0;
+    char in[8];
+
+    cw_test_skip_reference("1.13 knows the flag for some operations only");
+    cw_pair_open(pair, &stream_config);
+    param.op_attr_mask = UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL | UCP_OP_ATTR_FIELD_DATATYPE;
+    param.datatype = ucp_dt_make_contig(8);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, in, 1, &length, &param)),
+                     UCS_ERR_NO_RESOURCE);
+    stream_put(pair, "abc", 3);
+    wait_ready(pair, pair->rx->ep);
+    assert_int_equal(UCS_PTR_RAW_STATUS(ucp_stream_recv_nbx(pair->rx->ep, in, 1, &length, &param)),
+                     UCS_ERR_NO_RESOURCE);
+    param.datatype = ucp_dt_make_contig(1);
+    assert_null(ucp_stream_recv_nbx(pair->rx->ep, in, 8, &length, &param));
+    assert_int_equal(length, 3);
+    assert_memory_equal(in, "abc", 3);
+    cw_pair_close(pair);
+}
+
+/* Behind another one, where a send may wait for progress to complete: this one goes now, or nothing of it does. */
+static void test_opa16_force_immediate_send(void **state)
+{
+    struct cw_pair *pair = *state;
+    ucp_request_param_t param = cw_param_none(), forced = cw_param_none();
+    static char out[4000], in[sizeof(out) + 2];
+    ucs_status_ptr_t first, second;
+    size_t went;
+
+    cw_test_skip_reference("1.13 knows the flag for some operations only");
+    cw_pair_open(pair, &stream_config);
+    stream_put(pair, "c", 1);
+    stream_get(pair, in, 1);
+    memset(out, 'b', sizeof(out));
+    forced.op_attr_mask |= UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+    first  = ucp_stream_send_nbx(pair->tx->ep, "a", 1, &param);
+    second = ucp_stream_send_nbx(pair->tx->ep, out, sizeof(out), &forced);
+    if (second != NULL) {
+        assert_int_equal(UCS_PTR_RAW_STATUS(second), UCS_ERR_NO_RESOURCE);
+    }
+    went = (second == NULL) ? sizeof(out) : 0;
+    assert_int_equal(cw_pair_wait(pair, first, "stream send"), UCS_OK);
+    stream_put(pair, "z", 1);
+    stream_get(pair, in, went + 2);
+    assert_int_equal(in[0], 'a');
+    assert_memory_equal(in + 1, out, went);
+    assert_int_equal(in[went + 1], 'z');
+    cw_pair_close(pair);
+}
+
+static void test_req20_freed_before_completion(void **state)
+{
+    struct cw_pair *pair = *state;
+    struct stream_op recv;
+    char in[4] = {0};
 
     cw_pair_open(pair, &stream_config);
-    for (int i = 0; i < EPS; i++) {
-        tx[i] = cw_side_connect(pair->tx, pair->rx->worker, NULL);
-        rx[i] = cw_test_self_only() ? tx[i] : cw_side_connect(pair->rx, pair->tx->worker, NULL);
-    }
-    for (int i = EPS - 1; i >= 0; i--) {
-        stream_recv(&recvs[i], rx[i], in[i], 4, UCP_STREAM_RECV_FLAG_WAITALL);
-    }
-    for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < EPS; i++) {
-            char byte = (char)('A' + 4 * i + round);
+    stream_recv(&recv, pair->rx->ep, in, 2, UCP_STREAM_RECV_FLAG_WAITALL);
+    ucp_request_free(recv.op.result);
+    stream_put(pair, "abcd", 4);
+    stream_get(pair, in + 2, 2);
+    assert_memory_equal(in, "abcd", 4);
+    assert_int_equal(recv.op.calls, 0);
+    cw_pair_close(pair);
+}
 
-            stream_put_on(pair, tx[i], &byte, 1);
-        }
-    }
-    for (int i = 0; i < EPS; i++) {
-        assert_int_equal(stream_wait(pair, &recvs[i]), 4);
-        assert_int_equal(in[i][0], 'A' + 4 * i);
-        assert_int_equal(in[i][3], 'A' + 4 * i + 3);
-        stream_close(pair, tx[i]);
-        if (rx[i] != tx[i]) {
-            stream_close(pair, rx[i]);
-        }
+static void test_req43_old_calls(void **state)
+{
+    struct cw_pair *pair = *state;
+
+    cw_pair_open(pair, &stream_config);
+    for (int i = 0; i < SIZES; i++) {
+        transfer(pair, true, true, all_sizes[i]);
+        transfer(pair, true, false, all_sizes[i]);
     }
     cw_pair_close(pair);
 }
@@ -679,28 +679,28 @@ static void test_str3_streams_are_independent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_str1_all_sizes, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str1_boundaries_are_invisible, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req43_old_calls, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str2_nothing_to_send, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str2_flags_are_refused, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_ctx11_feature_is_needed, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str3_streams_are_independent, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str4_zero_sized_receive, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str5_only_whole_elements, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str8_waitall_waits_for_all, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str9_served_in_order, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str11_recv_data, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str11_long_data_kept, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str19_cancel_has_no_effect, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str21_no_immediate_completion, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa16_force_immediate_completion, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa16_force_immediate_send, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa12_recv_info, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_opa8_user_requests, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_req20_freed_before_completion, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_gen7_callbacks_post_receives, cw_test_setup, cw_test_teardown),
-        cmocka_unit_test_setup_teardown(test_str22_unread_stream_blocks_nothing, cw_test_setup, cw_test_teardown),
+        cw_test(test_str1_all_sizes),
+        cw_test(test_str1_boundaries_are_invisible),
+        cw_test(test_str2_nothing_to_send),
+        cw_test(test_str2_flags_are_refused),
+        cw_test(test_str3_streams_are_independent),
+        cw_test(test_str4_zero_sized_receive),
+        cw_test(test_str5_only_whole_elements),
+        cw_test(test_str8_waitall_waits_for_all),
+        cw_test(test_str9_served_in_order),
+        cw_test(test_str11_recv_data),
+        cw_test(test_str11_long_data_kept),
+        cw_test(test_str19_cancel_has_no_effect),
+        cw_test(test_str21_no_immediate_completion),
+        cw_test(test_str22_unread_stream_blocks_nothing),
+        cw_test(test_ctx11_feature_is_needed),
+        cw_test(test_gen7_callbacks_post_receives),
+        cw_test(test_opa8_user_requests),
+        cw_test(test_opa12_recv_info),
+        cw_test(test_opa16_force_immediate_completion),
+        cw_test(test_opa16_force_immediate_send),
+        cw_test(test_req20_freed_before_completion),
+        cw_test(test_req43_old_calls),
     };
 
     return cmocka_run_group_tests_name("api.stream", tests, NULL, NULL);

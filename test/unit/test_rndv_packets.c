@@ -8,9 +8,9 @@
 #include <endian.h>
 
 #include "test_alone.h"
+#include "test_log_lines.h"
 #include "test_under.h"
 
-#include "base/log.h"
 #include "core/ep.h"
 
 enum { GUARD = 64, ROOM = 1000, MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
@@ -18,19 +18,7 @@ enum { GUARD = 64, ROOM = 1000, MAX_ENTRIES = CW_PLACE_MAX_IOV + 1 };
 static ucp_context_h context;
 static ucp_worker_h worker;
 static ucp_ep_h ep;
-static unsigned num_lines, failures;
-
-static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                      const char *format, va_list args)
-{
-    (void)file;
-    (void)line;
-    (void)function;
-    (void)format;
-    (void)args;
-    num_lines += level <= CW_LOG_ERROR;
-    return 1;
-}
+static unsigned failures;
 
 /* ---- a fresh endpoint for each breach ---- */
 
@@ -64,7 +52,7 @@ static void begin(void)
     fake_transport.copies        = NULL;
     fake_iface.limits.max_zcopy  = 0;
     fake_iface.limits.max_placed = 0;
-    num_lines = failures = 0;
+    log_lines = failures = 0;
 }
 
 /* Whatever the peer did, the worker still serves others. `lives`: the connection was worth keeping. */
@@ -80,7 +68,7 @@ static void end(int lives)
     }
     assert_int_equal(failed, !lives);
     assert_int_equal(failures, !lives);
-    assert_in_range(num_lines, 0, lives ? 0 : 1);
+    assert_in_range(log_lines, 0, lives ? 0 : 1);
     cw_alone_end(worker, ep);
     cw_alone_end(worker, connected());
 }
@@ -277,7 +265,7 @@ static void test_answers_for_others(void **state)
         real_iface = theirs_iface;
         feed_done(id, UCS_OK);
         assert_int_equal(finish(request), UCS_OK);
-        failures = num_lines = 0;
+        failures = log_lines = 0;
         end(1);
     }
 }
@@ -413,7 +401,7 @@ static void test_data_for_others(void **state)
     check_guards(0);
     ep         = first;
     real_iface = first_iface;
-    failures = num_lines = 0;
+    failures = log_lines = 0;
     feed_data(id, 0, 800);
     assert_int_equal(finish(request), UCS_OK);
     end(1);
@@ -663,7 +651,7 @@ static void test_window_exceeded(void **state)
 static int setup(void **state)
 {
     (void)state;
-    cw_log_set_interceptor(count_line);
+    log_count_begin();
     setenv("UCX_RNDV_THRESH", "500", 1);
     return cw_alone_open(UCP_FEATURE_TAG, &context, &worker) ? 0 : -1;
 }
@@ -672,7 +660,7 @@ static int teardown(void **state)
 {
     (void)state;
     cw_alone_close(context, worker);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     return 0;
 }
 

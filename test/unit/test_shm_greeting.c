@@ -3,11 +3,11 @@
  * When an acceptor over shared memory takes a greeting: with the connection if it comes soon after it, later otherwise.
  */
 #include "test_shm.h"
+#include "test_log_lines.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/log.h"
 #include "os/unix_socket.h"
 
 static struct side dialler, acceptor;
@@ -16,7 +16,6 @@ static ucs_status_t opened;
 static ucs_status_t ended; /* the accepted one */
 static uint64_t late;      /* so many looks for a message find nothing */
 static int refused;        /* error number with which no message can be sent; 0: it can */
-static unsigned lines;
 static size_t beside;      /* bytes of descriptors that were sent */
 
 ssize_t __real_recvmsg(int fd, struct msghdr *message, int flags);
@@ -32,14 +31,6 @@ ssize_t __wrap_sendmsg(int fd, const struct msghdr *message, int flags)
     }
     errno = refused;
     return -1;
-}
-
-static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                       const char *format, va_list args)
-{
-    (void)file, (void)line, (void)function, (void)format, (void)args;
-    lines += level <= CW_LOG_WARN;
-    return 0;
 }
 
 ssize_t __wrap_recvmsg(int fd, struct msghdr *message, int flags)
@@ -85,11 +76,11 @@ static int begin(void **state)
     (void)state;
     late     = 0;
     refused  = 0;
-    lines    = 0;
+    log_lines    = 0;
     accepted = dialled = NULL;
     opened   = UCS_INPROGRESS;
     ended    = UCS_OK;
-    cw_log_set_interceptor(count_lines);
+    log_count_begin();
     side_open(&dialler, 8256, 64, 0, &upcalls, NULL);
     side_open(&acceptor, 8256, 64, 0, &upcalls, NULL);
     return 0;
@@ -106,7 +97,7 @@ static int end(void **state)
     }
     side_close(&dialler);
     side_close(&acceptor);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     return 0;
 }
 
@@ -183,11 +174,11 @@ static void who_cannot_be_answered_is_told_of_on_both_sides(void **state)
     refused = 0;
     assert_non_null(accepted);
     assert_int_equal(ended, UCS_ERR_NO_RESOURCE);
-    assert_true(lines > 0);
-    lines = 0;
+    assert_true(log_lines > 0);
+    log_lines = 0;
     cw_poller_dispatch(dialler.poller);
     assert_int_equal(opened, UCS_ERR_CONNECTION_RESET);
-    assert_int_equal(lines, 1);
+    assert_int_equal(log_lines, 1);
 }
 
 static void a_dial_whose_memory_cannot_be_sent_fails_at_once(void **state)
@@ -200,7 +191,7 @@ static void a_dial_whose_memory_cannot_be_sent_fails_at_once(void **state)
     assert_int_equal(cw_shm_transport.connect->dial(dialler.iface, address, length, "hello", 5, NULL, &dialled),
                      UCS_ERR_NO_RESOURCE);
     assert_null(dialled);
-    assert_int_equal(lines, 1);
+    assert_int_equal(log_lines, 1);
 }
 
 /* Nothing but the memory: what a peer shares it can make block, and it needs room in both processes. */
@@ -221,7 +212,7 @@ static void no_descriptor_comes_back(void **state)
     conn = cw_container_of(dialled, struct shm_conn, super);
     assert_true(conn->peer_sleeps);
     assert_false(cw_container_of(accepted, struct shm_conn, super)->peer_sleeps);
-    assert_int_equal(lines, 0);
+    assert_int_equal(log_lines, 0);
 }
 
 int main(void)

@@ -7,11 +7,11 @@
  */
 #define _GNU_SOURCE
 #include "test_shm.h"
+#include "test_log_lines.h"
 
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "base/log.h"
 
 enum { MS = 1000000 };
 
@@ -22,7 +22,7 @@ struct pair {
 
 static uint64_t now_ns = 1, hold_ns, sleeps;
 static int pid_told, holds_asleep = 1;
-static unsigned num_calls, num_lines;
+static unsigned num_calls;
 static struct pair pair;
 static uint64_t word = 7;
 
@@ -74,14 +74,6 @@ ssize_t __wrap_process_vm_writev(pid_t pid, const struct iovec *from, unsigned l
     return __real_process_vm_writev(getpid(), from, from_count, to, to_count, flags);
 }
 
-static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                      const char *format, va_list args)
-{
-    (void)file, (void)line, (void)function, (void)format, (void)args;
-    num_lines += level <= CW_LOG_WARN;
-    return 1;
-}
-
 /* ---- a connection ---- */
 
 static ucs_status_t accepted(void *owner, struct cw_conn *conn, const void *hello, size_t hello_length, void *reply,
@@ -120,7 +112,8 @@ static void begin(int pid)
     }
     assert_non_null(pair.dialled);
     assert_non_null(pair.accepted);
-    num_calls = num_lines = 0;
+    num_calls = 0;
+    log_lines = 0;
 }
 
 static void end(void)
@@ -193,13 +186,13 @@ static void one_hold_is_enough(void **state)
         assert_int_equal(read_word(0), UCS_OK);
         assert_int_equal(writes ? write_word(600 * MS) : read_word(600 * MS), UCS_OK);
         check_over();
-        assert_int_equal(num_lines, 1);
+        assert_int_equal(log_lines, 1);
         end();
         now_ns += UINT64_C(3600000) * MS; /* however long ago it was */
         for (int i = 0; i < 3; i++) {
             begin(1000 + writes);
             check_over();
-            assert_int_equal(num_lines, 0);
+            assert_int_equal(log_lines, 0);
             end();
         }
         begin(2000 + writes);
@@ -288,7 +281,7 @@ static void a_busy_machine_is_no_hold(void **state)
     }
     holds_asleep = 1;
     assert_true(is_ready());
-    assert_int_equal(num_lines, 0);
+    assert_int_equal(log_lines, 0);
     end();
 }
 
@@ -352,6 +345,6 @@ int main(void)
         cmocka_unit_test(many_processes_come_and_go),
     };
 
-    cw_log_set_interceptor(count_line);
+    log_count_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
+#include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_filter_wire.h"
 
@@ -22,7 +23,6 @@ enum { OFFER_BYTES = CW_TCP_GREETING_SIZE + sizeof(struct cw_tcp_offer),
 static char key_file[64], other_file[64];
 static struct node acceptor; /* has the key */
 static struct node dialler;  /* drives nothing in most tests */
-static unsigned num_warnings;
 
 static void make_file(char path[64], const char *text)
 {
@@ -48,19 +48,6 @@ static int remove_files(void **state)
     return unlink(key_file) + unlink(other_file);
 }
 
-static int count_warning(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                         const char *format, va_list args)
-{
-    char text[1024];
-
-    (void)file;
-    (void)line;
-    (void)function;
-    (void)vsnprintf(text, sizeof(text), format, args);
-    num_warnings += level <= CW_LOG_WARN;
-    return 1;
-}
-
 static void open_with_key(struct node *node, char *path)
 {
     static char *devices[] = {"all"};
@@ -74,8 +61,7 @@ static void open_with_key(struct node *node, char *path)
 
 static void begin(void)
 {
-    num_warnings = 0;
-    cw_log_set_interceptor(count_warning);
+    log_count_begin();
     open_with_key(&acceptor, key_file);
     open_with_key(&dialler, key_file);
 }
@@ -85,7 +71,7 @@ static void end(void)
     DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering + tcp_of(&acceptor)->num_strangers == 0);
     node_close(&acceptor);
     node_close(&dialler);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
 }
 
 static uint32_t key_of_acceptor(uint16_t *port_p)
@@ -202,7 +188,7 @@ static void test_same_key(void **state)
     assert_null(tcp_conn(link)->filter); /* nothing is in the way afterwards */
     assert_int_equal(cw_tcp_transport.packets->send_short(link->conn, 3, 1, "data", 4), UCS_OK);
     DRIVE_UNTIL(&dialler, &acceptor, accepted->packets == 1);
-    assert_int_equal(num_warnings, 0);
+    assert_int_equal(log_lines, 0);
     end();
 }
 
@@ -219,7 +205,7 @@ static void test_other_key_or_none(void **state)
         open_with_key(&other, (i == 0) ? other_file : NULL);
         link = (i < 2) ? dial(&other, &acceptor) : dial(&dialler, &other);
         DRIVE_UNTIL(&other, (i < 2) ? &acceptor : &dialler, link->opened);
-        DRIVE_UNTIL(&other, &acceptor, num_warnings == 2);
+        DRIVE_UNTIL(&other, &acceptor, log_lines == 2);
         assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
         assert_int_equal(acceptor.num_links + other.num_links, 0 + (i < 2));
         DRIVE_UNTIL(&other, &dialler, tcp_of(&other)->num_lingering == 0);
@@ -419,23 +405,23 @@ static void test_bad_settings(void **state)
     unsigned i;
 
     (void)state;
-    cw_log_set_interceptor(count_warning);
+    log_count_begin();
     memset(text, 'x', sizeof(text));
     text[4097] = '\0';
     make_file(short_file, "0123456789abcde");
     make_file(long_file, text);
     for (i = 0; i < 5; i++) {
         node_configure(&node);
-        num_warnings              = 0;
+        log_lines                 = 0;
         node.config.auth_key_file = (i == 0) ? missing : (i == 1) ? directory : (i == 2) ? short_file :
                                     (i == 3) ? long_file : key_file;
         assert_int_equal(chmod(key_file, (i == 4) ? 0640 : 0600), 0);
         assert_int_equal(node_try_open(&node, NULL), UCS_ERR_INVALID_PARAM);
-        assert_int_equal(num_warnings, 1);
+        assert_int_equal(log_lines, 1);
     }
     assert_int_equal(chmod(key_file, 0600), 0);
     assert_int_equal(unlink(short_file) + unlink(long_file), 0);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "test_tcp.h"
+#include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
 #include "transport/tcp/tcp_filter_wire.h"
 
@@ -212,21 +213,6 @@ static void test_small_buffers(void **state)
     test_free(in);
 }
 
-static unsigned num_lines;
-
-static int count_line(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                      const char *format, va_list args)
-{
-    char text[1024];
-
-    (void)file;
-    (void)line;
-    (void)function;
-    (void)vsnprintf(text, sizeof(text), format, args);
-    num_lines += level <= CW_LOG_WARN && strstr(text, "protect connections otherwise") != NULL;
-    return 1;
-}
-
 /* Either both have it or nobody gets through, and both say why. */
 static void test_settings_differ(void **state)
 {
@@ -247,14 +233,14 @@ static void test_settings_differ(void **state)
             assert_int_equal(tcp_conn(link)->filter != NULL, i == 3);
             assert_int_equal(tcp_conn(accepted)->filter != NULL, i == 3);
         } else {
-            num_lines = 0;
-            cw_log_set_interceptor(count_line);
+            log_count_begin();
             link = dial(&dialler, &acceptor);
             DRIVE_UNTIL(&dialler, &acceptor, link->opened);
-            cw_log_set_interceptor(NULL);
+            log_count_end();
             assert_int_equal(link->opened_status, UCS_ERR_REJECTED);
             assert_int_equal(acceptor.num_links, 0);
-            assert_int_equal(num_lines, 2);
+            assert_int_equal(log_lines, 2);
+            assert_non_null(strstr(log_text, "protect connections otherwise"));
             DRIVE_UNTIL(&dialler, &acceptor, tcp_of(&acceptor)->num_lingering == 0);
         }
         node_close(&dialler);

@@ -13,24 +13,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "test_log_lines.h"
 #include "test_random.h"
 #include "test_tcp.h"
 
 static const struct cw_transport *const tcp = &cw_tcp_transport;
-static unsigned log_lines;
-
-static int count_lines(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                       const char *format, va_list args)
-{
-    (void)file;
-    (void)line;
-    (void)function;
-    (void)format;
-    (void)args;
-    log_lines += level <= CW_LOG_WARN;
-    return 1;
-}
-
 /* Sleeps on the poller as a program does, and progresses only when it was woken. */
 #define sleep_until(node, condition)                                                        \
     do {                                                                                    \
@@ -130,7 +117,7 @@ static void test_wrong_greetings(void **state)
     greeting(wrong[5], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key + 1, 0);
     greeting(wrong[6], CW_TCP_MAGIC, CW_TCP_VERSION, CW_TCP_HELLO, 0, tcp_of(&node)->key, 1);
     memset(wrong[7], 0, 16);
-    cw_log_set_interceptor(count_lines);
+    log_count_begin();
     for (i = 0; i < 8; i++) {
         log_lines = 0;
         fd        = raw_connect(&node);
@@ -143,7 +130,7 @@ static void test_wrong_greetings(void **state)
     raw_send(fd, "SSH", 3);
     DRIVE_UNTIL(&node, &other, raw_ended(fd));
     close(fd);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     assert_int_equal(tcp_of(&node)->num_strangers, 0);
     assert_int_equal(node.num_links, links);
     assert_int_equal(tcp->packets->send_short(dialled->conn, 1, 0, NULL, 0), UCS_OK);
@@ -165,8 +152,7 @@ static void test_random_bytes(void **state)
     (void)state;
     random_state = 2;
     node_open(&node);
-    cw_log_set_interceptor(count_lines);
-    log_lines = 0;
+    log_count_begin();
     for (round = 0; round < 400; round++) {
         length = 1 + next_random() % sizeof(bytes);
         random_bytes(bytes, length);
@@ -182,7 +168,7 @@ static void test_random_bytes(void **state)
         close(fd);
     }
     assert_true(log_lines <= 10 * (CW_LOG_LIMIT_PER_SECOND + 1)); /* they took less than 10 s */
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     assert_int_equal(node.num_links, 0);
     node_close(&node);
 }
@@ -213,8 +199,7 @@ static void test_slow_and_silent(void **state)
     raw_send(early, bytes, 17);
     close(early);
     DRIVE_UNTIL(&node, &node, tcp_of(&node)->num_strangers == 1);
-    cw_log_set_interceptor(count_lines);
-    log_lines = 0;
+    log_count_begin();
     stranger  = cw_list_head(&tcp_of(&node)->strangers, struct cw_tcp_conn, link);
     assert_in_range(stranger->greeting->deadline_ns, cw_clock_ns(), cw_clock_ns() + CW_TCP_HELLO_TIMEOUT_NS);
     assert_in_range(tcp_of(&node)->hello_deadline.at_ns, cw_clock_ns(), stranger->greeting->deadline_ns);
@@ -226,7 +211,7 @@ static void test_slow_and_silent(void **state)
     sleep_until(&node, raw_ended(silent));
     assert_false(cw_alarm_is_set(&tcp_of(&node)->hello_deadline));
     assert_int_equal(log_lines, 1);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     close(silent);
     close(slow);
     node_close(&node);
@@ -305,7 +290,7 @@ static void test_broken_frames(void **state)
 
     (void)state;
     node_open(&node);
-    cw_log_set_interceptor(count_lines);
+    log_count_begin();
     memcpy(padded, mark, sizeof(padded)); /* the transport's own kind has no padding */
     assert_true(cw_tcp_frame_decode(padded, &header));
     padded[6] = 1;
@@ -325,7 +310,7 @@ static void test_broken_frames(void **state)
         assert_true(raw_ended(fd));
         close(fd);
     }
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     node_close(&node);
 }
 
@@ -465,13 +450,13 @@ static void test_placed_in_vain(void **state)
     (void)put_frame(frame, 1, 7, 70, 20, &expected, &expected_length);
     test_free(expected);
     node_open(&node);
-    cw_log_set_interceptor(count_lines);
+    log_count_begin();
     fd = raw_open(&node, &link);
     raw_send(fd, frame, sizeof(frame));
     DRIVE_UNTIL(&node, &node, link->closed_status != UCS_INPROGRESS);
     assert_int_equal(link->closed_status, UCS_ERR_IO_ERROR);
     close(fd);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     node.iface->upcalls = &placing_upcalls;
     for (length = 1; length < sizeof(frame); length += 7) {
         places = 0;
@@ -589,8 +574,7 @@ static void test_no_descriptors(void **state)
     tight          = old;
     tight.rlim_cur = (rlim_t)spare + 10;
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
-    cw_log_set_interceptor(count_lines);
-    log_lines = 0;
+    log_count_begin();
     drive_for_ms(&node, &node, 50);
     opened = (int)tcp_of(&node)->num_strangers;
     assert_in_range(opened, 5, 10);
@@ -608,7 +592,7 @@ static void test_no_descriptors(void **state)
     }
     DRIVE_UNTIL(&node, &other, dialled->opened);
     assert_int_equal(dialled->opened_status, UCS_OK);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
     node_close(&node);
     node_close(&other);
@@ -631,7 +615,7 @@ static void test_strangers_bounded(void **state)
     }
     node_open(&node);
     fds = test_calloc(count, sizeof(*fds));
-    cw_log_set_interceptor(count_lines);
+    log_count_begin();
     for (i = 0; i < count; i++) {
         fds[i] = raw_connect(&node);
         step(&node);
@@ -642,7 +626,7 @@ static void test_strangers_bounded(void **state)
     }
     assert_false(raw_ended(fds[10]));
     assert_int_equal(tcp_of(&node)->num_strangers, CW_TCP_MAX_STRANGERS);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     for (i = 0; i < count; i++) {
         close(fds[i]);
     }

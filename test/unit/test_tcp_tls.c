@@ -12,6 +12,7 @@
 #include "os/openssl.h"
 #include "os/tls.h"
 #include "test_tcp.h"
+#include "test_log_lines.h"
 #include "transport/tcp/tcp_filter.h"
 
 enum { OFF, PSK, CERT };
@@ -19,8 +20,6 @@ enum { OFF, PSK, CERT };
 static char directory[] = "/tmp/test_tcp_tls.XXXXXX";
 static char key[64], other_key[64], ca[64], cert[64], cert_key[64], other_ca[64], other_cert[64], other_cert_key[64];
 static int has_certificates;
-static unsigned num_warnings;
-static char last_warning[1024];
 
 static void make_key(char path[64], const char *name, const char *text)
 {
@@ -83,22 +82,6 @@ static void needs_openssl(int certificates)
         print_message("SKIPPED: needs the program openssl\n");
         skip();
     }
-}
-
-static int note_warning(const char *file, unsigned line, const char *function, enum cw_log_level level,
-                        const char *format, va_list args)
-{
-    char text[1024];
-
-    (void)file;
-    (void)line;
-    (void)function;
-    (void)vsnprintf(text, sizeof(text), format, args);
-    if (level <= CW_LOG_WARN) {
-        num_warnings++;
-        strcpy(last_warning, text);
-    }
-    return 1;
 }
 
 static void configure(struct node *node, int mode)
@@ -211,14 +194,13 @@ static void expect_refused(struct node *dialler, struct node *acceptor, int dial
 
     assert_int_equal(node_try_open(dialler, NULL), UCS_OK);
     assert_int_equal(node_try_open(acceptor, NULL), UCS_OK);
-    num_warnings = 0;
-    cw_log_set_interceptor(note_warning);
+    log_count_begin();
     link = dial(dialler, acceptor);
-    DRIVE_UNTIL(dialler, acceptor, link->opened && num_warnings >= 1u + (unsigned)dialler_says);
+    DRIVE_UNTIL(dialler, acceptor, link->opened && log_lines >= 1u + (unsigned)dialler_says);
     assert_true(link->opened_status != UCS_OK);
     assert_int_equal(acceptor->num_links, 0);
     DRIVE_UNTIL(dialler, acceptor, tcp_of(acceptor)->num_lingering + tcp_of(acceptor)->num_strangers == 0);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
     node_close(dialler);
     node_close(acceptor);
 }
@@ -233,7 +215,7 @@ static void test_wrong_key(void **state)
     configure(&acceptor, PSK);
     dialler.config.auth_key_file = other_key;
     expect_refused(&dialler, &acceptor, 1);
-    assert_non_null(strstr(last_warning, "UCX_AUTH_KEY_FILE"));
+    assert_non_null(strstr(log_text, "UCX_AUTH_KEY_FILE"));
 }
 
 static void test_other_ways_of_protection(void **state)
@@ -249,7 +231,7 @@ static void test_other_ways_of_protection(void **state)
                 configure(&dialler, left);
                 configure(&acceptor, right);
                 expect_refused(&dialler, &acceptor, 1);
-                assert_non_null(strstr(last_warning, "protect connections otherwise"));
+                assert_non_null(strstr(log_text, "protect connections otherwise"));
             }
         }
     }
@@ -280,7 +262,7 @@ static void test_settings(void **state)
 
     (void)state;
     needs_openssl(1);
-    cw_log_set_interceptor(note_warning);
+    log_count_begin();
     for (i = 0; i < 8; i++) {
         configure(&node, (i == 0) ? PSK : CERT);
         switch (i) {
@@ -309,12 +291,12 @@ static void test_settings(void **state)
             assert_int_equal(chmod(cert_key, 0644), 0);
             break;
         }
-        num_warnings = 0;
+        log_lines = 0;
         assert_true(node_try_open(&node, NULL) != UCS_OK);
-        assert_int_equal(num_warnings, 1);
+        assert_int_equal(log_lines, 1);
     }
     assert_int_equal(chmod(cert_key, 0600), 0);
-    cw_log_set_interceptor(NULL);
+    log_count_end();
 }
 
 int main(void)
