@@ -110,7 +110,7 @@ static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, unsigned id, const void
     struct cw_door_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_am_send(ep, (uint16_t)id, header, header_length, buffer, count, param);
     cw_worker_leave(worker);
@@ -211,7 +211,7 @@ static CW_COLD ucs_status_ptr_t recv_data_device(ucp_worker_h worker, void *data
 {
     struct cw_door_device device;
 
-    param = cw_door_with_device(worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     return worker->mt ? recv_data_locked(worker, data_desc, buffer, count, param) :
            cw_am_recv_data(worker, data_desc, buffer, count, param);
 }

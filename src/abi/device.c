@@ -122,13 +122,20 @@ static ucs_status_t find_type(const ucp_worker_h worker, const ucp_request_param
     return (worker->looks == 0) ? UCS_OK : check_ranges(type, told, datatype, buffer, count, told ? 0 : i);
 }
 
+/* The type of the memory for which this thread was last answered CW_DOOR_DEVICE: asking a driver is not cheap. */
+static _Thread_local ucs_memory_type_t checked_type;
+
 ucs_status_t cw_door_check_memory(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count)
 {
     ucs_memory_type_t type;
     ucs_status_t status = find_type(worker, param, buffer, count, &type);
 
-    return (status == UCS_OK && type != UCS_MEMORY_TYPE_HOST) ? CW_DOOR_DEVICE : status;
+    if (status != UCS_OK || type == UCS_MEMORY_TYPE_HOST) {
+        return status;
+    }
+    checked_type = type;
+    return CW_DOOR_DEVICE;
 }
 
 ucs_status_t cw_door_check_operand(const ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
@@ -145,11 +152,9 @@ ucs_status_t cw_door_check_operand(const ucp_worker_h worker, const ucp_request_
     return status;
 }
 
-const ucp_request_param_t *cw_door_with_device(const ucp_worker_h worker, const ucp_request_param_t *param,
-                                               const void *buffer, size_t count, struct cw_door_device *device)
+const ucp_request_param_t *cw_door_with_device(const ucp_request_param_t *param, struct cw_door_device *device)
 {
-    device->memory = (struct cw_dt_device){.datatype = datatype_of(param)};
-    (void)find_type(worker, param, buffer, count, &device->memory.memory_type); /* was checked before */
+    device->memory = (struct cw_dt_device){.datatype = datatype_of(param), .memory_type = checked_type};
     cw_door_copy_param(&device->param, param);
     device->param.op_attr_mask |= UCP_OP_ATTR_FIELD_DATATYPE;
     device->param.datatype      = cw_dt_make_device(&device->memory);

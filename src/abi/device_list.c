@@ -169,7 +169,7 @@ static ucs_status_t counter_type(ucp_worker_h worker, const ucp_device_counter_p
     status  = cw_door_check_param(worker, &param, counter, CW_DOOR_COUNTER_SIZE);
     *type_p = UCS_MEMORY_TYPE_HOST;
     if (status == CW_DOOR_DEVICE) {
-        (void)cw_door_with_device(worker, &param, counter, CW_DOOR_COUNTER_SIZE, &device);
+        (void)cw_door_with_device(&param, &device);
         *type_p = device.memory.memory_type;
         status  = UCS_OK;
     }

@@ -86,9 +86,9 @@ ucs_status_t cw_door_check_memory(ucp_worker_h worker, const ucp_request_param_t
 /* Checks the memory that an atomic operation reads and writes here: memory of a device is refused. */
 ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size);
-/* The parameters with the datatype of the device. They live as long as *device. */
-const ucp_request_param_t *cw_door_with_device(ucp_worker_h worker, const ucp_request_param_t *param,
-                                               const void *buffer, size_t count, struct cw_door_device *device);
+/* The parameters with the datatype of the device, for the memory that this thread has checked last. They live as long as
+ * *device. */
+const ucp_request_param_t *cw_door_with_device(const ucp_request_param_t *param, struct cw_door_device *device);
 
 /* sgl.c: puts and gets of many pieces; the worker is entered. */
 ucs_status_ptr_t cw_door_sgl(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,

@@ -93,7 +93,7 @@ static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t co
 {
     struct cw_door_device device;
 
-    param = cw_door_with_device(ep->worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     return (direction == PUT) ? cw_put(ep, buffer, count, length, address, rkey, param) :
            cw_get(ep, buffer, count, length, address, rkey, param);
 }

@@ -112,7 +112,7 @@ static ucs_status_t check_local(ucp_worker_h worker, const ucp_request_param_t *
     }
     status = cw_door_check_param(worker, &piece, sgl->buffers[i], span);
     if (status == CW_DOOR_DEVICE) {
-        (void)cw_door_with_device(worker, &piece, sgl->buffers[i], span, &device);
+        (void)cw_door_with_device(&piece, &device);
         type   = device.memory.memory_type;
         status = UCS_OK;
     }

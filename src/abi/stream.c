@@ -12,7 +12,7 @@ static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, siz
     struct cw_door_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_stream_send(ep, buffer, count, param);
     cw_worker_leave(worker);
@@ -26,7 +26,7 @@ static CW_COLD ucs_status_ptr_t recv_device(ucp_ep_h ep, void *buffer, size_t co
     struct cw_door_device device;
     ucs_status_ptr_t result;
 
-    param = cw_door_with_device(worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     cw_worker_enter(worker);
     result = cw_stream_recv(ep, buffer, count, length, param);
     cw_worker_leave(worker);

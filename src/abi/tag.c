@@ -24,7 +24,7 @@ static CW_COLD ucs_status_ptr_t send_device(ucp_ep_h ep, const void *buffer, siz
 {
     struct cw_door_device device;
 
-    return send_locked(ep, buffer, count, tag, cw_door_with_device(ep->worker, param, buffer, count, &device), sync);
+    return send_locked(ep, buffer, count, tag, cw_door_with_device(param, &device), sync);
 }
 
 static CW_APART ucs_status_ptr_t tag_send(ucp_ep_h ep, const void *buffer, size_t count, ucp_tag_t tag,
@@ -104,7 +104,7 @@ static CW_COLD ucs_status_ptr_t recv_device(ucp_worker_h worker, void *buffer, s
     struct cw_door_device device;
 
     return recv_locked(worker, buffer, count, tag, tag_mask,
-                       cw_door_with_device(worker, param, buffer, count, &device));
+                       cw_door_with_device(param, &device));
 }
 
 static CW_APART ucs_status_ptr_t recv_any(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_t tag,
@@ -163,7 +163,7 @@ static CW_COLD ucs_status_ptr_t recv_message_device(ucp_worker_h worker, void *b
 {
     struct cw_door_device device;
 
-    param = cw_door_with_device(worker, param, buffer, count, &device);
+    param = cw_door_with_device(param, &device);
     return worker->mt ? recv_message_locked(worker, buffer, count, message, param) :
            cw_tag_recv_message(worker, buffer, count, message, param);
 }

@@ -15,8 +15,12 @@ ucs_status_t cw_mem_copy(void *to, ucs_memory_type_t to_type, const void *from, 
     const ucs_memory_type_t type = (to_type != UCS_MEMORY_TYPE_HOST) ? to_type : from_type;
     const int mixed              = from_type != type && from_type != UCS_MEMORY_TYPE_HOST;
     const struct cw_md *md       = mixed ? NULL : cw_md_of_type(type);
-    ucs_status_t status          = (md == NULL) ? UCS_ERR_UNSUPPORTED : md->copy(to, from, length);
+    const int outwards           = md != NULL && md->copy_out != NULL && to_type == UCS_MEMORY_TYPE_HOST;
+    ucs_status_t status          = UCS_ERR_UNSUPPORTED;
 
+    if (md != NULL) {
+        status = outwards ? md->copy_out(to, from, length) : md->copy(to, from, length);
+    }
     if (status != UCS_OK) {
         cw_log_ratelimited(&limit, CW_LOG_ERROR, "cannot copy %zu bytes from memory of type %d to type %d: %s", length,
                            (int)from_type, (int)to_type, ucs_status_string(status));

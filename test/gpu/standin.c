@@ -104,6 +104,18 @@ unsigned standin_calls(const char *symbol)
     return calls;
 }
 
+unsigned standin_all_calls(void)
+{
+    unsigned calls = 0, i;
+
+    pthread_mutex_lock(&standin.mutex);
+    for (i = 0; i < MAX_CALLS; i++) {
+        calls += counts[i].calls;
+    }
+    pthread_mutex_unlock(&standin.mutex);
+    return calls;
+}
+
 unsigned standin_allocations(void)
 {
     const struct range *range;

@@ -47,6 +47,8 @@ void standin_delay(unsigned ns, unsigned ns_per_mib);
 void standin_fail(const char *symbol, unsigned after, int result);
 /* How often the function was called. */
 unsigned standin_calls(const char *symbol);
+/* How often any of its functions was called. */
+unsigned standin_all_calls(void);
 /* Allocations that were not freed, but not registered memory; streams and events that were not destroyed, nor their
  * contexts. */
 unsigned standin_allocations(void);

@@ -219,6 +219,61 @@ static void test_mapped_pieces_end(void **state)
     cw_pair_close(pair);
 }
 
+/* ---- short messages ---- */
+
+static unsigned calls_of_a_send(struct cw_pair *pair, const char *from, const ucp_request_param_t *param)
+{
+    const ucp_request_param_t plain = cw_param_none();
+    const unsigned before           = standin_all_calls();
+    ucs_status_ptr_t sent           = ucp_tag_send_nbx(pair->tx->ep, from, 8, 1, param);
+    const unsigned calls            = standin_all_calls() - before;
+    char to[8], expected[8];
+
+    assert_int_equal(cw_pair_wait(pair, ucp_tag_recv_nbx(pair->rx->worker, to, 8, 1, CW_TAG_ALL, &plain), "a receive"),
+                     UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, sent, "a send"), UCS_OK);
+    standin_peek(expected, from, 8);
+    assert_memory_equal(to, expected, 8);
+    return calls;
+}
+
+static unsigned calls_of_a_receive(struct cw_pair *pair, char *to, const ucp_request_param_t *param)
+{
+    const ucp_request_param_t plain = cw_param_none();
+    const unsigned before           = standin_all_calls();
+    ucs_status_ptr_t received       = ucp_tag_recv_nbx(pair->rx->worker, to, 8, 1, CW_TAG_ALL, param);
+    char from[8]                    = "message";
+
+    assert_int_equal(cw_pair_wait(pair, ucp_tag_send_nbx(pair->tx->ep, from, 8, 1, &plain), "a send"), UCS_OK);
+    assert_int_equal(cw_pair_wait(pair, received, "a receive"), UCS_OK);
+    return standin_all_calls() - before;
+}
+
+/* The driver is asked for the type, for the memory at the time of the copy, and for the copy itself: the context is
+ * pushed and popped, and a copy is put on a stream and awaited. */
+static void test_short_messages_cost_few_calls(void **state)
+{
+    enum { COPY = 5, TYPE = 1 };
+    ucp_request_param_t plain = cw_param_none(), told = cw_param_none();
+    struct cw_pair *pair = *state;
+    char *from = device_new(LENGTH), *to = device_new(LENGTH);
+
+    open_pair(pair);
+    told.op_attr_mask |= UCP_OP_ATTR_FIELD_MEMORY_TYPE;
+    told.memory_type = UCS_MEMORY_TYPE_CUDA;
+    (void)calls_of_a_send(pair, from, &plain); /* makes the streams */
+    (void)calls_of_a_receive(pair, to, &plain);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(calls_of_a_send(pair, from + i, &plain), COPY + TYPE);
+        assert_int_equal(calls_of_a_send(pair, from + i, &told), COPY);
+        assert_int_equal(calls_of_a_receive(pair, to + i, &plain), COPY + TYPE);
+        assert_int_equal(calls_of_a_receive(pair, to + i, &told), COPY);
+    }
+    ok(cuMemFree_v2((uintptr_t)from));
+    ok(cuMemFree_v2((uintptr_t)to));
+    cw_pair_close(pair);
+}
+
 /* ---- the search ---- */
 
 static unsigned queries_of_a_send(struct cw_pair *pair, const void *ptr, const ucp_request_param_t *param)
@@ -512,6 +567,7 @@ int main(int argc, char **argv)
         T(test_a_touch_by_the_library_ends_the_program),
         T(test_all_kinds_of_memory),
         T(test_mapped_pieces_end),
+        T(test_short_messages_cost_few_calls),
         T(test_search_costs_little),
         T(test_addresses_that_are_used_again),
         T(test_mem10_allocates),

@@ -28,12 +28,15 @@ static inline int cw_cuda_is_of_gpu(const struct cuda_driver *cuda, const struct
 /* Asks the driver once, whatever context the thread has. */
 void cw_cuda_range_of(const struct cuda_driver *cuda, const void *ptr, struct cuda_range *range);
 
+#define CUDA_BUFFERS 8u
+
 /* The library's own streams in the context for copies of some memory: the memory's own context; if it has none, the
  * thread's context if that is one of the same device, else the primary context of the device. */
 struct cuda_channel {
     cuda_context context;
-    unsigned long long id;  /* the context's number, which no later context gets */
-    cuda_stream streams[2]; /* [0] for copies from a device, [1] for copies to one */
+    unsigned long long id;                    /* the context's number, which no later context gets */
+    cuda_stream streams[2];                   /* [0] for copies from a device, [1] for copies to one */
+    unsigned long long buffers[CUDA_BUFFERS]; /* ids of some buffers that were allocated in the context; 0: none */
 };
 
 /* Answers a CUresult. After CUDA_OK the context is current until cw_cuda_leave. */
@@ -45,11 +48,13 @@ void cw_cuda_leave(const struct cuda_driver *cuda);
 /* Logs the failure, limited in rate, and returns the status for it. */
 ucs_status_t cw_cuda_failed(const struct cuda_driver *cuda, const char *what, int result);
 
-/* Enters the context for a copy; *inwards_p tells its direction. Answers a CUresult. */
-int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, struct cuda_channel *channel,
-                  int *inwards_p);
-/* Copies between any memory of the driver and memory of the host; the copy is complete on return. */
-ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length);
+/* Enters the context for a copy; *inwards_p tells its direction. `likely`: as for cw_cuda_copy. Answers a CUresult. */
+int cw_cuda_begin(const struct cuda_driver *cuda, const void *to, const void *from, const void *likely,
+                  struct cuda_channel *channel, int *inwards_p);
+/* Copies between any memory of the driver and memory of the host; the copy is complete on return. `likely`: `to` or
+ * `from`, which the driver is asked about first. */
+ucs_status_t cw_cuda_copy(const struct cuda_driver *cuda, void *to, const void *from, size_t length,
+                          const void *likely);
 /* Fills with zeros. */
 ucs_status_t cw_cuda_clear(const struct cuda_driver *cuda, void *ptr, size_t length);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The library's own streams, two for each context. A program may destroy a context at any time, and its streams with
- * it, so each use first asks whether the context still exists; the library does not touch the streams of a destroyed
+ * it, so each use first makes sure that the context still exists; the library does not touch the streams of a destroyed
  * one. Primary contexts are retained, once, so that they last.
  */
 #include <string.h>
@@ -64,15 +64,35 @@ static int primary_of(const struct cuda_driver *cuda, int device, cuda_context *
     return CUDA_OK;
 }
 
+/* A context that is destroyed takes what was allocated in it along, and no later buffer gets the id of one of those; so
+ * a context of which a buffer is known is the one that it was. */
+static int is_proved(const struct cuda_channel *channel, const struct cuda_range *range)
+{
+    return range->context != NULL && range->buffer_id != 0 &&
+           channel->buffers[range->buffer_id % CUDA_BUFFERS] == range->buffer_id;
+}
+
+static void note(struct cuda_channel *channel, const struct cuda_range *range)
+{
+    if (range->context != NULL) {
+        channel->buffers[range->buffer_id % CUDA_BUFFERS] = range->buffer_id;
+    }
+}
+
 /* The table is locked. NULL: there is none. */
-static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context)
+static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_context context,
+                                       const struct cuda_range *range)
 {
     struct known *known = &known_of[cuda->kind->number];
     struct cuda_channel *channel;
 
     for (channel = known->channels; channel < known->channels + MAX_CHANNELS; channel++) {
         if (channel->context == context) {
+            if (is_proved(channel, range)) {
+                return channel;
+            }
             if (id_of(cuda, context) == channel->id) {
+                note(channel, range);
                 return channel;
             }
             channel->context = NULL;
@@ -82,17 +102,20 @@ static struct cuda_channel *channel_of(const struct cuda_driver *cuda, cuda_cont
 }
 
 /* The table is locked, and the context is current. */
-static int channel_new(const struct cuda_driver *cuda, cuda_context context, struct cuda_channel *channel)
+static int channel_new(const struct cuda_driver *cuda, cuda_context context, const struct cuda_range *range,
+                       struct cuda_channel *channel)
 {
     struct known *known = &known_of[cuda->kind->number];
-    int result          = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
+    int result;
 
+    *channel = (struct cuda_channel){.context = context};
+    result   = cuda->stream_create(&channel->streams[0], CUDA_STREAM_NON_BLOCKING);
     if (result == CUDA_OK) {
         result = cuda->stream_create(&channel->streams[1], CUDA_STREAM_NON_BLOCKING);
     }
     if (result == CUDA_OK) {
-        channel->context                              = context;
-        channel->id                                   = id_of(cuda, context);
+        channel->id = id_of(cuda, context);
+        note(channel, range);
         known->channels[known->next++ % MAX_CHANNELS] = *channel;
     }
     return result;
@@ -110,12 +133,12 @@ int cw_cuda_enter(const struct cuda_driver *cuda, const struct cuda_range *range
         result = primary_of(cuda, range->device, &context);
     }
     if (result == CUDA_OK) {
-        found  = channel_of(cuda, context);
+        found  = channel_of(cuda, context, range);
         result = cuda->context_push(context);
         if (result == CUDA_OK && found != NULL) {
             *channel = *found;
         } else if (result == CUDA_OK) {
-            result = channel_new(cuda, context, channel);
+            result = channel_new(cuda, context, range, channel);
             if (result != CUDA_OK) {
                 cw_cuda_leave(cuda);
             }

@@ -45,7 +45,13 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
     {                                                                                                                  \
         const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
                                                                                                                        \
-        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length);                              \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length, to);                          \
+    }                                                                                                                  \
+    static ucs_status_t slot_copy_out(void *to, const void *from, size_t length)                                       \
+    {                                                                                                                  \
+        const struct cuda_driver *cuda = cw_cuda_driver_get(&(kind));                                                  \
+                                                                                                                       \
+        return (cuda == NULL) ? UCS_ERR_NO_DEVICE : cw_cuda_copy(cuda, to, from, length, from);                        \
     }                                                                                                                  \
     static void *slot_stage(const void *device, size_t length)                                                         \
     {                                                                                                                  \
@@ -103,6 +109,7 @@ void cw_cuda_release(const struct cuda_driver *cuda, struct cw_memory *memory);
         .reg       = slot_register,                                                                                    \
         .type_of   = slot_type_of,                                                                                     \
         .copy      = slot_copy,                                                                                        \
+        .copy_out  = slot_copy_out,                                                                                    \
         .stage     = slot_stage,                                                                                       \
         .unstage   = slot_unstage,                                                                                     \
         .start     = slot_start,                                                                                       \
