@@ -86,7 +86,7 @@ ucs_status_t cw_door_check_memory(ucp_worker_h worker, const ucp_request_param_t
 /* Checks the memory that an atomic operation reads and writes here: memory of a device is refused. */
 ucs_status_t cw_door_check_operand(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                    size_t size);
-/* The parameters with the datatype of the device, for the memory that this thread has checked last. They live as long as
+/* The parameters with the datatype of the device, for the memory that this thread checked last. They live as long as
  * *device. */
 const ucp_request_param_t *cw_door_with_device(const ucp_request_param_t *param, struct cw_door_device *device);
 

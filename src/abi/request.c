@@ -130,11 +130,14 @@ void *ucp_request_alloc(ucp_worker_h worker)
     return NULL; /* REQ-29 */
 }
 
-/* The memory type of the request's buffer; a get does not keep it and reports host memory. */
+/* The memory type of the request's buffer. */
 static ucs_memory_type_t memory_type_of(const struct cw_request *request)
 {
     const struct cw_dt_cursor *cursor = (const void *)(request + 1); /* the state of receives begins with it */
 
+    if (request->flags & CW_REQUEST_TYPED) {
+        return (ucs_memory_type_t)(request->flags >> CW_REQUEST_TYPE_SHIFT);
+    }
     switch (request->kind) {
     case CW_REQUEST_TAG_RECV:
         return (request->flags & CW_REQUEST_PLAIN) ? UCS_MEMORY_TYPE_HOST :

@@ -33,8 +33,11 @@ enum cw_request_flags {
     CW_REQUEST_WAITING     = 1 << 6, /* on its endpoint's pending or held list; core/ep.h */
     CW_REQUEST_PLAIN       = 1 << 7, /* a tag receive of contiguous memory that is not traced */
     CW_REQUEST_SHARED      = 1 << 8, /* with PLAIN: of a worker with a lock */
-    CW_REQUEST_HANDED_OVER = 1 << 9  /* waits only for the next progress; core/ep.h */
+    CW_REQUEST_HANDED_OVER = 1 << 9, /* waits only for the next progress; core/ep.h */
+    CW_REQUEST_TYPED       = 1 << 11 /* a put or get: the bits behind tell the memory type of its buffer */
 };
+
+#define CW_REQUEST_TYPE_SHIFT 12
 
 /* The flags of a plain receive whose callback frees it. */
 #define CW_REQUEST_PLAIN_CALLED \

@@ -161,6 +161,7 @@ ucs_status_ptr_t cw_get_request(struct ucp_ep *ep, void *buffer, size_t count, u
     request->ep      = ep;
     request->send    = attempt;
     request->release = release;
+    cw_rma_note_type(request, &get->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_GET_RECEIVED, 0, get->cursor.length);
     return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
                ? post_forced(request)
@@ -191,6 +192,7 @@ static ucs_status_ptr_t get_direct(struct ucp_ep *ep, void *buffer, size_t count
         return UCS_STATUS_PTR(status);
     }
     cw_rma_note_mapped(request, CW_COUNT_GET_RECEIVED, length);
+    cw_rma_note_type(request, &cursor);
     cw_request_complete(request, status);
     return cw_request_handle(request);
 }

@@ -165,6 +165,7 @@ static ucs_status_ptr_t put_request(struct ucp_ep *ep, const void *buffer, size_
     send->overtaken   = 0;
     send->message     = cw_rma_begin(rma);
     request->send     = cw_put_attempt;
+    cw_rma_note_type(request, &send->cursor);
     cw_trace_note(request, CW_TRACE_BEGIN, CW_COUNT_PUT_SENT, 0, send->cursor.length);
     return (param->op_attr_mask & UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL)
                ? post_forced(request)
@@ -218,6 +219,7 @@ static ucs_status_ptr_t put_direct(struct ucp_ep *ep, const void *buffer, size_t
         return UCS_STATUS_PTR(status);
     }
     cw_rma_note_mapped(request, CW_COUNT_PUT_SENT, length);
+    cw_rma_note_type(request, &cursor);
     cw_request_complete(request, status);
     return cw_request_handle(request);
 }

@@ -164,6 +164,13 @@ static inline int cw_rma_is_direct(const struct ucp_ep *ep, const struct ucp_rke
                      cw_rma_is_clear(ep, address, length, writes));
 }
 
+/* Keeps the memory type for queries of the request. */
+static inline void cw_rma_note_type(struct cw_request *request, const struct cw_dt_cursor *cursor)
+{
+    _Static_assert(UCS_MEMORY_TYPE_LAST <= 16, "it fits");
+    request->flags |= CW_REQUEST_TYPED | (uint16_t)((unsigned)cw_dt_memory_type(cursor) << CW_REQUEST_TYPE_SHIFT);
+}
+
 /* Notes in the trace that the call itself did the whole operation. The program wants to see a request all the same. */
 static inline void cw_rma_note_mapped(const struct cw_request *request, enum cw_counter counter, uint64_t length)
 {

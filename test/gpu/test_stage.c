@@ -154,6 +154,61 @@ static void test_requests_tell_the_type(void **state)
     cw_pair_close(pair);
 }
 
+/* REQ-27, for puts and gets of every way: with a request of their own, and complete within the call. */
+static void test_puts_and_gets_tell_the_type(void **state)
+{
+    static const size_t lengths[] = {8, 20000, LENGTH};
+    ucp_mem_map_params_t map      = {.field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH |
+                                                   UCP_MEM_MAP_PARAM_FIELD_FLAGS,
+                                     .length = LENGTH,
+                                     .flags  = UCP_MEM_MAP_ALLOCATE};
+    ucp_request_param_t param     = cw_param_none();
+    ucp_request_attr_t attr       = {.field_mask = UCP_REQUEST_ATTR_FIELD_MEM_TYPE};
+    ucp_mem_attr_t where          = {.field_mask = UCP_MEM_ATTR_FIELD_ADDRESS};
+    struct cw_pair *pair          = *state;
+    char *ours = device_new(LENGTH), *host = malloc(LENGTH);
+    ucs_status_ptr_t requests[4];
+    ucp_rkey_h rkey;
+    ucp_mem_h memh;
+    uint64_t there;
+    void *packed;
+    size_t size;
+
+    open_pair(pair);
+    assert_int_equal(ucp_mem_map(pair->rx->context, &map, &memh), UCS_OK);
+    assert_int_equal(ucp_mem_query(memh, &where), UCS_OK);
+    there = (uintptr_t)where.address;
+    assert_int_equal(ucp_rkey_pack(pair->rx->context, memh, &packed, &size), UCS_OK);
+    assert_int_equal(ucp_ep_rkey_unpack(pair->tx->ep, packed, &rkey), UCS_OK);
+    ucp_rkey_buffer_release(packed);
+    param.op_attr_mask |= UCP_OP_ATTR_FLAG_NO_IMM_CMPL;
+    for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        requests[0] = ucp_put_nbx(pair->tx->ep, ours, lengths[i], there, rkey, &param);
+        requests[1] = ucp_get_nbx(pair->tx->ep, ours, lengths[i], there, rkey, &param);
+        requests[2] = ucp_put_nbx(pair->tx->ep, host, lengths[i], there, rkey, &param);
+        requests[3] = ucp_get_nbx(pair->tx->ep, host, lengths[i], there, rkey, &param);
+        for (int over = 0; over < 2; over++) {
+            for (int j = 0; j < 4; j++) {
+                assert_true(UCS_PTR_IS_PTR(requests[j]));
+                assert_int_equal(ucp_request_query(requests[j], &attr), UCS_OK);
+                assert_int_equal(attr.mem_type, (j < 2) ? UCS_MEMORY_TYPE_CUDA : UCS_MEMORY_TYPE_HOST);
+                while (!over && ucp_request_check_status(requests[j]) == UCS_INPROGRESS) {
+                    cw_pair_progress(pair);
+                }
+            }
+        }
+        for (int j = 0; j < 4; j++) {
+            assert_int_equal(ucp_request_check_status(requests[j]), UCS_OK);
+            ucp_request_free(requests[j]);
+        }
+    }
+    ucp_rkey_destroy(rkey);
+    assert_int_equal(ucp_mem_unmap(pair->rx->context, memh), UCS_OK);
+    cw_pair_close(pair);
+    device_free(ours);
+    free(host);
+}
+
 /* WAK-4: a program that sleeps until the worker's descriptor is readable gets there, though copies wake nobody. */
 static void test_a_sleeper_wakes_for_copies(void **state)
 {
@@ -282,6 +337,7 @@ int main(void)
         T(test_lengths_beside_the_chunks),
         T(test_puts_and_gets),
         T(test_requests_tell_the_type),
+        T(test_puts_and_gets_tell_the_type),
         T(test_a_sleeper_wakes_for_copies),
         T(test_a_context_that_goes_meanwhile),
         T(test_a_device_that_fails_the_sender),
