@@ -57,13 +57,15 @@ static ucs_status_t check(ucp_worker_h worker, const void *buffer, size_t count,
                           const struct ucp_rkey *rkey, const ucp_request_param_t *param, enum direction direction,
                           const char *call, size_t *length_p)
 {
-    ucs_status_t checked, status;
+    ucs_status_t checked = UCS_OK, status;
 
     if (cw_unlikely(!cw_worker_has(worker, UCP_FEATURE_RMA))) {
         return cw_door_feature_missing(call, "UCP_FEATURE_RMA");
     }
-    checked   = (direction == GET || !(param->op_attr_mask & CW_DOOR_REMOTE)) ?
-                cw_door_check_param(worker, param, buffer, count) : cw_door_check_local(worker, param, buffer, count);
+    if (cw_unlikely((param->op_attr_mask | worker->looks) & CW_DOOR_CHECKED)) {
+        checked = (direction == GET) ? cw_door_check_buffer(worker, param, buffer, count) :
+                  cw_door_check_local(worker, param, buffer, count);
+    }
     status    = (checked == CW_DOOR_DEVICE) ? UCS_OK : checked;
     *length_p = count;
     if (cw_unlikely(param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) && status == UCS_OK) {
@@ -98,6 +100,19 @@ static CW_COLD ucs_status_ptr_t move_device(ucp_ep_h ep, void *buffer, size_t co
            cw_get(ep, buffer, count, length, address, rkey, param);
 }
 
+/* Plain bytes without unusual attributes, which only the owner or the system reaches. `quick`: features whose plain
+ * calls go a short way. */
+static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
+                                        const struct ucp_rkey *rkey, const ucp_request_param_t *param,
+                                        unsigned right)
+{
+    const uint32_t other = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
+
+    return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
+           buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
+           (rkey->key.rights & right);
+}
+
 /* A call that is not plain; the worker is entered. Out of line, with the arguments in their registers, so that the
  * way of plain calls stays short. */
 static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
@@ -106,6 +121,10 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
     size_t length = 0;
     ucs_status_t status;
 
+    if (is_plain_elsewhere(ep->worker->quick | ep->worker->quick_locked, buffer, count, address, rkey, param,
+                           CW_KEY_WRITE)) {
+        return cw_put(ep, buffer, count, count, address, rkey, param);
+    }
     if (cw_unlikely(cw_door_is_sgl(ep, param))) {
         return cw_door_sgl(ep, buffer, count, address, rkey, param, 0);
     }
@@ -117,18 +136,6 @@ static CW_APART ucs_status_ptr_t put(ucp_ep_h ep, const void *buffer, size_t cou
            cw_put(ep, buffer, count, length, address, rkey, param);
 }
 
-/* Plain bytes without unusual attributes, which only the owner or the system reaches. `quick`: features whose plain
- * calls go a short way. */
-static CW_INLINE int is_plain_elsewhere(uint64_t quick, const void *buffer, size_t count, uint64_t address,
-                                        const struct ucp_rkey *rkey, const ucp_request_param_t *param)
-{
-    const uint32_t other = CW_DOOR_CHECKED | UCP_OP_ATTR_FLAG_FORCE_IMM_CMPL;
-
-    return (quick & UCP_FEATURE_RMA) && !(param->op_attr_mask & other) && count != 0 &&
-           buffer != NULL && rkey->local == NULL && cw_rkey_holds(rkey, address, count) &&
-           (rkey->key.rights & CW_KEY_READ);
-}
-
 static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, uint64_t address, ucp_rkey_h rkey,
                                      const ucp_request_param_t *param)
 {
@@ -137,7 +144,8 @@ static CW_APART ucs_status_ptr_t get(ucp_ep_h ep, void *buffer, size_t count, ui
     ucs_status_t status;
     size_t length = 0;
 
-    if (cw_likely(is_plain_elsewhere(worker->quick | worker->quick_locked, buffer, count, address, rkey, param))) {
+    if (cw_likely(is_plain_elsewhere(worker->quick | worker->quick_locked, buffer, count, address, rkey, param,
+                                     CW_KEY_READ))) {
         result = cw_get_by_cell(ep, buffer, count, address, rkey, param);
         if (cw_likely(result != NULL)) {
             return result;

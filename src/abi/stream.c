@@ -90,16 +90,17 @@ ucs_status_ptr_t ucp_stream_send_nbx(ucp_ep_h ep, const void *buffer, size_t cou
            send_checked(ep, buffer, count, param);
 }
 
-ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
-                                     const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_checked(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                              const ucp_request_param_t *param)
 {
     ucp_worker_h worker = ep->worker;
-    ucs_status_t status = CW_DOOR_NEEDS(worker, UCP_FEATURE_STREAM);
     ucs_status_ptr_t result;
+    ucs_status_t status;
 
-    if (cw_likely(status == UCS_OK)) {
-        status = cw_door_check_param(worker, param, buffer, count);
+    if (!cw_worker_has(worker, UCP_FEATURE_STREAM)) {
+        return UCS_STATUS_PTR(cw_door_feature_missing("ucp_stream_recv_nbx", "UCP_FEATURE_STREAM"));
     }
+    status = cw_door_check_param(worker, param, buffer, count);
     if (cw_unlikely(status != UCS_OK)) {
         return (status == CW_DOOR_DEVICE) ? recv_device(ep, buffer, count, length, param) : UCS_STATUS_PTR(status);
     }
@@ -107,6 +108,14 @@ ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, si
     result = cw_stream_recv(ep, buffer, count, length, param);
     cw_worker_leave(worker);
     return result;
+}
+
+ucs_status_ptr_t ucp_stream_recv_nbx(ucp_ep_h ep, void *buffer, size_t count, size_t *length,
+                                     const ucp_request_param_t *param)
+{
+    return cw_likely((ep->worker->quick & UCP_FEATURE_STREAM) && cw_door_is_plain(param, 0)) ?
+           cw_stream_recv(ep, buffer, count, length, param) :
+           recv_checked(ep, buffer, count, length, param);
 }
 
 static CW_APART ucs_status_ptr_t recv_data_checked(ucp_ep_h ep, size_t *length)

@@ -168,10 +168,10 @@ static CW_COLD ucs_status_ptr_t recv_message_device(ucp_worker_h worker, void *b
            cw_tag_recv_message(worker, buffer, count, message, param);
 }
 
-ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
-                                      const ucp_request_param_t *param)
+static CW_APART ucs_status_ptr_t recv_message_any(ucp_worker_h worker, void *buffer, size_t count,
+                                                  ucp_tag_message_h message, const ucp_request_param_t *param)
 {
-    ucs_status_t status = check_recv(worker, buffer, count, param, __func__);
+    ucs_status_t status = check_recv(worker, buffer, count, param, "ucp_tag_msg_recv_nbx");
 
     if (cw_unlikely(status != UCS_OK)) {
         return (status == CW_DOOR_DEVICE) ? recv_message_device(worker, buffer, count, message, param) :
@@ -179,6 +179,14 @@ ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t 
     }
     return cw_likely(!worker->mt) ? cw_tag_recv_message(worker, buffer, count, message, param) :
            recv_message_locked(worker, buffer, count, message, param);
+}
+
+ucs_status_ptr_t ucp_tag_msg_recv_nbx(ucp_worker_h worker, void *buffer, size_t count, ucp_tag_message_h message,
+                                      const ucp_request_param_t *param)
+{
+    return cw_likely((worker->quick & UCP_FEATURE_TAG) && cw_door_is_plain(param, 0)) ?
+           cw_tag_recv_message(worker, buffer, count, message, param) :
+           recv_message_any(worker, buffer, count, message, param);
 }
 
 static CW_APART ucp_tag_message_h probe_locked(ucp_worker_h worker, ucp_tag_t tag, ucp_tag_t tag_mask, int remove,

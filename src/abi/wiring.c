@@ -180,13 +180,26 @@ static int is_registered(const struct ucp_mem *mem, ucp_datatype_t datatype, con
     return 1;
 }
 
+/* Whether the datatype is the only attribute that a check would look at, and its class exists. */
+static inline int only_datatype(ucp_worker_h worker, const ucp_request_param_t *param)
+{
+    const unsigned classes = 1u << UCP_DATATYPE_CONTIG | 1u << UCP_DATATYPE_IOV | 1u << UCP_DATATYPE_GENERIC;
+
+    return ((param->op_attr_mask | worker->looks) & CW_DOOR_CHECKED) == UCP_OP_ATTR_FIELD_DATATYPE &&
+           (classes >> (param->datatype & UCP_DATATYPE_CLASS_MASK) & 1);
+}
+
 ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                  size_t count)
 {
     const ucp_datatype_t datatype = (param->op_attr_mask & UCP_OP_ATTR_FIELD_DATATYPE) ? param->datatype :
                                     ucp_dt_make_contig(1);
-    ucs_status_t status           = check_attributes(param);
+    ucs_status_t status;
 
+    if (cw_likely(only_datatype(worker, param))) {
+        return UCS_OK;
+    }
+    status = check_attributes(param);
     if (status != UCS_OK) {
         return status;
     }
@@ -202,8 +215,12 @@ ucs_status_t cw_door_check_local(ucp_worker_h worker, const ucp_request_param_t 
 ucs_status_t cw_door_check_buffer(ucp_worker_h worker, const ucp_request_param_t *param, const void *buffer,
                                   size_t count)
 {
-    ucs_status_t status = cw_door_check_local(worker, param, buffer, count);
+    ucs_status_t status;
 
+    if (cw_likely(only_datatype(worker, param))) {
+        return UCS_OK;
+    }
+    status = cw_door_check_local(worker, param, buffer, count);
     return (status == UCS_OK || status == CW_DOOR_DEVICE) && check_remote(worker, param) != UCS_OK ?
            UCS_ERR_INVALID_PARAM : status;
 }

@@ -397,7 +397,8 @@ static void ask_transports(struct ucp_worker *worker)
     }
 }
 
-ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param)
+/* Some endpoint may owe something. */
+static CW_APART ucs_status_ptr_t flush_owing(struct ucp_worker *worker, const ucp_request_param_t *param)
 {
     struct cw_request *request      = NULL;
     struct worker_flush_state *state = NULL;
@@ -407,8 +408,6 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
     ucs_status_t status;
     struct ucp_ep *ep, *next;
 
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* as in cw_ep_flush */
-    ask_transports(worker);
     cw_list_for_each_safe(ep, next, &worker->owing, struct ucp_ep, owing_link) {
         if (is_idle(ep)) {
             cw_list_remove(&ep->owing_link);
@@ -442,4 +441,11 @@ ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_pa
     }
     state->waiting--;
     return cw_request_handle(request);
+}
+
+ucs_status_ptr_t cw_worker_flush(struct ucp_worker *worker, const ucp_request_param_t *param)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* as in cw_ep_flush */
+    ask_transports(worker);
+    return cw_likely(cw_list_empty(&worker->owing)) ? NULL : flush_owing(worker, param);
 }

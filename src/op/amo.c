@@ -115,22 +115,28 @@ void cw_amo_carry_out(const struct cw_amo *amo, void *word)
     }
 }
 
+static CW_APART const struct cw_protocol *choose(const struct ucp_ep *ep, const struct cw_amo *amo)
+{
+    const enum cw_proto_operation operation = (amo->reply == NULL) ? CW_PROTO_AMO_POST : CW_PROTO_AMO_FETCH;
+    const unsigned size                     = amo->packet.size;
+    unsigned remote                         = 0;
+
+    if (amo->rkey != NULL && cw_amo_word(amo->rkey, amo->packet.address, size) != NULL) {
+        remote = CW_REMOTE_MAPPED;
+    }
+    if (cw_unlikely(amo->device != NULL)) {
+        remote = (cw_lane_peer_domain(ep->conn) == amo->device->number) ? CW_REMOTE_ACCESS : 0;
+    }
+    return cw_choice_rma(ep, cw_choice_table(operation, remote), 0, size);
+}
+
 /* Each attempt chooses the protocol, because a queued operation may get its connection later. */
 static ucs_status_t attempt(struct cw_request *request)
 {
-    const struct cw_amo *amo                = cw_request_state(request);
-    const unsigned size                     = amo->packet.size;
-    const enum cw_proto_operation operation = (amo->reply == NULL) ? CW_PROTO_AMO_POST : CW_PROTO_AMO_FETCH;
     ucs_status_t status;
-    unsigned remote;
 
     do {
-        remote =
-            (amo->rkey != NULL && cw_amo_word(amo->rkey, amo->packet.address, size) != NULL) ? CW_REMOTE_MAPPED : 0;
-        if (cw_unlikely(amo->device != NULL)) {
-            remote = (cw_lane_peer_domain(request->ep->conn) == amo->device->number) ? CW_REMOTE_ACCESS : 0;
-        }
-        status = cw_choice_rma(request->ep, cw_choice_table(operation, remote), 0, size)->start(request);
+        status = choose(request->ep, cw_request_state(request))->start(request);
     } while (cw_unlikely(status == UCS_ERR_UNSUPPORTED));
     return status;
 }

@@ -108,15 +108,12 @@ ucs_status_t cw_dt_start(struct cw_dt_cursor *cursor, ucp_datatype_t datatype, c
     }
 }
 
-ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
+static CW_APART ucs_status_t keep_entries(struct cw_dt_cursor *cursor)
 {
     size_t left = cursor->length - cursor->offset, bytes = 0, count = 0;
     const ucp_dt_iov_t *from;
     ucp_dt_iov_t *copy;
 
-    if (!has_entries(cursor) || (cursor->owns_iov & CW_DT_OWNS) || left == 0) {
-        return UCS_OK;
-    }
     from = cursor->vec.iov + cursor->vec.entry;
     while (bytes < left + cursor->vec.entry_offset) {
         bytes += from[count++].length;
@@ -131,6 +128,12 @@ ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
     cursor->vec.entry = 0;
     cursor->owns_iov |= CW_DT_OWNS;
     return UCS_OK;
+}
+
+ucs_status_t cw_dt_keep(struct cw_dt_cursor *cursor)
+{
+    return (!has_entries(cursor) || (cursor->owns_iov & CW_DT_OWNS) || cursor->offset == cursor->length) ? UCS_OK :
+           keep_entries(cursor);
 }
 
 static void finish_owned(struct cw_dt_cursor *cursor)
