@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # check_exports.sh LIBRARY LIST: LIBRARY (a shared object) exports exactly the names in LIST and has the SONAME that its
-# list file is named after (VER-2, VER-3, N22-140), none with a version (NB-3). Prints each missing or extra name.
+# list file is named after (VER-2, VER-3, N22-140), none with a version (NB-3). A number behind a data object
+# is its size, which programs copy (NB-6, NB-25, NB-26, NB-27, NB-28). Prints each missing or extra name and wrong size.
 # Exit status: 0 agree, 1 differ, 2 could not look.
 set -eu
 
@@ -17,10 +18,15 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # a version node that a linker adds shows as an absolute symbol
 printf '%s\n' "$symbols" | awk 'NF && $(NF-1) != "A" { sub(/@.*/, "", $NF); print $NF }' | LC_ALL=C sort -u >"$tmp/have"
-grep -v '^#' "$2" | LC_ALL=C sort -u >"$tmp/want" || [ $? -eq 1 ]
+grep -v '^#' "$2" | cut -d' ' -f1 | LC_ALL=C sort -u >"$tmp/want" || [ $? -eq 1 ]
 
 LC_ALL=C comm -13 "$tmp/have" "$tmp/want" | sed 's/^/missing: /' >"$tmp/report"
 LC_ALL=C comm -23 "$tmp/have" "$tmp/want" | sed 's/^/extra: /' >>"$tmp/report"
+
+nm -DS --defined-only "$1" | awk 'NF == 4 { print $4, $2 }' >"$tmp/sizes"
+awk '!/^#/ && NF == 2 { print $1, $2 }' "$2" | while read -r name size; do
+    grep -q "^$name $(printf '%016x' "$size")\$" "$tmp/sizes" || echo "not of $size bytes: $name"
+done >>"$tmp/report"
 
 soname=$(basename "$2" .txt).so.0
 case $dynamic in

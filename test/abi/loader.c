@@ -56,7 +56,7 @@ static void load(struct side *side, const char *directory, Lmid_t space, int fla
 
 static void open_side(struct side *side)
 {
-    ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
+    ucp_params_t params               = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_worker_params_t worker_params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE};
     ucp_ep_params_t ep_params         = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS};
     ucp_address_t *address;
@@ -122,13 +122,14 @@ static int num_threads(void)
     return count - 2;
 }
 
-static void both(const char *ours, const char *other, Lmid_t space, int flags)
+/* `scope`: what the first one shows to libraries that come later. */
+static void both(const char *ours, const char *other, Lmid_t space, int scope)
 {
     struct side first, second;
     int i;
 
-    load(&first, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);
-    load(&second, other, space, flags);
+    load(&first, ours, LM_ID_BASE, RTLD_NOW | scope);
+    load(&second, other, space, RTLD_NOW); /* local, as Python loads what a module needs */
     must(first.handle != second.handle && strcmp(first.directory, second.directory) != 0);
     open_side(&first);
     open_side(&second);
@@ -171,17 +172,34 @@ static void slurm(const char *ours)
     must(dlopen(side.directory, RTLD_LAZY | RTLD_NOLOAD) == NULL); /* it has gone */
 }
 
+/* How many components the libuct lists that the loader finds by its name. */
+static unsigned num_components(void *libuct)
+{
+    ucs_status_t (*query)(void ***, unsigned *) = dlsym(libuct, "uct_query_components");
+    void (*release)(void **)                    = dlsym(libuct, "uct_release_component_list");
+    unsigned count                              = 0;
+    void **list;
+
+    must(query != NULL && release != NULL && query(&list, &count) == UCS_OK);
+    release(list);
+    return count;
+}
+
 /* Our libucp in a directory of its own: the libraries beside it are the system's. */
 static void alone(const char *ours)
 {
+    void *libuct = dlopen("libuct.so.0", RTLD_NOW | RTLD_GLOBAL);
     struct side side;
     Dl_info info;
 
+    must(libuct != NULL && dladdr(dlsym(libuct, "uct_query_components"), &info) != 0);
+    must(strncmp(info.dli_fname, ours, strlen(ours)) != 0 && num_components(libuct) > 0);
     load(&side, ours, LM_ID_BASE, RTLD_NOW | RTLD_GLOBAL);
     must(dladdr(dlsym(RTLD_DEFAULT, "ucs_status_string"), &info) != 0);
     must(strncmp(info.dli_fname, ours, strlen(ours)) != 0 && dlsym(RTLD_DEFAULT, "ucs_mpool_init") != NULL);
     open_side(&side);
     talk(&side, 1000);
+    must(num_components(libuct) > 0);
     close_side(&side);
 }
 
@@ -240,7 +258,7 @@ static void mixed(const char *ours, const char *other)
 int main(int argc, char **argv)
 {
     if (argc != 4) {
-        fprintf(stderr, "usage: loader slurm|alone|local|space|mixed OURS OTHER\n");
+        fprintf(stderr, "usage: loader slurm|alone|local|global|space|mixed OURS OTHER\n");
         return 2;
     }
     if (strcmp(argv[1], "slurm") == 0) {
@@ -250,9 +268,11 @@ int main(int argc, char **argv)
     } else if (strcmp(argv[1], "mixed") == 0) {
         mixed(argv[2], argv[3]);
     } else if (strcmp(argv[1], "local") == 0) {
-        both(argv[2], argv[3], LM_ID_BASE, RTLD_NOW | RTLD_LOCAL);
+        both(argv[2], argv[3], LM_ID_BASE, RTLD_LOCAL);
+    } else if (strcmp(argv[1], "global") == 0) {
+        both(argv[2], argv[3], LM_ID_BASE, RTLD_GLOBAL);
     } else {
-        both(argv[2], argv[3], LM_ID_NEWLM, RTLD_NOW);
+        both(argv[2], argv[3], LM_ID_NEWLM, RTLD_GLOBAL);
     }
     return 0;
 }

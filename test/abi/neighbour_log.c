@@ -28,12 +28,12 @@
 static char log_file[64];
 static ucs_log_component_config_t mine = {UCS_LOG_LEVEL_INFO, "mine", "*"};
 
-#define must(condition)                                                      \
-    do {                                                                     \
-        if (!(condition)) {                                                  \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);  \
-            _exit(1);                                                        \
-        }                                                                    \
+#define must(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
+            _exit(1);                                                                                                  \
+        }                                                                                                              \
     } while (0)
 
 /* Runs the case in a child and returns how that ended. The variable is NAME=VALUE or NULL. */
@@ -304,7 +304,7 @@ static void body_level_debug(void)
 
 static void body_options(void)
 {
-    const char *const good[][2] = {{"MEM_EVENTS", "n"},       {"LOG_FILE", "elsewhere"}, {"LOG_BUFFER", "2K"},
+    const char *const good[][2] = {{"MEM_EVENTS", "n"},          {"LOG_FILE", "elsewhere"}, {"LOG_BUFFER", "2K"},
                                    {"MODULE_LOG_LEVEL", "warn"}, {"HANDLE_ERRORS", "none"}, {"MEM_LOG_LEVEL", "diag"}};
     size_t i;
 
@@ -343,27 +343,50 @@ static void test_options_of_the_process(void **state) /* NB-16, NB-28 */
     run(body_options, NULL);
 }
 
+static ucs_log_func_rc_t end_with_7(const char *file, unsigned line, const char *function, ucs_log_level_t level,
+                                    const ucs_log_component_config_t *comp_conf, const char *message, va_list ap)
+{
+    (void)keep(file, line, function, level, comp_conf, message, ap);
+    must(level == UCS_LOG_LEVEL_FATAL && line == 3 && strcmp(text_seen, "it is over") == 0);
+    _exit(7);
+}
+
 static void body_fatal(void)
 {
     ucs_fatal_error_format("file.c", 3, "function", "it is %s", "over");
 }
 
+static void body_fatal_told(void)
+{
+    ucs_log_push_handler(end_with_7);
+    body_fatal();
+}
+
 static void test_fatal_error(void **state) /* NB-20 */
 {
-    const int status = status_of(body_fatal, NULL);
+    int status = status_of(body_fatal, NULL);
 
     (void)state;
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    status = status_of(body_fatal_told, NULL);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7); /* the message was told before */
 }
 
 static void test_level_names(void **state) /* NB-14, NB-27 */
 {
-    static const char *const names[] = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
-                                        "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL,    "PRINT"};
+    static const char *const names[]      = {"FATAL", "ERROR", "WARN",  "DIAG", "INFO", "DEBUG", "TRACE",
+                                             "REQ",   "DATA",  "ASYNC", "FUNC", "POLL", NULL,    "PRINT"};
+    static const ucs_log_level_t levels[] = {
+        UCS_LOG_LEVEL_FATAL,      UCS_LOG_LEVEL_ERROR,       UCS_LOG_LEVEL_WARN,       UCS_LOG_LEVEL_DIAG,
+        UCS_LOG_LEVEL_INFO,       UCS_LOG_LEVEL_DEBUG,       UCS_LOG_LEVEL_TRACE,      UCS_LOG_LEVEL_TRACE_REQ,
+        UCS_LOG_LEVEL_TRACE_DATA, UCS_LOG_LEVEL_TRACE_ASYNC, UCS_LOG_LEVEL_TRACE_FUNC, UCS_LOG_LEVEL_TRACE_POLL,
+        UCS_LOG_LEVEL_LAST,       UCS_LOG_LEVEL_PRINT};
     int i;
 
     (void)state;
-    assert_int_equal(UCS_LOG_LEVEL_PRINT, 13);
+    for (i = 0; i < 14; i++) {
+        assert_int_equal(levels[i], i);
+    }
     for (i = 0; i < 14; i++) {
         if (names[i] == NULL) {
             assert_null(ucs_log_level_names[i]);

@@ -80,13 +80,16 @@ static void test_names(void **state)
     ucs_memory_type_t type;
 
     (void)state;
+    assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_SINGLE], "single"); /* NB-25 */
+    assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_SERIALIZED], "serialized");
     assert_string_equal(ucs_thread_mode_names[UCS_THREAD_MODE_MULTI], "multi");
     assert_string_equal(ucs_memory_type_names[UCS_MEMORY_TYPE_HOST], "host");
     assert_string_equal(ucs_memory_type_names[UCS_MEMORY_TYPE_UNKNOWN], "unknown");
     assert_null(ucs_memory_type_names[UCS_MEMORY_TYPE_LAST + 1]);
     assert_string_equal(ucs_async_mode_names[UCS_ASYNC_MODE_POLL], "poll");
     assert_null(ucs_async_mode_names[UCS_ASYNC_MODE_LAST]);
-    ucs_memory_type_for_each(type) {
+    ucs_memory_type_for_each(type)
+    {
         assert_true(strlen(ucs_memory_type_descs[type]) > 0);
     }
 }
@@ -212,7 +215,24 @@ static void test_memory_events(void **state)
     ucm_vm_mmap(memory, length); /* NB-43 */
     ucm_unset_external_event(UCM_EVENT_VM_UNMAPPED);
     assert_int_equal(ucm_set_event_handler(UCM_EVENT_VM_UNMAPPED, 0, NULL, NULL), UCS_ERR_UNSUPPORTED);
-    assert_int_equal(UCM_EVENT_VM_UNMAPPED, 0x20000); /* NB-44 */
+}
+
+static void test_event_bits(void **state) /* NB-44 */
+{
+    static const int in_order[] = {UCM_EVENT_MMAP,  UCM_EVENT_MUNMAP, UCM_EVENT_MREMAP,  UCM_EVENT_SHMAT,
+                                   UCM_EVENT_SHMDT, UCM_EVENT_SBRK,   UCM_EVENT_MADVISE, UCM_EVENT_BRK};
+    int i;
+
+    (void)state;
+    for (i = 0; i < 8; i++) {
+        assert_int_equal(in_order[i], 1 << i);
+    }
+    assert_int_equal(UCM_EVENT_VM_MAPPED, 0x10000);
+    assert_int_equal(UCM_EVENT_VM_UNMAPPED, 0x20000);
+    assert_int_equal(UCM_EVENT_MEM_TYPE_ALLOC, 0x100000);
+    assert_int_equal(UCM_EVENT_MEM_TYPE_FREE, 0x200000);
+    assert_int_equal(UCM_EVENT_FLAG_NO_INSTALL, 0x1000000);
+    assert_int_equal(UCM_EVENT_FLAG_EXISTING_ALLOC, 0x2000000);
 }
 
 int main(int argc, char **argv)
@@ -228,6 +248,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_helpers),
         cmocka_unit_test(test_system_id_is_of_the_host),
         cmocka_unit_test(test_memory_events),
+        cmocka_unit_test(test_event_bits),
     };
 
     if (argc > 1) {
